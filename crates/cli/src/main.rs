@@ -1,0 +1,3 @@
+//! The undercroft command.
+
+fn main() {}

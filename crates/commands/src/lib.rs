@@ -1,0 +1,1 @@
+//! The Redis commands: arguments in, engine calls, reply out.

@@ -1,0 +1,1 @@
+//! Redis data structures on shared memory: keys, values, time.

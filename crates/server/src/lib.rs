@@ -1,0 +1,1 @@
+//! Serves a store over the Redis protocol.
