@@ -1,1 +1,31 @@
 //! The Redis wire format, RESP2 and RESP3: encoding and decoding, no I/O.
+//!
+//! Everything here works on byte slices that the caller owns:
+//!
+//! * [`RequestParser`] finds the commands in what a client sent, as byte ranges into the receive buffer;
+//! * [`encode`] appends replies and commands to a `Vec<u8>`;
+//! * [`ReplyParser`] turns what a server sent into a sequence of [`Event`]s, and [`ReplyReader`] turns those into
+//!   owned [`Value`]s.
+//!
+//! Both parsers take input in pieces of any size, stop where the bytes end and go on from that very byte: the work is
+//! linear in the bytes received, whatever their arrival looks like. Neither recurses, neither allocates for a length
+//! that a peer merely announced, and neither panics on any input.
+
+pub mod encode;
+mod number;
+mod request;
+
+pub use number::{DoubleText, double_text, parse_integer};
+pub use request::{
+    Args, Limits, Parsed, ProtocolError, RequestParser, Span, UnbalancedQuotes, split_args,
+};
+
+/// Protocol version of a connection: RESP2 until the client says `HELLO 3`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// What every connection starts with.
+    #[default]
+    Resp2,
+    /// Maps, sets, doubles, booleans, pushes and one null.
+    Resp3,
+}

@@ -1,0 +1,297 @@
+//! Appends replies (RESP2 and RESP3) and commands to a `Vec<u8>`.
+//!
+//! Functions that take a [`Version`] write what a Redis server of that version's connection would: RESP2 has no maps,
+//! sets, doubles, booleans, big numbers or verbatim strings, so they go out as arrays, bulk strings and integers.
+//! Aggregates are written as a header here and then their elements, each by its own call.
+
+use crate::{Version, double_text};
+
+/// Appends `<kind><number>\r\n`: every header of the protocol has this form.
+fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(number).as_bytes();
+    out.reserve(digits.len() + 3);
+    out.push(kind);
+    out.extend_from_slice(digits);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `<kind><text>\r\n`, with line ends inside the text as blanks: they would end the reply early.
+fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
+    out.reserve(text.len() + 3);
+    out.push(kind);
+    let start = out.len();
+    out.extend_from_slice(text);
+    if memchr::memchr2(b'\r', b'\n', text).is_some() {
+        for byte in &mut out[start..] {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A simple string such as `+OK`. Line ends in the text become blanks.
+pub fn simple(out: &mut Vec<u8>, text: &[u8]) {
+    line(out, b'+', text);
+}
+
+/// An error. The text begins with its code (`ERR wrong number of arguments`); line ends in it become blanks, as in Redis.
+pub fn error(out: &mut Vec<u8>, text: &[u8]) {
+    line(out, b'-', text);
+}
+
+/// An integer.
+pub fn integer(out: &mut Vec<u8>, value: i64) {
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(value).as_bytes();
+    out.reserve(digits.len() + 3);
+    out.push(b':');
+    out.extend_from_slice(digits);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// A bulk string: any bytes, counted.
+pub fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    counted(out, b'$', bytes);
+}
+
+/// An integer as a bulk string, for replies that are strings by type and numbers by content.
+pub fn bulk_integer(out: &mut Vec<u8>, value: i64) {
+    bulk(out, itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// The header of a bulk string whose `len` bytes and final `\r\n` the caller appends (see [`bulk_end`]).
+///
+/// For values that are copied straight from elsewhere into the output.
+pub fn bulk_begin(out: &mut Vec<u8>, len: usize) {
+    out.reserve(len + 24);
+    header(out, b'$', len);
+}
+
+/// Ends what [`bulk_begin`] began.
+pub fn bulk_end(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `<kind><length>\r\n<bytes>\r\n`, with one reservation for all of it.
+fn counted(out: &mut Vec<u8>, kind: u8, bytes: &[u8]) {
+    out.reserve(bytes.len() + 25);
+    header(out, kind, bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// 'No such value', where a value would have been a string or another single item.
+pub fn null(out: &mut Vec<u8>, version: Version) {
+    out.extend_from_slice(match version {
+        Version::Resp2 => b"$-1\r\n",
+        Version::Resp3 => b"_\r\n",
+    });
+}
+
+/// 'No such value', where a value would have been an array: RESP2 tells the two apart.
+pub fn null_array(out: &mut Vec<u8>, version: Version) {
+    out.extend_from_slice(match version {
+        Version::Resp2 => b"*-1\r\n",
+        Version::Resp3 => b"_\r\n",
+    });
+}
+
+/// The header of an array of `len` elements.
+pub fn array(out: &mut Vec<u8>, len: usize) {
+    header(out, b'*', len);
+}
+
+/// The header of a map of `pairs` keys, each followed by its value.
+pub fn map(out: &mut Vec<u8>, version: Version, pairs: usize) {
+    match version {
+        Version::Resp2 => header(out, b'*', pairs.saturating_mul(2)),
+        Version::Resp3 => header(out, b'%', pairs),
+    }
+}
+
+/// The header of a set of `len` elements.
+pub fn set(out: &mut Vec<u8>, version: Version, len: usize) {
+    match version {
+        Version::Resp2 => header(out, b'*', len),
+        Version::Resp3 => header(out, b'~', len),
+    }
+}
+
+/// The header of an out-of-band message (pub/sub, invalidation) of `len` elements.
+pub fn push(out: &mut Vec<u8>, version: Version, len: usize) {
+    match version {
+        Version::Resp2 => header(out, b'*', len),
+        Version::Resp3 => header(out, b'>', len),
+    }
+}
+
+/// The header of `pairs` attributes that precede a reply. RESP3 only: a RESP2 client must not be sent any.
+pub fn attribute(out: &mut Vec<u8>, pairs: usize) {
+    header(out, b'|', pairs);
+}
+
+/// Puts an aggregate's header in front of elements that are in `out` from byte `at` on.
+///
+/// For replies whose element count is known only at their end; `write_header` is one of the header functions here.
+/// It costs a move of the bytes behind `at`.
+pub fn insert_header(out: &mut Vec<u8>, at: usize, write_header: impl FnOnce(&mut Vec<u8>)) {
+    let end = out.len();
+    write_header(out);
+    let written = out.len() - end;
+    out[at..].rotate_right(written);
+}
+
+/// A double, printed as Redis 7.0 does ([`double_text`]); a bulk string in RESP2.
+pub fn double(out: &mut Vec<u8>, version: Version, value: f64) {
+    let text = double_text(value);
+    match version {
+        Version::Resp2 => bulk(out, &text),
+        Version::Resp3 => line(out, b',', &text),
+    }
+}
+
+/// A boolean; 1 or 0 in RESP2.
+pub fn boolean(out: &mut Vec<u8>, version: Version, value: bool) {
+    out.extend_from_slice(match (version, value) {
+        (Version::Resp2, false) => b":0\r\n",
+        (Version::Resp2, true) => b":1\r\n",
+        (Version::Resp3, false) => b"#f\r\n",
+        (Version::Resp3, true) => b"#t\r\n",
+    });
+}
+
+/// An integer of any size, given as its decimal digits; a bulk string in RESP2.
+pub fn big_number(out: &mut Vec<u8>, version: Version, digits: &[u8]) {
+    match version {
+        Version::Resp2 => bulk(out, digits),
+        Version::Resp3 => line(out, b'(', digits),
+    }
+}
+
+/// A text with a three-letter format (`txt`, `mkd`); a plain bulk string in RESP2.
+pub fn verbatim(out: &mut Vec<u8>, version: Version, format: [u8; 3], text: &[u8]) {
+    match version {
+        Version::Resp2 => bulk(out, text),
+        Version::Resp3 => {
+            out.reserve(text.len() + 29);
+            header(out, b'=', text.len() + 4);
+            out.extend_from_slice(&format);
+            out.push(b':');
+            out.extend_from_slice(text);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// A counted error, which may hold any bytes; in RESP2 an error line. Redis 7.0 itself sends none.
+pub fn bulk_error(out: &mut Vec<u8>, version: Version, text: &[u8]) {
+    match version {
+        Version::Resp2 => error(out, text),
+        Version::Resp3 => counted(out, b'!', text),
+    }
+}
+
+/// A command as clients send it: an array of bulk strings.
+pub fn command<A: AsRef<[u8]>>(out: &mut Vec<u8>, args: &[A]) {
+    array(out, args.len());
+    for arg in args {
+        bulk(out, arg.as_ref());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = b"before|".to_vec();
+        write(&mut out);
+        String::from_utf8(out.split_off(7)).expect("these tests write text")
+    }
+
+    #[test]
+    fn each_form_in_both_versions() {
+        use Version::{Resp2, Resp3};
+        let both = |write: fn(&mut Vec<u8>, Version)| {
+            (
+                written(|out| write(out, Resp2)),
+                written(|out| write(out, Resp3)),
+            )
+        };
+        type Case = (fn(&mut Vec<u8>, Version), &'static str, &'static str);
+        let cases: [Case; 12] = [
+            (null, "$-1\r\n", "_\r\n"),
+            (null_array, "*-1\r\n", "_\r\n"),
+            (|out, v| map(out, v, 2), "*4\r\n", "%2\r\n"),
+            (|out, v| set(out, v, 3), "*3\r\n", "~3\r\n"),
+            (|out, v| push(out, v, 3), "*3\r\n", ">3\r\n"),
+            (|out, v| double(out, v, 0.5), "$3\r\n0.5\r\n", ",0.5\r\n"),
+            (
+                |out, v| double(out, v, f64::NEG_INFINITY),
+                "$4\r\n-inf\r\n",
+                ",-inf\r\n",
+            ),
+            (|out, v| boolean(out, v, true), ":1\r\n", "#t\r\n"),
+            (|out, v| boolean(out, v, false), ":0\r\n", "#f\r\n"),
+            (
+                |out, v| big_number(out, v, b"-12"),
+                "$3\r\n-12\r\n",
+                "(-12\r\n",
+            ),
+            (
+                |out, v| verbatim(out, v, *b"txt", b"a\nb"),
+                "$3\r\na\nb\r\n",
+                "=7\r\ntxt:a\nb\r\n",
+            ),
+            (
+                |out, v| bulk_error(out, v, b"ERR a\nb"),
+                "-ERR a b\r\n",
+                "!7\r\nERR a\nb\r\n",
+            ),
+        ];
+        for (write, resp2, resp3) in cases {
+            assert_eq!(both(write), (resp2.to_owned(), resp3.to_owned()));
+        }
+    }
+
+    #[test]
+    fn forms_that_are_the_same_in_both() {
+        assert_eq!(written(|out| simple(out, b"OK")), "+OK\r\n");
+        assert_eq!(written(|out| error(out, b"ERR a\r\nb\n")), "-ERR a  b \r\n");
+        assert_eq!(
+            written(|out| integer(out, i64::MIN)),
+            ":-9223372036854775808\r\n"
+        );
+        assert_eq!(written(|out| bulk(out, b"")), "$0\r\n\r\n");
+        assert_eq!(written(|out| bulk_integer(out, -5)), "$2\r\n-5\r\n");
+        assert_eq!(written(|out| attribute(out, 1)), "|1\r\n");
+        assert_eq!(
+            written(|out| command(out, &["GET", "k"])),
+            "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+        );
+    }
+
+    #[test]
+    fn a_value_may_be_appended_in_place() {
+        let text = written(|out| {
+            bulk_begin(out, 3);
+            out.extend_from_slice(b"abc");
+            bulk_end(out);
+        });
+        assert_eq!(text, "$3\r\nabc\r\n");
+    }
+
+    #[test]
+    fn a_header_may_come_after_its_elements() {
+        let text = written(|out| {
+            let at = out.len();
+            integer(out, 1);
+            integer(out, 2);
+            insert_header(out, at, |out| array(out, 2));
+        });
+        assert_eq!(text, "*2\r\n:1\r\n:2\r\n");
+    }
+}
