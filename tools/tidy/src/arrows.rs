@@ -1,0 +1,195 @@
+//! Dependencies point down the layers, never up.
+
+use crate::{Dependency, Package, Repo, Report, Rule};
+
+/// A layer: the directory its crates lie in, and the layers they may use.
+struct Layer {
+    directory: &'static str,
+    below: &'static [&'static str],
+}
+
+/// The layers from the top down. `commands` is below `resp`'s users, but may
+/// not use it: an embedded call never builds a protocol message.
+const LAYERS: &[Layer] = &[
+    Layer {
+        directory: "bench",
+        below: &[
+            "clients",
+            "crates/cli",
+            "crates/server",
+            "crates/commands",
+            "crates/engine",
+            "crates/memory",
+            "crates/resp",
+        ],
+    },
+    Layer {
+        directory: "clients",
+        below: &[
+            "crates/commands",
+            "crates/engine",
+            "crates/memory",
+            "crates/resp",
+        ],
+    },
+    Layer {
+        directory: "crates/cli",
+        below: &[
+            "crates/server",
+            "crates/commands",
+            "crates/engine",
+            "crates/memory",
+            "crates/resp",
+        ],
+    },
+    Layer {
+        directory: "crates/server",
+        below: &[
+            "crates/commands",
+            "crates/engine",
+            "crates/memory",
+            "crates/resp",
+        ],
+    },
+    Layer {
+        directory: "crates/commands",
+        below: &["crates/engine", "crates/memory"],
+    },
+    Layer {
+        directory: "crates/engine",
+        below: &["crates/memory"],
+    },
+    Layer {
+        directory: "crates/memory",
+        below: &[],
+    },
+    Layer {
+        directory: "crates/resp",
+        below: &[],
+    },
+];
+
+/// Rooms beside the layers: they may use every layer and one another, and the
+/// layers may not use them.
+const BESIDE: &[&str] = &["conformance", "crates/testkit", "examples", "fuzz", "tools"];
+
+/// The one room that a layer's tests may use besides the layers below.
+const TESTKIT: &str = "crates/testkit";
+
+pub(crate) const ARROWS: Rule = Rule {
+    name: "dependencies point down the layers",
+    check,
+    canary: || repo_of("crates/engine", "crates/commands", false),
+};
+
+fn check(repo: &Repo) -> Report {
+    let mut report = Report::default();
+    for package in &repo.packages {
+        report.add(upward(package));
+    }
+    report
+}
+
+fn upward(package: &Package) -> Vec<String> {
+    let from = &package.directory;
+    if beside(from).is_some() {
+        return Vec::new();
+    }
+    let Some(layer) = layer(from) else {
+        return vec![format!(
+            "{from}: belongs to no layer; add it to the table in tools/tidy/src/arrows.rs"
+        )];
+    };
+    package
+        .dependencies
+        .iter()
+        .filter(|dependency| !allowed(layer, dependency))
+        .map(|dependency| {
+            format!(
+                "{from}: depends on {}; expected only {:?}",
+                dependency.directory, layer.below
+            )
+        })
+        .collect()
+}
+
+fn allowed(layer: &Layer, dependency: &Dependency) -> bool {
+    let to = &dependency.directory;
+    inside(to, layer.directory)
+        || layer.below.iter().any(|below| inside(to, below))
+        || dependency.dev && inside(to, TESTKIT)
+}
+
+fn layer(path: &str) -> Option<&'static Layer> {
+    LAYERS.iter().find(|layer| inside(path, layer.directory))
+}
+
+fn beside(path: &str) -> Option<&'static &'static str> {
+    BESIDE.iter().find(|room| inside(path, room))
+}
+
+/// Whether `path` is `directory` or lies in it.
+fn inside(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn repo_of(from: &str, to: &str, dev: bool) -> Repo {
+    Repo {
+        files: Vec::new(),
+        packages: vec![Package {
+            directory: from.to_owned(),
+            dependencies: vec![Dependency {
+                directory: to.to_owned(),
+                dev,
+            }],
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breaks(from: &str, to: &str, dev: bool) -> bool {
+        !check(&repo_of(from, to, dev)).findings.is_empty()
+    }
+
+    #[test]
+    fn arrows_of_the_design_pass() {
+        for (from, to) in [
+            ("bench/core", "clients/rust"),
+            ("clients/python", "clients/rust"),
+            ("clients/rust", "crates/resp"),
+            ("crates/cli", "crates/server"),
+            ("crates/server", "crates/resp"),
+            ("crates/server", "crates/commands"),
+            ("crates/commands", "crates/engine"),
+            ("crates/engine", "crates/memory"),
+            ("crates/memory", "crates/memory/derive"),
+            ("fuzz", "crates/resp"),
+        ] {
+            assert!(!breaks(from, to, false), "{from} -> {to}");
+        }
+        assert!(!breaks("crates/memory", "crates/testkit", true));
+    }
+
+    #[test]
+    fn other_arrows_fail() {
+        for (from, to) in [
+            ("crates/memory", "crates/engine"),
+            ("crates/engine", "crates/resp"),
+            ("crates/commands", "crates/resp"),
+            ("crates/commands", "crates/server"),
+            ("crates/resp", "crates/memory"),
+            ("crates/server", "crates/cli"),
+            ("clients/rust", "crates/server"),
+            ("crates/memory", "crates/testkit"),
+            ("crates/memory", "crates/memory-like"),
+            ("attic", "crates/memory"),
+        ] {
+            assert!(breaks(from, to, false), "{from} -> {to}");
+        }
+        assert!(breaks("crates/engine", "crates/commands", true));
+    }
+}

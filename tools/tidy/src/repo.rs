@@ -1,0 +1,145 @@
+//! A snapshot of the repository: its text files and its crates.
+
+use std::error::Error;
+use std::path::Path;
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+use ignore::WalkBuilder;
+
+/// What the rules look at.
+#[derive(Debug, Default)]
+pub struct Repo {
+    /// Every text file that git would keep, by path.
+    pub files: Vec<File>,
+    /// Every crate of the workspace.
+    pub packages: Vec<Package>,
+}
+
+/// A text file.
+#[derive(Debug)]
+pub struct File {
+    /// Relative to the repository, with `/` between its parts.
+    pub path: String,
+    /// Its whole content.
+    pub text: String,
+}
+
+/// A crate of the workspace.
+#[derive(Debug)]
+pub struct Package {
+    /// Its directory, relative to the repository.
+    pub directory: String,
+    /// The crates of this repository that it names in its manifest.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// A dependency on another crate of this repository.
+#[derive(Debug)]
+pub struct Dependency {
+    /// The directory of the crate depended on, relative to the repository.
+    pub directory: String,
+    /// Whether only tests, benchmarks and examples use it.
+    pub dev: bool,
+}
+
+impl Repo {
+    /// Reads the repository at `root`. Files that are not UTF-8 are left out;
+    /// a file that another process removes meanwhile is left out too.
+    ///
+    /// # Errors
+    /// When the tree cannot be walked or `cargo metadata` fails.
+    pub fn read(root: &Path) -> Result<Repo, Box<dyn Error>> {
+        let root = root.canonicalize()?;
+        Ok(Repo {
+            files: read_files(&root)?,
+            packages: read_packages(&root)?,
+        })
+    }
+
+    /// The file at `path`, if there is one.
+    #[must_use]
+    pub fn file(&self, path: &str) -> Option<&File> {
+        self.files.iter().find(|file| file.path == path)
+    }
+
+    /// A snapshot of a single file and no crates, for canaries.
+    pub(crate) fn with_file(path: &str, text: impl Into<String>) -> Repo {
+        Repo {
+            files: vec![File {
+                path: path.to_owned(),
+                text: text.into(),
+            }],
+            packages: Vec::new(),
+        }
+    }
+}
+
+impl File {
+    /// What follows the last dot of the name; empty for a name without one.
+    #[must_use]
+    pub fn extension(&self) -> &str {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        name.rsplit_once('.').map_or("", |(_, extension)| extension)
+    }
+}
+
+fn read_files(root: &Path) -> Result<Vec<File>, Box<dyn Error>> {
+    let walk = WalkBuilder::new(root)
+        .hidden(false)
+        .require_git(false)
+        .parents(false)
+        .git_global(false)
+        .git_exclude(false)
+        .filter_entry(|entry| entry.file_name() != ".git")
+        .sort_by_file_path(Path::cmp)
+        .build();
+    let mut files = Vec::new();
+    for entry in walk {
+        let entry = entry?;
+        if !entry.file_type().is_some_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(entry.path()) else {
+            continue;
+        };
+        files.push(File {
+            path: relative(root, entry.path()),
+            text,
+        });
+    }
+    Ok(files)
+}
+
+fn read_packages(root: &Path) -> Result<Vec<Package>, Box<dyn Error>> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(root.join("Cargo.toml"))
+        .no_deps()
+        .exec()?;
+    let mut packages = Vec::new();
+    for package in metadata.packages {
+        let manifest = package.manifest_path.as_std_path();
+        let dependencies = package
+            .dependencies
+            .iter()
+            .filter_map(|dependency| {
+                let path = dependency.path.as_ref()?;
+                Some(Dependency {
+                    directory: relative(root, path.as_std_path()),
+                    dev: dependency.kind == DependencyKind::Development,
+                })
+            })
+            .collect();
+        packages.push(Package {
+            directory: relative(root, manifest.parent().unwrap_or(root)),
+            dependencies,
+        });
+    }
+    Ok(packages)
+}
+
+/// `path` below `root`, with `/` between its parts; unchanged if it is elsewhere.
+fn relative(root: &Path, path: &Path) -> String {
+    let path = path.strip_prefix(root).unwrap_or(path);
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    parts.join("/")
+}

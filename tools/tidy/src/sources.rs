@@ -1,0 +1,209 @@
+//! What source files may hold.
+
+use std::str::FromStr;
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use crate::{File, Repo, Report, Rule};
+
+/// Where `unsafe` may stand: under the engine, and at the language borders.
+const UNSAFE_ROOMS: &[&str] = &["crates/memory/", "clients/"];
+
+/// The longest source file, in lines.
+const LINES: usize = 800;
+
+/// Extensions of files that people write as code. Type stubs are left out of
+/// the length rule only: they list a whole API.
+const CODE: &[&str] = &["rs", "py", "pyi", "c", "h", "php", "sh", "toml"];
+
+/// Words for work left undone, put together here so that this file passes.
+const UNDONE: &[&str] = &[
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X"),
+];
+
+/// Macros that are for trying things out.
+const TRIAL_MACROS: &[&str] = &["dbg", "todo", "unimplemented"];
+
+pub(crate) const UNSAFE: Rule = Rule {
+    name: "unsafe only in crates/memory and clients",
+    check: |repo| each(repo, is_rust, unsafe_outside),
+    canary: || Repo::with_file("crates/engine/src/lib.rs", "fn f() { unsafe { g() } }"),
+};
+
+pub(crate) const LENGTH: Rule = Rule {
+    name: "source files of at most 800 lines",
+    check: |repo| {
+        each(
+            repo,
+            |file| is_code(file) && file.extension() != "pyi",
+            too_long,
+        )
+    },
+    canary: || Repo::with_file("crates/engine/src/lib.rs", "\n".repeat(LINES + 1)),
+};
+
+pub(crate) const LEFTOVERS: Rule = Rule {
+    name: "no leftovers",
+    check: |repo| each(repo, is_code, leftovers),
+    canary: || Repo::with_file("crates/engine/src/lib.rs", "fn f() { dbg!(1); }"),
+};
+
+pub(crate) const ASCII: Rule = Rule {
+    name: "sources are ASCII",
+    check: |repo| each(repo, is_code, not_ascii),
+    canary: || Repo::with_file("clients/python/a.py", "x = '\u{b5}s'\n"),
+};
+
+/// Runs `find` on each file that `wanted` picks.
+fn each(repo: &Repo, wanted: fn(&File) -> bool, find: fn(&File) -> Vec<String>) -> Report {
+    let mut report = Report::default();
+    for file in repo.files.iter().filter(|file| wanted(file)) {
+        report.add(find(file));
+    }
+    report
+}
+
+fn is_rust(file: &File) -> bool {
+    file.extension() == "rs"
+}
+
+fn is_code(file: &File) -> bool {
+    CODE.contains(&file.extension()) || file.path.ends_with("Makefile") || file.path == ".ci/run"
+}
+
+fn unsafe_outside(file: &File) -> Vec<String> {
+    if UNSAFE_ROOMS.iter().any(|room| file.path.starts_with(room)) {
+        return Vec::new();
+    }
+    identifiers(file)
+        .into_iter()
+        .filter(|(name, ..)| name == "unsafe")
+        .map(|(_, line, _)| {
+            format!(
+                "{}:{line}: unsafe; it belongs to {UNSAFE_ROOMS:?}",
+                file.path
+            )
+        })
+        .collect()
+}
+
+fn too_long(file: &File) -> Vec<String> {
+    let lines = file.text.lines().count();
+    let found = (lines > LINES).then(|| format!("{}: {lines} lines, at most {LINES}", file.path));
+    found.into_iter().collect()
+}
+
+fn leftovers(file: &File) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, line) in file.text.lines().enumerate() {
+        let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        if let Some(word) = words.find(|word| UNDONE.contains(word)) {
+            found.push(format!("{}:{}: {word}", file.path, index + 1));
+        }
+    }
+    if is_rust(file) {
+        for (name, line, called) in identifiers(file) {
+            if called && TRIAL_MACROS.contains(&name.as_str()) {
+                found.push(format!("{}:{line}: {name}!", file.path));
+            }
+        }
+    }
+    found
+}
+
+fn not_ascii(file: &File) -> Vec<String> {
+    let lines = file.text.lines().enumerate();
+    lines
+        .filter_map(|(index, line)| {
+            let odd = line.chars().find(|c| !c.is_ascii())?;
+            let escaped = odd.escape_unicode();
+            Some(format!("{}:{}: not ASCII: {escaped}", file.path, index + 1))
+        })
+        .collect()
+}
+
+/// Every identifier in a Rust file with its line, and whether `!` follows it.
+/// A file that does not even split into tokens has none: the compiler says so.
+fn identifiers(file: &File) -> Vec<(String, usize, bool)> {
+    let mut found = Vec::new();
+    if let Ok(tokens) = TokenStream::from_str(&file.text) {
+        collect(tokens, &mut found);
+    }
+    found
+}
+
+fn collect(tokens: TokenStream, found: &mut Vec<(String, usize, bool)>) {
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Group(group) => collect(group.stream(), found),
+            TokenTree::Ident(name) => {
+                let called = matches!(
+                    tokens.peek(),
+                    Some(TokenTree::Punct(mark)) if mark.as_char() == '!'
+                );
+                found.push((name.to_string(), name.span().start().line, called));
+            }
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(rule: Rule, path: &str, text: &str) -> Vec<String> {
+        (rule.check)(&Repo::with_file(path, text)).findings
+    }
+
+    #[test]
+    fn unsafe_is_found_as_code_only() {
+        let path = "crates/server/src/lib.rs";
+        let clean = "// unsafe\nconst S: &str = \"unsafe\";\n/* unsafe */ const UNSAFE: u8 = 1;\n";
+        assert!(findings(UNSAFE, path, clean).is_empty());
+        for code in [
+            "fn f() {\n    unsafe { g() }\n}",
+            "#[unsafe(no_mangle)] fn f() {}",
+            "unsafe impl Send for T {}",
+        ] {
+            assert_eq!(findings(UNSAFE, path, code).len(), 1, "{code}");
+            assert!(findings(UNSAFE, "crates/memory/src/map.rs", code).is_empty());
+            assert!(findings(UNSAFE, "clients/c/src/lib.rs", code).is_empty());
+        }
+    }
+
+    #[test]
+    fn length_counts_lines() {
+        let path = "a.py";
+        assert!(findings(LENGTH, path, &"x\n".repeat(LINES)).is_empty());
+        assert_eq!(findings(LENGTH, path, &"x\n".repeat(LINES + 1)).len(), 1);
+        assert!(findings(LENGTH, "a.pyi", &"x\n".repeat(LINES + 1)).is_empty());
+    }
+
+    #[test]
+    fn leftovers_are_whole_words_and_calls() {
+        assert!(findings(LEFTOVERS, "a.rs", "fn dbg() { let todo = 1; }").is_empty());
+        for word in UNDONE {
+            let comment = format!("# {word}: later\n");
+            assert_eq!(findings(LEFTOVERS, "a.sh", &comment).len(), 1, "{word}");
+            let other = format!("# {word}S\n");
+            assert!(findings(LEFTOVERS, "a.sh", &other).is_empty(), "{word}");
+        }
+        for name in TRIAL_MACROS {
+            let call = format!("fn f() {{ {name}!() }}");
+            assert_eq!(findings(LEFTOVERS, "a.rs", &call).len(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn documents_need_not_be_ascii() {
+        assert!(findings(ASCII, "docs/a.md", "\u{b5}s").is_empty());
+        assert_eq!(
+            findings(ASCII, "a.c", "ok\n\u{b5}s\n"),
+            ["a.c:2: not ASCII: \\u{b5}"]
+        );
+    }
+}
