@@ -1,0 +1,21 @@
+//! Every target under libFuzzer, which brings `main` and the command line.
+//! `UNDERCROFT_FUZZ_TARGET` names the target; scripts/fuzz.sh sets it.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use undercroft_fuzz::{TARGETS, Target};
+
+static TARGET: LazyLock<&Target> = LazyLock::new(|| {
+    let name = std::env::var("UNDERCROFT_FUZZ_TARGET").unwrap_or_default();
+    let Some(target) = TARGETS.iter().find(|target| target.name == name) else {
+        let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+        eprintln!("UNDERCROFT_FUZZ_TARGET: expected one of {names:?}, found {name:?}");
+        std::process::exit(2);
+    };
+    target
+});
+
+fuzz_target!(|input: &[u8]| (TARGET.run)(input));

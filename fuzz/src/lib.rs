@@ -1,0 +1,13 @@
+//! Fuzzing of everything that reads bytes from elsewhere.
+//!
+//! A target is a function of bytes that must return, whatever they are, and may
+//! only panic where the code under test is wrong. [`TARGETS`] lists them. There
+//! are two drivers: the test beside this crate gives each target a bounded
+//! number of [mutated](Mutator) seed inputs on every `make test`; `make fuzz`
+//! links the same functions with libFuzzer, which lets coverage guide it.
+
+mod mutate;
+mod targets;
+
+pub use mutate::Mutator;
+pub use targets::{TARGETS, Target};

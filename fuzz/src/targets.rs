@@ -1,0 +1,104 @@
+//! The targets: one function for each thing that reads bytes from elsewhere.
+
+use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
+
+/// Something to fuzz.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name, and that of its directory of seeds.
+    pub name: &'static str,
+    /// The pieces that inputs are made of, for the random driver.
+    pub tokens: &'static [&'static [u8]],
+    /// Returns on every input; panics only where the code under test is wrong.
+    pub run: fn(&[u8]),
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[Target {
+    name: "request",
+    tokens: &[
+        b"\r\n", b"\n", b"*", b"$", b"$-1\r\n", b"*-1\r\n", b"\"", b"'", b"\\x", b" ",
+    ],
+    run: request,
+}];
+
+/// The commands in a stream of bytes, and the error that ended it, if one did.
+#[derive(Debug, PartialEq)]
+struct Stream {
+    commands: Vec<Vec<Vec<u8>>>,
+    error: Option<ProtocolError>,
+}
+
+/// What a client sends: the commands found do not depend on how the bytes were
+/// cut on their way, and a command written out again is the same command.
+fn request(input: &[u8]) {
+    for authenticated in [true, false] {
+        let limits = Limits {
+            authenticated,
+            ..Limits::default()
+        };
+        let whole = receive(input, limits, input.len());
+        assert_eq!(whole, receive(input, limits, 1), "one byte at a time");
+        assert_eq!(whole, receive(input, limits, 7), "seven bytes at a time");
+
+        let mut again = Vec::new();
+        for command in &whole.commands {
+            encode::command(&mut again, command);
+        }
+        let again = receive(&again, Limits::default(), again.len());
+        assert_eq!(again.error, None, "reading commands written out again");
+        assert_eq!(whole.commands, again.commands, "written out again");
+    }
+}
+
+/// Parses `input` as it would arrive in pieces of `piece` bytes.
+fn receive(input: &[u8], limits: Limits, piece: usize) -> Stream {
+    let mut parser = RequestParser::new(limits);
+    let mut commands = Vec::new();
+    let (mut start, mut end) = (0, piece.min(input.len()));
+    loop {
+        let received = &input[start..end];
+        let parsed = match parser.parse(received) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                assert_eq!(parser.parse(received), Err(error), "after an error");
+                let error = Some(error);
+                return Stream { commands, error };
+            }
+        };
+        // A length that was announced has not arrived: it must not cost memory.
+        let held = parser.allocated();
+        assert!(
+            held <= 1024 + 64 * input.len(),
+            "{held} bytes for {}",
+            input.len()
+        );
+        match parsed {
+            Parsed::Command(length) => {
+                let arguments = parser.args(received);
+                assert!(!arguments.is_empty(), "a command has a name");
+                commands.push(arguments.iter().map(<[u8]>::to_vec).collect());
+                start += consumed(length, received);
+            }
+            Parsed::Ignored(length) => start += consumed(length, received),
+            Parsed::Incomplete { wanted } => {
+                assert!(wanted > 0, "more input is wanted, but none of it");
+                if end == input.len() {
+                    let error = None;
+                    return Stream { commands, error };
+                }
+                end = (end + piece).min(input.len());
+            }
+        }
+    }
+}
+
+fn consumed(length: usize, received: &[u8]) -> usize {
+    assert!(length > 0, "nothing consumed: the stream would never end");
+    assert!(
+        length <= received.len(),
+        "{length} bytes of {}",
+        received.len()
+    );
+    length
+}

@@ -1,0 +1,76 @@
+//! Every target with its seeds, and with a bounded number of inputs made of them.
+//!
+//! - `UNDERCROFT_FUZZ_SEED`: the random seed, as a failing run prints it
+//! - `UNDERCROFT_FUZZ_INPUTS`: how many inputs a target gets (default 50,000)
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use undercroft_fuzz::{Mutator, TARGETS, Target};
+
+/// The number in an environment variable, if it is set.
+fn variable<T: FromStr>(name: &str) -> Option<T> {
+    let value = std::env::var(name).ok()?;
+    let number = value.parse().ok();
+    assert!(
+        number.is_some(),
+        "{name}: expected a number, found {value:?}"
+    );
+    number
+}
+
+/// The files in `fuzz/seeds/<target>/`, in the order of their names: examples of
+/// the format, and every input that ever failed.
+fn seeds(target: &Target) -> Vec<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("seeds")
+        .join(target.name);
+    let entries = fs::read_dir(&directory).expect("a target has a directory of seeds");
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    let read = |path| fs::read(path).expect("reading a seed");
+    paths.iter().map(read).collect()
+}
+
+/// Runs the target; if it panics, says on what and how to see it again.
+fn run(target: &Target, input: &[u8], how: &str) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (target.run)(input))) {
+        eprintln!("fuzz target {} failed ({how}) on:", target.name);
+        eprintln!("{}", input.escape_ascii());
+        resume_unwind(panic);
+    }
+}
+
+#[test]
+fn every_target_survives_its_seeds() {
+    for target in TARGETS {
+        let seeds = seeds(target);
+        assert!(!seeds.is_empty(), "{}: no seeds", target.name);
+        for seed in &seeds {
+            run(target, seed, "a file of fuzz/seeds");
+        }
+    }
+}
+
+#[test]
+fn every_target_survives_mutated_seeds() {
+    assert!(!TARGETS.is_empty(), "there is nothing to fuzz");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |since| u64::from(since.subsec_nanos()) ^ since.as_secs());
+    let random_seed = variable("UNDERCROFT_FUZZ_SEED").unwrap_or(now);
+    let inputs = variable("UNDERCROFT_FUZZ_INPUTS").unwrap_or(50_000_u64);
+    let how = format!("UNDERCROFT_FUZZ_SEED={random_seed}");
+    for target in TARGETS {
+        let seeds = seeds(target);
+        let mut mutator = Mutator::new(&seeds, target.tokens, random_seed);
+        for _ in 0..inputs {
+            run(target, &mutator.input(), &how);
+        }
+        println!("fuzz: {}: {inputs} inputs, {how}", target.name);
+    }
+}
