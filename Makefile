@@ -1,0 +1,40 @@
+# Everything that can be done with this repository. Each target does its own
+# set-up; the work itself is in scripts/, where a shell script can be checked.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+.PHONY: help build test demo lint format bench crash fuzz clean
+
+# Which table `make bench` measures.
+TABLE ?= core
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## Build target/release/undercroft and a .venv/bin/python that imports undercroft
+	@scripts/build.sh
+
+test: ## Run every test: Rust, Python, README, repository rules, short fuzzing
+	@scripts/test.sh
+
+demo: ## Run the main job on real input: many processes, one store, one of them killed
+	@scripts/demo.sh
+
+lint: ## Check format, lints and types; changes nothing
+	@scripts/lint.sh
+
+format: ## Rewrite the sources in the repository's format
+	@scripts/format.sh
+
+bench: ## Measure a table beside its peers: make bench TABLE=core
+	@scripts/bench.sh "$(TABLE)"
+
+crash: ## The whole kill test: die at every machine instruction, recover, check
+	@scripts/crash.sh
+
+fuzz: ## Fuzz every target for FUZZ_SECONDS (default 60) each, guided by coverage
+	@scripts/fuzz.sh
+
+clean: ## Remove target/ and .venv/
+	@rm -rf target .venv

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The whole kill test, of which `make test` runs a part: every integration test
+# whose name begins with "crash", told to leave nothing out.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+scripts/setup.sh
+export UNDERCROFT_CRASH=full
+exec cargo test --workspace --release --locked --test 'crash*' -- --nocapture --test-threads=1

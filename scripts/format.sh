@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Rewrites Rust and Python sources in the format that scripts/lint.sh checks.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+scripts/setup.sh
+cargo fmt --all
+.venv/bin/ruff check --fix
+.venv/bin/ruff format

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Fuzzes every target for FUZZ_SECONDS each (default 60), or the one named by
+# TARGET. With a C++ compiler libFuzzer runs them, guided by coverage, on stable
+# Rust; without one the same targets get random inputs. What libFuzzer finds
+# interesting is kept in target/fuzz/, an input that fails in fuzz/seeds/, where
+# `make test` runs it from then on.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+seconds=${FUZZ_SECONDS:-60}
+scripts/setup.sh
+scripts/packages.sh fuzz
+
+if ! have c++; then
+    say "no C++ compiler for libFuzzer: random inputs instead"
+    UNDERCROFT_FUZZ_INPUTS=$((seconds * 50000)) exec cargo test --release --locked \
+        --package undercroft-fuzz --test brief -- --nocapture
+fi
+
+# What cargo-fuzz passes for `--sanitizer none`, all of it stable. Address
+# checking, which is not, would find little in code without `unsafe`.
+flags='-Cpasses=sancov-module -Ccodegen-units=1 -Cdebug-assertions --cfg fuzzing'
+for option in level=4 inline-8bit-counters pc-table trace-compares; do
+    flags+=" -Cllvm-args=-sanitizer-coverage-$option"
+done
+# Naming the host as the target keeps the flags away from build scripts.
+host=$(rustc -vV | sed -n 's/^host: //p')
+# LTO would have to undo the instrumentation's sections.
+RUSTFLAGS=$flags CARGO_PROFILE_RELEASE_LTO=off cargo build --release --locked --target "$host" \
+    --package undercroft-fuzz --features libfuzzer --bin libfuzzer
+
+for directory in fuzz/seeds/"${TARGET:-*}"/; do
+    target=$(basename "$directory")
+    corpus=target/fuzz/$target
+    mkdir -p "$corpus"
+    say "fuzzing $target for $seconds s; corpus in $corpus"
+    UNDERCROFT_FUZZ_TARGET=$target "target/$host/release/libfuzzer" "$corpus" "$directory" \
+        -artifact_prefix="$directory" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+        -print_final_stats=1
+done

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Checks format, lints and types. Changes nothing; the first finding fails it.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+scripts/setup.sh
+scripts/packages.sh lint
+
+say "rustfmt"
+cargo fmt --all --check
+
+say "clippy"
+cargo clippy --workspace --all-targets --locked -- -D warnings
+
+say "rustdoc"
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked --quiet
+
+say "shellcheck"
+if have shellcheck; then
+    shellcheck --external-sources scripts/*.sh .ci/run
+else
+    skip "shellcheck: not installed"
+fi
+
+say "ruff"
+.venv/bin/ruff check
+.venv/bin/ruff format --check
+
+say "mypy"
+# A directory with py.typed is a package that ships types.
+mapfile -t typed < <(find clients -name py.typed -printf '%h\n')
+.venv/bin/mypy scripts "${typed[@]}"
+((${#typed[@]})) || skip "mypy of the Python stubs: clients/python is not written yet"

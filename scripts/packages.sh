@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Usage: scripts/packages.sh GROUP
+# Sees to it that the Debian packages of a group are there. As root it installs
+# what is missing; otherwise, or where apt-get fails, it says what to type and
+# returns normally: whatever needs the package is skipped with a word.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+# Each line: the command that must be there, and the package that brings it.
+case "${1:?which group of packages: test, lint, fuzz or bench}" in
+    test) wanted='redis-server redis-server
+redis-cli redis-tools' ;;
+    lint) wanted='shellcheck shellcheck' ;;
+    fuzz) wanted='c++ g++' ;;
+    bench) wanted='redis-server redis-server
+redis-benchmark redis-tools
+valgrind valgrind
+perf linux-perf' ;;
+    *) fail "no such group of packages: $1 (expected test, lint, fuzz or bench)" ;;
+esac
+
+missing=()
+while read -r command package; do
+    have "$command" || missing+=("$package")
+done <<<"$wanted"
+((${#missing[@]})) || exit 0
+
+if ! have apt-get; then
+    skip "what needs ${missing[*]}: not installed, and there is no apt-get here"
+    exit 0
+fi
+if ((EUID != 0)); then
+    skip "what needs ${missing[*]}: not installed; type: sudo apt-get install ${missing[*]}"
+    exit 0
+fi
+
+# Debian starts a server when its package is installed. The tests start their
+# own on a spare port, so for the time of the installation services are denied.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+
+say "apt-get install ${missing[*]}"
+mkdir -p target/test
+log=target/test/apt.log
+install() {
+    DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet --no-install-recommends \
+        "${missing[@]}" </dev/null >>"$log" 2>&1
+}
+# The package lists are fetched only where the ones that are there do not do.
+if ! install && ! { apt-get update --quiet </dev/null >>"$log" 2>&1 && install; }; then
+    skip "what needs ${missing[*]}: apt-get failed, see $log"
+    exit 0
+fi
+
+# Nor may the server just installed start with the machine.
+for package in "${missing[@]}"; do
+    if [[ $package == redis-server ]] && have update-rc.d; then
+        update-rc.d redis-server disable >>"$log" 2>&1 || true
+    fi
+done

@@ -1,0 +1,53 @@
+"""Run the Python samples of a Markdown file and compare what they print.
+
+A fenced block marked ``python`` that is followed by one marked ``text`` is a
+sample: the second block is its exact output. Stores named in a sample are
+replaced by a temporary file, so that nobody's own store is touched.
+"""
+
+import difflib
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SAMPLE = re.compile(r"^```python\n(.*?)^```\n+^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
+STORE = re.compile(r"undercroft://[a-z]+")
+
+
+def differences(code: str, expected: str, directory: str) -> list[str]:
+    """Return the lines in which the sample's output differs from the file."""
+    code = STORE.sub(f"undercroft://{directory}/store", code)
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=directory,
+    )
+    found = run.stdout.splitlines()
+    return list(difflib.unified_diff(expected.splitlines(), found, "file", "run", lineterm=""))
+
+
+def main() -> int:
+    """Check the file named on the command line; the exit status says the result."""
+    path = Path(sys.argv[1])
+    samples = SAMPLE.findall(path.read_text(encoding="utf-8"))
+    if not samples:
+        print(f"{path}: no python block followed by a text block was found to check")
+        return 1
+    wrong = 0
+    for code, expected in samples:
+        with tempfile.TemporaryDirectory() as directory:
+            lines = differences(code, expected, directory)
+        wrong += bool(lines)
+        print(*lines, sep="\n", end="\n" if lines else "")
+    print(f"{path}: {len(samples)} samples run, {wrong} differ")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

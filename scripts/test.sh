@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Runs every test there is, each stage even when one before it failed, and ends
+# with what ran, what was left out and why. Exit status 0 only if all passed.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+mkdir -p target/test
+: >target/test/skipped.log
+started=$SECONDS
+failed=()
+
+# stage NAME COMMAND...: runs it with its output shown and kept.
+stage() {
+    local name=$1
+    shift
+    say "$name"
+    "$@" </dev/null 2>&1 | tee "target/test/$name.log" || failed+=("$name")
+}
+
+rust_tests() {
+    local exclude=()
+    # An extension module has no interpreter to link against: pytest tests it.
+    if has_python_client; then
+        exclude=(--exclude "$(sed -n 's/^name *= *"\(.*\)"/\1/p' clients/python/Cargo.toml | head -n 1)")
+    fi
+    # Passing tests show their output too: their seeds, and what they skipped.
+    cargo test --workspace --locked --no-fail-fast "${exclude[@]}" -- --show-output
+}
+
+python_tests() {
+    .venv/bin/python -m pytest clients/python/tests -rs
+}
+
+# The stubs say what the compiled module really has.
+stub_tests() {
+    (cd target/test && MYPYPATH='' ../../.venv/bin/stubtest undercroft)
+}
+
+readme_test() {
+    .venv/bin/python scripts/readme.py README.md
+}
+
+scripts/setup.sh
+scripts/packages.sh test
+scripts/build.sh
+
+stage rust rust_tests
+if has_python_client && [[ -d clients/python/tests ]]; then
+    stage python python_tests
+else
+    skip "python: clients/python/tests is not written yet"
+fi
+if imports_undercroft; then
+    stage stubs stub_tests
+    stage readme readme_test
+else
+    skip "stubs, readme: undercroft cannot be imported yet"
+fi
+
+# Tests skip by printing a line of this form; it is repeated here.
+grep -h '^skipped: ' target/test/rust.log >>target/test/skipped.log || true
+
+echo
+say "summary, after $((SECONDS - started)) s"
+grep -hE '^(tidy|fuzz|crash|storm|differential): ' target/test/rust.log || true
+awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
+    END { printf "rust: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' target/test/rust.log
+if [[ -f target/test/python.log ]] && has_python_client; then
+    printf 'python: %s\n' "$(tail -n 1 target/test/python.log | tr -d '=' | xargs)"
+fi
+sort -u target/test/skipped.log
+
+if ((${#failed[@]})); then
+    echo "FAILED: ${failed[*]}"
+    exit 1
+fi
+echo "all tests passed"
