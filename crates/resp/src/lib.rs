@@ -12,13 +12,19 @@
 //! that a peer merely announced, and neither panics on any input.
 
 pub mod encode;
+mod event;
 mod number;
+mod reply;
 mod request;
+mod value;
 
+pub use event::{Aggregate, Event, NullForm, ReplyError, ReplyLimits};
 pub use number::{DoubleText, double_text, parse_integer};
+pub use reply::ReplyParser;
 pub use request::{
     Args, Limits, Parsed, ProtocolError, RequestParser, Span, UnbalancedQuotes, split_args,
 };
+pub use value::{ReplyReader, Value};
 
 /// Protocol version of a connection: RESP2 until the client says `HELLO 3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

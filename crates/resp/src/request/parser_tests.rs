@@ -59,7 +59,8 @@ fn parse_every_way(limits: Limits, input: &[u8]) -> (Commands, Option<ProtocolEr
 
 #[test]
 fn commands_in_both_forms() {
-    let cases: [(&[u8], &[&[&[u8]]]); 9] = [
+    type Case = (&'static [u8], &'static [&'static [&'static [u8]]]);
+    let cases: [Case; 9] = [
         (b"*1\r\n$4\r\nPING\r\n", &[&[b"PING"]]),
         (b"PING\r\nPING\n", &[&[b"PING"], &[b"PING"]]),
         (

@@ -1,0 +1,356 @@
+//! The incremental reply parser: bytes in, events out.
+
+use crate::event::{Aggregate, Event, NullForm, ReplyError, ReplyLimits};
+use crate::number::{is_signed_digits, parse_double, parse_reply_integer};
+use crate::parse_integer;
+
+/// Cuts a server's bytes into [`Event`]s, RESP2 and RESP3, as a client reads them.
+///
+/// [`next`](Self::next) takes a slice of the received bytes, from the first unconsumed one on, and moves the slice's
+/// start behind the bytes it has used up. When it returns `None` it needs bytes behind the slice's end: call it again
+/// with the rest and more. Memory is one word per open aggregate; work is linear in the bytes received.
+///
+/// ```
+/// use undercroft_resp::{Event, ReplyParser};
+/// let mut parser = ReplyParser::default();
+/// let mut input = &b":1\r\n+O"[..];
+/// assert_eq!(parser.next(&mut input), Ok(Some(Event::Integer(1))));
+/// assert!(parser.between_replies());
+/// assert_eq!(parser.next(&mut input), Ok(None));
+/// assert_eq!(input, b"+O");
+/// ```
+///
+/// Other than the request parser it insists on every line end: a client that reads on out of step would hand one
+/// caller's data to another. After an error every call returns that error again.
+#[derive(Debug, Default)]
+pub struct ReplyParser {
+    limits: ReplyLimits,
+    open: Vec<Frame>,
+    /// Header of a string whose bytes come next.
+    string: Option<(StringKind, usize)>,
+    /// How many bytes of the current line were searched for its end already.
+    searched: usize,
+    /// An attribute has ended, and the element that it describes has not begun.
+    attribute_waits: bool,
+    wanted: usize,
+    failed: Option<ReplyError>,
+}
+
+/// An aggregate that has begun and not ended.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    kind: Aggregate,
+    /// Elements still to come, keys and values counted apart; of a streamed one: elements, or a string's bytes, seen.
+    count: u64,
+    streamed: bool,
+}
+
+/// What a counted string is.
+#[derive(Clone, Copy, Debug)]
+enum StringKind {
+    Bulk,
+    Error,
+    Verbatim,
+    Chunk,
+}
+
+impl ReplyParser {
+    /// A parser at the start of a connection.
+    pub fn new(limits: ReplyLimits) -> Self {
+        Self {
+            limits: ReplyLimits {
+                max_depth: limits.max_depth.min(ReplyLimits::DEEPEST),
+                // Sums of an offset and a length cannot overflow below half the address space.
+                max_bulk: limits.max_bulk.min(isize::MAX as usize / 2),
+                max_line: limits.max_line.min(isize::MAX as usize / 2),
+                max_elements: limits.max_elements.min(u64::MAX / 2),
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Whether the last event ended a reply (or a push), or none has begun.
+    #[inline]
+    pub fn between_replies(&self) -> bool {
+        self.open.is_empty() && !self.attribute_waits && self.string.is_none()
+    }
+
+    /// Number of aggregates that have begun and not ended.
+    pub fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// How many more bytes are needed at least, after [`next`](Self::next) returned `None`. It is what the server
+    /// announced, up to `max_bulk`: let a buffer grow with what arrives rather than all at once.
+    pub fn wanted(&self) -> usize {
+        self.wanted.max(1)
+    }
+
+    /// The next event, or `None` when the input ends before it does.
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, ReplyError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        self.wanted = 1;
+        let event = self.next_checked(input);
+        if let Err(error) = event {
+            self.failed = Some(error);
+        }
+        event
+    }
+
+    #[inline]
+    fn next_checked<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, ReplyError> {
+        if let Some((kind, len)) = self.string {
+            return self.string_body(input, kind, len);
+        }
+        if let Some(kind) = self.ended() {
+            return Ok(Some(self.end(kind)));
+        }
+        let Some(&byte) = input.first() else {
+            return Ok(None);
+        };
+        self.check_place(byte)?;
+        let Some(text) = self.line(input)? else {
+            return Ok(None);
+        };
+        let event = match byte {
+            b'+' => Event::Simple(text),
+            b'-' => Event::Error(text),
+            b':' => Event::Integer(parse_reply_integer(text).ok_or(ReplyError::Malformed(byte))?),
+            b'_' if text.is_empty() => Event::Null(NullForm::Resp3),
+            b'#' if text == b"t" => Event::Boolean(true),
+            b'#' if text == b"f" => Event::Boolean(false),
+            b',' => Event::Double(parse_double(text).ok_or(ReplyError::Malformed(byte))?),
+            b'(' if is_signed_digits(text) => Event::BigNumber(text),
+            b'$' if text == b"-1" => Event::Null(NullForm::Bulk),
+            b'*' if text == b"-1" => Event::Null(NullForm::Array),
+            b'$' if text == b"?" => return self.begin(Aggregate::StreamedString, None).map(Some),
+            b';' if text == b"0" => return Ok(Some(self.end(Aggregate::StreamedString))),
+            b'.' if text.is_empty() => {
+                let kind = self
+                    .open
+                    .last()
+                    .map_or(Aggregate::Array, |frame| frame.kind);
+                return Ok(Some(self.end(kind)));
+            }
+            b'$' => return self.string(input, byte, StringKind::Bulk, text),
+            b'!' => return self.string(input, byte, StringKind::Error, text),
+            b'=' => return self.string(input, byte, StringKind::Verbatim, text),
+            b';' => return self.string(input, byte, StringKind::Chunk, text),
+            b'*' => return self.aggregate(byte, Aggregate::Array, text),
+            b'%' => return self.aggregate(byte, Aggregate::Map, text),
+            b'~' => return self.aggregate(byte, Aggregate::Set, text),
+            b'>' => return self.aggregate(byte, Aggregate::Push, text),
+            b'|' => return self.aggregate(byte, Aggregate::Attribute, text),
+            _ => return Err(ReplyError::Malformed(byte)),
+        };
+        self.element_done();
+        Ok(Some(event))
+    }
+
+    /// Whether an element with this type byte may come now.
+    #[inline]
+    fn check_place(&self, byte: u8) -> Result<(), ReplyError> {
+        let top = self.open.last();
+        let in_string = top.is_some_and(|frame| frame.kind == Aggregate::StreamedString);
+        let fits = match byte {
+            b';' => in_string,
+            _ if in_string => false,
+            b'.' => top.is_some_and(|frame| {
+                let whole = !is_paired(frame.kind) || frame.count % 2 == 0;
+                frame.streamed && whole && !self.attribute_waits
+            }),
+            b'>' => top.is_none(),
+            b'|' => !self.attribute_waits,
+            b'+' | b'-' | b':' | b'$' | b'*' | b'_' | b'#' | b',' | b'(' | b'!' | b'=' | b'%'
+            | b'~' => true,
+            _ => return Err(ReplyError::UnknownType(byte)),
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(ReplyError::Misplaced(byte))
+        }
+    }
+
+    /// The text between the type byte and `\r\n`, when the line is complete; moves behind it.
+    #[inline]
+    fn line<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<&'a [u8]>, ReplyError> {
+        let whole: &'a [u8] = input;
+        let limit = self.limits.max_line;
+        let window = &whole[..whole.len().min(limit.saturating_add(2))];
+        let fresh = window.get(self.searched..).unwrap_or_default();
+        #[cfg(test)]
+        tests::SEARCHED.with(|total| total.set(total.get() + fresh.len()));
+        // Most lines are a few digits, where a plain loop beats the set-up of a vector search.
+        let found = match fresh.iter().take(8).position(|&byte| byte == b'\r') {
+            None if fresh.len() > 8 => memchr::memchr(b'\r', &fresh[8..]).map(|at| at + 8),
+            near => near,
+        };
+        let Some(found) = found else {
+            if window.len() > limit + 1 {
+                return Err(ReplyError::LineTooLong(limit));
+            }
+            self.searched = window.len();
+            return Ok(None);
+        };
+        let end = self.searched + found;
+        match whole.get(end + 1) {
+            Some(b'\n') => {}
+            Some(other) => return Err(ReplyError::LineEnd([b'\r', *other])),
+            None => {
+                self.searched = end;
+                return Ok(None);
+            }
+        }
+        self.searched = 0;
+        *input = &whole[end + 2..];
+        Ok(Some(&whole[1..end]))
+    }
+
+    /// Begins a counted string, and reads it when all of it is there.
+    #[inline]
+    fn string<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        byte: u8,
+        kind: StringKind,
+        text: &[u8],
+    ) -> Result<Option<Event<'a>>, ReplyError> {
+        let len = length(byte, text)?;
+        let mut total = len;
+        if let (StringKind::Chunk, Some(frame)) = (kind, self.open.last_mut()) {
+            // The pieces of a streamed string share one string's limit.
+            total = frame.count.saturating_add(len);
+            frame.count = total;
+        }
+        if total > self.limits.max_bulk as u64 {
+            return Err(ReplyError::BulkTooLong {
+                len: total,
+                limit: self.limits.max_bulk,
+            });
+        }
+        let len = len as usize;
+        self.string = Some((kind, len));
+        self.string_body(input, kind, len)
+    }
+
+    #[inline]
+    fn string_body<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        kind: StringKind,
+        len: usize,
+    ) -> Result<Option<Event<'a>>, ReplyError> {
+        let whole: &'a [u8] = input;
+        let Some((bytes, rest)) = whole.split_at_checked(len + 2) else {
+            self.wanted = len + 2 - whole.len();
+            return Ok(None);
+        };
+        let (bytes, end) = bytes.split_at(len);
+        if end != b"\r\n" {
+            return Err(ReplyError::LineEnd([end[0], end[1]]));
+        }
+        let event = match kind {
+            StringKind::Bulk => Event::Bulk(bytes),
+            StringKind::Error => Event::BulkError(bytes),
+            StringKind::Chunk => Event::Chunk(bytes),
+            StringKind::Verbatim => match bytes {
+                [a, b, c, b':', text @ ..] => Event::Verbatim {
+                    format: [*a, *b, *c],
+                    text,
+                },
+                _ => return Err(ReplyError::Malformed(b'=')),
+            },
+        };
+        *input = rest;
+        self.string = None;
+        if !matches!(kind, StringKind::Chunk) {
+            self.element_done();
+        }
+        Ok(Some(event))
+    }
+
+    fn aggregate<'a>(
+        &mut self,
+        byte: u8,
+        kind: Aggregate,
+        text: &[u8],
+    ) -> Result<Option<Event<'a>>, ReplyError> {
+        // Redis streams neither pushes nor attributes, and the specification names only the other three.
+        let streams = matches!(kind, Aggregate::Array | Aggregate::Map | Aggregate::Set);
+        if text == b"?" && streams {
+            return self.begin(kind, None).map(Some);
+        }
+        let len = length(byte, text)?;
+        if len > self.limits.max_elements {
+            return Err(ReplyError::TooManyElements {
+                len,
+                limit: self.limits.max_elements,
+            });
+        }
+        self.begin(kind, Some(len)).map(Some)
+    }
+
+    fn begin<'a>(&mut self, kind: Aggregate, len: Option<u64>) -> Result<Event<'a>, ReplyError> {
+        if self.open.len() >= self.limits.max_depth {
+            return Err(ReplyError::TooDeep(self.limits.max_depth));
+        }
+        let elements = len.unwrap_or(0) * if is_paired(kind) { 2 } else { 1 };
+        self.attribute_waits = false;
+        self.open.push(Frame {
+            kind,
+            count: elements,
+            streamed: len.is_none(),
+        });
+        Ok(Event::Begin { kind, len })
+    }
+
+    /// The innermost open aggregate, when its last element has come.
+    #[inline]
+    fn ended(&self) -> Option<Aggregate> {
+        match self.open.last() {
+            Some(frame) if frame.count == 0 && !frame.streamed => Some(frame.kind),
+            _ => None,
+        }
+    }
+
+    fn end<'a>(&mut self, kind: Aggregate) -> Event<'a> {
+        self.open.pop();
+        if kind == Aggregate::Attribute {
+            self.attribute_waits = true;
+        } else {
+            self.element_done();
+        }
+        Event::End(kind)
+    }
+
+    #[inline]
+    fn element_done(&mut self) {
+        self.attribute_waits = false;
+        if let Some(frame) = self.open.last_mut() {
+            if frame.streamed {
+                frame.count += 1;
+            } else {
+                frame.count -= 1;
+            }
+        }
+    }
+}
+
+fn is_paired(kind: Aggregate) -> bool {
+    matches!(kind, Aggregate::Map | Aggregate::Attribute)
+}
+
+/// A length: digits without sign or leading zeros.
+#[inline]
+fn length(byte: u8, text: &[u8]) -> Result<u64, ReplyError> {
+    parse_integer(text)
+        .and_then(|len| u64::try_from(len).ok())
+        .ok_or(ReplyError::Malformed(byte))
+}
+
+#[cfg(test)]
+#[path = "reply_tests.rs"]
+mod tests;

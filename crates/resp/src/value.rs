@@ -1,0 +1,211 @@
+//! Whole replies as owned values, for tools and tests.
+
+use crate::event::{Aggregate, Event, NullForm, ReplyError, ReplyLimits};
+use crate::{ReplyParser, Version, encode};
+
+/// A reply of any type, with all that it holds.
+///
+/// A streamed string is a [`Value::Bulk`] and a streamed aggregate like any other: how a value came is not kept.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A simple string.
+    Simple(Vec<u8>),
+    /// An error line, beginning with its code.
+    Error(Vec<u8>),
+    /// An integer.
+    Integer(i64),
+    /// A bulk string.
+    Bulk(Vec<u8>),
+    /// 'No such value'.
+    Null(NullForm),
+    /// A double.
+    Double(f64),
+    /// A boolean.
+    Boolean(bool),
+    /// An integer of any size, as decimal digits.
+    BigNumber(Vec<u8>),
+    /// A counted error.
+    BulkError(Vec<u8>),
+    /// A text with its three-letter format.
+    Verbatim([u8; 3], Vec<u8>),
+    /// Elements in order.
+    Array(Vec<Value>),
+    /// Keys and values in the order sent; keys may repeat.
+    Map(Vec<(Value, Value)>),
+    /// Elements in the order sent; they may repeat.
+    Set(Vec<Value>),
+    /// An out-of-band message, which answers no command.
+    Push(Vec<Value>),
+    /// A value with attributes in front of it.
+    Attributed(Vec<(Value, Value)>, Box<Value>),
+}
+
+impl Value {
+    /// Appends the value as a server would send it. In RESP2 attributes are left out and the types that it lacks become
+    /// arrays, bulk strings and integers; in RESP3 all nulls are `_`. Recurses as deep as the value is nested.
+    pub fn encode(&self, out: &mut Vec<u8>, version: Version) {
+        match self {
+            Self::Simple(text) => encode::simple(out, text),
+            Self::Error(text) => encode::error(out, text),
+            Self::Integer(value) => encode::integer(out, *value),
+            Self::Bulk(bytes) => encode::bulk(out, bytes),
+            Self::Null(NullForm::Array) => encode::null_array(out, version),
+            Self::Null(_) => encode::null(out, version),
+            Self::Double(value) => encode::double(out, version, *value),
+            Self::Boolean(value) => encode::boolean(out, version, *value),
+            Self::BigNumber(digits) => encode::big_number(out, version, digits),
+            Self::BulkError(text) => encode::bulk_error(out, version, text),
+            Self::Verbatim(format, text) => encode::verbatim(out, version, *format, text),
+            Self::Array(items) => {
+                encode::array(out, items.len());
+                encode_all(items, out, version);
+            }
+            Self::Set(items) => {
+                encode::set(out, version, items.len());
+                encode_all(items, out, version);
+            }
+            Self::Push(items) => {
+                encode::push(out, version, items.len());
+                encode_all(items, out, version);
+            }
+            Self::Map(pairs) => {
+                encode::map(out, version, pairs.len());
+                encode_pairs(pairs, out, version);
+            }
+            Self::Attributed(attributes, value) => {
+                if version == Version::Resp3 {
+                    encode::attribute(out, attributes.len());
+                    encode_pairs(attributes, out, version);
+                }
+                value.encode(out, version);
+            }
+        }
+    }
+}
+
+fn encode_all(items: &[Value], out: &mut Vec<u8>, version: Version) {
+    for item in items {
+        item.encode(out, version);
+    }
+}
+
+fn encode_pairs(pairs: &[(Value, Value)], out: &mut Vec<u8>, version: Version) {
+    for (key, value) in pairs {
+        key.encode(out, version);
+        value.encode(out, version);
+    }
+}
+
+/// Elements reserved at most when an aggregate begins; more come as they arrive.
+const RESERVED: u64 = 64;
+
+/// Reads whole replies: a [`ReplyParser`] and what its events have built so far.
+///
+/// Memory is proportional to the bytes received, some 20 bytes for each where a reply is all tiny elements: a caller
+/// that does not trust its server bounds the bytes it takes for one reply.
+#[derive(Debug, Default)]
+pub struct ReplyReader {
+    parser: ReplyParser,
+    open: Vec<Building>,
+    /// Attributes that wait for a value outside of any aggregate.
+    attributes: Option<Vec<(Value, Value)>>,
+}
+
+/// An aggregate whose elements are arriving.
+#[derive(Debug, Default)]
+struct Building {
+    /// Keys and values alternate where the aggregate is one of pairs.
+    items: Vec<Value>,
+    /// Bytes of a streamed string.
+    text: Vec<u8>,
+    /// Attributes that wait for the next element.
+    attributes: Option<Vec<(Value, Value)>>,
+}
+
+impl ReplyReader {
+    /// A reader at the start of a connection.
+    pub fn new(limits: ReplyLimits) -> Self {
+        Self {
+            parser: ReplyParser::new(limits),
+            ..Self::default()
+        }
+    }
+
+    /// The next reply or push, or `None` when the input ends before it does. Moves the slice's start behind the bytes
+    /// used up, which are then no longer needed even in the middle of a reply.
+    pub fn read(&mut self, input: &mut &[u8]) -> Result<Option<Value>, ReplyError> {
+        while let Some(event) = self.parser.next(input)? {
+            let value = match event {
+                Event::Begin { len, .. } => {
+                    let reserved = len.unwrap_or(0).min(RESERVED) as usize;
+                    self.open.push(Building {
+                        items: Vec::with_capacity(reserved),
+                        ..Building::default()
+                    });
+                    continue;
+                }
+                Event::Chunk(bytes) => {
+                    if let Some(building) = self.open.last_mut() {
+                        building.text.extend_from_slice(bytes);
+                    }
+                    continue;
+                }
+                Event::End(kind) => {
+                    let done = self.open.pop().unwrap_or_default();
+                    match kind {
+                        Aggregate::Attribute => {
+                            *self.waiting_attributes() = Some(pairs(done.items));
+                            continue;
+                        }
+                        Aggregate::StreamedString => Value::Bulk(done.text),
+                        Aggregate::Array => Value::Array(done.items),
+                        Aggregate::Set => Value::Set(done.items),
+                        Aggregate::Push => Value::Push(done.items),
+                        Aggregate::Map => Value::Map(pairs(done.items)),
+                    }
+                }
+                Event::Simple(text) => Value::Simple(text.to_vec()),
+                Event::Error(text) => Value::Error(text.to_vec()),
+                Event::Integer(value) => Value::Integer(value),
+                Event::Bulk(bytes) => Value::Bulk(bytes.to_vec()),
+                Event::Null(form) => Value::Null(form),
+                Event::Double(value) => Value::Double(value),
+                Event::Boolean(value) => Value::Boolean(value),
+                Event::BigNumber(digits) => Value::BigNumber(digits.to_vec()),
+                Event::BulkError(text) => Value::BulkError(text.to_vec()),
+                Event::Verbatim { format, text } => Value::Verbatim(format, text.to_vec()),
+            };
+            let value = match self.waiting_attributes().take() {
+                Some(attributes) => Value::Attributed(attributes, Box::new(value)),
+                None => value,
+            };
+            match self.open.last_mut() {
+                Some(building) => building.items.push(value),
+                None => return Ok(Some(value)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many more bytes are needed at least, after [`read`](Self::read) returned `None`.
+    pub fn wanted(&self) -> usize {
+        self.parser.wanted()
+    }
+
+    fn waiting_attributes(&mut self) -> &mut Option<Vec<(Value, Value)>> {
+        match self.open.last_mut() {
+            Some(building) => &mut building.attributes,
+            None => &mut self.attributes,
+        }
+    }
+}
+
+/// Keys and values that alternate, as pairs; the parser has seen to it that their number is even.
+fn pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
+    let mut pairs = Vec::with_capacity(items.len() / 2);
+    let mut items = items.into_iter();
+    while let (Some(key), Some(value)) = (items.next(), items.next()) {
+        pairs.push((key, value));
+    }
+    pairs
+}
