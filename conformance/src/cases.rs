@@ -1,0 +1,330 @@
+//! Written cases: commands and their expected replies, in text files.
+//!
+//! ```text
+//! == SET with NX leaves an existing key alone
+//! SET k first
+//!   +OK
+//! SET k second NX
+//!   $-1
+//! 2: GET k
+//!   $"first"
+//! ```
+//!
+//! A line that begins at the margin is a command as redis-cli reads it; the
+//! indented lines after it are its reply in the [`notation`](crate::notation).
+//! `2:` before a command sends it over a second connection. In place of a reply,
+//! `closed` expects the end of the connection and `silent` expects that nothing
+//! is sent. A `#` begins a comment. Every case starts on an empty server with
+//! new connections.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::client::{Address, Client};
+use crate::command::Command;
+use crate::notation;
+use crate::resp::Reply;
+
+/// A file of cases with its comments, so that it can be written back.
+#[derive(Debug)]
+pub struct CaseFile {
+    path: PathBuf,
+    items: Vec<Item>,
+}
+
+#[derive(Debug)]
+enum Item {
+    /// A comment or an empty line.
+    Text(String),
+    Title(String),
+    Step(Step),
+}
+
+/// One command and what it must answer.
+#[derive(Debug)]
+struct Step {
+    line: usize,
+    command: String,
+    expected: Vec<String>,
+}
+
+/// What a run found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Cases that ran.
+    pub cases: usize,
+    /// One text per case that failed: where, what was expected, what came.
+    pub failures: Vec<String>,
+}
+
+/// The case files that come with this crate.
+pub fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
+}
+
+/// Reads all `*.case` files of a directory, in the order of their names.
+///
+/// # Errors
+/// When a file is malformed, or there is none.
+pub fn read_all(directory: &Path) -> Result<Vec<CaseFile>> {
+    let listing =
+        std::fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
+    let mut paths = listing
+        .map(|e| Ok(e?.path()))
+        .collect::<io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|e| e == "case"));
+    paths.sort();
+    ensure!(
+        !paths.is_empty(),
+        "expected *.case files in {}, found none",
+        directory.display()
+    );
+    paths.iter().map(|path| CaseFile::read(path)).collect()
+}
+
+impl CaseFile {
+    /// Reads one file.
+    ///
+    /// # Errors
+    /// With file and line, when it is malformed.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let items = parse(&text).with_context(|| path.display().to_string())?;
+        Ok(CaseFile {
+            path: path.to_owned(),
+            items,
+        })
+    }
+
+    /// Runs every case against a server, which is emptied before each.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or emptied.
+    pub fn run(&self, address: &Address, report: &mut Report) -> Result<()> {
+        let mut title = String::new();
+        let mut players = None;
+        let mut failed = false;
+        for item in &self.items {
+            match item {
+                Item::Text(_) => {}
+                Item::Title(text) => {
+                    title.clone_from(text);
+                    report.cases += 1;
+                    failed = false;
+                    players = Some(Players::fresh(address)?);
+                }
+                // After a failure the rest of its case says nothing.
+                Item::Step(_) if failed => {}
+                Item::Step(step) => {
+                    let players = players.as_mut().context("a step before the first title")?;
+                    if let Err(error) = players.check(step) {
+                        failed = true;
+                        let place = format!("{}:{}", self.path.display(), step.line);
+                        report
+                            .failures
+                            .push(format!("{place}: {title}\n  {}\n{error:#}", step.command));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the server's replies into the file wherever the expected ones are
+    /// missing or do not match. Meant for a real Redis only, and for reading
+    /// the difference afterwards.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or the file not written.
+    pub fn bless(&mut self, address: &Address) -> Result<()> {
+        let mut players = Players::fresh(address)?;
+        for item in &mut self.items {
+            match item {
+                Item::Text(_) => {}
+                Item::Title(_) => players = Players::fresh(address)?,
+                Item::Step(step) => {
+                    let answer = players.play(step)?;
+                    if step.verify(&answer).is_err() {
+                        step.expected = match answer {
+                            Answer::Reply(reply) => reply.lines(),
+                            Answer::Closed => vec!["closed".to_owned()],
+                            Answer::Silent => vec!["silent".to_owned()],
+                        };
+                    }
+                }
+            }
+        }
+        std::fs::write(&self.path, self.text())?;
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        let mut out = String::new();
+        for item in &self.items {
+            match item {
+                Item::Text(text) => out.push_str(text),
+                Item::Title(title) => {
+                    out.push_str("== ");
+                    out.push_str(title);
+                }
+                Item::Step(step) => {
+                    out.push_str(&step.command);
+                    for line in &step.expected {
+                        out.push_str("\n  ");
+                        out.push_str(line);
+                    }
+                }
+            }
+            out.push('\n');
+        }
+        out
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Item>> {
+    let mut items: Vec<Item> = Vec::new();
+    let mut titled = false;
+    for (index, line) in text.lines().enumerate() {
+        let number = index + 1;
+        if line.trim().is_empty() || line.starts_with('#') {
+            items.push(Item::Text(line.to_owned()));
+        } else if let Some(title) = line.strip_prefix("== ") {
+            titled = true;
+            items.push(Item::Title(title.to_owned()));
+        } else if let Some(reply) = line.strip_prefix("  ") {
+            match items.last_mut() {
+                Some(Item::Step(step)) => step.expected.push(reply.to_owned()),
+                _ => bail!("line {number}: expected a command before the reply '{reply}'"),
+            }
+        } else {
+            ensure!(
+                titled,
+                "line {number}: expected '== title' before the first command"
+            );
+            let (_, command) = connection(line);
+            Command::parse(command).with_context(|| format!("line {number}"))?;
+            let command = line.to_owned();
+            items.push(Item::Step(Step {
+                line: number,
+                command,
+                expected: Vec::new(),
+            }));
+        }
+    }
+    Ok(items)
+}
+
+/// Splits `2: GET k` into the connection's number and the command.
+fn connection(line: &str) -> (u32, &str) {
+    let numbered = line
+        .split_once(": ")
+        .and_then(|(n, rest)| Some((n.parse().ok()?, rest)));
+    numbered.unwrap_or((1, line))
+}
+
+enum Answer {
+    Reply(Reply),
+    Closed,
+    Silent,
+}
+
+impl Step {
+    fn verify(&self, answer: &Answer) -> Result<()> {
+        let expected = self.expected.join("\n");
+        ensure!(!expected.is_empty(), "no expected reply is written down");
+        match answer {
+            Answer::Silent => Ok(()),
+            Answer::Closed => {
+                ensure!(
+                    expected == "closed",
+                    "expected:\n{expected}\ngot the end of the connection"
+                );
+                Ok(())
+            }
+            Answer::Reply(reply) => {
+                let got = || format!("expected:\n{expected}\ngot:\n{}", reply.lines().join("\n"));
+                ensure!(expected != "closed", got());
+                let lines: Vec<&str> = self.expected.iter().map(String::as_str).collect();
+                ensure!(notation::parse(&lines)?.matches(reply), got());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The connections of one case, opened when first used.
+struct Players {
+    address: Address,
+    clients: BTreeMap<u32, Client>,
+}
+
+impl Players {
+    fn fresh(address: &Address) -> Result<Self> {
+        let mut cleaner = Client::connect(address)?;
+        let reply = cleaner.call(["FLUSHALL"])?;
+        ensure!(
+            reply == Reply::Simple(b"OK".to_vec()),
+            "FLUSHALL: expected OK, got {reply}"
+        );
+        Ok(Players {
+            address: address.clone(),
+            clients: BTreeMap::new(),
+        })
+    }
+
+    fn check(&mut self, step: &Step) -> Result<()> {
+        let answer = self.play(step)?;
+        step.verify(&answer)
+    }
+
+    fn play(&mut self, step: &Step) -> Result<Answer> {
+        let (number, line) = connection(&step.command);
+        let command = Command::parse(line)?;
+        if !self.clients.contains_key(&number) {
+            self.clients.insert(number, Client::connect(&self.address)?);
+        }
+        let client = self.clients.get_mut(&number).context("no connection")?;
+        if step.expected == ["silent"] {
+            // A reply that comes after all is taken for that of the next command.
+            client.send(&command)?;
+            return Ok(Answer::Silent);
+        }
+        // Writing to a closed connection may fail or not: reading decides.
+        let sent = client.send(&command);
+        match client.receive() {
+            Ok(reply) => Ok(Answer::Reply(reply)),
+            Err(error) => match error.kind() {
+                io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe => Ok(Answer::Closed),
+                _ => Err(sent.err().unwrap_or(error).into()),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_reads_and_writes_back_unchanged() {
+        let text = "# Strings.\n\n== one\nSET k \"a b\"\n  +OK\n2: MGET k x\n  *2\n    $\"a b\"\n    $-1\n";
+        let file = CaseFile {
+            path: PathBuf::new(),
+            items: parse(text).unwrap(),
+        };
+        assert_eq!(file.text(), text);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for bad in ["GET k\n", "== t\n  +OK\n", "== t\nGET \"k\n"] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

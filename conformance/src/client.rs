@@ -1,0 +1,238 @@
+//! A blocking client on a raw socket: commands out, replies in, nothing hidden.
+
+use std::fmt;
+use std::io::{self, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::command::Command;
+use crate::resp::{self, Reply};
+
+/// How long a server may take for one reply before it counts as hung.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Below this a batch fits into any socket buffer and is sent in one go.
+const SAFE_WRITE: usize = 32 * 1024;
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// `host:port`
+    Tcp(String),
+    /// A path.
+    Unix(PathBuf),
+}
+
+impl FromStr for Address {
+    type Err = std::convert::Infallible;
+
+    /// A path when the text holds a slash, else `host:port`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.strip_prefix("redis://").unwrap_or(text);
+        if let Some(path) = text.strip_prefix("unix://") {
+            return Ok(Address::Unix(path.into()));
+        }
+        if text.contains('/') {
+            return Ok(Address::Unix(text.into()));
+        }
+        Ok(Address::Tcp(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => f.write_str(address),
+            Address::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// A connected stream of either kind.
+#[derive(Debug)]
+pub enum Socket {
+    /// TCP, with Nagle's delay off.
+    Tcp(TcpStream),
+    /// Unix domain.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Connects; replies are waited for at most [`PATIENCE`].
+    ///
+    /// # Errors
+    /// What the system says, with the address.
+    pub fn connect(address: &Address) -> Result<Self> {
+        let context = || format!("connecting to {address}");
+        let socket = match address {
+            Address::Tcp(name) => {
+                let stream = TcpStream::connect(name).with_context(context)?;
+                stream.set_nodelay(true)?;
+                Socket::Tcp(stream)
+            }
+            Address::Unix(path) => Socket::Unix(UnixStream::connect(path).with_context(context)?),
+        };
+        socket.set_timeouts(PATIENCE)?;
+        Ok(socket)
+    }
+
+    /// Sets both the read and the write timeout.
+    ///
+    /// # Errors
+    /// When the duration is zero.
+    pub fn set_timeouts(&self, limit: Duration) -> io::Result<()> {
+        match self {
+            Socket::Tcp(s) => {
+                s.set_read_timeout(Some(limit))?;
+                s.set_write_timeout(Some(limit))
+            }
+            Socket::Unix(s) => {
+                s.set_read_timeout(Some(limit))?;
+                s.set_write_timeout(Some(limit))
+            }
+        }
+    }
+
+    /// A second handle on the same connection.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Socket::Tcp(s) => Socket::Tcp(s.try_clone()?),
+            Socket::Unix(s) => Socket::Unix(s.try_clone()?),
+        })
+    }
+
+    /// Says "no more bytes from me", and can still read.
+    ///
+    /// # Errors
+    /// When the peer has closed already.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        match self {
+            Socket::Tcp(s) => s.shutdown(Shutdown::Write),
+            Socket::Unix(s) => s.shutdown(Shutdown::Write),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(s) => s.read(buffer),
+            Socket::Unix(s) => s.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(s) => s.write(bytes),
+            Socket::Unix(s) => s.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A connection that sends commands and reads replies in order.
+#[derive(Debug)]
+pub struct Client {
+    reader: BufReader<Socket>,
+    writer: Socket,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// What the system says, with the address.
+    pub fn connect(address: &Address) -> Result<Self> {
+        let writer = Socket::connect(address)?;
+        let reader = BufReader::with_capacity(64 * 1024, writer.try_clone()?);
+        Ok(Client { reader, writer })
+    }
+
+    /// Sends one command given as words and waits for its reply.
+    ///
+    /// # Errors
+    /// When the connection breaks or the reply is not RESP.
+    pub fn call<A: AsRef<[u8]>>(&mut self, args: impl IntoIterator<Item = A>) -> io::Result<Reply> {
+        self.send(&Command::of(args))?;
+        self.receive()
+    }
+
+    /// Sends one command without waiting.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub fn send(&mut self, command: &Command) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(command.size() + 64);
+        resp::write_command(&mut bytes, &command.0)?;
+        self.writer.write_all(&bytes)
+    }
+
+    /// Sends bytes as they are.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes)
+    }
+
+    /// Waits for one reply.
+    ///
+    /// # Errors
+    /// When the connection breaks or the reply is not RESP.
+    pub fn receive(&mut self) -> io::Result<Reply> {
+        resp::read_reply(&mut self.reader)
+    }
+
+    /// Sends all commands at once and reads as many replies.
+    ///
+    /// Large batches are written by a second thread while this one reads, so
+    /// that a server which stops reading until it is read from cannot deadlock.
+    ///
+    /// # Errors
+    /// When the connection breaks or a reply is not RESP; the replies that came
+    /// before are lost.
+    pub fn pipeline(&mut self, commands: &[Command]) -> io::Result<Vec<Reply>> {
+        let mut bytes = Vec::new();
+        for command in commands {
+            resp::write_command(&mut bytes, &command.0)?;
+        }
+        if bytes.len() <= SAFE_WRITE {
+            self.writer.write_all(&bytes)?;
+            return self.receive_many(commands.len());
+        }
+        let mut writer = self.writer.try_clone()?;
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(move || writer.write_all(&bytes));
+            let replies = self.receive_many(commands.len());
+            let sent = sending
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the sending thread panicked")));
+            // A reading error explains more than the broken pipe it causes.
+            let replies = replies?;
+            sent?;
+            Ok(replies)
+        })
+    }
+
+    fn receive_many(&mut self, count: usize) -> io::Result<Vec<Reply>> {
+        (0..count).map(|_| self.receive()).collect()
+    }
+
+    /// The writing half, for tests that misbehave.
+    pub fn socket(&self) -> &Socket {
+        &self.writer
+    }
+}

@@ -1,0 +1,283 @@
+//! When two replies to one command count as equal.
+//!
+//! Byte for byte, except where Redis itself gives no order or no fixed value.
+//! The exceptions are derived from the command alone, so that a replayed list
+//! of lines is judged as its generator was. Errors are always compared as text.
+
+use crate::command::Command;
+use crate::resp::Reply;
+
+/// Difference of clock readings that is forgiven, in seconds. Generated
+/// expiries are 1000 s apart, so a wrong one is still a thousand times further.
+const CLOCK_SLACK: i64 = 10;
+
+/// Choices about what must be equal.
+#[derive(Debug, Clone, Copy)]
+pub struct Rules {
+    /// DUMP must give the same bytes; otherwise it is enough that the judge can
+    /// RESTORE both payloads to the same value.
+    pub dump_bytes: bool,
+    /// OBJECT ENCODING must be equal.
+    pub encodings: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            dump_bytes: false,
+            encodings: true,
+        }
+    }
+}
+
+/// How the replies to a command are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// Byte for byte.
+    Exact,
+    /// Same type only: clocks, ids, sizes in bytes.
+    Type,
+    /// Elements in any order.
+    Unordered,
+    /// Integers within so many units.
+    Near(i64),
+    /// Both a key or both none.
+    AnyKey,
+    /// Two payloads, decided by [`Verdict::Payloads`].
+    Dump,
+    /// The map of HELLO, without the connection id.
+    Hello,
+    /// The first six elements of each entry; flags in any order.
+    CommandInfo,
+    /// Lines `name=value`: the names that the connection itself determines.
+    ClientLine,
+    /// `redis_version` and the lines of the keyspace section.
+    Info,
+}
+
+/// Outcome of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Equal under the rule.
+    Same,
+    /// Not equal, and why where that is not obvious.
+    Different(String),
+    /// Two different DUMP payloads: the judge has to restore both to decide.
+    Payloads(Vec<u8>, Vec<u8>),
+}
+
+fn rule(command: &Command, rules: Rules) -> Rule {
+    let argc = command.0.len();
+    match (command.word(0).as_str(), command.word(1).as_str()) {
+        ("KEYS", _) => Rule::Unordered,
+        ("TTL" | "EXPIRETIME", _) => Rule::Near(CLOCK_SLACK),
+        ("PTTL" | "PEXPIRETIME", _) => Rule::Near(CLOCK_SLACK * 1000),
+        ("RANDOMKEY", _) => Rule::AnyKey,
+        ("DUMP", _) if !rules.dump_bytes => Rule::Dump,
+        ("HELLO", _) => Rule::Hello,
+        ("TIME" | "LASTSAVE", _) => Rule::Type,
+        // An iteration goes through `full_scan`, which sorts; a cursor out of
+        // the blue may give anything.
+        ("SCAN", "0") => Rule::Exact,
+        ("SCAN", _) => Rule::Type,
+        ("OBJECT", "IDLETIME" | "FREQ" | "REFCOUNT") | ("MEMORY", "USAGE") => Rule::Type,
+        ("OBJECT", "ENCODING") if !rules.encodings => Rule::Type,
+        ("CLIENT", "ID") | ("SLOWLOG", "GET" | "LEN") => Rule::Type,
+        ("CLIENT", "INFO" | "LIST") => Rule::ClientLine,
+        ("COMMAND", "COUNT" | "LIST" | "DOCS") => Rule::Type,
+        ("COMMAND", "INFO") if argc > 2 => Rule::CommandInfo,
+        ("COMMAND", "INFO" | "") => Rule::Type,
+        // Globs list parameters that only one side has.
+        ("CONFIG", "GET") if command.0[2..].iter().any(|a| a.contains(&b'*')) => Rule::Type,
+        ("INFO", _) => Rule::Info,
+        _ => Rule::Exact,
+    }
+}
+
+/// Compares the judge's reply with the subject's.
+pub fn compare(command: &Command, judge: &Reply, subject: &Reply, rules: Rules) -> Verdict {
+    if judge == subject {
+        return Verdict::Same;
+    }
+    if judge.is_error() || subject.is_error() || judge.marker() != subject.marker() {
+        return Verdict::Different(String::new());
+    }
+    let same = match rule(command, rules) {
+        Rule::Exact => false,
+        Rule::Type => judge.is_null() == subject.is_null(),
+        Rule::Unordered => sorted(judge) == sorted(subject),
+        Rule::AnyKey => judge.is_null() == subject.is_null(),
+        Rule::Near(slack) => match (judge, subject) {
+            // -1 and -2 are answers, not times.
+            (Reply::Integer(a), Reply::Integer(b)) => {
+                *a >= 0 && *b >= 0 && a.abs_diff(*b) <= slack.unsigned_abs()
+            }
+            _ => false,
+        },
+        Rule::Dump => match (judge, subject) {
+            (Reply::Bulk(a), Reply::Bulk(b)) => return Verdict::Payloads(a.clone(), b.clone()),
+            _ => false,
+        },
+        Rule::Hello => {
+            let (a, b) = (without_id(judge), without_id(subject));
+            return explain(a == b, format!("without id: {a:?} and {b:?}"));
+        }
+        Rule::CommandInfo => {
+            let (a, b) = (command_heads(judge), command_heads(subject));
+            return explain(a == b, format!("the six fields: {a:?} and {b:?}"));
+        }
+        Rule::ClientLine => {
+            let (a, b) = (client_fields(judge), client_fields(subject));
+            return explain(a == b, format!("the comparable fields: {a:?} and {b:?}"));
+        }
+        Rule::Info => {
+            let (a, b) = (info_fields(judge), info_fields(subject));
+            return explain(a == b, format!("the comparable fields: {a:?} and {b:?}"));
+        }
+    };
+    explain(same, String::new())
+}
+
+fn explain(same: bool, why: String) -> Verdict {
+    if same {
+        Verdict::Same
+    } else {
+        Verdict::Different(why)
+    }
+}
+
+fn sorted(reply: &Reply) -> Option<Vec<&Reply>> {
+    let mut items: Vec<&Reply> = reply.items()?.iter().collect();
+    items.sort();
+    Some(items)
+}
+
+fn text(reply: &Reply) -> String {
+    String::from_utf8_lossy(reply.bytes().unwrap_or_default()).into_owned()
+}
+
+fn without_id(reply: &Reply) -> Vec<(String, &Reply)> {
+    let items = reply.items().unwrap_or_default();
+    let pairs = items.chunks_exact(2).map(|pair| (text(&pair[0]), &pair[1]));
+    pairs.filter(|(name, _)| name != "id").collect()
+}
+
+fn command_heads(reply: &Reply) -> Vec<Option<Vec<String>>> {
+    let entries = reply.items().unwrap_or_default();
+    let head = |entry: &Reply| {
+        let fields = entry.items()?;
+        let shown = fields.iter().take(6).map(|field| {
+            let mut parts: Vec<String> = match field.items() {
+                Some(flags) => flags.iter().map(text).collect(),
+                None => vec![field.to_string()],
+            };
+            parts.sort();
+            parts.join(" ")
+        });
+        Some(shown.collect())
+    };
+    entries.iter().map(head).collect()
+}
+
+/// Of CLIENT INFO: which fields there are, and the values that do not depend on
+/// addresses, clocks and buffers. Of CLIENT LIST only the fields, since the
+/// other connections are the judge's own affair.
+fn client_fields(reply: &Reply) -> Vec<String> {
+    let all = text(reply);
+    let lines: Vec<&str> = all.lines().collect();
+    let mut fields = Vec::new();
+    for field in lines.first().unwrap_or(&"").split_whitespace() {
+        let name = field.split('=').next().unwrap_or_default();
+        let fixed = [
+            "name", "db", "sub", "psub", "multi", "user", "redir", "resp", "cmd",
+        ];
+        let known = lines.len() == 1 && fixed.contains(&name);
+        fields.push(if known { field } else { name }.to_owned());
+    }
+    fields
+}
+
+fn info_fields(reply: &Reply) -> Vec<String> {
+    let all = text(reply);
+    let comparable = |line: &&str| line.starts_with("redis_version:") || line.starts_with("db");
+    all.lines()
+        .filter(comparable)
+        .map(|line| {
+            line.split(",avg_ttl=")
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(line: &str, a: Reply, b: Reply) -> bool {
+        let command = Command::parse(line).unwrap();
+        compare(&command, &a, &b, Rules::default()) == Verdict::Same
+    }
+
+    fn bulk(text: &str) -> Reply {
+        Reply::Bulk(text.into())
+    }
+
+    #[test]
+    fn forgives_only_what_redis_leaves_open() {
+        let (ab, ba) = (vec![bulk("a"), bulk("b")], vec![bulk("b"), bulk("a")]);
+        assert!(judged(
+            "keys *",
+            Reply::Array(ab.clone()),
+            Reply::Array(ba.clone())
+        ));
+        assert!(!judged(
+            "MGET a b",
+            Reply::Array(ab.clone()),
+            Reply::Array(ba)
+        ));
+        assert!(!judged(
+            "KEYS *",
+            Reply::Array(ab),
+            Reply::Array(vec![bulk("a"), bulk("a")])
+        ));
+        assert!(judged("TTL k", Reply::Integer(1000), Reply::Integer(1001)));
+        assert!(!judged("TTL k", Reply::Integer(-1), Reply::Integer(1)));
+        assert!(!judged("TTL k", Reply::Integer(1000), Reply::Integer(2000)));
+        assert!(!judged("STRLEN k", Reply::Integer(1), Reply::Integer(2)));
+        assert!(!judged(
+            "TIME",
+            Reply::Array(vec![]),
+            Reply::Error(b"ERR".to_vec())
+        ));
+        assert!(!judged("RANDOMKEY", bulk("a"), Reply::NullBulk));
+        assert!(!judged("GET k", Reply::Null, Reply::NullBulk));
+    }
+
+    #[test]
+    fn errors_are_compared_as_text() {
+        let error = |t: &str| Reply::Error(t.into());
+        assert!(!judged(
+            "TTL",
+            error("ERR syntax error"),
+            error("ERR Syntax error")
+        ));
+        assert!(judged(
+            "TTL",
+            error("ERR syntax error"),
+            error("ERR syntax error")
+        ));
+    }
+
+    #[test]
+    fn info_ignores_clocks_but_not_counts() {
+        let with = |keys: u32, ttl: u32| {
+            bulk(&format!(
+                "# Keyspace\r\ndb0:keys={keys},expires=0,avg_ttl={ttl}\r\n"
+            ))
+        };
+        assert!(judged("INFO keyspace", with(3, 10), with(3, 20)));
+        assert!(!judged("INFO keyspace", with(3, 10), with(4, 10)));
+    }
+}

@@ -1,0 +1,328 @@
+//! The differential tester: one stream of commands to two servers.
+
+use std::fmt;
+use std::io;
+
+use anyhow::{Context, Result};
+
+use crate::audit;
+use crate::client::{Address, Client};
+use crate::command::Command;
+use crate::compare::{Rules, Verdict, compare};
+use crate::generate::{Family, Generator};
+use crate::resp::Reply;
+use crate::servers::Peer;
+use crate::shrink;
+
+/// A run: how much, from which seed, judged how.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Commands to send.
+    pub commands: usize,
+    /// Seed of the generator.
+    pub seed: u64,
+    /// Commands sent at once; the data sets are compared after each batch.
+    pub batch: usize,
+    /// Families to draw from.
+    pub families: Vec<Family>,
+    /// What must be equal.
+    pub rules: Rules,
+}
+
+/// What differed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Difference {
+    /// Two replies to one command.
+    Reply {
+        /// The command.
+        command: Command,
+        /// The judge's reply.
+        judge: Reply,
+        /// The subject's reply.
+        subject: Reply,
+        /// More, where the replies do not speak for themselves.
+        why: String,
+    },
+    /// The data sets after a batch.
+    Data(audit::Finding),
+    /// The subject broke the connection, died, or sent what is not RESP.
+    Lost(String),
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Reply {
+                command,
+                judge,
+                subject,
+                why,
+            } => {
+                let line = command.to_string();
+                let shown: String = line.chars().take(400).collect();
+                write!(f, "{shown}\n  judge:   {judge}\n  subject: {subject}")?;
+                if !why.is_empty() {
+                    write!(f, "\n  {why}")?;
+                }
+                Ok(())
+            }
+            Difference::Data(finding) => f.write_str(finding),
+            Difference::Lost(how) => write!(f, "the subject's connection: {how}"),
+        }
+    }
+}
+
+/// A failed run, shrunk.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Commands that were sent before the difference showed.
+    pub after: usize,
+    /// What was seen first.
+    pub first: Difference,
+    /// The shortest list found that shows a difference on empty servers.
+    pub minimal: Vec<Command>,
+    /// What that list shows; `None` when it could not be shown again.
+    pub shown: Option<Difference>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "seed {} differs within {} commands:",
+            self.seed, self.after
+        )?;
+        writeln!(f, "{}\n", self.first)?;
+        match &self.shown {
+            Some(shown) => {
+                writeln!(
+                    f,
+                    "{} commands show it on empty servers:\n",
+                    self.minimal.len()
+                )?;
+                for command in &self.minimal {
+                    writeln!(f, "    {command}")?;
+                }
+                writeln!(f, "\nlast of them, {shown}\n")?;
+            }
+            None => {
+                writeln!(
+                    f,
+                    "sent again to empty servers, no suffix of the run shows it\n"
+                )?;
+            }
+        }
+        write!(
+            f,
+            "replay: UNDERCROFT_SEED={} with the same number of commands",
+            self.seed
+        )
+    }
+}
+
+/// Sends the plan's commands to both and compares. `progress` gets the number
+/// of commands judged so far.
+///
+/// `None` means that everything was equal.
+///
+/// # Errors
+/// When the judge fails: its connection breaks or it does not start.
+pub fn run(
+    judge: &mut dyn Peer,
+    subject: &mut dyn Peer,
+    plan: &Plan,
+    mut progress: impl FnMut(usize),
+) -> Result<Option<Failure>> {
+    let mut generator = Generator::new(plan.seed, &plan.families);
+    let mut session = Session::fresh(judge, subject, plan.rules)?;
+    let mut sent: Vec<Command> = Vec::new();
+    let mut starts = Vec::new();
+    while sent.len() < plan.commands {
+        starts.push(sent.len());
+        let size = plan.batch.min(plan.commands - sent.len());
+        sent.extend((0..size).map(|_| generator.command()));
+        let first = sent.len() - size;
+        if let Some(difference) = session.play(&sent[first..])? {
+            let after = sent.len();
+            drop(session);
+            let (minimal, shown) = shrink::shrink(judge, subject, plan.rules, &sent, &starts)?;
+            let failure = Failure {
+                seed: plan.seed,
+                after,
+                first: difference,
+                minimal,
+                shown,
+            };
+            return Ok(Some(failure));
+        }
+        progress(sent.len());
+    }
+    Ok(None)
+}
+
+/// Two empty servers with two connections each: one for the commands, one to
+/// look at the data.
+#[derive(Debug)]
+pub struct Session {
+    judge: Client,
+    subject: Client,
+    judge_auditor: Client,
+    subject_auditor: Client,
+    rules: Rules,
+}
+
+impl Session {
+    /// Connects to both and empties them.
+    ///
+    /// # Errors
+    /// When one of them cannot be reached or does not empty itself.
+    pub fn fresh(judge: &mut dyn Peer, subject: &mut dyn Peer, rules: Rules) -> Result<Self> {
+        let judge = judge.address().context("starting the judge")?;
+        let subject = subject.address().context("starting the subject")?;
+        Ok(Session {
+            judge: Client::connect(&judge)?,
+            judge_auditor: emptied(&judge)?,
+            subject: Client::connect(&subject)?,
+            subject_auditor: emptied(&subject)?,
+            rules,
+        })
+    }
+
+    /// Sends the commands to both, compares reply by reply, then the data.
+    ///
+    /// # Errors
+    /// When the judge's connection breaks; the subject's is a difference.
+    pub fn play(&mut self, commands: &[Command]) -> Result<Option<Difference>> {
+        let mut rest = commands;
+        while !rest.is_empty() {
+            // An iteration asks again and again, so it cannot be in a pipeline.
+            let run = rest.iter().position(is_scan).unwrap_or(rest.len());
+            let (now, later) = rest.split_at(run);
+            let difference = self.compare_pipeline(now)?;
+            if difference.is_some() {
+                return Ok(difference);
+            }
+            rest = later;
+            if let Some((scan, later)) = rest.split_first() {
+                let a = full_scan(&mut self.judge, scan).context("judge")?;
+                let b = match full_scan(&mut self.subject, scan) {
+                    Ok(reply) => reply,
+                    Err(error) => {
+                        return Ok(Some(Difference::Lost(format!("{error}, after {scan}"))));
+                    }
+                };
+                if let Some(difference) = self.judge_one(scan, a, b)? {
+                    return Ok(Some(difference));
+                }
+                rest = later;
+            }
+        }
+        match audit::audit(
+            &mut self.judge_auditor,
+            &mut self.subject_auditor,
+            self.rules,
+        ) {
+            Ok(finding) => Ok(finding.map(Difference::Data)),
+            Err(("subject", error)) => Ok(Some(Difference::Lost(format!("{error}, in the audit")))),
+            Err((who, error)) => Err(error).context(who),
+        }
+    }
+
+    fn compare_pipeline(&mut self, commands: &[Command]) -> Result<Option<Difference>> {
+        let judged = self.judge.pipeline(commands).context("judge")?;
+        let subject = match self.subject.pipeline(commands) {
+            Ok(replies) => replies,
+            Err(error) => return Ok(Some(Difference::Lost(error.to_string()))),
+        };
+        for (command, (a, b)) in commands.iter().zip(judged.into_iter().zip(subject)) {
+            if let Some(difference) = self.judge_one(command, a, b)? {
+                return Ok(Some(difference));
+            }
+        }
+        Ok(None)
+    }
+
+    fn judge_one(&mut self, command: &Command, a: Reply, b: Reply) -> Result<Option<Difference>> {
+        let why = match compare(command, &a, &b, self.rules) {
+            Verdict::Same => return Ok(None),
+            Verdict::Different(why) => why,
+            Verdict::Payloads(x, y) => match self.restored(&x)? == self.restored(&y)? {
+                true => return Ok(None),
+                false => "restored by the judge, the payloads give different values".to_owned(),
+            },
+        };
+        let command = command.clone();
+        Ok(Some(Difference::Reply {
+            command,
+            judge: a,
+            subject: b,
+            why,
+        }))
+    }
+
+    /// The value that the judge makes of a payload, in a database that the
+    /// generators never use.
+    fn restored(&mut self, payload: &[u8]) -> Result<Reply> {
+        let replies = self.judge_auditor.pipeline(&[
+            Command::of(["SELECT", "15"]),
+            Command(vec![
+                b"RESTORE".to_vec(),
+                b"p".to_vec(),
+                b"0".to_vec(),
+                payload.to_vec(),
+            ]),
+            Command::of(["GET", "p"]),
+            Command::of(["DEL", "p"]),
+        ])?;
+        // When RESTORE failed, its error is the value: no value equals it.
+        let restored = if replies[1].is_error() {
+            &replies[1]
+        } else {
+            &replies[2]
+        };
+        Ok(restored.clone())
+    }
+}
+
+fn emptied(address: &Address) -> Result<Client> {
+    let mut client = Client::connect(address)?;
+    let reply = client
+        .call(["FLUSHALL"])
+        .with_context(|| format!("emptying {address}"))?;
+    anyhow::ensure!(
+        reply == Reply::Simple(b"OK".to_vec()),
+        "emptying {address}: expected OK, got {reply}"
+    );
+    Ok(client)
+}
+
+fn is_scan(command: &Command) -> bool {
+    command.word(0) == "SCAN" && command.word(1) == "0"
+}
+
+/// Iterates until the cursor is back at 0 and gives all keys, sorted, each
+/// once; an error is given as it came.
+fn full_scan(client: &mut Client, command: &Command) -> io::Result<Reply> {
+    let mut next = command.clone();
+    let mut keys = Vec::new();
+    // A cursor that never comes back to 0 is a fault, too.
+    for _ in 0..1_000_000 {
+        client.send(&next)?;
+        let reply = client.receive()?;
+        let Some([Reply::Bulk(cursor), Reply::Array(found)]) = reply.items() else {
+            return Ok(reply);
+        };
+        keys.extend(found.iter().cloned());
+        if cursor == b"0" {
+            keys.sort();
+            keys.dedup();
+            return Ok(Reply::Array(keys));
+        }
+        next.0[1] = cursor.clone();
+    }
+    Err(io::Error::other(
+        "SCAN did not come to an end in a million steps",
+    ))
+}

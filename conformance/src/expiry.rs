@@ -1,0 +1,77 @@
+//! Real expiry: keys that come to their end while somebody looks.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use crate::client::{Address, Client, PATIENCE};
+use crate::resp::Reply;
+
+/// Every way to give a key a short life.
+const WAYS: [&[&str]; 6] = [
+    &["SET", "short", "v", "PX", "60"],
+    &["PSETEX", "short", "60", "v"],
+    &["PEXPIRE", "short", "60"],
+    &["GETEX", "short", "PX", "60"],
+    &["SET", "short", "v", "EX", "1"],
+    &["EXPIRE", "short", "1"],
+];
+
+/// Lets a key expire, once per way of setting it, and checks that it is alive
+/// while PTTL says so, gone afterwards to every command, and never back. Waits
+/// on the server's own clock (PTTL), at most a second a way.
+///
+/// # Errors
+/// What was expected and what came, or a broken connection.
+pub fn keys_expire(address: &Address) -> Result<()> {
+    let mut client = Client::connect(address)?;
+    for way in WAYS {
+        client.call(["FLUSHALL"])?;
+        client.call(["SET", "short", "v"])?;
+        client.call(["SET", "long", "v", "EX", "100000"])?;
+        client.call(way)?;
+        let begun = Instant::now();
+        loop {
+            let Reply::Integer(left) = client.call(["PTTL", "short"])? else {
+                anyhow::bail!("{way:?}: expected an integer from PTTL");
+            };
+            ensure!(
+                left <= 1000,
+                "{way:?}: expected at most 1000 ms to live, got {left}"
+            );
+            ensure!(left != -1, "{way:?}: the key has no expiry");
+            if left < 0 {
+                break;
+            }
+            ensure!(
+                begun.elapsed() < PATIENCE,
+                "{way:?}: the key is still there after a minute"
+            );
+        }
+        let gone: [(&[&str], Reply); 12] = [
+            (&["GET", "short"], Reply::NullBulk),
+            (&["EXISTS", "short", "long"], Reply::Integer(1)),
+            (&["TTL", "short"], Reply::Integer(-2)),
+            (&["TYPE", "short"], Reply::Simple(b"none".to_vec())),
+            (
+                &["KEYS", "*"],
+                Reply::Array(vec![Reply::Bulk(b"long".to_vec())]),
+            ),
+            (&["DBSIZE"], Reply::Integer(1)),
+            (&["RANDOMKEY"], Reply::Bulk(b"long".to_vec())),
+            (&["PERSIST", "short"], Reply::Integer(0)),
+            (&["EXPIRE", "short", "100"], Reply::Integer(0)),
+            (&["APPEND", "short", "w"], Reply::Integer(1)),
+            (&["TTL", "short"], Reply::Integer(-1)),
+            (&["DEL", "short"], Reply::Integer(1)),
+        ];
+        for (command, expected) in gone {
+            let reply = client.call(command)?;
+            ensure!(
+                reply == expected,
+                "{way:?}, then {command:?}: expected {expected}, got {reply}"
+            );
+        }
+    }
+    Ok(())
+}

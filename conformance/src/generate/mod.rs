@@ -1,0 +1,324 @@
+//! Random commands: one file per family, one function per command.
+//!
+//! Few keys, so that commands meet; values and options of every kind, valid and
+//! not. Two properties make runs comparable between servers whose clocks are
+//! never read at the same instant: every relative expiry differs from all
+//! others by far more than a run lasts, so that "greater than" has one answer,
+//! and nothing expires in the middle of a run.
+
+mod expire;
+mod keys;
+pub mod payload;
+mod server;
+mod strings;
+
+use crate::command::Command;
+
+/// A function that appends one command, or a few that belong together.
+type Make = fn(&mut Generator, &mut Vec<Command>);
+
+/// The generators of one family, each with its weight.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    /// Name as given on the command line.
+    pub name: &'static str,
+    makers: &'static [(u32, Make)],
+}
+
+/// Every family there is.
+pub const FAMILIES: &[Family] = &[
+    strings::FAMILY,
+    keys::FAMILY,
+    expire::FAMILY,
+    server::FAMILY,
+];
+
+/// Databases in use; few, so that they fill up.
+const DATABASES: [&str; 4] = ["0", "1", "2", "9"];
+
+/// Plain keys and hard ones: empty, binary, with a space, with glob characters.
+const KEYS: [&[u8]; 14] = [
+    b"a",
+    b"b",
+    b"c",
+    b"d",
+    b"key:1",
+    b"key:2",
+    b"key:10",
+    b"",
+    b"two words",
+    b"k[1]",
+    b"st*r",
+    b"\x00\xff\r\n",
+    b"{tag}x",
+    b"UPPER",
+];
+
+/// Arguments that are almost integers, or the largest and smallest ones. None
+/// is a small positive number: as an expiry it would come true during the run.
+const ODD: [&[u8]; 22] = [
+    b"0",
+    b"-1",
+    b"-0",
+    b"+1",
+    b" 1",
+    b"1 ",
+    b"01",
+    b"",
+    b"1.0",
+    b"1e3",
+    b"abc",
+    b"0x10",
+    b"-",
+    b"9223372036854775807",
+    b"-9223372036854775808",
+    b"9223372036854775808",
+    b"-9223372036854775809",
+    b"18446744073709551616",
+    b"nan",
+    b"inf",
+    b"\x00",
+    b"*",
+];
+
+/// Produces commands from a seed.
+#[derive(Debug)]
+pub struct Generator {
+    rng: fastrand::Rng,
+    makers: Vec<(u32, Make)>,
+    total: u32,
+    expiries: u64,
+    ready: std::collections::VecDeque<Command>,
+}
+
+impl Generator {
+    /// A generator of all the given families.
+    pub fn new(seed: u64, families: &[Family]) -> Self {
+        let makers: Vec<_> = families
+            .iter()
+            .flat_map(|f| f.makers.iter().copied())
+            .collect();
+        let total = makers.iter().map(|(weight, _)| weight).sum();
+        let rng = fastrand::Rng::with_seed(seed);
+        Generator {
+            rng,
+            makers,
+            total,
+            expiries: 0,
+            ready: Default::default(),
+        }
+    }
+
+    /// The next command.
+    pub fn command(&mut self) -> Command {
+        loop {
+            if let Some(command) = self.ready.pop_front() {
+                return command;
+            }
+            let mut ticket = self.rng.u32(0..self.total);
+            let mut made = Vec::new();
+            let maker = self.makers.iter().find_map(|(weight, make)| {
+                if ticket < *weight {
+                    return Some(*make);
+                }
+                ticket -= weight;
+                None
+            });
+            if let Some(make) = maker {
+                make(self, &mut made);
+            }
+            // Commands that belong together are not spoilt: the second one
+            // clears away what the first must not leave behind.
+            if let [only] = made.as_mut_slice() {
+                self.spoil(only);
+            }
+            self.ready.extend(made);
+        }
+    }
+
+    /// Now and then breaks a command: arity, order, an odd argument, the case.
+    fn spoil(&mut self, command: &mut Command) {
+        let args = &mut command.0;
+        match self.rng.u32(0..200) {
+            0 if args.len() > 1 => {
+                args.remove(self.rng.usize(1..args.len()));
+            }
+            1 | 2 => {
+                let odd = self.odd();
+                args.insert(self.rng.usize(1..=args.len()), odd);
+            }
+            3..=6 if args.len() > 1 => {
+                let place = self.rng.usize(1..args.len());
+                args[place] = self.odd();
+            }
+            7 => args.truncate(1),
+            8..=19 => {
+                for letter in &mut args[0] {
+                    if self.rng.bool() {
+                        *letter = letter.to_ascii_lowercase();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// True once in `n` times.
+    pub(crate) fn one_in(&mut self, n: u32) -> bool {
+        self.rng.u32(0..n) == 0
+    }
+
+    /// Any number of the range.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        self.rng.usize(0..n)
+    }
+
+    /// One of the choices.
+    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.rng.usize(0..choices.len())]
+    }
+
+    /// A key of the pool; rarely a long one.
+    pub(crate) fn key(&mut self) -> Vec<u8> {
+        if self.one_in(60) {
+            return vec![b'L'; self.pick(&[45, 255, 256, 5000])];
+        }
+        self.pick(&KEYS).to_vec()
+    }
+
+    /// One to four keys, repeats allowed.
+    pub(crate) fn keys(&mut self) -> Vec<Vec<u8>> {
+        (0..self.rng.usize(1..=4)).map(|_| self.key()).collect()
+    }
+
+    /// A database number, rarely an impossible one.
+    pub(crate) fn database(&mut self) -> Vec<u8> {
+        if self.one_in(12) {
+            return self
+                .pick(&["16", "-1", "abc", "99999999999", "1.5", ""])
+                .into();
+        }
+        self.pick(&DATABASES).into()
+    }
+
+    /// An argument that is almost an integer, or an extreme one.
+    pub(crate) fn odd(&mut self) -> Vec<u8> {
+        self.pick(&ODD).to_vec()
+    }
+
+    /// A value: short or long text, integers and floats, binary, empty.
+    pub(crate) fn value(&mut self) -> Vec<u8> {
+        match self.rng.u32(0..100) {
+            0..=4 => Vec::new(),
+            5..=29 => self.integer(),
+            30..=39 => self.float(),
+            40..=44 => self.odd(),
+            45..=49 => (0..self.rng.usize(0..30))
+                .map(|_| self.rng.u8(..))
+                .collect(),
+            // Few letters, so that LCS finds something; around 44 bytes, where
+            // Redis changes its encoding.
+            50..=74 => (0..self.rng.usize(1..20))
+                .map(|_| self.pick(b"abc "))
+                .collect(),
+            75..=86 => (0..self.rng.usize(38..70))
+                .map(|_| self.pick(b"abcd"))
+                .collect(),
+            87..=95 => (0..self.rng.usize(70..600))
+                .map(|_| self.pick(b"ab"))
+                .collect(),
+            96..=98 => vec![self.pick(b"xyz"); self.rng.usize(600..3000)],
+            _ => vec![self.pick(b"xyz"); self.pick(&[4096, 16384, 32767, 65536, 70_000])],
+        }
+    }
+
+    /// An integer as text: small, at the edges of its range, or any.
+    pub(crate) fn integer(&mut self) -> Vec<u8> {
+        let number = match self.rng.u32(0..10) {
+            0..=4 => self.rng.i64(-20..200),
+            5 | 6 => self.rng.i64(9_990..10_010),
+            7 => i64::MAX - self.rng.i64(0..5),
+            8 => i64::MIN + self.rng.i64(0..5),
+            _ => self.rng.i64(..) >> self.rng.u32(0..60),
+        };
+        number.to_string().into_bytes()
+    }
+
+    /// A float as text, plain or in scientific notation.
+    pub(crate) fn float(&mut self) -> Vec<u8> {
+        let whole = self.rng.i64(-1000..1000);
+        match self.rng.u32(0..8) {
+            0 => format!("{whole}.5"),
+            1 => format!("{whole}.{:03}", self.rng.u32(0..1000)),
+            2 => format!("{whole}e{}", self.rng.u32(0..6)),
+            3 => format!("{whole}e-{}", self.rng.u32(0..8)),
+            4 => format!("0.{}", self.rng.u32(0..100_000)),
+            5 => format!("{}", self.rng.i64(..)),
+            6 => self
+                .pick(&["3.0e3", "1E5", ".5", "5.", "-0.0", "+2.5", "1e17"])
+                .into(),
+            _ => self
+                .pick(&["nan", "inf", "-inf", "1e400", "1.5x", " 1.5", "1,5"])
+                .into(),
+        }
+        .into_bytes()
+    }
+
+    /// A position in a string: small, negative, beyond the end, not a number.
+    pub(crate) fn position(&mut self) -> Vec<u8> {
+        match self.rng.u32(0..20) {
+            0 => self.odd(),
+            1 => self.rng.i32(-70_000..70_000).to_string().into(),
+            _ => self.rng.i32(-30..60).to_string().into(),
+        }
+    }
+
+    /// Seconds from now to a far expiry that no other expiry of the run is near
+    /// to: a multiple of 1000 s, each used once in a million.
+    pub(crate) fn seconds(&mut self) -> u64 {
+        self.expiries += 1;
+        // An odd factor modulo a power of two visits every residue once.
+        let scattered = self.expiries.wrapping_mul(0x9E37_79B1) % (1 << 20);
+        1_000_000 + scattered * 1000
+    }
+
+    /// An absolute time in seconds, beyond every relative one (year 2096 on).
+    pub(crate) fn future_instant(&mut self) -> u64 {
+        4_000_000_000 + self.rng.u64(0..8) * 100
+    }
+
+    /// An absolute time in seconds that is long past.
+    pub(crate) fn past_instant(&mut self) -> u64 {
+        self.pick(&[1, 1000, 1_000_000_000])
+    }
+}
+
+/// Builds a command from byte and text pieces.
+pub(crate) fn command<A: Into<Vec<u8>>>(name: &str, args: impl IntoIterator<Item = A>) -> Command {
+    let mut all = vec![name.as_bytes().to_vec()];
+    all.extend(args.into_iter().map(Into::into));
+    Command(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_commands() {
+        let (mut one, mut two) = (Generator::new(7, FAMILIES), Generator::new(7, FAMILIES));
+        for _ in 0..2000 {
+            assert_eq!(one.command(), two.command());
+        }
+        let mut other = Generator::new(8, FAMILIES);
+        assert!((0..20).any(|_| one.command() != other.command()));
+    }
+
+    #[test]
+    fn every_relative_expiry_is_used_once() {
+        let mut generator = Generator::new(1, FAMILIES);
+        let mut all: Vec<u64> = (0..100_000).map(|_| generator.seconds()).collect();
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[1] - pair[0] >= 1000));
+    }
+}

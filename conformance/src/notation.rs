@@ -1,0 +1,236 @@
+//! Expected replies of the case files: RESP written for people.
+//!
+//! One line per element, aggregates followed by their elements:
+//!
+//! ```text
+//! +OK            simple string        :5       integer       $"a\x00b"  bulk string
+//! -ERR ...       error, whole text    :1..9    a range       $~"part"   a bulk string with that part
+//! -~ERR wrong    error, its start     :?       any integer   $?         any bulk string
+//! $-1  *-1  _    the three nulls      #t  ,1.5  (123  ="txt:abc"        RESP3 scalars
+//! *2  ~2  %1  >3 aggregates           *2 unordered           ?          any reply at all
+//! ```
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::command::split_word;
+use crate::resp::Reply;
+
+/// What a reply has to look like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pattern {
+    /// Exactly this reply.
+    Is(Reply),
+    /// An error that begins with this text.
+    ErrorStart(Vec<u8>),
+    /// An integer of this range, both ends included.
+    Between(i64, i64),
+    /// Any bulk or verbatim string.
+    AnyBulk,
+    /// A bulk or verbatim string that contains this.
+    Contains(Vec<u8>),
+    /// Any reply.
+    Any,
+    /// An aggregate (by its marker) of these.
+    Items(char, Vec<Pattern>),
+    /// The same, in any order.
+    Unordered(char, Vec<Pattern>),
+}
+
+impl Pattern {
+    /// Whether the reply is as expected.
+    pub fn matches(&self, reply: &Reply) -> bool {
+        match self {
+            Pattern::Is(expected) => expected == reply,
+            Pattern::ErrorStart(start) => {
+                matches!(reply, Reply::Error(text) if text.starts_with(start))
+            }
+            Pattern::Between(low, high) => {
+                matches!(reply, Reply::Integer(i) if (low..=high).contains(&i))
+            }
+            Pattern::AnyBulk => matches!(reply, Reply::Bulk(_) | Reply::Verbatim(_)),
+            Pattern::Contains(part) => match reply {
+                Reply::Bulk(text) | Reply::Verbatim(text) => {
+                    part.is_empty() || text.windows(part.len()).any(|w| w == part)
+                }
+                _ => false,
+            },
+            Pattern::Any => true,
+            Pattern::Items(marker, patterns) => reply.items().is_some_and(|items| {
+                reply.marker() == *marker
+                    && items.len() == patterns.len()
+                    && patterns.iter().zip(items).all(|(p, item)| p.matches(item))
+            }),
+            Pattern::Unordered(marker, patterns) => reply.items().is_some_and(|items| {
+                let mut left: Vec<&Reply> = items.iter().collect();
+                reply.marker() == *marker
+                    && items.len() == patterns.len()
+                    && patterns.iter().all(|pattern| {
+                        let found = left.iter().position(|item| pattern.matches(item));
+                        found.map(|place| left.swap_remove(place)).is_some()
+                    })
+            }),
+        }
+    }
+}
+
+/// Reads one whole pattern from the lines of an expected reply.
+///
+/// # Errors
+/// When a line is not in the notation, or there are too few or too many lines.
+pub fn parse(lines: &[&str]) -> Result<Pattern> {
+    let mut rest = lines.iter();
+    let pattern = next(&mut rest)?;
+    ensure!(
+        rest.next().is_none(),
+        "expected one reply, got more lines: {lines:?}"
+    );
+    Ok(pattern)
+}
+
+fn next(lines: &mut std::slice::Iter<'_, &str>) -> Result<Pattern> {
+    let line = lines
+        .next()
+        .context("expected another element, got the end of the reply")?
+        .trim();
+    let context = || format!("in the expected line '{line}'");
+    let kind = line
+        .chars()
+        .next()
+        .context("expected a reply, got an empty line")?;
+    let rest = &line[kind.len_utf8()..];
+    let is = |reply| Ok(Pattern::Is(reply));
+    match kind {
+        '?' if rest.is_empty() => Ok(Pattern::Any),
+        '+' => is(Reply::Simple(bare(rest).with_context(context)?)),
+        '-' => match rest.strip_prefix('~') {
+            Some(start) => Ok(Pattern::ErrorStart(bare(start).with_context(context)?)),
+            None => is(Reply::Error(bare(rest).with_context(context)?)),
+        },
+        ':' => integer(rest).with_context(context),
+        '$' | '=' | '!' => bulk(kind, rest).with_context(context),
+        '_' if rest.is_empty() => is(Reply::Null),
+        '#' if rest == "t" || rest == "f" => is(Reply::Boolean(rest == "t")),
+        ',' => is(Reply::Double(rest.into())),
+        '(' => is(Reply::BigNumber(rest.into())),
+        '*' if rest == "-1" => is(Reply::NullArray),
+        '*' | '~' | '>' | '%' => {
+            let (count, order) = rest.split_once(' ').unwrap_or((rest, ""));
+            let count: usize = count.parse().with_context(context)?;
+            let count = if kind == '%' { count * 2 } else { count };
+            let items = (0..count).map(|_| next(lines)).collect::<Result<_>>()?;
+            match order {
+                "" => Ok(Pattern::Items(kind, items)),
+                "unordered" => Ok(Pattern::Unordered(kind, items)),
+                _ => bail!("expected nothing or 'unordered' after the count, got '{order}'"),
+            }
+        }
+        _ => bail!("expected a RESP type character, got '{line}'"),
+    }
+}
+
+/// Text of a line type, where escapes stand for bytes that a line cannot show.
+fn bare(text: &str) -> Result<Vec<u8>> {
+    let (word, _) = split_word(&format!("\"{}\"", text.replace('"', "\\\"")))?;
+    Ok(word)
+}
+
+fn integer(text: &str) -> Result<Pattern> {
+    if text == "?" {
+        return Ok(Pattern::Between(i64::MIN, i64::MAX));
+    }
+    if let Some((low, high)) = text.split_once("..") {
+        return Ok(Pattern::Between(low.parse()?, high.parse()?));
+    }
+    Ok(Pattern::Is(Reply::Integer(text.parse()?)))
+}
+
+fn bulk(kind: char, text: &str) -> Result<Pattern> {
+    match (kind, text) {
+        ('$', "-1") => return Ok(Pattern::Is(Reply::NullBulk)),
+        ('$', "?") => return Ok(Pattern::AnyBulk),
+        _ => {}
+    }
+    let (part, text) = match text.strip_prefix('~') {
+        Some(rest) if kind == '$' => (true, rest),
+        _ => (false, text),
+    };
+    ensure!(
+        text.starts_with('"'),
+        "expected a quoted string, got '{text}'"
+    );
+    let (word, tail) = split_word(text)?;
+    ensure!(
+        tail.is_empty(),
+        "expected the end of the line, got '{tail}'"
+    );
+    Ok(match kind {
+        _ if part => Pattern::Contains(word),
+        '$' => Pattern::Is(Reply::Bulk(word)),
+        '=' => Pattern::Is(Reply::Verbatim(word)),
+        _ => Pattern::Is(Reply::BulkError(word)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> Pattern {
+        let lines: Vec<&str> = text.lines().collect();
+        parse(&lines).unwrap()
+    }
+
+    #[test]
+    fn what_a_reply_prints_matches_it_and_no_other() {
+        let replies = [
+            Reply::Simple(b"OK".to_vec()),
+            Reply::Error(b"ERR unknown command 'a\"\\'".to_vec()),
+            Reply::Integer(-7),
+            Reply::Bulk(b"\"\\\r\n\x00".to_vec()),
+            Reply::Bulk(vec![b'x'; 300]),
+            Reply::NullBulk,
+            Reply::NullArray,
+            Reply::Null,
+            Reply::Boolean(false),
+            Reply::Double(b"1.5".to_vec()),
+            Reply::Verbatim(b"txt:a".to_vec()),
+            Reply::Array(vec![Reply::Integer(1), Reply::Array(vec![]), Reply::Null]),
+            Reply::Map(vec![Reply::Bulk(b"k".to_vec()), Reply::Set(vec![])]),
+        ];
+        for (i, reply) in replies.iter().enumerate() {
+            let lines = reply.lines();
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let pattern = parse(&lines).unwrap();
+            for (j, other) in replies.iter().enumerate() {
+                assert_eq!(pattern.matches(other), i == j, "{lines:?} against {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn loose_patterns_have_edges() {
+        assert!(pattern(":1..3").matches(&Reply::Integer(3)));
+        assert!(!pattern(":1..3").matches(&Reply::Integer(4)));
+        assert!(pattern("-~ERR a").matches(&Reply::Error(b"ERR abc".to_vec())));
+        assert!(!pattern("$~\"b\"").matches(&Reply::Bulk(b"ac".to_vec())));
+        let two = pattern("*2 unordered\n  :1\n  :2");
+        assert!(two.matches(&Reply::Array(vec![Reply::Integer(2), Reply::Integer(1)])));
+        assert!(!two.matches(&Reply::Array(vec![Reply::Integer(1), Reply::Integer(1)])));
+    }
+
+    #[test]
+    fn bad_notation_is_refused() {
+        for bad in [
+            "",
+            "OK",
+            "*2\n:1",
+            ":1\n:2",
+            "$abc",
+            ":x",
+            "*1 sorted\n:1",
+            "#x",
+        ] {
+            assert!(parse(&bad.lines().collect::<Vec<_>>()).is_err(), "{bad}");
+        }
+    }
+}

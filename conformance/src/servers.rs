@@ -1,0 +1,311 @@
+//! Starts and stops servers: a real Redis, and ours.
+//!
+//! Each lives in a temporary directory with a port of its own on loopback and
+//! is stopped by its own process handle when dropped.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tempfile::TempDir;
+
+use crate::client::{Address, Client};
+use crate::resp::Reply;
+
+/// How long a server may take to answer its first PING.
+const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// What to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Debian's `redis-server` (or the program named by `REDIS_SERVER`).
+    Redis,
+    /// `undercroft serve`, see [`undercroft_binary`].
+    Undercroft,
+}
+
+/// Settings that both kinds understand.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Most connections at a time.
+    pub maxclients: u32,
+    /// Password of the default user, when one is asked for.
+    pub password: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        // Above the 10,000 idle connections of the torture test.
+        Settings {
+            maxclients: 12_000,
+            password: None,
+        }
+    }
+}
+
+/// A running server; stopped and its directory removed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    kind: Kind,
+    settings: Settings,
+    child: Child,
+    address: Address,
+    directory: TempDir,
+}
+
+/// Something with an address that can be made to answer again after a crash.
+pub trait Peer {
+    /// The address of the live server; starts it again when it has died.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    fn address(&mut self) -> Result<Address>;
+}
+
+impl Peer for Address {
+    fn address(&mut self) -> Result<Address> {
+        Ok(self.clone())
+    }
+}
+
+impl Peer for Server {
+    fn address(&mut self) -> Result<Address> {
+        if self.child.try_wait()?.is_some() {
+            *self = Server::start(self.kind, self.settings.clone())?;
+        }
+        Ok(self.address.clone())
+    }
+}
+
+impl Server {
+    /// Starts a server and waits until it answers PING.
+    ///
+    /// # Errors
+    /// When the program is not there, exits early (the end of its log is in the
+    /// error) or does not answer in 30 seconds.
+    pub fn start(kind: Kind, settings: Settings) -> Result<Self> {
+        // Another process may take the spare port between probe and bind.
+        let mut last = None;
+        for _ in 0..3 {
+            match Self::try_start(kind, &settings) {
+                Ok(server) => return Ok(server),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| anyhow::anyhow!("no attempt was made")))
+    }
+
+    fn try_start(kind: Kind, settings: &Settings) -> Result<Self> {
+        raise_descriptor_limit();
+        let directory = tempfile::Builder::new().prefix("conform-").tempdir()?;
+        let port = spare_port()?;
+        let mut process = match kind {
+            Kind::Redis => redis_process(directory.path(), port, settings),
+            Kind::Undercroft => undercroft_process(directory.path(), port, settings)?,
+        };
+        let log = directory.path().join("log");
+        let out = File::create(&log)?;
+        let child = process
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()
+            .with_context(|| {
+                format!(
+                    "starting {:?}; for the real Redis: apt-get install redis-server",
+                    process.get_program()
+                )
+            })?;
+        let mut server = Server {
+            kind,
+            settings: settings.clone(),
+            child,
+            address: Address::Tcp(format!("127.0.0.1:{port}")),
+            directory,
+        };
+        server.wait_until_ready(&log)?;
+        Ok(server)
+    }
+
+    fn wait_until_ready(&mut self, log: &Path) -> Result<()> {
+        let start = Instant::now();
+        let told = || {
+            let text = std::fs::read_to_string(log).unwrap_or_default();
+            let tail: Vec<&str> = text.lines().rev().take(20).collect();
+            tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+        };
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                bail!(
+                    "{:?} ended at once ({status}); it said:\n{}",
+                    self.kind,
+                    told()
+                );
+            }
+            if let Ok(mut client) = Client::connect(&self.address) {
+                match client.call(["PING"]) {
+                    Ok(Reply::Simple(text)) if text == b"PONG" => return Ok(()),
+                    Ok(Reply::Error(text)) if text.starts_with(b"NOAUTH") => return Ok(()),
+                    _ => {}
+                }
+            }
+            if start.elapsed() > START_LIMIT {
+                bail!(
+                    "{:?} did not answer PING in 30 s; it said:\n{}",
+                    self.kind,
+                    told()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // No data is worth keeping, so no polite shutdown; by its own handle,
+        // never by name.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let store = store_path(self.directory.path());
+        if !store.starts_with(self.directory.path()) {
+            let _ = std::fs::remove_file(store);
+        }
+    }
+}
+
+fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
+    let program = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
+    let mut process = Process::new(program);
+    process
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no", "--databases", "16"])
+        .args(["--maxclients", &settings.maxclients.to_string()])
+        .args(["--enable-debug-command", "yes"])
+        // Redis leaves replies unbounded by default; ours never are.
+        .args([
+            "--client-output-buffer-limit",
+            "normal 67108864 33554432 10",
+        ])
+        .arg("--dir")
+        .arg(directory);
+    if let Some(password) = &settings.password {
+        process.args(["--requirepass", password]);
+    }
+    process
+}
+
+/// The store of a started server: in shared memory where there is such a
+/// directory, else beside its log.
+fn store_path(directory: &Path) -> PathBuf {
+    let name = directory.file_name().unwrap_or_default();
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() {
+        shared.join(name)
+    } else {
+        directory.join("store")
+    }
+}
+
+fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Result<Process> {
+    let binary = undercroft_binary().context("the undercroft binary has not been built")?;
+    let mut process = Process::new(binary);
+    process
+        .arg("serve")
+        .arg("--store")
+        .arg(store_path(directory))
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--maxclients", &settings.maxclients.to_string()])
+        // Nothing of the user's configuration may reach a test.
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .current_dir(directory);
+    if let Some(password) = &settings.password {
+        process.args(["--requirepass", password]);
+    }
+    Ok(process)
+}
+
+/// The `undercroft` program to judge: `UNDERCROFT_BIN`, else the newer of
+/// `release/undercroft` and `debug/undercroft` in this build's target directory,
+/// provided that it knows `serve`. `None` when there is none yet.
+pub fn undercroft_binary() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("UNDERCROFT_BIN") {
+        return Some(PathBuf::from(named));
+    }
+    let test_program = std::env::current_exe().ok()?;
+    let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
+    // A test runs from target/debug/deps, `conform` from target/debug.
+    for target in test_program.ancestors().skip(1).take(4) {
+        for profile in ["release", "debug"] {
+            let path = target.join(profile).join("undercroft");
+            if let Ok(changed) = path.metadata().and_then(|m| m.modified()) {
+                found.push((changed, path));
+            }
+        }
+    }
+    found.sort();
+    let (_, newest) = found.pop()?;
+    let help = Process::new(&newest)
+        .args(["serve", "--help"])
+        .output()
+        .ok()?;
+    let knows_serve = help.status.success() && !help.stdout.is_empty();
+    knows_serve.then_some(newest)
+}
+
+/// Starts ours, or prints why that part is skipped and gives `None`.
+///
+/// # Errors
+/// When the binary is there but does not start, or when `UNDERCROFT_REQUIRED`
+/// is set (as `make test` does) and it is not there.
+pub fn start_undercroft(settings: Settings) -> Result<Option<Server>> {
+    if undercroft_binary().is_none() {
+        if std::env::var_os("UNDERCROFT_REQUIRED").is_some() {
+            bail!("UNDERCROFT_REQUIRED is set, but no undercroft binary was found");
+        }
+        println!("skipped: our server (no undercroft binary that can serve; build crates/cli)");
+        return Ok(None);
+    }
+    Server::start(Kind::Undercroft, settings).map(Some)
+}
+
+fn spare_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Raises the soft limit of open descriptors to the hard one and returns it;
+/// servers started later inherit it.
+pub fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Where it is refused the old limit stays, and that is what is reported.
+    let _ = setrlimit(Resource::Nofile, wanted);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Private memory of a process in bytes: what it allocated, without the store
+/// it maps. `None` where the system does not tell.
+pub fn private_memory(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|l| l.starts_with("RssAnon:"))?;
+    let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kilobytes * 1024)
+}

@@ -1,0 +1,1 @@
+//! Bad protocol input.

@@ -1,0 +1,65 @@
+//! The written cases against the real Redis, and against ours.
+
+use undercroft_conformance::canary;
+use undercroft_conformance::cases::{Report, directory, read_all};
+use undercroft_conformance::client::Address;
+use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
+
+fn run_all(address: &Address) -> Report {
+    let mut report = Report::default();
+    for file in read_all(&directory()).expect("the case files read") {
+        file.run(address, &mut report).expect("the cases run");
+    }
+    report
+}
+
+fn assert_green(who: &str, report: &Report) {
+    println!(
+        "{who}: {} cases, {} failed",
+        report.cases,
+        report.failures.len()
+    );
+    assert!(
+        report.cases >= 150,
+        "expected 150 cases or more, ran {}",
+        report.cases
+    );
+    assert!(
+        report.failures.is_empty(),
+        "{who}:\n\n{}",
+        report.failures.join("\n\n")
+    );
+}
+
+#[test]
+fn a_real_redis_passes() {
+    let redis = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
+    assert_green("redis", &run_all(redis.address()));
+}
+
+#[test]
+fn ours_passes() {
+    if let Some(ours) = start_undercroft(Settings::default()).expect("undercroft starts") {
+        assert_green("undercroft", &run_all(ours.address()));
+    }
+}
+
+#[test]
+fn a_wrong_server_fails() {
+    let redis = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
+    for name in [
+        "GETEX PERSIST keeps the expiry",
+        "an error text is misspelt",
+        "EXPIRE ignores GT",
+    ] {
+        let fault = canary::FAULTS
+            .iter()
+            .find(|f| f.name == name)
+            .expect("the fault exists");
+        let proxy = canary::start(redis.address(), *fault).expect("the proxy starts");
+        assert!(
+            !run_all(&proxy).failures.is_empty(),
+            "no case notices: {name}"
+        );
+    }
+}

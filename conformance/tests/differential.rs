@@ -1,0 +1,88 @@
+//! The differential tester at work, and the proof that it finds faults.
+
+use undercroft_conformance::canary;
+use undercroft_conformance::compare::Rules;
+use undercroft_conformance::differential::{Plan, run};
+use undercroft_conformance::expiry::keys_expire;
+use undercroft_conformance::generate::FAMILIES;
+use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
+
+/// The seed of this run: `UNDERCROFT_SEED`, or a new one.
+fn seed() -> u64 {
+    let named = std::env::var("UNDERCROFT_SEED").ok();
+    let seed = named.map_or_else(
+        || fastrand::u64(..1 << 40),
+        |s| s.parse().expect("UNDERCROFT_SEED is a number"),
+    );
+    println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
+    seed
+}
+
+fn plan(commands: usize) -> Plan {
+    Plan {
+        commands,
+        seed: seed(),
+        batch: 100,
+        families: FAMILIES.to_vec(),
+        rules: Rules::default(),
+    }
+}
+
+fn redis() -> Server {
+    Server::start(Kind::Redis, Settings::default()).expect("redis-server starts")
+}
+
+#[test]
+fn two_real_servers_agree() {
+    let (mut one, mut two) = (redis(), redis());
+    let mut plan = plan(30_000);
+    plan.rules.dump_bytes = true;
+    if let Some(failure) = run(&mut one, &mut two, &plan, |_| ()).expect("the run works") {
+        panic!("the judge disagrees with itself: {failure}");
+    }
+}
+
+#[test]
+fn every_fault_is_found_and_shrunk() {
+    let mut judge = redis();
+    let plan = plan(50_000);
+    for fault in canary::FAULTS {
+        let behind = redis();
+        let mut proxy = canary::start(behind.address(), *fault).expect("the proxy starts");
+        let failure = run(&mut judge, &mut proxy, &plan, |_| ())
+            .expect("the run works")
+            .unwrap_or_else(|| panic!("not found with seed {}: {}", plan.seed, fault.name));
+        println!("found: {}\n{failure}\n", fault.name);
+        assert!(
+            failure.shown.is_some(),
+            "found, but not on replay: {}",
+            fault.name
+        );
+        assert!(
+            failure.minimal.len() <= 8,
+            "not shrunk: {}\n{failure}",
+            fault.name
+        );
+    }
+}
+
+#[test]
+fn ours_agrees_with_redis() {
+    let Some(mut ours) = start_undercroft(Settings::default()).expect("undercroft starts") else {
+        return;
+    };
+    let mut judge = redis();
+    if let Some(failure) =
+        run(&mut judge, &mut ours, &plan(100_000), |_| ()).expect("the run works")
+    {
+        panic!("{failure}");
+    }
+}
+
+#[test]
+fn keys_expire_in_real_time() {
+    keys_expire(redis().address()).expect("the real Redis");
+    if let Some(ours) = start_undercroft(Settings::default()).expect("undercroft starts") {
+        keys_expire(ours.address()).expect("ours");
+    }
+}
