@@ -1,0 +1,324 @@
+//! Strict parsing of arguments, with Redis' rules and error texts.
+//!
+//! Integers have exactly one spelling: `7`, never `+7`, `07` or ` 7`. Times to live are checked against overflow
+//! before anything is done with them. Every error text is Redis 7.0's, because clients match on them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::number::Extended;
+
+/// An error reply, whole, with its code in front.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandError(Cow<'static, str>);
+
+impl CommandError {
+    /// The value or argument is no integer of 64 bits.
+    pub const NOT_AN_INTEGER: CommandError =
+        CommandError::fixed("ERR value is not an integer or out of range");
+    /// The value or argument is no number.
+    pub const NOT_A_FLOAT: CommandError = CommandError::fixed("ERR value is not a valid float");
+    /// Options that are unknown, incomplete or exclude each other.
+    pub const SYNTAX: CommandError = CommandError::fixed("ERR syntax error");
+    /// The key holds another type than the command works on.
+    pub const WRONG_TYPE: CommandError =
+        CommandError::fixed("WRONGTYPE Operation against a key holding the wrong kind of value");
+    /// The key is not there.
+    pub const NO_SUCH_KEY: CommandError = CommandError::fixed("ERR no such key");
+    /// The database's number is not below `databases`.
+    pub const DATABASE_OUT_OF_RANGE: CommandError =
+        CommandError::fixed("ERR DB index is out of range");
+    /// A value would exceed proto-max-bulk-len.
+    pub const STRING_TOO_LONG: CommandError =
+        CommandError::fixed("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+    /// A counter would leave the range of 64 bits.
+    pub const OVERFLOW: CommandError =
+        CommandError::fixed("ERR increment or decrement would overflow");
+    /// INCRBYFLOAT would leave the range of numbers.
+    pub const NAN_OR_INFINITY: CommandError =
+        CommandError::fixed("ERR increment would produce NaN or Infinity");
+    /// The memory limit is reached and nothing may be evicted.
+    pub const OUT_OF_MEMORY: CommandError =
+        CommandError::fixed("OOM command not allowed when used memory > 'maxmemory'.");
+
+    /// An error whose text is known at compile time.
+    pub const fn fixed(text: &'static str) -> CommandError {
+        CommandError(Cow::Borrowed(text))
+    }
+
+    /// An error with a text made for the occasion. Line ends become spaces, as in Redis, so that nothing a client
+    /// sent can end the reply early.
+    pub fn new(text: String) -> CommandError {
+        let clean = if text.contains(['\r', '\n']) {
+            text.replace(['\r', '\n'], " ")
+        } else {
+            text
+        };
+        CommandError(Cow::Owned(clean))
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Too few or too many arguments; `name` is lower-case, with `container|` in front for a subcommand.
+    pub fn wrong_arity(name: &str) -> CommandError {
+        CommandError::new(format!(
+            "ERR wrong number of arguments for '{name}' command"
+        ))
+    }
+
+    /// No command of this name; `arguments` has the name first.
+    pub fn unknown_command(arguments: &[&[u8]]) -> CommandError {
+        const SHOWN: usize = 128;
+        let (name, rest) = arguments
+            .split_first()
+            .map_or((&b""[..], arguments), |(name, rest)| (*name, rest));
+        let mut shown = Vec::new();
+        for argument in rest {
+            if shown.len() >= SHOWN {
+                break;
+            }
+            shown.push(b'\'');
+            shown.extend(c_string(argument, SHOWN + 1 - shown.len()));
+            shown.extend(b"' ");
+        }
+        let name = String::from_utf8_lossy(c_string(name, SHOWN));
+        let shown = String::from_utf8_lossy(&shown);
+        CommandError::new(format!(
+            "ERR unknown command '{name}', with args beginning with: {shown}"
+        ))
+    }
+
+    /// No subcommand of this name; `container` is the command's name.
+    pub fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
+        let name = String::from_utf8_lossy(c_string(name, 128));
+        let container = container.to_ascii_uppercase();
+        CommandError::new(format!(
+            "ERR unknown subcommand '{name}'. Try {container} HELP."
+        ))
+    }
+
+    /// A subcommand's options are unknown or incomplete.
+    pub fn subcommand_syntax(container: &str, name: &[u8]) -> CommandError {
+        let name = String::from_utf8_lossy(c_string(name, 128));
+        let container = container.to_ascii_uppercase();
+        CommandError::new(format!(
+            "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {container} HELP."
+        ))
+    }
+
+    /// A time to live that is zero, negative or too far away; `name` is lower-case.
+    pub fn invalid_expire(name: &str) -> CommandError {
+        CommandError::new(format!("ERR invalid expire time in '{name}' command"))
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+/// What C's `%.*s` prints of it: at most `longest` bytes, and nothing from a zero byte on.
+fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
+    let bytes = &bytes[..bytes.len().min(longest)];
+    &bytes[..bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(bytes.len())]
+}
+
+/// The integer that is written exactly so: digits without leading zeros, a minus sign where negative.
+pub fn parse_integer(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        _ => (false, text),
+    };
+    match digits {
+        [b'0'] => return if negative { None } else { Some(0) },
+        [b'1'..=b'9', ..] if digits.len() <= 19 => {}
+        _ => return None,
+    }
+    // Nineteen digits fit 64 bits without a sign.
+    let mut value = 0u64;
+    for &digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value = value * 10 + u64::from(digit - b'0');
+    }
+    if negative {
+        0i64.checked_sub_unsigned(value)
+    } else {
+        i64::try_from(value).ok()
+    }
+}
+
+/// An integer argument.
+///
+/// # Errors
+/// [`CommandError::NOT_AN_INTEGER`].
+pub fn integer(argument: &[u8]) -> Result<i64, CommandError> {
+    parse_integer(argument).ok_or(CommandError::NOT_AN_INTEGER)
+}
+
+/// A floating point argument.
+///
+/// # Errors
+/// [`CommandError::NOT_A_FLOAT`].
+pub fn float(argument: &[u8]) -> Result<Extended, CommandError> {
+    Extended::parse(argument).ok_or(CommandError::NOT_A_FLOAT)
+}
+
+/// Whether an argument is this keyword, in any case.
+pub fn is_keyword(argument: &[u8], keyword: &str) -> bool {
+    argument.eq_ignore_ascii_case(keyword.as_bytes())
+}
+
+/// Whether a time is counted in seconds or milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Seconds.
+    Seconds,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+/// Where a time is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeBase {
+    /// From now.
+    Now,
+    /// From the Unix epoch.
+    Epoch,
+}
+
+/// The deadline, in Unix milliseconds, of SET's EX, PX, EXAT and PXAT, of GETEX, SETEX and PSETEX: positive times
+/// only. `now` is in Unix milliseconds, `name` the command's for the error.
+///
+/// # Errors
+/// [`CommandError::NOT_AN_INTEGER`], or [`CommandError::invalid_expire`] for what is not positive or overflows.
+pub fn positive_deadline(
+    argument: &[u8],
+    unit: TimeUnit,
+    base: TimeBase,
+    now: i64,
+    name: &str,
+) -> Result<i64, CommandError> {
+    let time = integer(argument)?;
+    let deadline = if time > 0 {
+        to_deadline(time, unit, base, now)
+    } else {
+        None
+    };
+    deadline.ok_or_else(|| CommandError::invalid_expire(name))
+}
+
+/// The deadline of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT: any time, past ones too.
+///
+/// # Errors
+/// [`CommandError::NOT_AN_INTEGER`], or [`CommandError::invalid_expire`] for what overflows.
+pub fn deadline(
+    argument: &[u8],
+    unit: TimeUnit,
+    base: TimeBase,
+    now: i64,
+    name: &str,
+) -> Result<i64, CommandError> {
+    let time = integer(argument)?;
+    to_deadline(time, unit, base, now).ok_or_else(|| CommandError::invalid_expire(name))
+}
+
+fn to_deadline(time: i64, unit: TimeUnit, base: TimeBase, now: i64) -> Option<i64> {
+    let milliseconds = match unit {
+        TimeUnit::Seconds => time.checked_mul(1000)?,
+        TimeUnit::Milliseconds => time,
+    };
+    match base {
+        TimeBase::Now => milliseconds.checked_add(now),
+        TimeBase::Epoch => Some(milliseconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_have_one_spelling() {
+        for (text, value) in [
+            ("0", 0),
+            ("-1", -1),
+            ("9223372036854775807", i64::MAX),
+            ("-9223372036854775808", i64::MIN),
+            ("1000000000000000000", 1_000_000_000_000_000_000),
+        ] {
+            assert_eq!(parse_integer(text.as_bytes()), Some(value), "{text}");
+        }
+        for text in [
+            "",
+            "-",
+            "-0",
+            "+1",
+            "01",
+            " 1",
+            "1 ",
+            "1.0",
+            "0x1",
+            "9223372036854775808",
+            "-9223372036854775809",
+        ] {
+            assert_eq!(parse_integer(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_integer_comes_back() {
+        let mut random = fastrand::Rng::with_seed(11);
+        for _ in 0..10_000 {
+            let value = random.i64(..) >> random.u32(..64);
+            assert_eq!(parse_integer(value.to_string().as_bytes()), Some(value));
+        }
+    }
+
+    #[test]
+    fn deadlines_do_not_overflow() {
+        let set = |text: &[u8], unit, base| {
+            positive_deadline(text, unit, base, 1_000, "set").map_err(|e| e.to_string())
+        };
+        let invalid = Err("ERR invalid expire time in 'set' command".to_owned());
+        assert_eq!(set(b"5", TimeUnit::Seconds, TimeBase::Now), Ok(6_000));
+        assert_eq!(set(b"5", TimeUnit::Milliseconds, TimeBase::Epoch), Ok(5));
+        assert_eq!(set(b"0", TimeUnit::Seconds, TimeBase::Now), invalid);
+        assert_eq!(set(b"-1", TimeUnit::Seconds, TimeBase::Epoch), invalid);
+        assert_eq!(
+            set(
+                b"9223372036854775807",
+                TimeUnit::Milliseconds,
+                TimeBase::Now
+            ),
+            invalid
+        );
+        assert_eq!(
+            set(b"9223372036854776", TimeUnit::Seconds, TimeBase::Epoch),
+            invalid
+        );
+        assert_eq!(
+            deadline(b"-5", TimeUnit::Seconds, TimeBase::Now, 1_000, "expire"),
+            Ok(-4_000)
+        );
+    }
+
+    #[test]
+    fn line_ends_never_reach_an_error() {
+        let error = CommandError::unknown_command(&[b"a\r\n+OK", b"b\0c"]);
+        assert_eq!(
+            error.text(),
+            "ERR unknown command 'a  +OK', with args beginning with: 'b' "
+        );
+    }
+}

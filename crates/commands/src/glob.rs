@@ -1,0 +1,188 @@
+//! Pattern matching of KEYS, SCAN MATCH, CONFIG GET and COMMAND LIST, as Redis 7.0's `stringmatchlen`.
+//!
+//! `?` is one byte, `*` any number, `[ab-c]` and `[^ab-c]` one of a class, and a backslash takes the next byte
+//! literally. Only the last `*` is ever retried, without recursion, so the work is at most pattern length times
+//! string length, and a budget ends it before that gets out of hand.
+//!
+//! Redis' corner cases are kept, because clients see them: an empty string matches only the empty pattern (not
+//! even `*`); an unterminated class ends with the pattern; and the ends of a range compare as signed bytes.
+
+/// Pattern elements tried against one string before [`matches`] gives up: a few milliseconds of work.
+pub const STEP_BUDGET: u64 = 1 << 20;
+
+/// The pattern would take too many steps on this string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooComplex;
+
+/// Whether upper and lower case ASCII letters are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// They differ, as in keys.
+    Sensitive,
+    /// They are the same, as in names of commands and parameters.
+    Insensitive,
+}
+
+impl Case {
+    fn fold(self, byte: u8) -> u8 {
+        match self {
+            Case::Sensitive => byte,
+            Case::Insensitive => byte.to_ascii_lowercase(),
+        }
+    }
+}
+
+/// Whether the whole `string` matches `pattern`.
+///
+/// # Errors
+/// [`TooComplex`] after [`STEP_BUDGET`] steps plus one for every byte of both, so that a single pass always ends.
+pub fn matches(pattern: &[u8], string: &[u8], case: Case) -> Result<bool, TooComplex> {
+    let mut budget =
+        STEP_BUDGET.saturating_add((pattern.len() as u64).saturating_add(string.len() as u64));
+    let mut rest = pattern;
+    let mut at = 0;
+    // Behind the last star: the pattern from there, and where in the string it is tried next.
+    let mut star: Option<(&[u8], usize)> = None;
+    while at < string.len() {
+        if let [b'*', behind @ ..] = rest {
+            rest = &behind[behind.iter().take_while(|&&byte| byte == b'*').count()..];
+            if rest.is_empty() {
+                return Ok(true);
+            }
+            star = Some((rest, at + 1));
+            continue;
+        }
+        let (matched, cost, behind) = element(rest, string[at], case);
+        budget = budget.checked_sub(cost).ok_or(TooComplex)?;
+        if matched {
+            rest = behind;
+            at += 1;
+        } else {
+            let Some((retry, next)) = star else {
+                return Ok(false);
+            };
+            rest = retry;
+            at = next;
+            star = Some((retry, next + 1));
+        }
+    }
+    // The string is used up. Every element but a star needs a byte, and starting later behind an earlier star
+    // leaves even fewer, so what is left of the pattern decides. Stars count only behind a consumed byte.
+    let stars = if string.is_empty() {
+        0
+    } else {
+        rest.iter().take_while(|&&byte| byte == b'*').count()
+    };
+    Ok(rest.len() == stars)
+}
+
+/// Tries the first element of `pattern` (no star) on one byte: whether it matched, what it cost, and the pattern
+/// behind it.
+fn element(pattern: &[u8], byte: u8, case: Case) -> (bool, u64, &[u8]) {
+    match pattern {
+        [] => (false, 1, pattern),
+        [b'?', behind @ ..] => (true, 1, behind),
+        [b'[', class @ ..] => {
+            let (matched, behind) = class_matches(class, byte, case);
+            (matched, (pattern.len() - behind.len()) as u64, behind)
+        }
+        [b'\\', literal, behind @ ..] | [literal, behind @ ..] => {
+            (case.fold(*literal) == case.fold(byte), 1, behind)
+        }
+    }
+}
+
+/// Tries a class, of which the opening bracket is already taken.
+fn class_matches(class: &[u8], byte: u8, case: Case) -> (bool, &[u8]) {
+    let (negated, mut rest) = match class {
+        [b'^', rest @ ..] => (true, rest),
+        _ => (false, class),
+    };
+    let mut matched = false;
+    loop {
+        match rest {
+            [] => break,
+            [b'\\', literal, behind @ ..] => {
+                // Redis compares an escaped byte exactly, whatever the case.
+                matched |= *literal == byte;
+                rest = behind;
+            }
+            [b']', behind @ ..] => {
+                rest = behind;
+                break;
+            }
+            [start, b'-', end, behind @ ..] => {
+                matched |= in_range(*start, *end, byte, case);
+                rest = behind;
+            }
+            [literal, behind @ ..] => {
+                matched |= case.fold(*literal) == case.fold(byte);
+                rest = behind;
+            }
+        }
+    }
+    (matched != negated, rest)
+}
+
+/// Whether a byte lies between two ends in either order, compared as C's signed `char` on x86-64.
+fn in_range(start: u8, end: u8, byte: u8, case: Case) -> bool {
+    let (low, high) = if (start as i8) <= (end as i8) {
+        (start, end)
+    } else {
+        (end, start)
+    };
+    let [low, high, byte] = [low, high, byte].map(|byte| case.fold(byte) as i8);
+    (low..=high).contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str, string: &str) -> bool {
+        matches(pattern.as_bytes(), string.as_bytes(), Case::Sensitive).expect("within the budget")
+    }
+
+    #[test]
+    fn elements() {
+        assert!(check("h?llo", "hello") && !check("h?llo", "hllo"));
+        assert!(check("h*llo", "heeeello") && check("h*llo", "hllo"));
+        assert!(check("h[ae]llo", "hallo") && !check("h[ae]llo", "hillo"));
+        assert!(check("h[^e]llo", "hallo") && !check("h[^e]llo", "hello"));
+        assert!(check("h[a-b]llo", "hbllo") && check("h[b-a]llo", "hallo"));
+        assert!(check("\\*", "*") && !check("\\*", "a") && check("\\", "\\"));
+        assert!(check("a**", "a") && check("*a*b*", "xxaxxbxx") && !check("*a*b", "xxaxxbxx"));
+    }
+
+    #[test]
+    fn redis_corner_cases() {
+        assert!(check("", "") && !check("*", "") && !check("a", ""));
+        assert!(check("[^", "x") && !check("[", "x") && check("[ab", "b"));
+        assert!(check("[a-]", "]") && check("[\\]]", "]"));
+        let range = matches(b"[a-\xff]", b"\x10", Case::Sensitive);
+        assert_eq!(range, Ok(true), "signed: from -1 to 'a'");
+    }
+
+    #[test]
+    fn case_is_ignored_where_asked() {
+        assert_eq!(
+            matches(b"MAX*[A-C]", b"maxmemory-b", Case::Insensitive),
+            Ok(true)
+        );
+        assert_eq!(matches(b"[\\B]", b"b", Case::Insensitive), Ok(false));
+    }
+
+    #[test]
+    fn hostile_patterns_end() {
+        // The last star is retried a hundred thousand times, each over fifty thousand bytes.
+        let pattern = [b"*".to_vec(), vec![b'a'; 50_000], b"b".to_vec()].concat();
+        assert_eq!(
+            matches(&pattern, &vec![b'a'; 100_000], Case::Sensitive),
+            Err(TooComplex)
+        );
+        assert_eq!(
+            matches(&b"*a".repeat(1_000), &vec![b'a'; 2_000], Case::Sensitive),
+            Ok(true)
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! LZF, the compression inside Redis' DUMP payloads.
+//!
+//! The stream is a row of instructions. A byte below 32 says that so many bytes plus one follow literally. Any
+//! other byte is a copy from what was already written: its upper three bits are the length less two (seven: the
+//! next byte is added), its lower five bits and the byte behind are the distance less one.
+
+/// The longest run of literal bytes in one instruction.
+const LONGEST_LITERAL: usize = 32;
+/// The furthest a copy may reach back.
+const FURTHEST: usize = 1 << 13;
+/// The longest copy.
+const LONGEST_COPY: usize = (1 << 8) + (1 << 3);
+/// The most bytes one byte of a stream can stand for: three bytes make the longest copy.
+const HIGHEST_RATIO: usize = LONGEST_COPY / 3;
+const TABLE_BITS: u32 = 16;
+
+/// Compresses `data` to at most `limit` bytes, or says `None` where that does not succeed.
+///
+/// It finds the matches liblzf finds in the form Redis builds it, so the output is Redis' own. O(n) time, and a
+/// table of 256 KiB.
+pub(crate) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
+    // The table's positions have 32 bits, as liblzf's.
+    u32::try_from(data.len()).ok()?;
+    // Position of the last place with this hash, plus one; zero says none.
+    let mut table = vec![0u32; 1 << TABLE_BITS];
+    let mut out = Vec::with_capacity(limit.min(data.len()));
+    let mut literal = 0;
+    let mut at = 0;
+    let end = data.len();
+    while at + 2 < end {
+        let hash = slot(&data[at..]);
+        let previous = table[hash] as usize;
+        table[hash] = at as u32 + 1;
+        // Position zero never serves as a source, as in liblzf.
+        let source = previous.wrapping_sub(1);
+        if previous < 2 || at - source > FURTHEST || data[source..source + 3] != data[at..at + 3] {
+            // liblzf reserves a run's length byte as soon as the run begins, and stops short of the limit.
+            if out.len() + (at - literal) + 1 >= limit {
+                return None;
+            }
+            at += 1;
+            if at - literal == LONGEST_LITERAL {
+                flush(&mut out, &data[literal..at]);
+                literal = at;
+            }
+            continue;
+        }
+        let most = (end - at - 2).min(LONGEST_COPY);
+        let length = copy_length(&data[source..], &data[at..], most);
+        let open = usize::from(at > literal);
+        if out.len() + (at - literal) + open + 4 >= limit {
+            return None;
+        }
+        flush(&mut out, &data[literal..at]);
+        let distance = at - source - 1;
+        let coded = length - 2;
+        let high = (distance >> 8) as u8;
+        if coded < 7 {
+            out.push(high | (coded as u8) << 5);
+        } else {
+            out.extend([high | 7 << 5, (coded - 7) as u8]);
+        }
+        out.push(distance as u8);
+        at += length;
+        literal = at;
+        if at + 2 >= end {
+            break;
+        }
+        // The last two positions inside the match may serve later ones.
+        for position in [at - 2, at - 1] {
+            table[slot(&data[position..])] = position as u32 + 1;
+        }
+    }
+    if out.len() + (at - literal) + 4 > limit {
+        return None;
+    }
+    for run in data[literal..].chunks(LONGEST_LITERAL) {
+        flush(&mut out, run);
+    }
+    Some(out)
+}
+
+/// The hash liblzf takes of the next three bytes in its faster form.
+fn slot(data: &[u8]) -> usize {
+    let word = u32::from(data[0]) << 16 | u32::from(data[1]) << 8 | u32::from(data[2]);
+    let mixed = (word >> (24 - TABLE_BITS)).wrapping_sub(word.wrapping_mul(5));
+    (mixed & ((1 << TABLE_BITS) - 1)) as usize
+}
+
+/// How many bytes from the start agree, of which three are known to.
+///
+/// liblzf compares sixteen bytes without looking at the limit where there are that many, so a limit of 17 or 18
+/// is not kept. It does not pass the data's end: `most` is two less than what is left.
+fn copy_length(source: &[u8], target: &[u8], most: usize) -> usize {
+    let most = most.max(if most > 16 { 19 } else { 3 });
+    let same = source
+        .iter()
+        .zip(target)
+        .skip(3)
+        .take_while(|(a, b)| a == b)
+        .count();
+    (3 + same).min(most)
+}
+
+/// Writes one literal run, of at most [`LONGEST_LITERAL`] bytes.
+fn flush(out: &mut Vec<u8>, run: &[u8]) {
+    if let Some(last) = run.len().checked_sub(1) {
+        out.push(last as u8);
+        out.extend(run);
+    }
+}
+
+/// Undoes [`compress`]; the result must have exactly `length` bytes. `None` for anything malformed.
+///
+/// Safe on hostile input: no more is allocated than the stream could stand for.
+pub(crate) fn decompress(stream: &[u8], length: usize) -> Option<Vec<u8>> {
+    if length.div_ceil(HIGHEST_RATIO) > stream.len() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(length);
+    let mut rest = stream;
+    while let [control, behind @ ..] = rest {
+        let control = usize::from(*control);
+        if control < LONGEST_LITERAL {
+            let (run, behind) = behind.split_at_checked(control + 1)?;
+            out.extend(run);
+            rest = behind;
+        } else {
+            let (count, behind) = match (control >> 5, behind) {
+                (7, [more, behind @ ..]) => (9 + usize::from(*more), behind),
+                (7, []) => return None,
+                (count, behind) => (count + 2, behind),
+            };
+            let (low, behind) = behind.split_first()?;
+            let distance = ((control & 31) << 8 | usize::from(*low)) + 1;
+            let start = out.len().checked_sub(distance)?;
+            if out.len() + count > length {
+                return None;
+            }
+            // A copy may overlap what it writes, so it goes byte by byte.
+            for position in start..start + count {
+                out.push(out[position]);
+            }
+            rest = behind;
+        }
+        if out.len() > length {
+            return None;
+        }
+    }
+    (out.len() == length).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressed_data_comes_back() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut smaller = 0;
+        for _ in 0..2_000 {
+            let letters = random.u8(1..=20);
+            let data: Vec<u8> = (0..random.usize(..3_000))
+                .map(|_| random.u8(..letters))
+                .collect();
+            if let Some(stream) = compress(&data, data.len()) {
+                assert_eq!(decompress(&stream, data.len()), Some(data));
+                smaller += 1;
+            }
+        }
+        assert!(smaller > 1_000, "{smaller}");
+    }
+
+    #[test]
+    fn malformed_streams_are_refused() {
+        assert_eq!(
+            decompress(&[0xff, 0xff, 0xff], usize::MAX),
+            None,
+            "length beyond any stream of three bytes"
+        );
+        assert_eq!(decompress(&[1, b'a'], 2), None, "literal cut short");
+        assert_eq!(
+            decompress(&[0, b'a', 0x20, 1], 4),
+            None,
+            "reaches before the start"
+        );
+        assert_eq!(decompress(&[0, b'a', 0xe0], 12), None, "copy cut short");
+        assert_eq!(decompress(&[0, b'a', 0x20, 0], 3), None, "longer than said");
+        assert_eq!(
+            decompress(&[0, b'a', 0x20, 0], 4).as_deref(),
+            Some(&b"aaaa"[..])
+        );
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..20_000 {
+            let stream: Vec<u8> = (0..random.usize(..30)).map(|_| random.u8(..)).collect();
+            let length = random.usize(..600);
+            assert!(decompress(&stream, length).is_none_or(|out| out.len() == length));
+        }
+    }
+}

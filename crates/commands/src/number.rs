@@ -1,0 +1,354 @@
+//! The floating point of INCRBYFLOAT, bit for bit as Redis on x86-64 computes it.
+//!
+//! Redis keeps such values as C `long double`: on x86-64 a 64-bit mantissa with a 15-bit exponent, read by
+//! `strtold`, added in hardware, and printed by `%.17Lf` with trailing zeros cut off. [`Extended`] does the same
+//! in integers, rounding to nearest with ties to even, so every platform gives x86-64's digits.
+
+use num_bigint::{BigInt, BigUint, Sign};
+
+/// Redis refuses longer texts: its parse buffer has 5 KiB, one byte of it for the terminator.
+const LONGEST_TEXT: usize = 5 * 1024 - 1;
+/// Exponent of the last mantissa bit of the smallest (subnormal) number.
+const SMALLEST_EXPONENT: i64 = -16445;
+/// A finite number is below two to this power.
+const OVERFLOW_EXPONENT: i64 = 16384;
+
+/// An 80-bit extended precision number: `mantissa * 2^exponent`, or infinity. Never NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    negative: bool,
+    magnitude: Magnitude,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Magnitude {
+    Finite { mantissa: u64, exponent: i32 },
+    Infinite,
+}
+
+impl Extended {
+    /// Reads what `strtold` reads, as far as Redis lets it: decimal, hexadecimal or infinite, no white space,
+    /// nothing behind it, not NaN, neither overflowing nor vanishing.
+    ///
+    /// Texts are at most 5,119 bytes, so time is bounded: some ten microseconds at worst, well below one usually.
+    pub fn parse(text: &[u8]) -> Option<Extended> {
+        if text.len() > LONGEST_TEXT {
+            return None;
+        }
+        let (negative, unsigned) = match text {
+            [b'-', rest @ ..] => (true, rest),
+            [b'+', rest @ ..] => (false, rest),
+            _ => (false, text),
+        };
+        if unsigned.eq_ignore_ascii_case(b"inf") || unsigned.eq_ignore_ascii_case(b"infinity") {
+            return Some(Extended {
+                negative,
+                magnitude: Magnitude::Infinite,
+            });
+        }
+        let (digits, exponent, radix) = match unsigned {
+            [b'0', b'x' | b'X', rest @ ..] => split(rest, 16)?,
+            _ => split(unsigned, 10)?,
+        };
+        let first = digits
+            .iter()
+            .position(|&digit| digit != b'0')
+            .unwrap_or(digits.len());
+        let digits = &digits[first..];
+        if digits.is_empty() {
+            return Some(Extended {
+                negative,
+                magnitude: Magnitude::Finite {
+                    mantissa: 0,
+                    exponent: 0,
+                },
+            });
+        }
+        let integer = BigUint::parse_bytes(digits, radix)?;
+        let magnitude = if radix == 16 {
+            // Far outside the range either way; keeps the arithmetic below in small numbers.
+            let exponent = exponent.clamp(-100_000, 100_000);
+            round(&integer, exponent, false)
+        } else {
+            let leading = exponent.saturating_add(digits.len() as i64);
+            if !(-4960..=4940).contains(&leading) {
+                return None;
+            }
+            let power = BigUint::from(10u8).pow(exponent.unsigned_abs() as u32);
+            if exponent >= 0 {
+                round(&(integer * power), 0, false)
+            } else {
+                // Enough bits in the quotient that the remainder only decides ties.
+                let shift = (66 + power.bits()).saturating_sub(integer.bits());
+                let shifted = integer << shift;
+                let quotient = &shifted / &power;
+                let inexact = &quotient * &power != shifted;
+                round(&quotient, -(shift as i64), inexact)
+            }
+        };
+        match magnitude {
+            Magnitude::Infinite | Magnitude::Finite { mantissa: 0, .. } => None,
+            magnitude => Some(Extended {
+                negative,
+                magnitude,
+            }),
+        }
+    }
+
+    /// The number an integer stands for; exact.
+    pub fn from_integer(value: i64) -> Extended {
+        let magnitude = Magnitude::Finite {
+            mantissa: value.unsigned_abs(),
+            exponent: 0,
+        };
+        Extended {
+            negative: value < 0,
+            magnitude,
+        }
+    }
+
+    /// The sum, or `None` where it is infinite or not a number.
+    pub fn checked_add(self, other: Extended) -> Option<Extended> {
+        let (
+            Magnitude::Finite { exponent: left, .. },
+            Magnitude::Finite {
+                exponent: right, ..
+            },
+        ) = (self.magnitude, other.magnitude)
+        else {
+            return None;
+        };
+        let exponent = left.min(right);
+        let sum = self.shifted_to(exponent)? + other.shifted_to(exponent)?;
+        let magnitude = round(sum.magnitude(), exponent.into(), false);
+        let negative = match sum.sign() {
+            Sign::NoSign => self.negative && other.negative,
+            sign => sign == Sign::Minus,
+        };
+        (magnitude != Magnitude::Infinite).then_some(Extended {
+            negative,
+            magnitude,
+        })
+    }
+
+    /// The whole number this is in units of `2^exponent`, which must not be above its own exponent.
+    fn shifted_to(self, target: i32) -> Option<BigInt> {
+        let Magnitude::Finite { mantissa, exponent } = self.magnitude else {
+            return None;
+        };
+        let shift = u32::try_from(exponent - target).ok()?;
+        let magnitude = BigInt::from(mantissa) << shift;
+        Some(if self.negative { -magnitude } else { magnitude })
+    }
+
+    /// Redis' text for it: up to 17 decimals, no trailing zeros, never an exponent, never `-0`.
+    pub fn text(self) -> String {
+        let digits = match self.magnitude {
+            Magnitude::Infinite => "inf".to_owned(),
+            Magnitude::Finite { mantissa, exponent } if exponent >= 0 => {
+                (BigUint::from(mantissa) << exponent.unsigned_abs()).to_string()
+            }
+            Magnitude::Finite { mantissa, exponent } => {
+                fraction_text(mantissa, exponent.unsigned_abs())
+            }
+        };
+        if self.negative && digits != "0" {
+            format!("-{digits}")
+        } else {
+            digits
+        }
+    }
+}
+
+/// `mantissa / 2^shift` with 17 decimals, ties to even, trailing zeros cut off.
+fn fraction_text(mantissa: u64, shift: u32) -> String {
+    const UNIT: u128 = 100_000_000_000_000_000;
+    let scaled = u128::from(mantissa) * UNIT;
+    // `scaled` has at most 121 bits, so a wider shift leaves less than half a unit.
+    let rounded = if shift >= 124 {
+        0
+    } else {
+        let quotient = scaled >> shift;
+        let rest = scaled - (quotient << shift);
+        let half = 1u128 << (shift - 1);
+        quotient + u128::from(rest > half || (rest == half && quotient & 1 == 1))
+    };
+    let text = format!("{}.{:017}", rounded / UNIT, rounded % UNIT);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Rounds `integer * 2^exponent` to the nearest number with 64 bits, ties to even. `inexact` says that the true
+/// value is a little larger; `integer` then has more than 64 bits.
+fn round(integer: &BigUint, exponent: i64, inexact: bool) -> Magnitude {
+    let bits = integer.bits() as i64;
+    let drop = (bits - 64).max(SMALLEST_EXPONENT - exponent).max(0);
+    let Ok(drop) = u64::try_from(drop) else {
+        return Magnitude::Infinite;
+    };
+    let kept = low_word(&(integer >> drop));
+    let mut mantissa = u128::from(kept);
+    if drop > 0 {
+        let tie = integer.bit(drop - 1);
+        let beyond = inexact
+            || integer
+                .trailing_zeros()
+                .is_some_and(|zeros| zeros < drop - 1);
+        mantissa += u128::from(tie && (beyond || kept & 1 == 1));
+    }
+    let mut exponent = exponent + drop as i64;
+    if mantissa > u128::from(u64::MAX) {
+        mantissa >>= 1;
+        exponent += 1;
+    }
+    let mantissa = mantissa as u64;
+    if mantissa == 0 {
+        return Magnitude::Finite {
+            mantissa: 0,
+            exponent: 0,
+        };
+    }
+    let top = exponent + i64::from(u64::BITS - mantissa.leading_zeros());
+    match i32::try_from(exponent) {
+        Ok(exponent) if top <= OVERFLOW_EXPONENT => Magnitude::Finite { mantissa, exponent },
+        _ => Magnitude::Infinite,
+    }
+}
+
+fn low_word(integer: &BigUint) -> u64 {
+    integer.iter_u64_digits().next().unwrap_or(0)
+}
+
+/// Splits `digits[.digits][e[+-]digits]` into its digits and the exponent (of 10, or of 2 where `radix` is 16) of
+/// the last one.
+fn split(text: &[u8], radix: u32) -> Option<(Vec<u8>, i64, u32)> {
+    let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
+    let whole = text.iter().take_while(is_digit).count();
+    let mut digits = text[..whole].to_vec();
+    let mut rest = &text[whole..];
+    let mut fraction = 0;
+    if let [b'.', behind @ ..] = rest {
+        fraction = behind.iter().take_while(is_digit).count();
+        digits.extend(&behind[..fraction]);
+        rest = &behind[fraction..];
+    }
+    if digits.is_empty() {
+        return None;
+    }
+    let (mark, step) = if radix == 16 { (b'p', 4) } else { (b'e', 1) };
+    let written = match rest {
+        [] => 0,
+        [first, exponent @ ..] if first.eq_ignore_ascii_case(&mark) => parse_exponent(exponent)?,
+        _ => return None,
+    };
+    Some((digits, written - step * fraction as i64, radix))
+}
+
+/// The exponent's value, held at a billion: beyond that only its sign matters.
+fn parse_exponent(text: &[u8]) -> Option<i64> {
+    let (sign, digits) = match text {
+        [b'-', rest @ ..] => (-1, rest),
+        [b'+', rest @ ..] => (1, rest),
+        _ => (1, text),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = digits.iter().fold(0i64, |value, digit| {
+        (value * 10 + i64::from(digit - b'0')).min(1_000_000_000)
+    });
+    Some(sign * value)
+}
+
+/// The text Redis sends for a double: C's `%.17g`.
+pub fn double_text(value: f64) -> String {
+    if value.is_nan() {
+        return "nan".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let scientific = format!("{value:.16e}");
+    let Some((digits, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |text: &str| text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    if !(-4..17).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trim(digits), exponent.unsigned_abs());
+    }
+    let decimals = 16i32.saturating_sub(exponent).unsigned_abs() as usize;
+    let fixed = format!("{value:.decimals$}");
+    if fixed.contains('.') {
+        trim(&fixed)
+    } else {
+        fixed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(left: &str, right: &str) -> Option<String> {
+        let left = Extended::parse(left.as_bytes()).expect("left operand");
+        let right = Extended::parse(right.as_bytes()).expect("right operand");
+        left.checked_add(right).map(Extended::text)
+    }
+
+    #[test]
+    fn sums_are_those_of_a_64_bit_mantissa() {
+        // Facts from a real server's INCRBYFLOAT.
+        assert_eq!(sum("10.5", "0.1").as_deref(), Some("10.6"));
+        assert_eq!(sum("5.0e3", "2.0e2").as_deref(), Some("5200"));
+        assert_eq!(sum("3.0", "1.1").as_deref(), Some("4.1"));
+        assert_eq!(sum("-0", "-0").as_deref(), Some("0"));
+        assert_eq!(sum("0x10", "0x.8p1").as_deref(), Some("17"));
+        assert_eq!(sum("inf", "1"), None);
+        assert_eq!(
+            sum("18446744073709551615", "0.5").as_deref(),
+            Some("18446744073709551616")
+        );
+    }
+
+    #[test]
+    fn range_ends_are_refused() {
+        for text in [
+            "", ".", "e5", "1e", "1 ", " 1", "nan", "0x", "0x.", "1e5000", "1e-5000", "1x", "--1",
+            "1e+-2",
+        ] {
+            assert_eq!(Extended::parse(text.as_bytes()), None, "{text}");
+        }
+        for text in [
+            "1e4932",
+            "1.1e4932",
+            "4e-4951",
+            "1.",
+            ".5",
+            "+1",
+            "-inf",
+            "INFINITY",
+            "0e99999999999",
+        ] {
+            assert!(Extended::parse(text.as_bytes()).is_some(), "{text}");
+        }
+        assert_eq!(Extended::parse(&[b'1'; LONGEST_TEXT + 1]), None);
+    }
+
+    #[test]
+    fn doubles_print_as_percent_17g() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.5, "1.5"),
+            (0.1, "0.10000000000000001"),
+            (100.0, "100"),
+            (1e16, "10000000000000000"),
+            (1e17, "1e+17"),
+            (1.5e-5, "1.5e-05"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(double_text(value), text);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! What a command answers: the [`Reply`] trait every handler writes to, and [`Recorder`], the writer that
+//! keeps the answer as a [`Tree`].
+//!
+//! A handler never knows who reads its reply. The server writes RESP2 or RESP3, Python builds objects, the
+//! command line prints text; each of them is one implementation of `Reply`. Aggregates announce their length
+//! first and are followed by that many replies, as on the wire, so no writer needs to buffer.
+
+/// The receiver of one command's reply.
+///
+/// A handler writes exactly one reply: either one scalar, or one aggregate header followed by as many complete
+/// replies as it announced (twice as many for [`map`](Reply::map): key, value, key, value). Types that RESP2
+/// lacks are written as themselves; a RESP2 writer translates them (map to flat array, set and push to array,
+/// double and big number to bulk string, boolean to integer, verbatim to bulk string).
+pub trait Reply {
+    /// A status such as `OK`. It must hold no line ends.
+    fn simple(&mut self, text: &str);
+    /// An error, whole, with its code in front: `ERR syntax error`. It must hold no line ends.
+    fn error(&mut self, text: &str);
+    /// A signed 64-bit integer.
+    fn integer(&mut self, value: i64);
+    /// A string of arbitrary bytes.
+    fn bulk(&mut self, bytes: &[u8]);
+    /// No value: RESP2's null bulk string, RESP3's null.
+    fn null(&mut self);
+    /// No array: RESP2's null array (`*-1`), RESP3's null.
+    fn null_array(&mut self);
+    /// An array; `length` replies follow.
+    fn array(&mut self, length: usize);
+    /// A map; `pairs` keys and as many values follow, alternating.
+    fn map(&mut self, pairs: usize);
+    /// A set; `length` replies follow.
+    fn set(&mut self, length: usize);
+    /// Out-of-band data; `length` replies follow.
+    fn push(&mut self, length: usize);
+    /// A floating point number.
+    fn double(&mut self, value: f64);
+    /// A truth value.
+    fn boolean(&mut self, value: bool);
+    /// An integer of any size, in decimal digits.
+    fn big_number(&mut self, digits: &str);
+    /// Text that is to be shown unquoted; `format` has three letters, such as `txt`.
+    fn verbatim(&mut self, format: &str, text: &[u8]);
+
+    /// The status `OK`.
+    fn ok(&mut self) {
+        self.simple("OK");
+    }
+
+    /// A string where there is one, no value otherwise.
+    fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+}
+
+/// A whole reply, owned.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tree {
+    /// A status.
+    Simple(String),
+    /// An error with its code in front.
+    Error(String),
+    /// An integer.
+    Integer(i64),
+    /// A string of arbitrary bytes.
+    Bulk(Vec<u8>),
+    /// No value.
+    Null,
+    /// No array.
+    NullArray,
+    /// An array.
+    Array(Vec<Tree>),
+    /// Pairs of key and value, in the order they were written.
+    Map(Vec<(Tree, Tree)>),
+    /// A set, in the order it was written.
+    Set(Vec<Tree>),
+    /// Out-of-band data.
+    Push(Vec<Tree>),
+    /// A floating point number.
+    Double(f64),
+    /// A truth value.
+    Boolean(bool),
+    /// An integer in decimal digits.
+    BigNumber(String),
+    /// Text that is shown unquoted.
+    Verbatim {
+        /// Three letters: `txt` or `mkd`.
+        format: String,
+        /// The text itself.
+        text: Vec<u8>,
+    },
+}
+
+impl Tree {
+    /// Writes this reply to another writer.
+    pub fn write(&self, reply: &mut dyn Reply) {
+        match self {
+            Tree::Simple(text) => reply.simple(text),
+            Tree::Error(text) => reply.error(text),
+            Tree::Integer(value) => reply.integer(*value),
+            Tree::Bulk(bytes) => reply.bulk(bytes),
+            Tree::Null => reply.null(),
+            Tree::NullArray => reply.null_array(),
+            Tree::Array(items) => {
+                reply.array(items.len());
+                items.iter().for_each(|item| item.write(reply));
+            }
+            Tree::Map(pairs) => {
+                reply.map(pairs.len());
+                for (key, value) in pairs {
+                    key.write(reply);
+                    value.write(reply);
+                }
+            }
+            Tree::Set(items) => {
+                reply.set(items.len());
+                items.iter().for_each(|item| item.write(reply));
+            }
+            Tree::Push(items) => {
+                reply.push(items.len());
+                items.iter().for_each(|item| item.write(reply));
+            }
+            Tree::Double(value) => reply.double(*value),
+            Tree::Boolean(value) => reply.boolean(*value),
+            Tree::BigNumber(digits) => reply.big_number(digits),
+            Tree::Verbatim { format, text } => reply.verbatim(format, text),
+        }
+    }
+
+    /// The same reply as a RESP2 client receives it.
+    pub fn into_resp2(self) -> Tree {
+        let all = |items: Vec<Tree>| Tree::Array(items.into_iter().map(Tree::into_resp2).collect());
+        match self {
+            Tree::Array(items) | Tree::Set(items) | Tree::Push(items) => all(items),
+            Tree::Map(pairs) => all(pairs
+                .into_iter()
+                .flat_map(|(key, value)| [key, value])
+                .collect()),
+            Tree::Double(value) => Tree::Bulk(crate::number::double_text(value).into_bytes()),
+            Tree::Boolean(value) => Tree::Integer(value.into()),
+            Tree::BigNumber(digits) => Tree::Bulk(digits.into_bytes()),
+            Tree::Verbatim { text, .. } => Tree::Bulk(text),
+            scalar => scalar,
+        }
+    }
+}
+
+/// A [`Reply`] that keeps what is written to it.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    finished: Vec<Tree>,
+    open: Vec<Frame>,
+}
+
+/// An aggregate that still waits for `missing` replies.
+#[derive(Debug)]
+struct Frame {
+    kind: Kind,
+    missing: usize,
+    items: Vec<Tree>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Array,
+    Map,
+    Set,
+    Push,
+}
+
+impl Recorder {
+    /// An empty recorder.
+    pub fn new() -> Recorder {
+        Recorder::default()
+    }
+
+    /// Every reply written so far, oldest first.
+    ///
+    /// # Errors
+    /// The number of replies that an open aggregate still misses, where a handler wrote fewer than it announced.
+    pub fn finish(self) -> Result<Vec<Tree>, usize> {
+        match self.open.last() {
+            None => Ok(self.finished),
+            Some(frame) => Err(frame.missing),
+        }
+    }
+
+    fn add(&mut self, mut tree: Tree) {
+        loop {
+            let Some(frame) = self.open.last_mut() else {
+                self.finished.push(tree);
+                return;
+            };
+            frame.items.push(tree);
+            frame.missing -= 1;
+            if frame.missing > 0 {
+                return;
+            }
+            let Some(Frame { kind, items, .. }) = self.open.pop() else {
+                return;
+            };
+            tree = kind.close(items);
+        }
+    }
+
+    fn begin(&mut self, kind: Kind, missing: usize) {
+        if missing == 0 {
+            self.add(kind.close(Vec::new()));
+        } else {
+            self.open.push(Frame {
+                kind,
+                missing,
+                items: Vec::new(),
+            });
+        }
+    }
+}
+
+impl Kind {
+    fn close(self, items: Vec<Tree>) -> Tree {
+        match self {
+            Kind::Array => Tree::Array(items),
+            Kind::Set => Tree::Set(items),
+            Kind::Push => Tree::Push(items),
+            Kind::Map => {
+                let mut pairs = Vec::with_capacity(items.len() / 2);
+                let mut items = items.into_iter();
+                while let (Some(key), Some(value)) = (items.next(), items.next()) {
+                    pairs.push((key, value));
+                }
+                Tree::Map(pairs)
+            }
+        }
+    }
+}
+
+impl Reply for Recorder {
+    fn simple(&mut self, text: &str) {
+        self.add(Tree::Simple(text.to_owned()));
+    }
+    fn error(&mut self, text: &str) {
+        self.add(Tree::Error(text.to_owned()));
+    }
+    fn integer(&mut self, value: i64) {
+        self.add(Tree::Integer(value));
+    }
+    fn bulk(&mut self, bytes: &[u8]) {
+        self.add(Tree::Bulk(bytes.to_vec()));
+    }
+    fn null(&mut self) {
+        self.add(Tree::Null);
+    }
+    fn null_array(&mut self) {
+        self.add(Tree::NullArray);
+    }
+    fn array(&mut self, length: usize) {
+        self.begin(Kind::Array, length);
+    }
+    fn map(&mut self, pairs: usize) {
+        self.begin(Kind::Map, pairs * 2);
+    }
+    fn set(&mut self, length: usize) {
+        self.begin(Kind::Set, length);
+    }
+    fn push(&mut self, length: usize) {
+        self.begin(Kind::Push, length);
+    }
+    fn double(&mut self, value: f64) {
+        self.add(Tree::Double(value));
+    }
+    fn boolean(&mut self, value: bool) {
+        self.add(Tree::Boolean(value));
+    }
+    fn big_number(&mut self, digits: &str) {
+        self.add(Tree::BigNumber(digits.to_owned()));
+    }
+    fn verbatim(&mut self, format: &str, text: &[u8]) {
+        self.add(Tree::Verbatim {
+            format: format.to_owned(),
+            text: text.to_vec(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_aggregates_close_where_they_end() {
+        let mut recorder = Recorder::new();
+        recorder.array(3);
+        recorder.map(1);
+        recorder.bulk(b"k");
+        recorder.set(0);
+        recorder.array(0);
+        recorder.null();
+        recorder.integer(7);
+        let map = Tree::Map(vec![(Tree::Bulk(b"k".to_vec()), Tree::Set(vec![]))]);
+        let array = Tree::Array(vec![map, Tree::Array(vec![]), Tree::Null]);
+        assert_eq!(recorder.finish(), Ok(vec![array, Tree::Integer(7)]));
+    }
+
+    #[test]
+    fn a_short_aggregate_is_reported() {
+        let mut recorder = Recorder::new();
+        recorder.array(2);
+        recorder.ok();
+        assert_eq!(recorder.finish(), Err(1));
+    }
+
+    #[test]
+    fn a_tree_written_again_is_the_same_tree() {
+        let tree = Tree::Push(vec![
+            Tree::Map(vec![(Tree::Boolean(true), Tree::Double(1.5))]),
+            Tree::Verbatim {
+                format: "txt".into(),
+                text: b"x".to_vec(),
+            },
+            Tree::BigNumber("12".into()),
+            Tree::NullArray,
+        ]);
+        let mut recorder = Recorder::new();
+        tree.write(&mut recorder);
+        assert_eq!(recorder.finish(), Ok(vec![tree.clone()]));
+        let flat = Tree::Array(vec![Tree::Integer(1), Tree::Bulk(b"1.5".to_vec())]);
+        let expected = [
+            flat,
+            Tree::Bulk(b"x".to_vec()),
+            Tree::Bulk(b"12".to_vec()),
+            Tree::NullArray,
+        ];
+        assert_eq!(tree.into_resp2(), Tree::Array(expected.to_vec()));
+    }
+}

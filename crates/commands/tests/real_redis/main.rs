@@ -1,0 +1,10 @@
+//! Comparisons with a real redis-server 7.0 and redis-cli; each is skipped with a printed word where they are not
+//! installed.
+
+mod arguments;
+mod dump;
+mod glob;
+mod lcs;
+mod number;
+mod print;
+mod support;
