@@ -5,6 +5,8 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
+tests=(crates/*/tests/crash*)
+[[ -e ${tests[0]} ]] || fail "there is no kill test yet: no crates/*/tests/crash*"
 scripts/setup.sh
 export UNDERCROFT_CRASH=full
 exec cargo test --workspace --release --locked --test 'crash*' -- --nocapture --test-threads=1

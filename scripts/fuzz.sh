@@ -30,7 +30,9 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 RUSTFLAGS=$flags CARGO_PROFILE_RELEASE_LTO=off cargo build --release --locked --target "$host" \
     --package undercroft-fuzz --features libfuzzer --bin libfuzzer
 
-for directory in fuzz/seeds/"${TARGET:-*}"/; do
+directories=(fuzz/seeds/*/)
+[[ -z ${TARGET:-} ]] || directories=("fuzz/seeds/$TARGET/")
+for directory in "${directories[@]}"; do
     target=$(basename "$directory")
     corpus=target/fuzz/$target
     mkdir -p "$corpus"
