@@ -1,11 +1,11 @@
-//! Time per command of the request parser and per reply of the encoder and the reply parser.
+//! Time per command of the request parser, and per reply of the encoder and the reply parser.
 //!
 //! `cargo run --release -p undercroft-resp --example parse_speed`; prints medians of interleaved rounds. The input is
 //! what `redis-benchmark -P 64` sends: pipelines of 64 commands, parsed from one receive buffer.
 
 use std::hint::black_box;
 use std::time::Instant;
-use undercroft_resp::{Parsed, RequestParser, encode};
+use undercroft_resp::{Parsed, ReplyParser, RequestParser, encode};
 
 const PIPELINE: usize = 64;
 const ROUNDS: usize = 41;
@@ -57,6 +57,12 @@ fn main() {
             b"GET key:000000000001\r\n".repeat(PIPELINE),
         ),
     ];
+    let (mut bulks, mut integers) = (Vec::new(), Vec::new());
+    encode::array(&mut integers, PIPELINE);
+    for integer in 0..PIPELINE as i64 {
+        encode::bulk(&mut bulks, &value);
+        encode::integer(&mut integers, integer * 1_234_567);
+    }
     let mut parser = RequestParser::default();
     let mut out = Vec::new();
     let mut names = Vec::new();
@@ -85,6 +91,16 @@ fn main() {
             black_box(&out);
         });
         results.push(("encode an integer", time));
+        let mut replies = ReplyParser::default();
+        let mut read = |input: &[u8]| {
+            let mut rest = input;
+            while let Ok(Some(event)) = replies.next(&mut rest) {
+                black_box(event);
+            }
+            assert!(rest.is_empty() && replies.between_replies());
+        };
+        results.push(("read a bulk of 64 bytes", round(&mut || read(&bulks))));
+        results.push(("read an array's integer", round(&mut || read(&integers))));
         if number == 0 {
             names = results.iter().map(|(name, _)| *name).collect();
             times = vec![Vec::new(); results.len()];

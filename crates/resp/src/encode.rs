@@ -7,9 +7,28 @@
 use crate::{Version, double_text};
 
 /// Appends `<kind><number>\r\n`: every header of the protocol has this form.
+#[inline]
 fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
-    let mut digits = itoa::Buffer::new();
-    let digits = digits.format(number).as_bytes();
+    // Nearly all lengths are short: they are put together on the stack and appended by one constant-size copy.
+    match number {
+        0..=9 => out.extend_from_slice(&[kind, digit(number), b'\r', b'\n']),
+        10..=99 => {
+            let line = [kind, digit(number / 10), digit(number % 10), b'\r', b'\n'];
+            out.extend_from_slice(&line);
+        }
+        _ => number_line(out, kind, itoa::Buffer::new().format(number).as_bytes()),
+    }
+}
+
+/// The last decimal digit of `number`.
+#[inline]
+fn digit(number: usize) -> u8 {
+    b'0' + (number % 10) as u8
+}
+
+/// Appends `<kind><digits>\r\n`.
+#[inline]
+fn number_line(out: &mut Vec<u8>, kind: u8, digits: &[u8]) {
     out.reserve(digits.len() + 3);
     out.push(kind);
     out.extend_from_slice(digits);
@@ -44,12 +63,10 @@ pub fn error(out: &mut Vec<u8>, text: &[u8]) {
 
 /// An integer.
 pub fn integer(out: &mut Vec<u8>, value: i64) {
-    let mut digits = itoa::Buffer::new();
-    let digits = digits.format(value).as_bytes();
-    out.reserve(digits.len() + 3);
-    out.push(b':');
-    out.extend_from_slice(digits);
-    out.extend_from_slice(b"\r\n");
+    match usize::try_from(value) {
+        Ok(number) => header(out, b':', number),
+        Err(_) => number_line(out, b':', itoa::Buffer::new().format(value).as_bytes()),
+    }
 }
 
 /// A bulk string: any bytes, counted.

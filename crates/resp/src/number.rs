@@ -6,6 +6,7 @@ use std::ops::Deref;
 /// Reads a decimal integer exactly as Redis does: an optional `-`, no `+`, no leading zeros, no blanks, within `i64`.
 ///
 /// Used for every length on the wire, and the same rule decides whether a stored string counts as an integer.
+#[inline]
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
@@ -34,10 +35,13 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 
 /// Reads an integer in a reply: as [`parse_integer`], but a `+` sign and leading zeros are allowed, as RESP3 allows them.
 pub(crate) fn parse_reply_integer(text: &[u8]) -> Option<i64> {
-    if !is_signed_digits(text) {
-        return None;
-    }
-    std::str::from_utf8(text).ok()?.parse().ok()
+    // The canonical form, which servers send, is also the one that is read fastest.
+    parse_integer(text).or_else(|| {
+        if !is_signed_digits(text) {
+            return None;
+        }
+        std::str::from_utf8(text).ok()?.parse().ok()
+    })
 }
 
 /// Whether the text is an optional sign and at least one digit.

@@ -227,3 +227,31 @@ fn the_steady_state_allocates_nothing_and_a_peak_is_given_back() {
     parser.parse(b"*2147483647\r\n").expect("valid");
     assert_eq!(parser.allocated(), 0);
 }
+
+#[test]
+fn the_short_way_reads_lengths_as_the_long_one_does() {
+    let tails = ["\rX", "\r", "", "x\r\n", "\n\n"];
+    let numbers = (0..2000).chain([9_999_999, 10_000_000, 10_000_001]);
+    for number in numbers {
+        for lead in ["$", "$0", "$-", "*", ""] {
+            for tail in tails {
+                let line = format!("ab{lead}{number}{tail}");
+                let expected = (lead == "$" && tail == "\rX" && number < 10_000_000)
+                    .then_some((number, line.len()));
+                let found = short_length(line.as_bytes(), 2, b'$');
+                assert_eq!(found, expected, "{line:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn arguments_print_as_text() {
+    let mut parser = RequestParser::default();
+    let input = b"SET k \"\\xff\"\n";
+    parser.parse(input).expect("valid");
+    assert_eq!(
+        format!("{:?}", parser.args(input)),
+        r#"["SET", "k", "\\xff"]"#
+    );
+}
