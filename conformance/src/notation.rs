@@ -184,7 +184,7 @@ mod tests {
     fn what_a_reply_prints_matches_it_and_no_other() {
         let replies = [
             Reply::Simple(b"OK".to_vec()),
-            Reply::Error(b"ERR unknown command 'a\"\\'".to_vec()),
+            Reply::Error(b"ERR unknown command 'a\"\\' ".to_vec()),
             Reply::Integer(-7),
             Reply::Bulk(b"\"\\\r\n\x00".to_vec()),
             Reply::Bulk(vec![b'x'; 300]),

@@ -113,7 +113,12 @@ impl Reply {
             // are shown escaped, without the quotes.
             Reply::Simple(b) | Reply::Error(b) | Reply::Double(b) | Reply::BigNumber(b) => {
                 let quoted = quote(b, true);
-                quoted[1..quoted.len() - 1].replace("\\\"", "\"")
+                let bare = quoted[1..quoted.len() - 1].replace("\\\"", "\"");
+                // A blank at the end of a line would be lost on somebody.
+                match bare.strip_suffix(' ') {
+                    Some(head) => format!("{head}\\x20"),
+                    None => bare,
+                }
             }
             Reply::Integer(i) => i.to_string(),
             Reply::Bulk(b) | Reply::Verbatim(b) | Reply::BulkError(b) => quote(b, true),

@@ -1,0 +1,116 @@
+//! Many connections.
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Note, Target, others_are_served};
+use crate::client::Client;
+use crate::resp::Reply;
+use crate::servers::raise_descriptor_limit;
+
+/// Opens idle connections (fewer where the descriptor limit does not allow as
+/// many, which the note then says), and checks that a new client and the idle
+/// ones are served.
+///
+/// # Errors
+/// What was expected and what came.
+pub fn idle_connections(target: &Target, wanted: usize) -> Result<Note> {
+    // One descriptor each, here and in a server that inherited the limit.
+    let possible = usize::try_from(raise_descriptor_limit().saturating_sub(200))?;
+    let count = wanted.min(possible);
+    ensure!(
+        count > 0,
+        "the limit of open descriptors is too low for any connection"
+    );
+    let mut idle = Vec::with_capacity(count);
+    for number in 0..count {
+        let mut client = Client::connect(&target.address)
+            .with_context(|| format!("idle connection {number} of {count}"))?;
+        // Answered once, so it is accepted and not just in the backlog.
+        let reply = client.call(["PING"])?;
+        ensure!(
+            reply == Reply::Simple(b"PONG".to_vec()),
+            "connection {number}: got {reply}"
+        );
+        idle.push(client);
+    }
+    others_are_served(&target.address)?;
+    for (number, client) in idle.iter_mut().enumerate().step_by(97) {
+        let reply = client.call(["ECHO", "still here"])?;
+        ensure!(
+            reply == Reply::Bulk(b"still here".to_vec()),
+            "idle connection {number}: got {reply}"
+        );
+    }
+    drop(idle);
+    others_are_served(&target.address)?;
+    let note = format!("{count} connections");
+    Ok(if count < wanted {
+        format!("{note} (not {wanted}: the limit of open descriptors)")
+    } else {
+        note
+    })
+}
+
+/// Connections that each sent half a command; they are answered when the other
+/// half comes.
+///
+/// # Errors
+/// What was expected and what came.
+pub fn half_sent_commands(target: &Target, count: usize) -> Result<Note> {
+    let mut waiting = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut client = Client::connect(&target.address)?;
+        client.send_raw(b"*2\r\n$4\r\nECHO\r\n$12\r\nfirst")?;
+        waiting.push(client);
+    }
+    others_are_served(&target.address)?;
+    for client in &mut waiting {
+        client.send_raw(b"-second\r\n")?;
+        let reply = client.receive()?;
+        ensure!(
+            reply == Reply::Bulk(b"first-second".to_vec()),
+            "got {reply}"
+        );
+    }
+    Ok(format!("{count} connections"))
+}
+
+/// With a limit of `limit` clients, one more is told so and closed, and may
+/// come in when another has left.
+///
+/// # Errors
+/// What was expected and what came.
+pub fn clients_beyond_the_limit(target: &Target, limit: usize) -> Result<Note> {
+    let mut inside = Vec::new();
+    // The connection that waited for the server's start may still be counted.
+    let mut refused = None;
+    while refused.is_none() {
+        let mut client = Client::connect(&target.address)?;
+        match client.call(["PING"])? {
+            Reply::Simple(_) => inside.push(client),
+            other => refused = Some(other),
+        }
+        ensure!(
+            inside.len() <= limit,
+            "expected at most {limit} clients, {} are in",
+            inside.len()
+        );
+    }
+    ensure!(
+        inside.len() + 1 >= limit,
+        "expected {limit} clients, only {} came in",
+        inside.len()
+    );
+    let expected = Reply::Error(b"ERR max number of clients reached".to_vec());
+    ensure!(refused == Some(expected), "got {refused:?}");
+    inside.pop();
+    // The server sees the leaving when it sees it; a refusal is no failure yet.
+    for _ in 0..10_000 {
+        let mut client = Client::connect(&target.address)?;
+        match client.call(["PING"]) {
+            Ok(Reply::Simple(_)) => return Ok(format!("{limit} clients")),
+            _ => std::thread::yield_now(),
+        }
+    }
+    anyhow::bail!("nobody comes in after a client has left")
+}
