@@ -1,1 +1,54 @@
-//! Crash-safe shared memory: the mapped store file, its process table, locks, undo logs and heap.
+//! Crash-safe shared memory: the mapped store file, its process table, locks,
+//! undo logs and heap.
+//!
+//! A [`Segment`] is one store file mapped into this process. [`Segment::read`]
+//! gives a consistent [`View`] of some shards without a lock;
+//! [`Segment::write`] runs a [`Transaction`], which survives the death of its
+//! process at any instruction: what it changed is either all there or not at
+//! all, as soon as the next process comes by.
+//!
+//! This crate knows nothing of what is stored. Its rules (S, L, W, R and H) are
+//! numbered in `docs/recovery.md`, and the file is drawn in
+//! `docs/file-format.md`. All `unsafe` code of the engine is here.
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+compile_error!("Undercroft runs on Linux on x86-64 and arm64 only");
+
+mod check;
+mod classes;
+mod error;
+pub mod fault;
+mod file;
+mod heap;
+mod hints;
+pub mod layout;
+mod lock;
+mod log;
+mod mapping;
+mod platform;
+mod process;
+mod segment;
+mod shards;
+mod slab;
+mod statistics;
+mod transaction;
+mod view;
+mod wait;
+
+pub use check::Report;
+pub use error::{Error, Fault, Holder};
+pub use file::Options;
+pub use platform::coarse_milliseconds;
+pub use segment::Segment;
+pub use shards::ShardSet;
+pub use statistics::{HeldLock, Member, Statistics};
+pub use transaction::Transaction;
+pub use view::{Offset, View};
+pub use wait::WaitHook;
+
+/// Words in a shard's roots.
+pub const ROOT_WORDS: usize = layout::shard::ROOT_WORDS as usize;

@@ -1,0 +1,274 @@
+//! The structural check: every page, every list, every block accounted for.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::classes;
+use crate::error::Error;
+use crate::heap::Run;
+use crate::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
+use crate::segment::Segment;
+use crate::shards::ShardSet;
+use crate::slab::{Kind, all_free};
+use crate::view::{Offset, View};
+
+/// Problems reported at most; a damaged store may have millions.
+const PROBLEMS_MAX: usize = 100;
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What is wrong, each with its place; empty where the store is sound.
+    pub problems: Vec<String>,
+    /// Blocks that are allocated.
+    pub blocks: u64,
+    /// Bytes in them.
+    pub block_bytes: u64,
+    /// Pages granted to shards.
+    pub pages: u64,
+}
+
+impl Report {
+    /// Adds a problem, unless there are very many already.
+    pub fn problem(&mut self, text: impl FnOnce() -> String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(text());
+        }
+    }
+}
+
+/// What one shard owns.
+#[derive(Default)]
+struct Owned {
+    blocks: HashSet<Offset>,
+    bytes: u64,
+    pages: u64,
+    /// Pages by what list they must be on; the key is the list's word.
+    listed: HashMap<u64, HashSet<u64>>,
+}
+
+impl Segment {
+    /// Walks the whole store with every shard locked. `reachable` is called for
+    /// each shard and reports every block that the caller's own structures
+    /// refer to, and problems of its own; each allocated block must be reported
+    /// exactly once.
+    ///
+    /// Takes time and memory in proportion to the number of blocks; writers
+    /// wait meanwhile.
+    pub fn check(
+        &self,
+        mut reachable: impl FnMut(usize, &View<'_>, &mut dyn FnMut(Offset), &mut Report),
+    ) -> Result<Report, Error> {
+        let mut report = Report::default();
+        let shards = ShardSet::first(self.shards());
+        self.write(shards, |transaction| {
+            report = Report::default();
+            let mut owned = self.with_heap(|_| Ok(self.check_pages(&mut report)))?;
+            for (index, owned) in owned.iter_mut().enumerate() {
+                self.check_shard(index, owned, &mut report);
+                let mut blocks = std::mem::take(&mut owned.blocks);
+                let mut strays = Vec::new();
+                reachable(
+                    index,
+                    transaction.view(),
+                    &mut |at| {
+                        if !blocks.remove(&at) && strays.len() < PROBLEMS_MAX {
+                            strays.push(at);
+                        }
+                    },
+                    &mut report,
+                );
+                for at in strays {
+                    report.problem(|| {
+                        format!("shard {index}: {at:#x} is in use twice, or is not a block")
+                    });
+                }
+                for at in blocks {
+                    report.problem(|| format!("shard {index}: the block at {at:#x} is lost"));
+                }
+            }
+            Ok::<(), Error>(())
+        })?;
+        Ok(report)
+    }
+
+    /// The global half: masks, maps and runs agree, page by page.
+    fn check_pages(&self, report: &mut Report) -> Vec<Owned> {
+        let mapping = &self.mapping;
+        let layout = *mapping.layout();
+        let mut owned: Vec<Owned> = (0..layout.shards).map(|_| Owned::default()).collect();
+        let high = mapping.load(control::HEAP_HIGH);
+        if high > layout.extents {
+            report.problem(|| format!("{high} extents are reserved of {}", layout.extents));
+            return owned;
+        }
+        let bit = |map: u64, extent: u64| mapping.load(map + extent / 64 * 8) >> (extent % 64) & 1;
+        let mask_of = |extent: u64| {
+            mapping.load(layout.page_masks + extent / 4 * 8) >> (extent % 4 * 16) & 0xffff
+        };
+        let mut free = 0;
+        for extent in 0..high {
+            let mask = mask_of(extent);
+            free += u64::from(mask.count_ones());
+            let expected = [
+                (layout.reserved_map, 1, "reserved"),
+                (layout.some_free_map, u64::from(mask != 0), "some free"),
+                (layout.all_free_map, u64::from(mask == 0xffff), "all free"),
+            ];
+            for (map, value, name) in expected {
+                if bit(map, extent) != value {
+                    report.problem(|| format!("extent {extent}: its bit '{name}' is not {value}"));
+                }
+            }
+        }
+        if mapping.load(control::HEAP_FREE_PAGES) != free {
+            report.problem(|| {
+                let counted = mapping.load(control::HEAP_FREE_PAGES);
+                format!("the heap counts {counted} free pages and has {free}")
+            });
+        }
+        let mut page = 0;
+        while page < high * EXTENT_PAGES {
+            let run = Run::unpack(mapping.load(layout.descriptor(page) + descriptor::RUN));
+            let is_free =
+                |page: u64| mask_of(page / EXTENT_PAGES) >> (page % EXTENT_PAGES) & 1 == 1;
+            let Some(run) = run else {
+                if !is_free(page) {
+                    report.problem(|| format!("page {page} is lost: neither free nor in a run"));
+                }
+                page += 1;
+                continue;
+            };
+            if run.shard >= layout.shards
+                || run.pages == 0
+                || run.pages > high * EXTENT_PAGES - page
+            {
+                report.problem(|| format!("page {page}: a run {run:?} that cannot be"));
+                page += 1;
+                continue;
+            }
+            for inside in page..page + run.pages {
+                if is_free(inside) {
+                    report.problem(|| format!("page {inside} is free and in a run"));
+                }
+            }
+            report.pages += run.pages;
+            self.check_run(page, run, &mut owned[run.shard], report);
+            page += run.pages;
+        }
+        owned
+    }
+
+    /// One run: what it is used for, and which blocks it holds.
+    fn check_run(&self, page: u64, run: Run, owned: &mut Owned, report: &mut Report) {
+        let mapping = &self.mapping;
+        let layout = *mapping.layout();
+        let base = layout.shard(run.shard);
+        let mut list = |word: u64| owned.listed.entry(word).or_default().insert(page);
+        let kind = mapping.kind(page);
+        match kind {
+            Some(Kind::Free) if run.pages == 1 => {
+                list(base + shard::FREE_LIST);
+            }
+            Some(Kind::Buried) => {
+                list(base + shard::GRAVEYARD);
+            }
+            Some(Kind::Large) => {
+                owned.blocks.insert(layout.page(page));
+                owned.bytes += run.pages * PAGE;
+                report.blocks += 1;
+                report.block_bytes += run.pages * PAGE;
+            }
+            Some(Kind::Slab(class)) if u64::from(classes::SLAB_PAGES[class]) == run.pages => {
+                let all = all_free(class);
+                let words = layout.descriptor(page) + descriptor::BITMAP;
+                let bits: [u64; 4] =
+                    std::array::from_fn(|word| mapping.load(words + word as u64 * 8));
+                if bits != [0; 4] {
+                    list(base + shard::CLASSES + class as u64 * 8);
+                }
+                for distance in 1..run.pages {
+                    if mapping.kind(page + distance) != Some(Kind::Continued(distance)) {
+                        report.problem(|| format!("page {}: not the slab's", page + distance));
+                    }
+                }
+                for word in 0..4 {
+                    if bits[word] & !all[word] != 0 {
+                        report.problem(|| format!("page {page}: free blocks beyond the slab"));
+                    }
+                    let mut used = all[word] & !bits[word];
+                    while used != 0 {
+                        let block = word as u64 * 64 + u64::from(used.trailing_zeros());
+                        used &= used - 1;
+                        let size = u64::from(classes::SIZES[class]);
+                        owned.blocks.insert(layout.page(page) + block * size);
+                        owned.bytes += size;
+                        report.blocks += 1;
+                        report.block_bytes += size;
+                    }
+                }
+            }
+            _ => report.problem(|| format!("page {page}: a run of {} used as {kind:?}", run.pages)),
+        }
+        if kind != Some(Kind::Buried) {
+            owned.pages += run.pages;
+        }
+    }
+
+    /// One shard's lists and counts against what its runs say.
+    fn check_shard(&self, index: usize, owned: &mut Owned, report: &mut Report) {
+        let mapping = &self.mapping;
+        let layout = *mapping.layout();
+        let base = layout.shard(index);
+        let counts = [
+            (shard::USED_BYTES, owned.bytes, "bytes in blocks"),
+            (shard::PAGES, owned.pages, "pages"),
+        ];
+        for (field, expected, name) in counts {
+            let counted = mapping.load(base + field);
+            if counted != expected {
+                report.problem(|| {
+                    format!("shard {index} counts {counted} {name} and has {expected}")
+                });
+            }
+        }
+        let free = owned
+            .listed
+            .get(&(base + shard::FREE_LIST))
+            .map_or(0, HashSet::len);
+        if mapping.load(base + shard::FREE_COUNT) != free as u64 {
+            report.problem(|| format!("shard {index}: its count of free pages is not {free}"));
+        }
+        let classes = (0..classes::COUNT as u64).map(|class| base + shard::CLASSES + class * 8);
+        // A run whose return is under way is on no list.
+        let returning = mapping.load(base + shard::RETURNING).wrapping_sub(1);
+        for list in classes.chain([base + shard::FREE_LIST, base + shard::GRAVEYARD]) {
+            let mut expected = owned.listed.remove(&list).unwrap_or_default();
+            let mut link = mapping.load(list);
+            let mut previous = 0;
+            while link != 0 {
+                let page = link - 1;
+                if !expected.remove(&page) {
+                    report.problem(|| {
+                        format!("shard {index}: page {page} is on the list at {list:#x}, wrongly")
+                    });
+                    break;
+                }
+                let at = layout.descriptor(page);
+                // The graveyard is taken from its front only, without care for
+                // the links back.
+                let back = mapping.load(at + descriptor::PREVIOUS);
+                if back != previous && list != base + shard::GRAVEYARD {
+                    report.problem(|| format!("shard {index}: page {page} links back wrongly"));
+                }
+                previous = link;
+                link = mapping.load(at + descriptor::NEXT);
+            }
+            expected.remove(&returning);
+            for page in expected {
+                report.problem(|| {
+                    format!("shard {index}: page {page} is missing on the list at {list:#x}")
+                });
+            }
+        }
+    }
+}

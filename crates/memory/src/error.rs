@@ -1,0 +1,133 @@
+//! What can go wrong with a store, said so that a person can act on it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// A structure in the store that does not hold together, found while reading.
+///
+/// Small and copyable, because reads produce it on the hot path; it becomes
+/// [`Error::Damaged`] only when the shard's counter shows that the read was not
+/// merely torn (R2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where in the file, in bytes.
+    pub at: u64,
+    /// What was expected there.
+    pub what: &'static str,
+}
+
+/// Who holds a lock that could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The owner runs and writes.
+    Active,
+    /// The owner is stopped (SIGSTOP or a debugger); it may go on at any time.
+    Stopped,
+    /// The owner is dead; a process that may write will recover the shard.
+    Dead,
+}
+
+/// Every error of this crate.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file is not a store that this build can use; it was not modified.
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+        /// What was expected and what was found.
+        reason: String,
+    },
+    /// The system refused a call on the store file.
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A structure inside the store does not hold together.
+    Damaged(Fault),
+    /// The store, its file system, or a transaction's undo log is full.
+    OutOfMemory,
+    /// A lock was not free within the caller's patience; nothing was changed.
+    Busy {
+        /// State of the process that holds the lock.
+        holder: Holder,
+        /// Its process id, as it wrote it into the process table; 0 if unknown.
+        pid: u32,
+    },
+    /// The wait for a lock was interrupted by a signal.
+    Interrupted,
+    /// The handle maps the store read-only.
+    ReadOnly,
+    /// The path no longer names the mapped file: somebody removed or replaced it.
+    Removed {
+        /// The path by which the store was opened.
+        path: PathBuf,
+    },
+    /// All 4,096 entries of the process table belong to living processes.
+    TooManyProcesses,
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Error::Damaged(fault)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotAStore { path, reason } => {
+                write!(f, "{} is not a usable store: {reason}", path.display())
+            }
+            Error::Io {
+                doing,
+                path,
+                source,
+            } => {
+                write!(f, "{doing} {}: {source}", path.display())
+            }
+            Error::Damaged(Fault { at, what }) => {
+                write!(f, "the store is damaged: expected {what} at offset {at}")
+            }
+            Error::OutOfMemory => f.write_str("the store is out of memory"),
+            Error::Busy { holder, pid } => match holder {
+                Holder::Active => write!(f, "the store is busy: process {pid} is writing"),
+                Holder::Stopped => write!(
+                    f,
+                    "the store is busy: process {pid} is stopped while it holds a lock"
+                ),
+                Holder::Dead => write!(
+                    f,
+                    "the store is busy: process {pid} died while writing, and only a process \
+                     that may write can recover what it left"
+                ),
+            },
+            Error::Interrupted => f.write_str("interrupted while waiting for a lock"),
+            Error::ReadOnly => f.write_str("the store is mapped read-only"),
+            Error::Removed { path } => write!(
+                f,
+                "the store file {} was removed or replaced while it was in use \
+                 (a clean-up of /dev/shm, such as systemd's RemoveIPC, does this); \
+                 open the store again",
+                path.display()
+            ),
+            Error::TooManyProcesses => {
+                f.write_str("4096 living processes use the store already; no more can join")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Fail points: a test can let a thread "die" at the N-th step of an operation.
+//!
+//! Every store into the file that matters to recovery is followed by
+//! [`step`]. In a build without the `fault` feature it is nothing at all.
+
+/// The panic payload of a thread that reached its fail point.
+#[derive(Debug)]
+pub struct Abandoned;
+
+#[cfg(feature = "fault")]
+mod counting {
+    use std::cell::Cell;
+
+    thread_local! {
+        static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+        static TAKEN: Cell<u64> = const { Cell::new(0) };
+        static ABANDONED: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(crate) fn step() {
+        TAKEN.set(TAKEN.get() + 1);
+        match LEFT.get() {
+            None => {}
+            Some(0) => {
+                LEFT.set(None);
+                ABANDONED.set(true);
+                std::panic::panic_any(super::Abandoned);
+            }
+            Some(left) => LEFT.set(Some(left - 1)),
+        }
+    }
+
+    pub(crate) fn abandoned() -> bool {
+        ABANDONED.get()
+    }
+
+    /// Runs `operation` and lets the thread die after `steps` steps. Returns
+    /// `None` if it died: the handle it used must then be given to
+    /// [`Segment::abandon`](crate::Segment::abandon), as nothing was cleaned up.
+    pub fn die_after<R>(steps: u64, operation: impl FnOnce() -> R) -> Option<R> {
+        LEFT.set(Some(steps));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(operation));
+        LEFT.set(None);
+        ABANDONED.set(false);
+        match result {
+            Ok(value) => Some(value),
+            Err(payload) if payload.is::<super::Abandoned>() => None,
+            Err(payload) => std::panic::resume_unwind(payload),
+        }
+    }
+
+    /// Steps taken by this thread so far.
+    pub fn steps_taken() -> u64 {
+        TAKEN.get()
+    }
+}
+
+#[cfg(feature = "fault")]
+pub(crate) use counting::{abandoned, step};
+#[cfg(feature = "fault")]
+pub use counting::{die_after, steps_taken};
+
+#[cfg(not(feature = "fault"))]
+#[inline(always)]
+pub(crate) fn step() {}
+
+#[cfg(not(feature = "fault"))]
+#[inline(always)]
+pub(crate) fn abandoned() -> bool {
+    false
+}

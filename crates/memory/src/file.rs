@@ -1,0 +1,278 @@
+//! Creating and opening store files.
+//!
+//! A store is made in a file without a name and linked into place when it is
+//! whole: whoever opens a path sees a whole store or none. A file that is not
+//! a store of this build's format is refused and never modified.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::layout::{
+    EXTENT, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, fingerprint, header, shard,
+};
+use crate::mapping::Mapping;
+use crate::platform::{self, Map};
+use crate::process::{Process, unix_milliseconds};
+use crate::segment::Segment;
+
+/// Default for [`Options::capacity`].
+const CAPACITY: u64 = 64 << 30;
+/// Heap below which another shard is not worth its fixed cost.
+const CAPACITY_PER_SHARD: u64 = 4 << 20;
+
+/// How a store is made; nothing of it can be changed later.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Address space for the heap in bytes. It costs nothing until it is used.
+    /// Default: 64 GiB, or the size of the file system if that is less.
+    pub capacity: Option<u64>,
+    /// Number of shards, rounded up to a power of two up to 64. Default: four
+    /// for each core, fewer in a small store.
+    pub shards: Option<usize>,
+}
+
+impl Segment {
+    /// Creates a store. Fails with [`io::ErrorKind::AlreadyExists`] inside
+    /// [`Error::Io`] where the path is taken.
+    pub fn create(path: &Path, options: &Options) -> Result<Segment, Error> {
+        let path = absolute(path)?;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let fail = |doing| {
+            let path = path.clone();
+            move |source| Error::Io {
+                doing,
+                path,
+                source,
+            }
+        };
+        let file =
+            platform::create_unnamed(directory).map_err(fail("creating an unnamed file for"))?;
+        refuse_file_system(&file, &path)?;
+        let space = platform::file_system_size(&file).map_err(fail("asking for the space at"))?;
+        let capacity = options
+            .capacity
+            .unwrap_or(CAPACITY.min(space))
+            .max(8 * EXTENT);
+        let layout = Layout::new(shard_count(options.shards, capacity), capacity);
+        file.set_len(layout.file_length)
+            .map_err(fail("setting the length of"))?;
+        let map = Map::shared(&file, layout.file_length, true).map_err(fail("mapping"))?;
+        let mapping = Mapping::new(map, layout, true);
+        populate(&file, &mapping).map_err(fail("allocating memory for"))?;
+        for index in 0..layout.shards {
+            let base = layout.shard(index);
+            mapping.store(base + shard::LOG_RESERVED, shard::LOG_RESERVED_MIN);
+            mapping.store(base + shard::HINT_BITS, shard::HINT_BITS_MIN);
+        }
+        let page = new_header(&layout).map_err(fail("getting randomness for"))?;
+        mapping.copy_from(0, &page);
+        let hash_key = read_header(&page, layout.file_length).expect("just made").1;
+        platform::link(&file, &path).map_err(fail("creating"))?;
+        let status = platform::status(&file).map_err(fail("reading the status of"))?;
+        let process = Process::new(&path, status.id)?;
+        Ok(Segment::new(mapping, process, hash_key))
+    }
+
+    /// Opens an existing store, to read and write or only to read.
+    pub fn open(path: &Path, write: bool) -> Result<Segment, Error> {
+        let path = absolute(path)?;
+        let fail = |doing| {
+            let path = path.clone();
+            move |source| Error::Io {
+                doing,
+                path,
+                source,
+            }
+        };
+        let refuse = |reason: String| Error::NotAStore {
+            path: path.clone(),
+            reason,
+        };
+        let file = platform::open(&path, write).map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => refuse("expected a regular file, found a symlink".into()),
+            _ => fail("opening")(error),
+        })?;
+        let status = platform::status(&file).map_err(fail("reading the status of"))?;
+        if !status.regular {
+            return Err(refuse("expected a regular file".into()));
+        }
+        if status.owner != platform::user() {
+            return Err(refuse(format!(
+                "expected a file of user {}, it belongs to user {}",
+                platform::user(),
+                status.owner
+            )));
+        }
+        refuse_file_system(&file, &path)?;
+        let mut page = vec![0; PAGE as usize];
+        if status.length < PAGE {
+            return Err(refuse(format!(
+                "expected at least {PAGE} bytes, it has {}",
+                status.length
+            )));
+        }
+        file.read_exact_at(&mut page, 0)
+            .map_err(fail("reading the header of"))?;
+        let (layout, hash_key) = read_header(&page, status.length).map_err(refuse)?;
+        let map = Map::shared(&file, layout.file_length, write).map_err(fail("mapping"))?;
+        let process = Process::new(&path, status.id)?;
+        let mapping = Mapping::new(map, layout, write);
+        Ok(Segment::new(mapping, process, hash_key))
+    }
+
+    /// Opens a store, or creates it where the path is free.
+    pub fn open_or_create(path: &Path, options: &Options) -> Result<Segment, Error> {
+        let missing = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound);
+        let taken = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists);
+        match Segment::open(path, true) {
+            Err(error) if missing(&error) => match Segment::create(path, options) {
+                Err(error) if taken(&error) => Segment::open(path, true),
+                result => result,
+            },
+            result => result,
+        }
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    let fail = |source| Error::Io {
+        doing: "finding the directory of",
+        path: path.into(),
+        source,
+    };
+    let name = path.file_name().ok_or_else(|| {
+        fail(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "expected a path that ends in a file name",
+        ))
+    })?;
+    let directory = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    Ok(directory.canonicalize().map_err(fail)?.join(name))
+}
+
+fn refuse_file_system(file: &File, path: &Path) -> Result<(), Error> {
+    match platform::unsuitable_file_system(file) {
+        Ok(None) => Ok(()),
+        Ok(Some(name)) => Err(Error::NotAStore {
+            path: path.into(),
+            reason: format!(
+                "it lies on {name}, where processes do not share memory; \
+                 expected tmpfs or a local disk"
+            ),
+        }),
+        Err(source) => Err(Error::Io {
+            doing: "asking for the file system of",
+            path: path.into(),
+            source,
+        }),
+    }
+}
+
+fn shard_count(wanted: Option<usize>, capacity: u64) -> usize {
+    match wanted {
+        Some(count) => count.clamp(1, SHARDS_MAX).next_power_of_two(),
+        None => {
+            let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+            let fitting = (capacity / CAPACITY_PER_SHARD).max(1);
+            let fitting = 1 << fitting.ilog2().min(6);
+            (cores * 4)
+                .next_power_of_two()
+                .clamp(1, SHARDS_MAX)
+                .min(fitting)
+        }
+    }
+}
+
+/// Backs with memory what a store needs from the start.
+fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
+    let layout = *mapping.layout();
+    let mut ranges = vec![(0, 2 * PAGE), (layout.heap_log, HEAP_LOG_RESERVED)];
+    for index in 0..layout.shards {
+        let base = layout.shard(index);
+        ranges.push((base, shard::HINTS + (4 << shard::HINT_BITS_MIN)));
+        ranges.push((base + shard::LOG, shard::LOG_RESERVED_MIN));
+    }
+    for (start, length) in ranges {
+        platform::allocate(file, start, length)?;
+    }
+    Ok(())
+}
+
+fn new_header(layout: &Layout) -> io::Result<Vec<u8>> {
+    let mut page = vec![0; PAGE as usize];
+    let mut put = |at: u64, value: u64| {
+        page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
+    };
+    put(header::MAGIC, header::MAGIC_VALUE);
+    put(header::VERSION, header::VERSION_VALUE);
+    put(header::BYTE_ORDER, header::BYTE_ORDER_VALUE);
+    put(header::FINGERPRINT, fingerprint());
+    put(header::SHARDS, layout.shards as u64);
+    put(header::EXTENTS, layout.extents);
+    put(header::FILE_LENGTH, layout.file_length);
+    put(header::CREATED, unix_milliseconds());
+    platform::random(&mut page[header::HASH_KEY as usize..header::HASH_KEY as usize + 16])?;
+    let checksum = crc32fast::hash(&page[..header::CHECKSUM as usize]);
+    let at = header::CHECKSUM as usize;
+    page[at..at + 8].copy_from_slice(&u64::from(checksum).to_le_bytes());
+    Ok(page)
+}
+
+/// Checks a header page against this build and the file's length; the reason
+/// where it is refused.
+fn read_header(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
+    let word = |at: u64| {
+        let at = at as usize;
+        u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
+    };
+    if word(header::MAGIC) != header::MAGIC_VALUE {
+        return Err("expected a file that starts with UNDRCRFT".into());
+    }
+    if word(header::BYTE_ORDER) == header::BYTE_ORDER_VALUE.swap_bytes() {
+        return Err("it was made on a machine of the other byte order".into());
+    }
+    if word(header::VERSION) != header::VERSION_VALUE {
+        return Err(format!(
+            "expected format version {}, found {}; export it with the release that made it \
+             and import it with this one",
+            header::VERSION_VALUE,
+            word(header::VERSION)
+        ));
+    }
+    let checksum = crc32fast::hash(&page[..header::CHECKSUM as usize]);
+    if word(header::CHECKSUM) != u64::from(checksum) {
+        return Err(format!(
+            "the header is damaged: expected checksum {checksum:#010x}, found {:#x}",
+            word(header::CHECKSUM)
+        ));
+    }
+    if word(header::FINGERPRINT) != fingerprint() {
+        return Err(format!(
+            "expected layout {:#018x}, found {:#018x}: it was made by another build",
+            fingerprint(),
+            word(header::FINGERPRINT)
+        ));
+    }
+    let (shards, extents) = (word(header::SHARDS), word(header::EXTENTS));
+    if !shards.is_power_of_two() || shards > SHARDS_MAX as u64 || !(8..=1 << 30).contains(&extents)
+    {
+        return Err(format!(
+            "the header is damaged: {shards} shards and {extents} extents"
+        ));
+    }
+    let layout = Layout::new(shards as usize, extents * EXTENT);
+    if word(header::FILE_LENGTH) != layout.file_length || length != layout.file_length {
+        return Err(format!(
+            "it is cut short or has grown: expected {} bytes, it has {length}",
+            layout.file_length
+        ));
+    }
+    let at = header::HASH_KEY;
+    Ok((layout, [word(at), word(at + 8)]))
+}

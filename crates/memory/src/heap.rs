@@ -1,0 +1,441 @@
+//! The heap's global half (H1, H2): which extents are backed by memory, and
+//! which runs of pages are granted to which shard.
+//!
+//! All of it changes under the heap's lock and in the heap's own undo log. A
+//! step of the heap commits when its log is emptied, independent of the shard's
+//! transaction that asked for it: before a grant the shard's log notes it, so
+//! that rolling the shard back returns the run; a run that goes back is first
+//! named in the shard's `RETURNING` word, so that whoever has the heap's lock
+//! next for this shard finishes the return.
+
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use crate::error::{Error, Fault};
+use crate::fault;
+use crate::layout::{EXTENT, EXTENT_PAGES, HEAP_LOG_RESERVED, control, descriptor, shard};
+use crate::lock;
+use crate::log::Log;
+use crate::segment::Segment;
+use crate::wait::{Waiter, Which};
+
+/// Partly used extents looked at for a run of several pages before a free
+/// extent is broken.
+const PARTIAL_TRIES: usize = 64;
+/// Most extents reserved at once ahead of need.
+const RESERVE_AHEAD: u64 = 256;
+
+/// The owner and length of a granted run, as in its descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) shard: usize,
+    pub(crate) pages: u64,
+}
+
+impl Run {
+    pub(crate) fn pack(self) -> u64 {
+        (self.shard as u64 + 1) | self.pages << 32
+    }
+
+    pub(crate) fn unpack(word: u64) -> Option<Run> {
+        let shard = (word & 0xffff_ffff) as usize;
+        (shard != 0).then(|| Run {
+            shard: shard - 1,
+            pages: word >> 32,
+        })
+    }
+}
+
+/// Write access to the heap's tables, with the heap's lock held.
+pub(crate) struct Heap<'a> {
+    segment: &'a Segment,
+}
+
+impl Segment {
+    fn heap_log(&self) -> Log<'_> {
+        Log {
+            mapping: &self.mapping,
+            tail: control::HEAP_LOG_TAIL,
+            area: self.mapping.layout().heap_log,
+            limit: HEAP_LOG_RESERVED,
+        }
+    }
+
+    /// Runs one step of the heap under its lock. What it changed stays if it
+    /// returns `Ok`, and is undone otherwise.
+    pub(crate) fn with_heap<R>(
+        &self,
+        step: impl FnOnce(&Heap<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let word = self.mapping.half(control::HEAP_LOCK);
+        let mut waiter = Waiter::new(self, Which::Heap, self.patience());
+        let me = self.process.owner();
+        if !lock::try_acquire(word, me) {
+            lock::acquire(word, me, &mut waiter).map_err(|refusal| waiter.explain(refusal))?;
+        }
+        let guard = HeapGuard { segment: self };
+        fault::step();
+        // W3: whoever died in a step of the heap left its log.
+        self.roll_back_heap()?;
+        let result = step(&Heap { segment: self })?;
+        self.heap_log().clear();
+        fault::step();
+        drop(guard);
+        Ok(result)
+    }
+
+    fn roll_back_heap(&self) -> Result<(), Error> {
+        let layout = *self.mapping.layout();
+        let log = self.heap_log();
+        if log.is_empty() {
+            return Ok(());
+        }
+        log.roll_back(
+            |at, words| {
+                let end = at.saturating_add(words.saturating_mul(8));
+                let counts = at >= control::HEAP_HIGH && end <= control::HEAP_FREE_PAGES + 8;
+                at % 8 == 0 && (counts || at >= layout.reserved_map && end <= layout.heap)
+            },
+            |_| Ok(()),
+        )
+    }
+
+    /// Backs more extents with memory, at least so many pages in one run.
+    /// Called without any lock held: the system call may take long (H2, W9).
+    pub(crate) fn reserve(&self, pages: u64) -> Result<(), Error> {
+        let layout = self.mapping.layout();
+        let needed = pages.div_ceil(EXTENT_PAGES);
+        let high = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
+        let left = layout.extents - high;
+        if needed > left {
+            return Err(Error::OutOfMemory);
+        }
+        let ahead = needed.max((high / 8).clamp(2, RESERVE_AHEAD)).min(left);
+        let count = if self.back_with_memory(high, ahead) {
+            ahead
+        } else if self.back_with_memory(high, needed) {
+            needed
+        } else {
+            return Err(Error::OutOfMemory);
+        };
+        self.with_heap(|heap| {
+            // Another process may have been faster; what it reserved serves us
+            // as well, and what we populated is still there for the next.
+            if self.mapping.load(control::HEAP_HIGH) == high {
+                heap.add_extents(high, count)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Allocates the extents and the parts of the tables that describe them.
+    fn back_with_memory(&self, first: u64, count: u64) -> bool {
+        let layout = self.mapping.layout();
+        let bits = |map: u64| (map + first / 8, count / 8 + 2);
+        let ranges = [
+            bits(layout.reserved_map),
+            bits(layout.some_free_map),
+            bits(layout.all_free_map),
+            (layout.page_masks + first * 2, count * 2),
+            (
+                layout.descriptor(first * EXTENT_PAGES),
+                count * EXTENT_PAGES * descriptor::STRIDE,
+            ),
+            (layout.heap + first * EXTENT, count * EXTENT),
+        ];
+        ranges
+            .into_iter()
+            .all(|(start, length)| self.back_range(start, length).is_ok())
+    }
+}
+
+struct HeapGuard<'a> {
+    segment: &'a Segment,
+}
+
+impl Drop for HeapGuard<'_> {
+    fn drop(&mut self) {
+        if fault::abandoned() {
+            return;
+        }
+        // An error on the way: undo; a damaged log stays for `check` to find.
+        let _ = self.segment.roll_back_heap();
+        self.segment.unlock_heap();
+    }
+}
+
+impl Heap<'_> {
+    fn set(&self, at: u64, value: u64) -> Result<(), Error> {
+        self.save(at, 1)?;
+        self.segment.mapping.store(at, value);
+        fault::step();
+        Ok(())
+    }
+
+    fn save(&self, at: u64, words: u64) -> Result<(), Error> {
+        self.segment
+            .heap_log()
+            .save(at, words)
+            .map_err(|_| Error::OutOfMemory)
+    }
+
+    fn load(&self, at: u64) -> u64 {
+        self.segment.mapping.load(at)
+    }
+
+    /// Sets or clears bits `first..first + count` of a bit map.
+    fn set_bits(&self, map: u64, first: u64, count: u64, on: bool) -> Result<(), Error> {
+        let end = first + count;
+        let mut bit = first;
+        while bit < end {
+            let stop = (bit | 63).min(end - 1);
+            let mask = (u64::MAX << (bit % 64)) & (u64::MAX >> (63 - stop % 64));
+            let at = map + bit / 64 * 8;
+            let old = self.load(at);
+            let new = if on { old | mask } else { old & !mask };
+            if new != old {
+                self.set(at, new)?;
+            }
+            bit = stop + 1;
+        }
+        Ok(())
+    }
+
+    fn page_mask(&self, extent: u64) -> u64 {
+        let at = self.segment.mapping.layout().page_masks + extent / 4 * 8;
+        self.load(at) >> (extent % 4 * 16) & 0xffff
+    }
+
+    /// Changes an extent's mask of free pages, and the two maps that follow
+    /// from it.
+    fn set_page_mask(&self, extent: u64, mask: u64) -> Result<(), Error> {
+        let layout = *self.segment.mapping.layout();
+        let at = layout.page_masks + extent / 4 * 8;
+        let shift = extent % 4 * 16;
+        self.set(at, self.load(at) & !(0xffff << shift) | mask << shift)?;
+        self.set_bits(layout.some_free_map, extent, 1, mask != 0)?;
+        self.set_bits(layout.all_free_map, extent, 1, mask == 0xffff)
+    }
+
+    fn add_free_pages(&self, change: i64) -> Result<(), Error> {
+        let free = self.load(control::HEAP_FREE_PAGES);
+        self.set(control::HEAP_FREE_PAGES, free.wrapping_add_signed(change))
+    }
+
+    /// Marks whole extents as free or used, in the masks and both maps; one log
+    /// entry for all masks.
+    fn set_extents(&self, first: u64, count: u64, free: bool) -> Result<(), Error> {
+        let layout = *self.segment.mapping.layout();
+        let end = first + count;
+        let at = |extent: u64| layout.page_masks + extent / 4 * 8;
+        self.save(at(first), (end - 1) / 4 - first / 4 + 1)?;
+        for extent in first..end {
+            let bits = 0xffff << (extent % 4 * 16);
+            let old = self.load(at(extent));
+            let new = if free { old | bits } else { old & !bits };
+            self.segment.mapping.store(at(extent), new);
+        }
+        fault::step();
+        self.set_bits(layout.some_free_map, first, count, free)?;
+        self.set_bits(layout.all_free_map, first, count, free)
+    }
+
+    fn add_extents(&self, first: u64, count: u64) -> Result<(), Error> {
+        self.set_extents(first, count, true)?;
+        let reserved = self.segment.mapping.layout().reserved_map;
+        self.set_bits(reserved, first, count, true)?;
+        self.add_free_pages((count * EXTENT_PAGES) as i64)?;
+        self.set(control::HEAP_HIGH, first + count)
+    }
+
+    /// The first set bit of a map at or after `from`.
+    fn next_bit(&self, map: u64, from: u64) -> Option<u64> {
+        let end = self
+            .load(control::HEAP_HIGH)
+            .min(self.segment.mapping.layout().extents);
+        let mut bit = from;
+        while bit < end {
+            let word = self.load(map + bit / 64 * 8) >> (bit % 64);
+            if word != 0 {
+                let found = bit + u64::from(word.trailing_zeros());
+                return (found < end).then_some(found);
+            }
+            bit = (bit | 63) + 1;
+        }
+        None
+    }
+
+    /// Finds a free run; changes nothing.
+    fn find(&self, pages: u64) -> Option<u64> {
+        let layout = *self.segment.mapping.layout();
+        if pages < EXTENT_PAGES {
+            let mut from = 0;
+            for _ in 0..PARTIAL_TRIES {
+                let Some(extent) = self.next_bit(layout.some_free_map, from) else {
+                    break;
+                };
+                if let Some(page) = first_run(self.page_mask(extent), pages) {
+                    return Some(extent * EXTENT_PAGES + page);
+                }
+                from = extent + 1;
+            }
+        }
+        // Whole extents, one after the other.
+        let count = pages.div_ceil(EXTENT_PAGES);
+        let mut start = self.next_bit(layout.all_free_map, 0)?;
+        let mut length = 1;
+        while length < count {
+            match self.next_bit(layout.all_free_map, start + length) {
+                Some(next) if next == start + length => length += 1,
+                Some(next) => (start, length) = (next, 1),
+                None => return None,
+            }
+        }
+        Some(start * EXTENT_PAGES)
+    }
+
+    /// Marks a run as free or used. It starts at an extent, or lies in one.
+    fn mark(&self, page: u64, pages: u64, free: bool) -> Result<(), Error> {
+        let (mut extent, start) = (page / EXTENT_PAGES, page % EXTENT_PAGES);
+        let mut left = pages;
+        if start == 0 && pages >= EXTENT_PAGES {
+            let whole = pages / EXTENT_PAGES;
+            self.set_extents(extent, whole, free)?;
+            extent += whole;
+            left = pages % EXTENT_PAGES;
+        }
+        if left > 0 {
+            let old = self.page_mask(extent);
+            let bits = (0xffff_u64 >> EXTENT_PAGES.saturating_sub(left)) << start;
+            let expected = if free { 0 } else { bits };
+            if bits > 0xffff || old & bits != expected {
+                return Err(Error::Damaged(Fault {
+                    at: self.segment.mapping.layout().page_masks + extent * 2,
+                    what: "a mask of free pages that agrees with the runs",
+                }));
+            }
+            self.set_page_mask(extent, old ^ bits)?;
+        }
+        self.add_free_pages(if free { pages as i64 } else { -(pages as i64) })
+    }
+
+    /// Grants a run of `pages` pages to a shard, as `runs` runs of equal
+    /// length. `note` is told before anything changes. `None` where no free
+    /// run is long enough.
+    pub(crate) fn grant(
+        &self,
+        index: usize,
+        pages: u64,
+        runs: u64,
+        mut note: impl FnMut(u64) -> Result<(), Error>,
+    ) -> Result<Option<u64>, Error> {
+        self.finish_return(index)?;
+        let Some(page) = self.find(pages) else {
+            return Ok(None);
+        };
+        let layout = *self.segment.mapping.layout();
+        let each = pages / runs;
+        for run in 0..runs {
+            note(page + run * each)?;
+        }
+        self.mark(page, pages, false)?;
+        let granted = Run {
+            shard: index,
+            pages: each,
+        };
+        for run in 0..runs {
+            self.set(layout.descriptor(page + run * each), granted.pack())?;
+        }
+        Ok(Some(page))
+    }
+
+    /// Takes a run back if it belongs to the shard; done already otherwise.
+    pub(crate) fn take_back(&self, index: usize, page: u64) -> Result<(), Error> {
+        let layout = *self.segment.mapping.layout();
+        if !self.segment.mapping.page_reserved(page) {
+            return Err(Error::Damaged(Fault {
+                at: page,
+                what: "the number of a page in a reserved extent",
+            }));
+        }
+        let at = layout.descriptor(page);
+        match Run::unpack(self.load(at)) {
+            Some(run) if run.shard == index => {
+                if run.pages == 0 || run.pages > layout.pages() - page {
+                    return Err(Error::Damaged(Fault {
+                        at,
+                        what: "a run that ends inside the heap",
+                    }));
+                }
+                self.mark(page, run.pages, true)?;
+                self.set(at, 0)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Finishes a return to the heap that its owner did not live to finish.
+    pub(crate) fn finish_return(&self, index: usize) -> Result<(), Error> {
+        let mapping = &self.segment.mapping;
+        let at = mapping.layout().shard(index) + shard::RETURNING;
+        let returning = mapping.load(at);
+        if returning == 0 {
+            return Ok(());
+        }
+        let page = returning - 1;
+        let graveyard = mapping.layout().shard(index) + shard::GRAVEYARD;
+        if mapping.load(graveyard) == returning && mapping.page_reserved(page) {
+            let next = mapping.load(mapping.layout().descriptor(page) + descriptor::NEXT);
+            compiler_fence(Ordering::SeqCst);
+            mapping.store(graveyard, next);
+            fault::step();
+        }
+        self.take_back(index, page)?;
+        // The heap's step must be final before the note of it goes.
+        self.segment.heap_log().clear();
+        fault::step();
+        mapping.store(at, 0);
+        fault::step();
+        Ok(())
+    }
+
+    /// Starts to return the first run of the shard's graveyard, and finishes
+    /// it. Returns false where there is none.
+    pub(crate) fn bury_one(&self, index: usize) -> Result<bool, Error> {
+        self.finish_return(index)?;
+        let mapping = &self.segment.mapping;
+        let base = mapping.layout().shard(index);
+        let first = mapping.load(base + shard::GRAVEYARD);
+        if first == 0 {
+            return Ok(false);
+        }
+        mapping.store(base + shard::RETURNING, first);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        self.finish_return(index)?;
+        Ok(true)
+    }
+}
+
+/// First of `length` adjacent set bits among the low 16, if there are any.
+fn first_run(mask: u64, length: u64) -> Option<u64> {
+    let mut starts = mask & 0xffff;
+    for shift in 1..length {
+        starts &= mask >> shift;
+    }
+    (starts != 0).then(|| u64::from(starts.trailing_zeros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_bits_are_found() {
+        assert_eq!(first_run(0, 1), None);
+        assert_eq!(first_run(0b1000, 1), Some(3));
+        assert_eq!(first_run(0b1011_0110, 2), Some(1));
+        assert_eq!(first_run(0b1110_1100, 3), Some(5));
+        assert_eq!(first_run(0b1110_1100, 4), None);
+        assert_eq!(first_run(0xffff, 15), Some(0));
+    }
+}

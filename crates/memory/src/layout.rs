@@ -1,0 +1,314 @@
+//! Where everything lies in the store file. `docs/file-format.md` draws it, and
+//! a test holds that page against these constants.
+//!
+//! The file is sparse. It starts with what has a fixed place (header, control
+//! page, process table, shards, heap tables) and ends with the extents.
+
+/// Bytes in a page: the unit of slabs and of the page descriptors.
+pub const PAGE: u64 = 4096;
+/// Bytes in an extent: the unit in which heap memory is reserved.
+pub const EXTENT: u64 = 64 * 1024;
+/// Pages in an extent.
+pub const EXTENT_PAGES: u64 = EXTENT / PAGE;
+/// The most shards a store can have.
+pub const SHARDS_MAX: usize = 64;
+/// Entries in the process table.
+pub const SLOTS: u64 = 4096;
+
+/// The header page: written once, at creation.
+pub mod header {
+    /// Eight bytes that name the format.
+    pub const MAGIC: u64 = 0;
+    /// The format's version.
+    pub const VERSION: u64 = 8;
+    /// A word whose bytes show the byte order.
+    pub const BYTE_ORDER: u64 = 16;
+    /// A hash over every constant of the layout.
+    pub const FINGERPRINT: u64 = 24;
+    /// Number of shards.
+    pub const SHARDS: u64 = 32;
+    /// Number of extents.
+    pub const EXTENTS: u64 = 40;
+    /// Length of the file in bytes.
+    pub const FILE_LENGTH: u64 = 48;
+    /// Creation time, Unix milliseconds.
+    pub const CREATED: u64 = 56;
+    /// The key of the key space's hash, two words.
+    pub const HASH_KEY: u64 = 64;
+    /// CRC-32 of the bytes before it.
+    pub const CHECKSUM: u64 = 80;
+    /// The first eight bytes of every store.
+    pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"UNDRCRFT");
+    /// Changes with every change of the format.
+    pub const VERSION_VALUE: u64 = 1;
+    /// Reads differently in the other byte order.
+    pub const BYTE_ORDER_VALUE: u64 = 0x0102_0304_0506_0708;
+}
+
+/// The control page: the heap's lock and counts, and how far the process table
+/// has been used.
+pub mod control {
+    use super::PAGE;
+    /// Start of the page.
+    pub const START: u64 = PAGE;
+    /// The heap's lock word (the low half is used).
+    pub const HEAP_LOCK: u64 = START;
+    /// Bytes in use in the heap's undo log.
+    pub const HEAP_LOG_TAIL: u64 = START + 64;
+    /// Extents reserved so far, from the first on.
+    pub const HEAP_HIGH: u64 = START + 128;
+    /// Free pages in the reserved extents.
+    pub const HEAP_FREE_PAGES: u64 = START + 136;
+    /// Entries of the process table that were ever claimed.
+    pub const SLOTS_USED: u64 = START + 192;
+    /// `maxmemory` in bytes; 0 is none.
+    pub const MAX_MEMORY: u64 = START + 256;
+}
+
+/// One entry of the process table.
+pub mod slot {
+    use super::PAGE;
+    /// Start of the table.
+    pub const TABLE: u64 = 2 * PAGE;
+    /// Bytes from one entry to the next.
+    pub const STRIDE: u64 = 2 * PAGE;
+    /// Counts the claims of this entry.
+    pub const GENERATION: u64 = 0;
+    /// Process id, for people.
+    pub const PID: u64 = 8;
+    /// The process' start time in clock ticks since boot, for people.
+    pub const START_TIME: u64 = 16;
+    /// The kernel's boot id, two words, for people.
+    pub const BOOT_ID: u64 = 24;
+    /// When it was claimed, Unix milliseconds.
+    pub const CLAIMED: u64 = 40;
+    /// Pins of blocks read in place (R7): 126 of 32 bytes, kept for them.
+    pub const PINS: u64 = 64;
+    /// Transaction records, one a writing thread.
+    pub const RECORDS: u64 = PAGE;
+    /// Number of records.
+    pub const RECORD_COUNT: u64 = 64;
+    /// Bytes from one record to the next.
+    pub const RECORD_STRIDE: u64 = 64;
+    /// In a record: number of the transaction begun last.
+    pub const NUMBER: u64 = 0;
+    /// In a record: number of the transaction committed last.
+    pub const COMMITTED: u64 = 8;
+    /// In a record: bit set of the shards the transaction may lock.
+    pub const SHARDS: u64 = 16;
+}
+
+/// One shard: a control page, a page of roots, access hints and the undo log.
+pub mod shard {
+    use super::PAGE;
+    /// The lock word (the low half is used).
+    pub const LOCK: u64 = 0;
+    /// The version counter: odd while a transaction changes the shard.
+    pub const COUNTER: u64 = 64;
+    /// Undo log: slot, generation and record of the transaction.
+    pub const LOG_OWNER: u64 = 128;
+    /// Undo log: the transaction's number.
+    pub const LOG_NUMBER: u64 = 136;
+    /// Undo log: bytes in use; 0 is empty.
+    pub const LOG_TAIL: u64 = 144;
+    /// Undo log: bytes that are backed by memory.
+    pub const LOG_RESERVED: u64 = 152;
+    /// Bytes in allocated blocks.
+    pub const USED_BYTES: u64 = 192;
+    /// Pages granted by the heap.
+    pub const PAGES: u64 = 200;
+    /// First page of the list of free single pages.
+    pub const FREE_LIST: u64 = 208;
+    /// Length of that list.
+    pub const FREE_COUNT: u64 = 216;
+    /// First run of the list of runs that go back to the heap.
+    pub const GRAVEYARD: u64 = 224;
+    /// The run that is on its way to the heap now.
+    pub const RETURNING: u64 = 232;
+    /// First run of the list of blocks being filled outside the lock.
+    pub const STAGING: u64 = 240;
+    /// Binary logarithm of the hint table's length.
+    pub const HINT_BITS: u64 = 248;
+    /// Per size class: first slab with a free block.
+    pub const CLASSES: u64 = 256;
+    /// The engine's roots: one page.
+    pub const ROOTS: u64 = PAGE;
+    /// Words in the roots.
+    pub const ROOT_WORDS: u64 = PAGE / 8;
+    /// The hint table: 32-bit entries.
+    pub const HINTS: u64 = 2 * PAGE;
+    /// Binary logarithm of the longest hint table.
+    pub const HINT_BITS_MAX: u64 = 20;
+    /// Binary logarithm of a new store's hint table.
+    pub const HINT_BITS_MIN: u64 = 10;
+    /// The undo log.
+    pub const LOG: u64 = HINTS + (4 << HINT_BITS_MAX);
+    /// Bytes of the undo log backed by memory in a new store.
+    pub const LOG_RESERVED_MIN: u64 = 2 * PAGE;
+}
+
+/// One page's descriptor.
+pub mod descriptor {
+    /// Bytes from one descriptor to the next.
+    pub const STRIDE: u64 = 64;
+    /// The heap's word: owner and length of the run that starts here, or 0.
+    pub const RUN: u64 = 0;
+    /// The shard's word: what the page is used for, and its size class.
+    pub const KIND: u64 = 8;
+    /// Next page of the list this page is in, plus 1.
+    pub const NEXT: u64 = 16;
+    /// Previous page of that list, plus 1.
+    pub const PREVIOUS: u64 = 24;
+    /// Slab: which blocks are free, four words. Staged run: its owner.
+    pub const BITMAP: u64 = 32;
+}
+
+/// Bytes of the heap's undo log.
+pub const HEAP_LOG: u64 = 1 << 20;
+/// Bytes of it backed by memory from the start.
+pub const HEAP_LOG_RESERVED: u64 = 64 * 1024;
+
+/// Places and lengths that depend on the number of shards and extents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Number of shards.
+    pub shards: usize,
+    /// Number of extents.
+    pub extents: u64,
+    /// Start of the first shard.
+    pub shard_start: u64,
+    /// Bytes from one shard to the next.
+    pub shard_stride: u64,
+    /// Bytes of a shard's undo log, most of them without memory until needed.
+    pub log_capacity: u64,
+    /// Start of the heap's undo log.
+    pub heap_log: u64,
+    /// A bit an extent: backed by memory.
+    pub reserved_map: u64,
+    /// A bit an extent: has a free page.
+    pub some_free_map: u64,
+    /// A bit an extent: all pages are free.
+    pub all_free_map: u64,
+    /// 16 bits an extent: its free pages.
+    pub page_masks: u64,
+    /// Page descriptors.
+    pub descriptors: u64,
+    /// The extents.
+    pub heap: u64,
+    /// Length of the file.
+    pub file_length: u64,
+}
+
+impl Layout {
+    /// The layout of a store with so many shards (1 to 64, a power of two) and
+    /// so much heap, in bytes (rounded down to whole extents, at least eight).
+    pub fn new(shards: usize, capacity: u64) -> Layout {
+        assert!(
+            shards.is_power_of_two() && shards <= SHARDS_MAX,
+            "shards: expected a power of two up to {SHARDS_MAX}, got {shards}"
+        );
+        let extents = (capacity / EXTENT).clamp(8, 1 << 30);
+        let log_capacity = (extents * EXTENT / 16)
+            .clamp(256 * 1024, 256 << 20)
+            .next_multiple_of(PAGE);
+        let shard_start = slot::TABLE + SLOTS * slot::STRIDE;
+        let shard_stride = shard::LOG + log_capacity;
+        let heap_log = shard_start + shard_stride * shards as u64;
+        let map_length = (extents.div_ceil(64) * 8).next_multiple_of(PAGE);
+        let reserved_map = heap_log + HEAP_LOG;
+        let some_free_map = reserved_map + map_length;
+        let all_free_map = some_free_map + map_length;
+        let page_masks = all_free_map + map_length;
+        let descriptors = page_masks + (extents * 2).next_multiple_of(PAGE);
+        let descriptors_end = descriptors + extents * EXTENT_PAGES * descriptor::STRIDE;
+        let heap = descriptors_end.next_multiple_of(2 << 20);
+        Layout {
+            shards,
+            extents,
+            shard_start,
+            shard_stride,
+            log_capacity,
+            heap_log,
+            reserved_map,
+            some_free_map,
+            all_free_map,
+            page_masks,
+            descriptors,
+            heap,
+            file_length: heap + extents * EXTENT,
+        }
+    }
+
+    /// Start of a shard.
+    #[inline(always)]
+    pub fn shard(&self, index: usize) -> u64 {
+        debug_assert!(index < self.shards);
+        self.shard_start + self.shard_stride * index as u64
+    }
+
+    /// Start of an entry of the process table.
+    pub fn slot(&self, index: u64) -> u64 {
+        slot::TABLE + slot::STRIDE * index
+    }
+
+    /// Start of a transaction record.
+    pub fn record(&self, slot_index: u64, record: u64) -> u64 {
+        self.slot(slot_index) + slot::RECORDS + slot::RECORD_STRIDE * record
+    }
+
+    /// Number of heap pages.
+    pub fn pages(&self) -> u64 {
+        self.extents * EXTENT_PAGES
+    }
+
+    /// Start of a page's descriptor.
+    #[inline(always)]
+    pub fn descriptor(&self, page: u64) -> u64 {
+        self.descriptors + page * descriptor::STRIDE
+    }
+
+    /// Start of a page.
+    #[inline(always)]
+    pub fn page(&self, page: u64) -> u64 {
+        self.heap + page * PAGE
+    }
+}
+
+/// A hash over what two builds must agree on to share a file (FNV-1a over the
+/// constants; the size classes are part of it).
+pub(crate) fn fingerprint() -> u64 {
+    let sample = Layout::new(4, 1 << 30);
+    let constants = [
+        PAGE,
+        EXTENT,
+        SLOTS,
+        control::HEAP_LOG_TAIL,
+        control::HEAP_HIGH,
+        control::SLOTS_USED,
+        control::MAX_MEMORY,
+        slot::STRIDE,
+        slot::RECORDS,
+        slot::RECORD_STRIDE,
+        shard::COUNTER,
+        shard::LOG_OWNER,
+        shard::USED_BYTES,
+        shard::CLASSES,
+        shard::ROOTS,
+        shard::HINTS,
+        shard::LOG,
+        descriptor::STRIDE,
+        descriptor::BITMAP,
+        sample.shard_stride,
+        sample.descriptors,
+        sample.heap,
+        sample.file_length,
+    ];
+    let classes = crate::classes::SIZES.iter().map(|&size| u64::from(size));
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for value in constants.into_iter().chain(classes) {
+        for byte in value.to_le_bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    hash
+}

@@ -1,0 +1,338 @@
+//! Who is alive (L1 to L4): a process' entry in the process table.
+//!
+//! An entry is held by an open-file-description lock on its first byte, on a
+//! description of which one page is mapped and whose descriptor is closed at
+//! once. The kernel drops the lock when the mapping goes: at exit, at exec, at
+//! kill -9, after the last thread has stopped. No descriptor is kept, a forked
+//! child does not inherit the mapping, and process ids play no part.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Holder};
+use crate::layout::{SLOTS, control, slot};
+use crate::lock::Owner;
+use crate::mapping::Mapping;
+use crate::platform::{self, FileId, FileStatus, Map};
+
+const UNCLAIMED: u32 = 0;
+const CLAIMING: u32 = 1;
+const CLAIMED: u32 = 2;
+
+/// Held while a slot's lock is being taken, and by `fork` meanwhile: a child
+/// forked between `open` and `close` would inherit the descriptor and keep a
+/// dead parent's slot.
+static FORK_GATE: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn close_fork_gate() {
+    while FORK_GATE
+        .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+        .is_err()
+    {
+        std::thread::yield_now();
+    }
+}
+
+extern "C" fn open_fork_gate() {
+    FORK_GATE.store(0, Ordering::Release);
+}
+
+/// This process' membership in one store.
+pub(crate) struct Process {
+    path: PathBuf,
+    file: FileId,
+    /// State of the membership; reads as `UNCLAIMED` in a forked child (L3).
+    guard: Map,
+    owner: AtomicU32,
+    slot: AtomicU64,
+    /// The mapping that keeps the slot's lock. Taken only behind the fork gate.
+    description: Mutex<Option<Map>>,
+    /// Which of the slot's records a thread uses now.
+    records: [AtomicBool; slot::RECORD_COUNT as usize],
+}
+
+impl Process {
+    pub(crate) fn new(path: &Path, file: FileId) -> Result<Process, Error> {
+        static GATE: Once = Once::new();
+        GATE.call_once(|| platform::at_fork(close_fork_gate, open_fork_gate, open_fork_gate));
+        let guard = Map::fork_guard().map_err(|source| Error::Io {
+            doing: "mapping the fork guard of",
+            path: path.into(),
+            source,
+        })?;
+        Ok(Process {
+            path: path.into(),
+            file,
+            guard,
+            owner: AtomicU32::new(0),
+            slot: AtomicU64::new(0),
+            description: Mutex::new(None),
+            records: [const { AtomicBool::new(false) }; slot::RECORD_COUNT as usize],
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the status is of the mapped file.
+    pub(crate) fn is_file(&self, status: &FileStatus) -> bool {
+        status.id == self.file
+    }
+
+    /// Whether this process has a slot, and did not get here by fork.
+    #[inline(always)]
+    pub(crate) fn claimed(&self) -> bool {
+        self.guard.first_word().load(Ordering::Acquire) == CLAIMED
+    }
+
+    /// The identity that goes into lock words.
+    #[inline(always)]
+    pub(crate) fn owner(&self) -> Owner {
+        Owner::from_bits(self.owner.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> u64 {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    /// Claims a slot, unless another thread just did. `recover` is called with
+    /// a slot whose former owner died, before the slot is used (L4).
+    #[cold]
+    pub(crate) fn claim(
+        &self,
+        mapping: &Mapping,
+        recover: impl FnOnce(u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let state = self.guard.first_word();
+        loop {
+            match state.compare_exchange(UNCLAIMED, CLAIMING, Ordering::Acquire, Ordering::Acquire)
+            {
+                Ok(_) => break,
+                Err(CLAIMED) => return Ok(()),
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        let result = self.take_slot(mapping).and_then(recover);
+        if result.is_err() {
+            drop(
+                self.description
+                    .lock()
+                    .expect("no panic while it is held")
+                    .take(),
+            );
+        }
+        let next = if result.is_ok() { CLAIMED } else { UNCLAIMED };
+        state.store(next, Ordering::Release);
+        result
+    }
+
+    fn take_slot(&self, mapping: &Mapping) -> Result<u64, Error> {
+        close_fork_gate();
+        let taken = self.lock_a_slot(mapping);
+        open_fork_gate();
+        let slot_index = taken?;
+        let at = mapping.layout().slot(slot_index);
+        let generation = mapping.word(at + slot::GENERATION);
+        // Only the holder of the slot's lock writes here.
+        let next = generation.load(Ordering::Relaxed) + 1;
+        generation.store(next, Ordering::Release);
+        mapping.store(at + slot::PID, u64::from(std::process::id()));
+        mapping.store(at + slot::START_TIME, start_time());
+        let boot = boot_id();
+        mapping.store(at + slot::BOOT_ID, boot[0]);
+        mapping.store(at + slot::BOOT_ID + 8, boot[1]);
+        mapping.store(at + slot::CLAIMED, unix_milliseconds());
+        self.slot.store(slot_index, Ordering::Relaxed);
+        self.owner
+            .store(Owner::new(slot_index, next).bits(), Ordering::Relaxed);
+        for record in &self.records {
+            record.store(false, Ordering::Relaxed);
+        }
+        Ok(slot_index)
+    }
+
+    fn lock_a_slot(&self, mapping: &Mapping) -> Result<u64, Error> {
+        let fail = |doing| {
+            move |source| Error::Io {
+                doing,
+                path: self.path.clone(),
+                source,
+            }
+        };
+        let file = platform::open(&self.path, true).map_err(|_| self.removed())?;
+        if !self.is_file(&platform::status(&file).map_err(fail("reading the status of"))?) {
+            return Err(self.removed());
+        }
+        let mut description = self.description.lock().expect("no panic while it is held");
+        // What a forked child finds here was never mapped in it.
+        std::mem::forget(description.take());
+        for index in 0..SLOTS {
+            let at = mapping.layout().slot(index);
+            if !platform::try_lock_byte(&file, at).map_err(fail("locking a slot in"))? {
+                continue;
+            }
+            mapping
+                .populate(at, slot::STRIDE)
+                .map_err(|_| Error::OutOfMemory)?;
+            mapping
+                .word(control::SLOTS_USED)
+                .fetch_max(index + 1, Ordering::AcqRel);
+            *description = Some(Map::keep_description(&file).map_err(fail("mapping a slot of"))?);
+            return Ok(index);
+        }
+        Err(Error::TooManyProcesses)
+    }
+
+    fn removed(&self) -> Error {
+        Error::Removed {
+            path: self.path.clone(),
+        }
+    }
+
+    /// Whether the path still names the mapped file.
+    pub(crate) fn file_in_place(&self) -> bool {
+        platform::status_of_path(&self.path).is_ok_and(|status| status.id == self.file)
+    }
+
+    /// Whether the owner of a lock lives. Where that cannot be found out, it
+    /// does (L2).
+    pub(crate) fn alive(&self, mapping: &Mapping, owner: Owner) -> bool {
+        let index = owner.slot();
+        if index >= SLOTS.min(mapping.load(control::SLOTS_USED)) {
+            return false;
+        }
+        let at = mapping.layout().slot(index);
+        let generation = mapping.word(at + slot::GENERATION).load(Ordering::Acquire);
+        if !owner.is_of_generation(generation) {
+            return false;
+        }
+        let Ok(file) = platform::open(&self.path, false) else {
+            return true;
+        };
+        match platform::status(&file) {
+            Ok(status) if status.id == self.file => {
+                platform::byte_is_locked(&file, at).unwrap_or(true)
+            }
+            _ => true,
+        }
+    }
+
+    /// What a holder is doing, for an error message.
+    pub(crate) fn describe(&self, mapping: &Mapping, owner: Owner) -> Error {
+        let index = owner.slot();
+        if !self.alive(mapping, owner) {
+            let pid = if index < SLOTS.min(mapping.load(control::SLOTS_USED)) {
+                mapping.load(mapping.layout().slot(index) + slot::PID) as u32
+            } else {
+                0
+            };
+            return Error::Busy {
+                holder: Holder::Dead,
+                pid,
+            };
+        }
+        let pid = mapping.load(mapping.layout().slot(index) + slot::PID) as u32;
+        let holder = match process_state(pid) {
+            Some('T' | 't') => Holder::Stopped,
+            _ => Holder::Active,
+        };
+        Error::Busy { holder, pid }
+    }
+
+    /// Takes a record of this process' slot for one transaction.
+    #[inline]
+    pub(crate) fn take_record(&self) -> u64 {
+        thread_local! {
+            static PREFERRED: u64 = {
+                static NEXT: AtomicU64 = AtomicU64::new(0);
+                NEXT.fetch_add(1, Ordering::Relaxed)
+            };
+        }
+        let mut index = PREFERRED.with(|&preferred| preferred) % slot::RECORD_COUNT;
+        let mut tried = 0;
+        while self.records[index as usize].swap(true, Ordering::Acquire) {
+            index = (index + 1) % slot::RECORD_COUNT;
+            tried += 1;
+            if tried % slot::RECORD_COUNT == 0 {
+                std::thread::yield_now();
+            }
+        }
+        index
+    }
+
+    #[inline]
+    pub(crate) fn put_record(&self, index: u64) {
+        self.records[index as usize].store(false, Ordering::Release);
+    }
+
+    /// Lets the slot go as a dying process would: nothing is cleaned up.
+    pub(crate) fn abandon(&self) {
+        let state = self.guard.first_word();
+        if state.swap(UNCLAIMED, Ordering::AcqRel) != UNCLAIMED {
+            drop(
+                self.description
+                    .lock()
+                    .expect("no panic while it is held")
+                    .take(),
+            );
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let description = self
+            .description
+            .get_mut()
+            .expect("no panic while it is held");
+        if self.guard.first_word().load(Ordering::Acquire) != CLAIMED {
+            // In a forked child the parent's page was never mapped here.
+            std::mem::forget(description.take());
+        }
+    }
+}
+
+/// The state letter in /proc/PID/stat.
+fn process_state(pid: u32) -> Option<char> {
+    stat_fields(&format!("/proc/{pid}/stat"))?
+        .first()?
+        .chars()
+        .next()
+}
+
+/// This process' start time in clock ticks since boot, 0 if unknown.
+fn start_time() -> u64 {
+    stat_fields("/proc/self/stat")
+        .and_then(|fields| fields.get(19)?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// The fields behind the command name, which may itself hold spaces.
+fn stat_fields(path: &str) -> Option<Vec<String>> {
+    let text = fs::read_to_string(path).ok()?;
+    let (_, fields) = text.rsplit_once(") ")?;
+    Some(fields.split(' ').map(str::to_owned).collect())
+}
+
+fn boot_id() -> [u64; 2] {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let half = |range| {
+        digits
+            .get(range)
+            .and_then(|part| u64::from_str_radix(part, 16).ok())
+            .unwrap_or(0)
+    };
+    [half(0..16), half(16..32)]
+}
+
+pub(crate) fn unix_milliseconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_millis() as u64)
+}

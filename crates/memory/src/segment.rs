@@ -1,0 +1,623 @@
+//! A handle on a mapped store: the way in for reading and writing.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Fault, Holder};
+use crate::fault;
+use crate::layout::{PAGE, control, shard, slot};
+use crate::lock::{self, Owner};
+use crate::log::Log;
+use crate::mapping::Mapping;
+use crate::platform;
+use crate::process::Process;
+use crate::shards::ShardSet;
+use crate::transaction::{Shortage, Transaction};
+use crate::view::{Notes, View};
+use crate::wait::{Suspicion, WaitHook, Waiter, Which};
+
+/// Attempts of an optimistic read before it takes the lock (R1).
+const READ_ATTEMPTS: u32 = 64;
+/// Looks at an odd counter before it counts as a failed attempt.
+const ODD_SPINS: u32 = 32;
+/// Default for [`Segment::set_patience`].
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A store file mapped into this process. Shared freely between threads;
+/// survives `fork` (the child joins as a process of its own).
+pub struct Segment {
+    pub(crate) mapping: Mapping,
+    pub(crate) process: Process,
+    hash_key: [u64; 2],
+    patience: AtomicU64,
+    hook: Option<Box<dyn WaitHook>>,
+    suspicions: Vec<Suspicion>,
+    place_checked: AtomicU64,
+    removed: AtomicBool,
+}
+
+impl Segment {
+    pub(crate) fn new(mapping: Mapping, process: Process, hash_key: [u64; 2]) -> Segment {
+        let suspicions = (0..=mapping.layout().shards)
+            .map(|_| Suspicion::default())
+            .collect();
+        Segment {
+            mapping,
+            process,
+            hash_key,
+            patience: AtomicU64::new(PATIENCE.as_millis() as u64),
+            hook: None,
+            suspicions,
+            place_checked: AtomicU64::new(0),
+            removed: AtomicBool::new(false),
+        }
+    }
+
+    /// The path by which the store was opened, made absolute.
+    pub fn path(&self) -> &Path {
+        self.process.path()
+    }
+
+    /// Number of shards.
+    #[inline(always)]
+    pub fn shards(&self) -> usize {
+        self.mapping.layout().shards
+    }
+
+    /// The store's secret key for hashing keys of the key space.
+    #[inline(always)]
+    pub fn hash_key(&self) -> [u64; 2] {
+        self.hash_key
+    }
+
+    /// Whether this handle may write.
+    pub fn writable(&self) -> bool {
+        self.mapping.writable()
+    }
+
+    /// How long to wait for a lock whose owner makes no progress before
+    /// [`Error::Busy`] is returned (default 5 s).
+    pub fn set_patience(&self, patience: Duration) {
+        let milliseconds = patience.as_millis().min(u128::from(u64::MAX)) as u64;
+        self.patience.store(milliseconds, Ordering::Relaxed);
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_millis(self.patience.load(Ordering::Relaxed))
+    }
+
+    /// Sets what is done while a thread waits for a lock.
+    pub fn set_wait_hook(&mut self, hook: Box<dyn WaitHook>) {
+        self.hook = Some(hook);
+    }
+
+    pub(crate) fn hook(&self) -> Option<&dyn WaitHook> {
+        self.hook.as_deref()
+    }
+
+    pub(crate) fn suspicion(&self, which: Which) -> &Suspicion {
+        match which {
+            Which::Shard(index) => &self.suspicions[index],
+            Which::Heap => &self.suspicions[self.mapping.layout().shards],
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn shard_log(&self, index: usize) -> Log<'_> {
+        let layout = self.mapping.layout();
+        let base = layout.shard(index);
+        Log {
+            mapping: &self.mapping,
+            tail: base + shard::LOG_TAIL,
+            area: base + shard::LOG,
+            limit: self
+                .mapping
+                .load(base + shard::LOG_RESERVED)
+                .min(layout.log_capacity),
+        }
+    }
+
+    /// Reads shards without a lock: `body` may run several times, and what it
+    /// returns counts only if nothing changed meanwhile (R1, R2). After a few
+    /// attempts the shards are locked.
+    ///
+    /// `body` must not keep anything between its runs.
+    #[inline]
+    pub fn read<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&View<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        if let Some(index) = shards.single() {
+            let counter = self
+                .mapping
+                .word(self.mapping.layout().shard(index) + shard::COUNTER);
+            for _ in 0..READ_ATTEMPTS {
+                let noted = counter.load(Ordering::Acquire);
+                if noted & 1 == 0 {
+                    let view = View {
+                        mapping: &self.mapping,
+                        notes: Notes::One(index, noted),
+                    };
+                    let result = body(&view);
+                    if view.unchanged() {
+                        return result;
+                    }
+                } else {
+                    self.spin_while_odd(index);
+                }
+            }
+        } else if let Some(result) = self.read_many(shards, &mut body) {
+            return result;
+        }
+        self.read_slowly(shards, body)
+    }
+
+    #[cold]
+    fn spin_while_odd(&self, index: usize) {
+        let counter = self.mapping.layout().shard(index) + shard::COUNTER;
+        for _ in 0..ODD_SPINS {
+            if self.mapping.load(counter) & 1 == 0 {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn read_many<R, E>(
+        &self,
+        shards: ShardSet,
+        body: &mut impl FnMut(&View<'_>) -> Result<R, E>,
+    ) -> Option<Result<R, E>> {
+        let mut counters = [0; crate::layout::SHARDS_MAX];
+        for _ in 0..READ_ATTEMPTS {
+            let mut odd = None;
+            for (place, index) in counters.iter_mut().zip(shards.iter()) {
+                let at = self.mapping.layout().shard(index) + shard::COUNTER;
+                *place = self.mapping.word(at).load(Ordering::Acquire);
+                if *place & 1 == 1 {
+                    odd = Some(index);
+                }
+            }
+            if let Some(index) = odd {
+                self.spin_while_odd(index);
+                continue;
+            }
+            let view = View {
+                mapping: &self.mapping,
+                notes: Notes::Many(shards, &counters[..shards.len()]),
+            };
+            let result = body(&view);
+            if view.unchanged() {
+                return Some(result);
+            }
+        }
+        None
+    }
+
+    #[cold]
+    fn read_slowly<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&View<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        if self.writable() {
+            self.join()?;
+            self.lock_shards(shards)?;
+            let _unlock = Unlock {
+                segment: self,
+                shards,
+            };
+            return body(&View {
+                mapping: &self.mapping,
+                notes: Notes::Locked,
+            });
+        }
+        // R5: no lock to take; try until the patience is used up.
+        let start = Instant::now();
+        loop {
+            if let Some(result) = self.read_many(shards, &mut body) {
+                return result;
+            }
+            if start.elapsed() >= self.patience() {
+                return Err(self.explain_odd(shards).into());
+            }
+            let pause = || std::thread::sleep(Duration::from_millis(1));
+            match self.hook() {
+                Some(hook) => {
+                    hook.blocked(&mut || pause());
+                    if hook.interrupted() {
+                        return Err(Error::Interrupted.into());
+                    }
+                }
+                None => pause(),
+            }
+        }
+    }
+
+    /// Who keeps the shards from being read.
+    fn explain_odd(&self, shards: ShardSet) -> Error {
+        for index in shards.iter() {
+            let base = self.mapping.layout().shard(index);
+            let word = self
+                .mapping
+                .half(base + shard::LOCK)
+                .load(Ordering::Relaxed);
+            if self.mapping.load(base + shard::COUNTER) & 1 == 1 {
+                if word == lock::FREE {
+                    // Left by a process whose rollback could not be finished.
+                    return Error::Busy {
+                        holder: Holder::Dead,
+                        pid: 0,
+                    };
+                }
+                return self.process.describe(&self.mapping, Owner::of(word));
+            }
+        }
+        Error::Busy {
+            holder: Holder::Active,
+            pid: 0,
+        }
+    }
+
+    /// Changes shards as one transaction: all or nothing, whatever happens to
+    /// this process. An error from `body` rolls back. `body` may run several
+    /// times where memory had to be reserved in between (H2).
+    #[inline]
+    pub fn write<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.prepare_to_write()?;
+        loop {
+            let mut transaction = Transaction::begin(self, shards)?;
+            let result = body(&mut transaction);
+            let shortage = transaction.shortage;
+            match (result, shortage) {
+                (Ok(value), None) => match transaction.commit()? {
+                    None => return Ok(value),
+                    Some(shortage) => self.make_room(shortage)?,
+                },
+                (Err(error), None) => return Err(error),
+                (_, Some(shortage)) => {
+                    drop(transaction);
+                    self.make_room(shortage)?;
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn make_room(&self, shortage: Shortage) -> Result<(), Error> {
+        match shortage {
+            Shortage::Pages(pages) => self.reserve(pages),
+            Shortage::Log(index, needed) => self.grow_log(index, needed),
+        }
+    }
+
+    /// Backs more of a shard's undo log with memory (W7).
+    fn grow_log(&self, index: usize, needed: u64) -> Result<(), Error> {
+        let layout = *self.mapping.layout();
+        if needed > layout.log_capacity {
+            return Err(Error::OutOfMemory);
+        }
+        let base = layout.shard(index);
+        let reserved = self.mapping.word(base + shard::LOG_RESERVED);
+        let now = reserved.load(Ordering::Relaxed).min(layout.log_capacity);
+        let target = (needed * 2).next_multiple_of(PAGE).min(layout.log_capacity);
+        if target > now {
+            self.back_range(base + shard::LOG, target)
+                .map_err(|_| Error::OutOfMemory)?;
+            reserved.fetch_max(target, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Allocates a range of the file, through the mapping or, where the kernel
+    /// is too old for that, through the path after a check of the inode (H2).
+    pub(crate) fn back_range(&self, start: u64, length: u64) -> std::io::Result<()> {
+        match self.mapping.populate(start, length) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                let file = platform::open(self.path(), true)?;
+                if !self.process.is_file(&platform::status(&file)?) {
+                    return Err(std::io::ErrorKind::NotFound.into());
+                }
+                platform::allocate(&file, start, length)
+            }
+            result => result,
+        }
+    }
+
+    #[inline(always)]
+    fn prepare_to_write(&self) -> Result<(), Error> {
+        if !self.process.claimed() {
+            self.join()?;
+        }
+        let now = platform::coarse_milliseconds();
+        if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
+            self.place_checked.store(now, Ordering::Relaxed);
+            self.check_place();
+        }
+        if self.removed.load(Ordering::Relaxed) {
+            return Err(Error::Removed {
+                path: self.path().into(),
+            });
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn check_place(&self) {
+        if !self.process.file_in_place() {
+            self.removed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the path no longer names the mapped file.
+    pub fn removed(&self) -> bool {
+        self.check_place();
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Makes sure that this process has a slot of its own (L3).
+    #[inline]
+    pub(crate) fn join(&self) -> Result<(), Error> {
+        if self.process.claimed() {
+            return Ok(());
+        }
+        if !self.writable() {
+            return Err(Error::ReadOnly);
+        }
+        self.process
+            .claim(&self.mapping, |index| self.recover_slot(index))
+    }
+
+    /// Lets go of this process' slot as if the process had been killed; for
+    /// tests of recovery.
+    pub fn abandon(&self) {
+        self.process.abandon();
+    }
+
+    /// Takes the locks in order (W7) and settles each shard (W3).
+    #[inline(always)]
+    pub(crate) fn lock_shards(&self, shards: ShardSet) -> Result<(), Error> {
+        let me = self.process.owner();
+        if let Some(index) = shards.single() {
+            let word = self
+                .mapping
+                .half(self.mapping.layout().shard(index) + shard::LOCK);
+            if !lock::try_acquire(word, me) {
+                self.wait_for_shard(index)?;
+            }
+            fault::step();
+            return self
+                .settle(index)
+                .inspect_err(|_| self.unlock_shards(shards));
+        }
+        self.lock_several(shards)
+    }
+
+    fn lock_several(&self, shards: ShardSet) -> Result<(), Error> {
+        let me = self.process.owner();
+        let start = Instant::now();
+        'again: loop {
+            let mut held = ShardSet::EMPTY;
+            for index in shards.iter() {
+                let word = self
+                    .mapping
+                    .half(self.mapping.layout().shard(index) + shard::LOCK);
+                if !lock::try_acquire(word, me) {
+                    // Wait a moment in order; if the lock is held for longer,
+                    // wait for it without holding any other.
+                    let patience = self.patience().min(Duration::from_millis(10));
+                    let mut waiter = Waiter::new(self, Which::Shard(index), patience);
+                    if lock::acquire(word, me, &mut waiter).is_err() {
+                        self.unlock_shards(held);
+                        if start.elapsed() >= self.patience() {
+                            let owner = Owner::of(word.load(Ordering::Relaxed));
+                            return Err(self.process.describe(&self.mapping, owner));
+                        }
+                        self.wait_for_shard(index)?;
+                        self.unlock_shards(ShardSet::one(index));
+                        continue 'again;
+                    }
+                }
+                held.insert(index);
+                fault::step();
+                self.settle(index)
+                    .inspect_err(|_| self.unlock_shards(held))?;
+            }
+            return Ok(());
+        }
+    }
+
+    #[cold]
+    fn wait_for_shard(&self, index: usize) -> Result<(), Error> {
+        let word = self
+            .mapping
+            .half(self.mapping.layout().shard(index) + shard::LOCK);
+        let mut waiter = Waiter::new(self, Which::Shard(index), self.patience()).free_of_locks();
+        lock::acquire(word, self.process.owner(), &mut waiter)
+            .map_err(|refusal| waiter.explain(refusal))
+    }
+
+    #[inline(always)]
+    pub(crate) fn unlock_shards(&self, shards: ShardSet) {
+        for index in shards.iter() {
+            let word = self
+                .mapping
+                .half(self.mapping.layout().shard(index) + shard::LOCK);
+            if lock::release(word) {
+                platform::futex_wake_one(word);
+            }
+            fault::step();
+        }
+    }
+
+    pub(crate) fn unlock_heap(&self) {
+        let word = self.mapping.half(control::HEAP_LOCK);
+        if lock::release(word) {
+            platform::futex_wake_one(word);
+        }
+        fault::step();
+    }
+
+    /// W3: whoever gets a shard's lock recovers what a dead owner left.
+    #[inline(always)]
+    fn settle(&self, index: usize) -> Result<(), Error> {
+        let base = self.mapping.layout().shard(index);
+        let counter = self.mapping.load(base + shard::COUNTER);
+        if self.mapping.load(base + shard::LOG_TAIL) == 0 && counter & 1 == 0 {
+            return Ok(());
+        }
+        self.recover_shard(index)
+    }
+
+    /// Keeps what a dead transaction committed, and undoes it otherwise (W6).
+    #[cold]
+    fn recover_shard(&self, index: usize) -> Result<(), Error> {
+        self.check_place();
+        let base = self.mapping.layout().shard(index);
+        let log = self.shard_log(index);
+        if !log.is_empty() {
+            let owner = self.mapping.load(base + shard::LOG_OWNER);
+            let number = self.mapping.load(base + shard::LOG_NUMBER);
+            let (slot_index, record) = (owner >> 8, owner & 0xff);
+            let slots = self.mapping.load(control::SLOTS_USED);
+            if slot_index >= slots || record >= slot::RECORD_COUNT {
+                return Err(Error::Damaged(Fault {
+                    at: base + shard::LOG_OWNER,
+                    what: "a log header that names a record",
+                }));
+            }
+            let record = self.mapping.layout().record(slot_index, record);
+            if self.mapping.load(record + slot::COMMITTED) == number {
+                log.clear();
+                fault::step();
+            } else {
+                self.roll_back_shard(index)?;
+            }
+        }
+        if self.mapping.load(base + shard::COUNTER) & 1 == 1 {
+            self.even_counter(index);
+            fault::step();
+        }
+        Ok(())
+    }
+
+    /// Undoes the changes in a shard's log.
+    pub(crate) fn roll_back_shard(&self, index: usize) -> Result<(), Error> {
+        let layout = *self.mapping.layout();
+        let base = layout.shard(index);
+        let descriptors_end = layout.descriptor(layout.pages());
+        self.shard_log(index).roll_back(
+            |at, words| {
+                let length = words.saturating_mul(8);
+                let end = at.saturating_add(length);
+                let inside = |start: u64, stop: u64| at >= start && end <= stop;
+                at % 8 == 0
+                    && (inside(base + shard::USED_BYTES, base + shard::HINT_BITS)
+                        || inside(base + shard::CLASSES, base + shard::HINTS)
+                        || inside(layout.descriptors, descriptors_end)
+                        || self.mapping.reserved(at, length))
+            },
+            |page| self.with_heap(|heap| heap.take_back(index, page)),
+        )
+    }
+
+    /// Ends a change as readers see it.
+    #[inline(always)]
+    pub(crate) fn even_counter(&self, index: usize) {
+        fence(Ordering::Release);
+        let counter = self
+            .mapping
+            .word(self.mapping.layout().shard(index) + shard::COUNTER);
+        let value = counter.load(Ordering::Relaxed);
+        counter.store(value + 1, Ordering::Release);
+    }
+
+    /// Recovers whatever names a slot whose owner died, before it is reused
+    /// (L4): the shards listed in its records, and the heap.
+    fn recover_slot(&self, index: u64) -> Result<(), Error> {
+        let layout = *self.mapping.layout();
+        let mut listed = 0;
+        for record in 0..slot::RECORD_COUNT {
+            listed |= self
+                .mapping
+                .load(layout.record(index, record) + slot::SHARDS);
+        }
+        for shard_index in ShardSet::from_bits(listed, layout.shards).iter() {
+            self.recover_named(shard_index, index)?;
+        }
+        let heap = self
+            .mapping
+            .half(control::HEAP_LOCK)
+            .load(Ordering::Relaxed);
+        if heap != lock::FREE && Owner::of(heap).slot() == index {
+            self.with_heap(|_| Ok(()))?;
+        }
+        for record in 0..slot::RECORD_COUNT {
+            self.mapping
+                .store(layout.record(index, record) + slot::SHARDS, 0);
+        }
+        Ok(())
+    }
+
+    /// Recovers one shard, unless a living process holds it and its log does
+    /// not name the slot.
+    fn recover_named(&self, shard_index: usize, slot_index: u64) -> Result<(), Error> {
+        let base = self.mapping.layout().shard(shard_index);
+        let word = self.mapping.half(base + shard::LOCK);
+        let me = self.process.owner();
+        let start = Instant::now();
+        loop {
+            let mut waiter =
+                Waiter::new(self, Which::Shard(shard_index), Duration::ZERO).probe_first();
+            match lock::acquire(word, me, &mut waiter) {
+                Ok(()) => {
+                    let settled = self.settle(shard_index);
+                    self.unlock_shards(ShardSet::one(shard_index));
+                    return settled;
+                }
+                Err(refusal) => {
+                    let named = self.mapping.load(base + shard::LOG_TAIL) != 0
+                        && self.mapping.load(base + shard::LOG_OWNER) >> 8 == slot_index;
+                    if !named {
+                        return Ok(());
+                    }
+                    if start.elapsed() >= self.patience() {
+                        return Err(waiter.explain(refusal));
+                    }
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// Recovers every shard and the heap now, rather than when the next writer
+    /// comes.
+    pub fn recover(&self) -> Result<(), Error> {
+        self.prepare_to_write()?;
+        for index in 0..self.shards() {
+            self.lock_shards(ShardSet::one(index))?;
+            self.drain_graveyard(index);
+            self.unlock_shards(ShardSet::one(index));
+        }
+        self.with_heap(|_| Ok(()))
+    }
+}
+
+struct Unlock<'a> {
+    segment: &'a Segment,
+    shards: ShardSet,
+}
+
+impl Drop for Unlock<'_> {
+    fn drop(&mut self) {
+        if !fault::abandoned() {
+            self.segment.unlock_shards(self.shards);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a store holds and who uses it, for people.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Holder};
+use crate::layout::{EXTENT, EXTENT_PAGES, PAGE, SLOTS, control, header, shard, slot};
+use crate::lock::{self, Owner};
+use crate::segment::Segment;
+use crate::shards::ShardSet;
+
+/// A process that has joined the store.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its entry in the process table.
+    pub slot: u64,
+    /// Its process id, in its own pid namespace.
+    pub pid: u32,
+    /// When it joined, Unix milliseconds.
+    pub joined: u64,
+}
+
+/// A lock that is held at this moment.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldLock {
+    /// The shard, or none for the heap.
+    pub shard: Option<usize>,
+    /// What its holder is doing.
+    pub holder: Holder,
+    /// The holder's process id.
+    pub pid: u32,
+}
+
+/// Sizes in bytes, unless said otherwise. Taken without locks: each figure is
+/// true, but not all at the same moment.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    /// When the store was created, Unix milliseconds.
+    pub created: u64,
+    /// Number of shards.
+    pub shards: usize,
+    /// Address space of the heap.
+    pub capacity: u64,
+    /// Heap backed by memory.
+    pub reserved: u64,
+    /// Heap backed by memory and granted to no shard.
+    pub free: u64,
+    /// Bytes in allocated blocks.
+    pub used: u64,
+    /// Undo logs backed by memory.
+    pub logs: u64,
+}
+
+impl Segment {
+    /// Sizes of the store.
+    pub fn statistics(&self) -> Statistics {
+        let layout = self.mapping.layout();
+        let sum = |field: u64| -> u64 {
+            (0..layout.shards)
+                .map(|index| self.mapping.load(layout.shard(index) + field))
+                .fold(0, u64::saturating_add)
+        };
+        Statistics {
+            created: self.mapping.load(header::CREATED),
+            shards: layout.shards,
+            capacity: layout.extents * EXTENT,
+            reserved: self.mapping.load(control::HEAP_HIGH).min(layout.extents)
+                * EXTENT_PAGES
+                * PAGE,
+            free: self
+                .mapping
+                .load(control::HEAP_FREE_PAGES)
+                .saturating_mul(PAGE),
+            used: sum(shard::USED_BYTES),
+            logs: sum(shard::LOG_RESERVED),
+        }
+    }
+
+    /// Bytes in allocated blocks of one shard.
+    #[inline]
+    pub fn used_bytes(&self, index: usize) -> u64 {
+        self.mapping
+            .load(self.mapping.layout().shard(index) + shard::USED_BYTES)
+    }
+
+    /// The limit on the bytes in allocated blocks; 0 is none.
+    #[inline]
+    pub fn max_memory(&self) -> u64 {
+        self.mapping.load(control::MAX_MEMORY)
+    }
+
+    /// Sets the limit on the bytes in allocated blocks; 0 is none. One store of
+    /// one word, so it needs no transaction.
+    pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
+        if !self.writable() {
+            return Err(Error::ReadOnly);
+        }
+        self.mapping.store(control::MAX_MEMORY, bytes);
+        Ok(())
+    }
+
+    /// The living processes that have joined the store (a process joins with
+    /// its first write).
+    pub fn members(&self) -> Vec<Member> {
+        let used = self.mapping.load(control::SLOTS_USED).min(SLOTS);
+        (0..used)
+            .filter_map(|index| {
+                let at = self.mapping.layout().slot(index);
+                let generation = self.mapping.load(at + slot::GENERATION);
+                self.process
+                    .alive(&self.mapping, Owner::new(index, generation))
+                    .then(|| Member {
+                        slot: index,
+                        pid: self.mapping.load(at + slot::PID) as u32,
+                        joined: self.mapping.load(at + slot::CLAIMED),
+                    })
+            })
+            .collect()
+    }
+
+    /// The locks that are held now.
+    pub fn held_locks(&self) -> Vec<HeldLock> {
+        let words = (0..self.shards())
+            .map(|index| {
+                (
+                    Some(index),
+                    self.mapping.layout().shard(index) + shard::LOCK,
+                )
+            })
+            .chain([(None, control::HEAP_LOCK)]);
+        words
+            .filter_map(|(index, at)| {
+                let word = self.mapping.half(at).load(Ordering::Relaxed);
+                if word == lock::FREE {
+                    return None;
+                }
+                match self.process.describe(&self.mapping, Owner::of(word)) {
+                    Error::Busy { holder, pid } => Some(HeldLock {
+                        shard: index,
+                        holder,
+                        pid,
+                    }),
+                    _ => None,
+                }
+            })
+            .collect()
+    }
+
+    /// All shards of the store.
+    pub fn all_shards(&self) -> ShardSet {
+        ShardSet::first(self.shards())
+    }
+}

@@ -1,0 +1,274 @@
+//! Transactions over one or several shards: lock, log, publish (W1 to W6).
+
+use std::sync::atomic::{Ordering, compiler_fence, fence};
+
+use smallvec::SmallVec;
+
+use crate::error::Error;
+use crate::fault;
+use crate::layout::{shard, slot};
+use crate::log::{Full, Log};
+use crate::segment::Segment;
+use crate::shards::ShardSet;
+use crate::view::{Notes, Offset, View};
+
+/// Memory that must be reserved before a transaction can be tried again (H2).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shortage {
+    /// So many pages in one run.
+    Pages(u64),
+    /// So many bytes in a shard's undo log.
+    Log(usize, u64),
+}
+
+/// A logged set of changes to the shards it has locked. Made by
+/// [`Segment::write`]; dropped without commit, in whatever way, it rolls back.
+pub struct Transaction<'a> {
+    pub(crate) segment: &'a Segment,
+    pub(crate) view: View<'a>,
+    shards: ShardSet,
+    record: u64,
+    number: u64,
+    /// The log headers are written and the counters odd.
+    open: bool,
+    pub(crate) shortage: Option<Shortage>,
+    /// Blocks to be freed as the last step (W4).
+    pub(crate) frees: SmallVec<[(u8, Offset); 4]>,
+    /// Runs granted to or moved between shards by this transaction.
+    pub(crate) granted: SmallVec<[u64; 4]>,
+}
+
+impl<'a> Transaction<'a> {
+    /// Locks the shards and settles what dead owners left (W3).
+    pub(crate) fn begin(segment: &'a Segment, shards: ShardSet) -> Result<Self, Error> {
+        let record = segment.process.take_record();
+        let mapping = &segment.mapping;
+        let at = mapping.layout().record(segment.process.slot(), record);
+        let number = mapping.load(at + slot::NUMBER) + 1;
+        // The record lists its shards before the first lock (W6).
+        mapping.store(at + slot::SHARDS, shards.bits());
+        mapping.store(at + slot::NUMBER, number);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        if let Err(error) = segment.lock_shards(shards) {
+            segment.process.put_record(record);
+            return Err(error);
+        }
+        Ok(Transaction {
+            segment,
+            view: View {
+                mapping,
+                notes: Notes::Locked,
+            },
+            shards,
+            record,
+            number,
+            open: false,
+            shortage: None,
+            frees: SmallVec::new(),
+            granted: SmallVec::new(),
+        })
+    }
+
+    /// The locked shards, as they are within this transaction.
+    #[inline(always)]
+    pub fn view(&self) -> &View<'a> {
+        &self.view
+    }
+
+    /// The shards that this transaction has locked.
+    pub fn shards(&self) -> ShardSet {
+        self.shards
+    }
+
+    /// Writes the log headers and makes all counters odd, before the first
+    /// change (W5).
+    #[cold]
+    fn open(&mut self) {
+        let mapping = &self.segment.mapping;
+        let owner = (self.segment.process.slot() << 8) | self.record;
+        for index in self.shards.iter() {
+            let at = mapping.layout().shard(index);
+            mapping.store(at + shard::LOG_OWNER, owner);
+            mapping.store(at + shard::LOG_NUMBER, self.number);
+        }
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        for index in self.shards.iter() {
+            let at = mapping.layout().shard(index) + shard::COUNTER;
+            mapping.store(at, mapping.load(at) + 1);
+            fault::step();
+        }
+        // No change may be seen before the odd counters are.
+        fence(Ordering::Release);
+        self.open = true;
+    }
+
+    #[inline(always)]
+    pub(crate) fn log(&mut self, index: usize) -> Log<'a> {
+        debug_assert!(self.shards.contains(index), "shard {index} is not locked");
+        if !self.open {
+            self.open();
+        }
+        self.segment.shard_log(index)
+    }
+
+    #[cold]
+    pub(crate) fn log_full(&mut self, index: usize, full: Full) -> Error {
+        self.shortage = Some(Shortage::Log(index, full.needed));
+        Error::OutOfMemory
+    }
+
+    /// Saves words that our own constants name, before they change.
+    #[inline(always)]
+    pub(crate) fn save(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
+        match self.log(index).save(at, words) {
+            Ok(()) => Ok(()),
+            Err(full) => Err(self.log_full(index, full)),
+        }
+    }
+
+    /// Saves and changes a word that our own constants name.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, index: usize, at: u64, value: u64) -> Result<(), Error> {
+        self.save(index, at, 1)?;
+        self.segment.mapping.store(at, value);
+        fault::step();
+        Ok(())
+    }
+
+    /// Changes one word of a block of the shard.
+    #[inline(always)]
+    pub fn store(&mut self, index: usize, at: Offset, value: u64) -> Result<(), Error> {
+        self.view.check(at, 8)?;
+        self.set(index, at, value)
+    }
+
+    /// Changes bytes of a block of the shard; the last word is padded with
+    /// zeros.
+    #[inline]
+    pub fn write(&mut self, index: usize, at: Offset, bytes: &[u8]) -> Result<(), Error> {
+        self.view.check(at, bytes.len() as u64)?;
+        self.save(index, at, bytes.len().div_ceil(8) as u64)?;
+        self.segment.mapping.copy_from(at, bytes);
+        fault::step();
+        Ok(())
+    }
+
+    /// Saves a range of a block before it is changed by [`fill`](Self::fill)
+    /// and its like.
+    #[inline]
+    pub fn preserve(&mut self, index: usize, at: Offset, length: u64) -> Result<(), Error> {
+        self.view.check(at, length)?;
+        self.save(index, at, length.div_ceil(8))
+    }
+
+    /// Fills memory that no reader and no later writer can reach: a block that
+    /// this transaction allocated, or what lies behind a block's length, or
+    /// what was [preserved](Self::preserve) (W4). The last word is padded with
+    /// zeros.
+    #[inline]
+    pub fn fill(&mut self, at: Offset, bytes: &[u8]) -> Result<(), Error> {
+        self.view.check(at, bytes.len() as u64)?;
+        self.segment.mapping.copy_from(at, bytes);
+        fault::step();
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) with one word.
+    #[inline(always)]
+    pub fn fill_word(&mut self, at: Offset, value: u64) -> Result<(), Error> {
+        self.view.check(at, 8)?;
+        self.segment.mapping.store(at, value);
+        fault::step();
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) with whole words copied from elsewhere in the
+    /// locked shards.
+    pub fn fill_from(&mut self, at: Offset, from: Offset, length: u64) -> Result<(), Error> {
+        self.view.check(at, length)?;
+        self.view.check(from, length)?;
+        let words = length.div_ceil(8);
+        self.segment.mapping.copy_within(from, at, words);
+        fault::step();
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) with zeros.
+    pub fn fill_zero(&mut self, at: Offset, length: u64) -> Result<(), Error> {
+        self.view.check(at, length)?;
+        for word in 0..length.div_ceil(8) {
+            self.segment.mapping.store(at + word * 8, 0);
+        }
+        fault::step();
+        Ok(())
+    }
+
+    /// Changes a word of a shard's roots.
+    ///
+    /// # Panics
+    /// If the word is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
+    #[inline(always)]
+    pub fn set_root(&mut self, index: usize, word: usize, value: u64) -> Result<(), Error> {
+        assert!((word as u64) < shard::ROOT_WORDS);
+        let at = self.segment.mapping.layout().shard(index) + shard::ROOTS;
+        self.set(index, at + word as u64 * 8, value)
+    }
+
+    /// Makes the changes final: frees, then one store decides (W5). Where the
+    /// frees find the log too short, everything is rolled back and the shortage
+    /// returned.
+    #[inline(always)]
+    pub(crate) fn commit(mut self) -> Result<Option<Shortage>, Error> {
+        if let Err(error) = self.apply_frees() {
+            return match self.shortage {
+                Some(shortage) => Ok(Some(shortage)),
+                None => Err(error),
+            };
+        }
+        if !self.open {
+            return Ok(None);
+        }
+        let mapping = &self.segment.mapping;
+        let record = mapping
+            .layout()
+            .record(self.segment.process.slot(), self.record);
+        compiler_fence(Ordering::SeqCst);
+        mapping.store(record + slot::COMMITTED, self.number);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        for index in self.shards.iter() {
+            self.segment.shard_log(index).clear();
+            fault::step();
+        }
+        for index in self.shards.iter() {
+            self.segment.even_counter(index);
+            fault::step();
+        }
+        self.open = false;
+        for index in self.shards.iter() {
+            self.segment.drain_graveyard(index);
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if fault::abandoned() {
+            return;
+        }
+        if self.open {
+            for index in self.shards.iter() {
+                // What cannot be undone now (a stopped process holds the heap)
+                // stays in the log for whoever gets the lock next (W3).
+                if self.segment.roll_back_shard(index).is_ok() {
+                    self.segment.even_counter(index);
+                }
+            }
+        }
+        self.segment.unlock_shards(self.shards);
+        self.segment.process.put_record(self.record);
+    }
+}

@@ -1,0 +1,195 @@
+//! Waiting for a lock (W2, M6): how long, and what is asked meanwhile.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::layout::shard;
+use crate::lock::{Next, Owner, Surroundings};
+use crate::platform;
+use crate::segment::Segment;
+
+/// Rounds of spinning before the first sleep; a transaction is shorter.
+const SPINS: u32 = 200;
+/// A waiter first asks whether the owner lives after this long.
+const FIRST_PROBE: Duration = Duration::from_millis(10);
+/// And then each time after this long.
+const NEXT_PROBE: Duration = Duration::from_millis(100);
+
+/// How a thread waits in a program that has more to do than wait: a language
+/// runtime lets its other threads run, and looks for signals.
+///
+/// Called without any lock of the store held.
+pub trait WaitHook: Send + Sync {
+    /// Calls `block`, which sleeps, with the runtime's own locks released.
+    fn blocked(&self, block: &mut dyn FnMut());
+    /// Whether the wait must end, because a signal handler wants to run.
+    fn interrupted(&self) -> bool;
+}
+
+/// Since when a lock has been seen in one state, over all waits of this
+/// process: short waits that give up and come back still find out that the
+/// owner is dead.
+#[derive(Default)]
+pub(crate) struct Suspicion {
+    word: AtomicU32,
+    counter: AtomicU64,
+    since: AtomicU64,
+    probed: AtomicU64,
+}
+
+impl Suspicion {
+    /// Milliseconds for which the lock has been seen unchanged.
+    fn observe(&self, word: u32, counter: u64, now: u64) -> u64 {
+        let same = self.word.load(Ordering::Relaxed) == word
+            && self.counter.load(Ordering::Relaxed) == counter;
+        if !same {
+            self.word.store(word, Ordering::Relaxed);
+            self.counter.store(counter, Ordering::Relaxed);
+            self.since.store(now, Ordering::Relaxed);
+            self.probed.store(0, Ordering::Relaxed);
+        }
+        now.saturating_sub(self.since.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is time to ask for the owner's life, once for all threads.
+    fn probe_is_due(&self, unchanged_for: u64, now: u64) -> bool {
+        let probed = self.probed.load(Ordering::Relaxed);
+        let due = if probed == 0 {
+            unchanged_for >= FIRST_PROBE.as_millis() as u64
+        } else {
+            now.saturating_sub(probed) >= NEXT_PROBE.as_millis() as u64
+        };
+        due && self
+            .probed
+            .compare_exchange(probed, now.max(1), Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+/// Which lock is waited for.
+#[derive(Clone, Copy)]
+pub(crate) enum Which {
+    Shard(usize),
+    Heap,
+}
+
+/// Why a wait ended without the lock.
+pub(crate) enum Refusal {
+    /// The patience is used up; this owner lives, or was not yet asked.
+    Patience(Owner),
+    /// A signal came.
+    Interrupted,
+}
+
+/// One wait for one lock.
+pub(crate) struct Waiter<'a> {
+    segment: &'a Segment,
+    which: Which,
+    /// Without progress of the lock for so long, the wait ends.
+    patience: Duration,
+    /// Whether the hook may be called: no lock is held.
+    free_of_locks: bool,
+    /// Ask for the owner's life at once.
+    probe_first: bool,
+    spins: u32,
+    progress: Option<(Instant, u32, u64)>,
+    interrupted: bool,
+}
+
+impl<'a> Waiter<'a> {
+    pub(crate) fn new(segment: &'a Segment, which: Which, patience: Duration) -> Waiter<'a> {
+        Waiter {
+            segment,
+            which,
+            patience,
+            free_of_locks: false,
+            probe_first: false,
+            spins: 0,
+            progress: None,
+            interrupted: false,
+        }
+    }
+
+    /// The waiting thread holds no lock, so the runtime's hook is used.
+    pub(crate) fn free_of_locks(mut self) -> Self {
+        self.free_of_locks = true;
+        self
+    }
+
+    /// Asks for the owner's life before anything else.
+    pub(crate) fn probe_first(mut self) -> Self {
+        self.probe_first = true;
+        self
+    }
+
+    fn counter(&self) -> u64 {
+        let mapping = &self.segment.mapping;
+        match self.which {
+            Which::Shard(index) => mapping.load(mapping.layout().shard(index) + shard::COUNTER),
+            Which::Heap => 0,
+        }
+    }
+
+    /// The error for a refused wait.
+    pub(crate) fn explain(&self, refusal: Refusal) -> Error {
+        match refusal {
+            Refusal::Interrupted => Error::Interrupted,
+            Refusal::Patience(owner) => self.segment.process.describe(&self.segment.mapping, owner),
+        }
+    }
+}
+
+impl Surroundings<AtomicU32> for Waiter<'_> {
+    type Refusal = Refusal;
+
+    fn next(&mut self, seen: u32) -> Next<Refusal> {
+        let owner = Owner::of(seen);
+        if self.interrupted {
+            return Next::GiveUp(Refusal::Interrupted);
+        }
+        if self.spins < SPINS && !self.probe_first {
+            self.spins += 1;
+            return Next::Spin;
+        }
+        let now = platform::coarse_milliseconds();
+        let counter = self.counter();
+        let suspicion = self.segment.suspicion(self.which);
+        let unchanged_for = suspicion.observe(owner.bits(), counter, now);
+        let probe =
+            std::mem::take(&mut self.probe_first) || suspicion.probe_is_due(unchanged_for, now);
+        if probe && !self.segment.process.alive(&self.segment.mapping, owner) {
+            return Next::TakeOver;
+        }
+        let (since, word, noted) =
+            *self
+                .progress
+                .get_or_insert((Instant::now(), owner.bits(), counter));
+        if (word, noted) != (owner.bits(), counter) {
+            self.progress = Some((Instant::now(), owner.bits(), counter));
+        } else if since.elapsed() >= self.patience {
+            return Next::GiveUp(Refusal::Patience(owner));
+        }
+        Next::Sleep
+    }
+
+    fn sleep(&mut self, word: &AtomicU32, value: u32) {
+        let timeout = match self.progress {
+            Some((since, ..)) if since.elapsed() < FIRST_PROBE => FIRST_PROBE,
+            _ => NEXT_PROBE,
+        }
+        .min(self.patience);
+        let hook = self.segment.hook().filter(|_| self.free_of_locks);
+        match hook {
+            Some(hook) => {
+                hook.blocked(&mut || {
+                    platform::futex_wait(word, value, timeout);
+                });
+                self.interrupted = hook.interrupted();
+            }
+            None => {
+                platform::futex_wait(word, value, timeout);
+            }
+        }
+    }
+}

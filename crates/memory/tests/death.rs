@@ -1,0 +1,244 @@
+//! Death at every step: a thread dies after the N-th store that matters, for
+//! N = 0, 1, 2, ... until the operation completes, and another handle finds the
+//! store whole, with either all of the operation or nothing of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use undercroft_memory::fault::die_after;
+use undercroft_memory::{Error, Offset, Options, Segment, ShardSet};
+
+/// Roots 0..8 of both shards hold the offsets of blocks; a block's first word
+/// is its length and all its other words are equal.
+const ROOTS: usize = 8;
+
+fn both() -> ShardSet {
+    ShardSet::first(2)
+}
+
+fn create(path: &Path) -> Segment {
+    let options = Options {
+        capacity: Some(8 << 20),
+        shards: Some(2),
+    };
+    Segment::create(path, &options).expect("a new store")
+}
+
+fn put(segment: &Segment, shard: usize, root: usize, length: u64, mark: u64) -> Result<(), Error> {
+    segment.write(ShardSet::one(shard), |transaction| {
+        let old = transaction.view().root(shard, root);
+        if old != 0 {
+            transaction.free(shard, old);
+        }
+        let at = transaction.allocate(shard, length)?;
+        transaction.fill(at, &mark.to_le_bytes().repeat((length / 8) as usize))?;
+        transaction.fill_word(at, length)?;
+        transaction.set_root(shard, root, at)
+    })
+}
+
+fn clear(segment: &Segment, shard: usize, root: usize) -> Result<(), Error> {
+    segment.write(ShardSet::one(shard), |transaction| {
+        let old = transaction.view().root(shard, root);
+        transaction.free(shard, old);
+        transaction.set_root(shard, root, 0)
+    })
+}
+
+type Content = BTreeMap<(usize, usize), (u64, u64)>;
+
+/// What the roots say, with every block checked, and the structure too.
+fn content(segment: &Segment) -> Content {
+    let mut content = Content::new();
+    let report = segment
+        .check(|shard, view, reach, report| {
+            for root in 0..ROOTS {
+                let at: Offset = view.root(shard, root);
+                if at == 0 {
+                    continue;
+                }
+                reach(at);
+                let length = view.word(at).expect("a block");
+                let mut words = Vec::new();
+                view.append_to(at, length, &mut words).expect("a block");
+                if words[8..16].repeat(words.len() / 8 - 1) != words[8..] {
+                    report.problem(|| format!("a torn block in root {root} of shard {shard}"));
+                }
+                let mark = u64::from_le_bytes(words[8..16].try_into().expect("eight bytes"));
+                content.insert((shard, root), (length, mark));
+            }
+        })
+        .expect("a check");
+    assert_eq!(report.problems, Vec::<String>::new());
+    content
+}
+
+/// Runs the operation dying at every step. Returns the number of steps.
+fn die_everywhere(
+    prepare: impl Fn(&Segment),
+    operation: impl Fn(&Segment) -> Result<(), Error>,
+) -> u64 {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    for steps in 0.. {
+        let path = directory.path().join(format!("store-{steps}"));
+        let segment = create(&path);
+        prepare(&segment);
+        let before = content(&segment);
+        let survived = die_after(steps, || operation(&segment).expect("enough memory")).is_some();
+        if survived {
+            assert_ne!(content(&segment), before, "the operation changes something");
+            return steps;
+        }
+        segment.abandon();
+        let heir = Segment::open(&path, true).expect("the same store");
+        // Readers come first, then writers, as they do in life.
+        let read_only = Segment::open(&path, false).expect("the same store");
+        read_only.set_patience(std::time::Duration::ZERO);
+        let glimpse = read_only.read(both(), |view| {
+            Ok::<_, Error>((view.root(0, 0), view.root(1, 0)))
+        });
+        drop(glimpse);
+        let after = content(&heir);
+        let done = {
+            let path = directory.path().join("done");
+            let twin = create(&path);
+            prepare(&twin);
+            operation(&twin).expect("enough memory");
+            let done = content(&twin);
+            std::fs::remove_file(path).expect("just made");
+            done
+        };
+        assert!(
+            after == before || after == done,
+            "after {steps} steps: {after:?}\nbefore: {before:?}\ndone: {done:?}"
+        );
+        // The store works on, and nothing that was freed is lost.
+        for (shard, root) in after.keys() {
+            clear(&heir, *shard, *root).expect("a free");
+        }
+        heir.recover().expect("a recovery");
+        assert!(content(&heir).is_empty());
+        assert_eq!(heir.statistics().used, 0);
+        std::fs::remove_file(path).expect("just made");
+    }
+    unreachable!("the loop ends when the operation survives")
+}
+
+#[test]
+fn a_new_block_in_a_new_slab() {
+    let steps = die_everywhere(|_| (), |segment| put(segment, 0, 0, 64, 7));
+    assert!(steps > 50, "{steps} steps: a slab and a grant");
+}
+
+#[test]
+fn a_replaced_block() {
+    die_everywhere(
+        |segment| put(segment, 0, 0, 64, 1).expect("room"),
+        |segment| put(segment, 0, 0, 640, 2),
+    );
+}
+
+#[test]
+fn a_large_block_comes_and_goes() {
+    die_everywhere(|_| (), |segment| put(segment, 1, 2, 300_000, 3));
+    die_everywhere(
+        |segment| put(segment, 1, 2, 300_000, 3).expect("room"),
+        |segment| clear(segment, 1, 2),
+    );
+    die_everywhere(
+        |segment| put(segment, 1, 2, 30_000, 3).expect("room"),
+        |segment| put(segment, 1, 2, 20_000, 4),
+    );
+}
+
+#[test]
+fn the_last_block_of_a_slab_goes() {
+    die_everywhere(
+        |segment| put(segment, 0, 0, 3000, 1).expect("room"),
+        |segment| clear(segment, 0, 0),
+    );
+    die_everywhere(
+        |segment| put(segment, 0, 0, 104, 1).expect("room"),
+        |segment| clear(segment, 0, 0),
+    );
+}
+
+#[test]
+fn two_shards_change_together() {
+    die_everywhere(
+        |segment| put(segment, 0, 0, 64, 1).expect("room"),
+        |segment| {
+            segment.write(both(), |transaction| {
+                for shard in [0, 1] {
+                    let at = transaction.allocate(shard, 200)?;
+                    transaction.fill(at, &9_u64.to_le_bytes().repeat(25))?;
+                    transaction.fill_word(at, 200)?;
+                    transaction.set_root(shard, 5, at)?;
+                }
+                let old = transaction.view().root(0, 0);
+                transaction.write(0, old + 8, &5_u64.to_le_bytes().repeat(7))
+            })
+        },
+    );
+}
+
+#[test]
+fn a_large_block_moves_to_another_shard() {
+    die_everywhere(
+        |segment| put(segment, 0, 0, 100_000, 6).expect("room"),
+        |segment| {
+            segment.write(both(), |transaction| {
+                let at = transaction.view().root(0, 0);
+                assert!(transaction.transfer(at, 0, 1)?);
+                transaction.set_root(0, 0, 0)?;
+                transaction.set_root(1, 1, at)
+            })
+        },
+    );
+}
+
+#[test]
+fn a_log_that_must_grow() {
+    die_everywhere(
+        |segment| put(segment, 0, 0, 40_000, 1).expect("room"),
+        |segment| {
+            segment.write(ShardSet::one(0), |transaction| {
+                let at = transaction.view().root(0, 0);
+                transaction.write(0, at + 8, &2_u64.to_le_bytes().repeat(4999))
+            })
+        },
+    );
+}
+
+#[test]
+fn a_second_death_during_recovery() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let operation = |segment: &Segment| put(segment, 0, 0, 300_000, 2);
+    let mut second_deaths = 0;
+    for steps in (0..).step_by(3) {
+        let path = directory.path().join(format!("store-{steps}"));
+        let first = create(&path);
+        put(&first, 0, 0, 104, 1).expect("room");
+        if die_after(steps, || operation(&first).expect("enough memory")).is_some() {
+            break;
+        }
+        first.abandon();
+        for again in 0.. {
+            let second = Segment::open(&path, true).expect("the same store");
+            // The heir dies at every step of its recovery, one after the other.
+            let done = die_after(again, || second.recover().expect("a recovery")).is_some();
+            second.abandon();
+            if done {
+                break;
+            }
+            second_deaths += 1;
+        }
+        let third = Segment::open(&path, true).expect("the same store");
+        let found = content(&third);
+        let old = Content::from([((0, 0), (104, 1))]);
+        let new = Content::from([((0, 0), (300_000, 2))]);
+        assert!(found == old || found == new, "{found:?}");
+        std::fs::remove_file(path).expect("just made");
+    }
+    assert!(second_deaths > 100, "{second_deaths} second deaths");
+}

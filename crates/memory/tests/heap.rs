@@ -1,0 +1,229 @@
+//! The heap against a naive model: random transactions over several shards,
+//! some rolled back, with every block's content checked and the structural
+//! check after each few steps.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use undercroft_memory::{Error, Offset, Options, Segment, ShardSet};
+
+const SHARDS: usize = 2;
+
+fn store(capacity: u64) -> (tempfile::TempDir, PathBuf, Segment) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let path = directory.path().join("store");
+    let options = Options {
+        capacity: Some(capacity),
+        shards: Some(SHARDS),
+    };
+    let segment = Segment::create(&path, &options).expect("a new store");
+    (directory, path, segment)
+}
+
+/// Content that tells which block and which version it is.
+fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    (0..length)
+        .map(|_| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(seed);
+            (state >> 33) as u8
+        })
+        .collect()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate { shard: usize, length: usize },
+    Free { pick: usize },
+    Overwrite { pick: usize },
+    Move { pick: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let length = prop_oneof![
+        6 => 1_usize..200,
+        3 => 200_usize..5_000,
+        2 => 5_000_usize..40_000,
+        1 => 60_000_usize..200_000,
+    ];
+    prop_oneof![
+        5 => (0..SHARDS, length).prop_map(|(shard, length)| Step::Allocate { shard, length }),
+        4 => any::<usize>().prop_map(|pick| Step::Free { pick }),
+        2 => any::<usize>().prop_map(|pick| Step::Overwrite { pick }),
+        1 => any::<usize>().prop_map(|pick| Step::Move { pick }),
+    ]
+}
+
+type Model = BTreeMap<Offset, (usize, Vec<u8>)>;
+
+fn pick(model: &Model, pick: usize) -> Option<(Offset, usize, usize)> {
+    let (&at, (shard, content)) = model.iter().nth(pick % model.len().max(1))?;
+    Some((at, *shard, content.len()))
+}
+
+/// Applies the steps as one transaction; the model that results if it commits.
+fn apply(segment: &Segment, model: &Model, steps: &[Step], seed: u64, fail: bool) -> Option<Model> {
+    let mut after = Model::new();
+    let result = segment.write(ShardSet::first(SHARDS), |transaction| {
+        after = model.clone();
+        let mut freed = BTreeMap::new();
+        for (number, step) in steps.iter().enumerate() {
+            let seed = seed.wrapping_add(number as u64);
+            match *step {
+                Step::Allocate { shard, length } => {
+                    let at = transaction.allocate(shard, length as u64)?;
+                    let content = pattern(seed, length);
+                    transaction.fill(at, &content)?;
+                    assert!(after.insert(at, (shard, content)).is_none());
+                    assert!(
+                        !freed.contains_key(&at),
+                        "a block freed in this transaction"
+                    );
+                }
+                Step::Free { pick: which } => {
+                    if let Some((at, shard, _)) = pick(&after, which) {
+                        transaction.free(shard, at);
+                        freed.insert(at, after.remove(&at));
+                    }
+                }
+                Step::Overwrite { pick: which } => {
+                    if let Some((at, shard, length)) = pick(&after, which) {
+                        let content = pattern(seed, length);
+                        transaction.write(shard, at, &content)?;
+                        after.insert(at, (shard, content));
+                    }
+                }
+                Step::Move { pick: which } => {
+                    if let Some((at, shard, length)) = pick(&after, which) {
+                        if transaction.transfer(at, shard, 1 - shard)? {
+                            assert!(length > 16 * 1024);
+                            let content = after.remove(&at).expect("picked").1;
+                            after.insert(at, (1 - shard, content));
+                        }
+                    }
+                }
+            }
+        }
+        if fail {
+            return Err(Error::Interrupted);
+        }
+        Ok(())
+    });
+    match result {
+        Ok(()) => Some(after),
+        Err(Error::Interrupted) if fail => None,
+        Err(Error::OutOfMemory) => None,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn verify(segment: &Segment, model: &Model) {
+    let report = segment
+        .check(|shard, _, reach, _| {
+            for (&at, (owner, _)) in model {
+                if *owner == shard {
+                    reach(at);
+                }
+            }
+        })
+        .expect("a check");
+    assert_eq!(report.problems, Vec::<String>::new());
+    assert_eq!(report.blocks, model.len() as u64);
+    for (&at, (shard, content)) in model {
+        let read = segment.read(ShardSet::one(*shard), |view| {
+            let mut out = Vec::new();
+            view.append_to(at, content.len() as u64, &mut out)?;
+            assert!(view.equals(at, content)?);
+            Ok::<_, Error>(out)
+        });
+        assert_eq!(&read.expect("a readable block"), content);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn transactions_agree_with_the_model(
+        transactions in prop::collection::vec(
+            (prop::collection::vec(step(), 1..20), any::<u64>(), prop::bool::weighted(0.3)),
+            1..30,
+        ),
+        small in any::<bool>(),
+    ) {
+        let (_directory, path, segment) = store(if small { 2 << 20 } else { 64 << 20 });
+        let mut model = Model::new();
+        for (steps, seed, fail) in &transactions {
+            if let Some(after) = apply(&segment, &model, steps, *seed, *fail) {
+                model = after;
+            }
+            verify(&segment, &model);
+        }
+        drop(segment);
+        let again = Segment::open(&path, true).expect("the same store");
+        verify(&again, &model);
+        // Everything is given back in the end.
+        let all: Vec<Step> = model.keys().map(|_| Step::Free { pick: 0 }).collect();
+        model = apply(&again, &model, &all, 0, false).expect("frees need little memory");
+        prop_assert!(model.is_empty());
+        verify(&again, &model);
+        prop_assert_eq!(again.statistics().used, 0);
+    }
+}
+
+#[test]
+fn a_full_store_says_so_and_works_on_after_a_free() {
+    let (_directory, _path, segment) = store(2 << 20);
+    let mut blocks = Vec::new();
+    loop {
+        match segment.write(ShardSet::one(0), |transaction| {
+            transaction.allocate(0, 1000)
+        }) {
+            Ok(at) => blocks.push(at),
+            Err(Error::OutOfMemory) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(
+        blocks.len() as u64 * 1024 > (2 << 20) * 9 / 10,
+        "{}",
+        blocks.len()
+    );
+    // H3: what one shard gives back, another can have.
+    segment
+        .write(ShardSet::one(0), |transaction| {
+            blocks.iter().for_each(|&at| transaction.free(0, at));
+            Ok::<_, Error>(())
+        })
+        .expect("frees");
+    for _ in 0..200 {
+        segment.recover().expect("returns what was freed");
+    }
+    segment
+        .write(ShardSet::one(1), |transaction| {
+            transaction.allocate(1, 1 << 20)
+        })
+        .expect("room for another shard");
+}
+
+#[test]
+fn a_transaction_too_large_for_its_log_changes_nothing() {
+    let (_directory, _path, segment) = store(8 << 20);
+    let at = segment
+        .write(ShardSet::one(0), |transaction| {
+            transaction.allocate(0, 100_000)
+        })
+        .expect("a block");
+    let before = segment.statistics().used;
+    let result = segment.write(ShardSet::one(0), |transaction| {
+        for _ in 0..100 {
+            transaction.write(0, at, &[7; 100_000])?;
+        }
+        Ok::<_, Error>(())
+    });
+    assert!(matches!(result, Err(Error::OutOfMemory)), "{result:?}");
+    assert_eq!(segment.statistics().used, before);
+    let first = segment.read(ShardSet::one(0), |view| Ok::<_, Error>(view.word(at)?));
+    assert_eq!(first.expect("readable"), 0);
+}
