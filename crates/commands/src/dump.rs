@@ -93,20 +93,22 @@ fn verify(payload: &[u8]) -> Result<&[u8], RestoreError> {
 }
 
 fn append_string(value: &[u8], out: &mut Vec<u8>) {
-    if value.len() <= LONGEST_INTEGER {
-        if let Some(number) = parse_integer(value).and_then(|number| i32::try_from(number).ok()) {
-            return append_integer(number, out);
-        }
+    let short = value.len() <= LONGEST_INTEGER;
+    let number = if short { parse_integer(value) } else { None };
+    if let Some(number) = number.and_then(|number| i32::try_from(number).ok()) {
+        return append_integer(number, out);
     }
-    if value.len() > LONGEST_UNCOMPRESSED {
-        // Not worth it unless four bytes are saved.
-        if let Some(stream) = lzf::compress(value, value.len() - 4) {
-            out.push(SPECIAL | LZF);
-            append_length(stream.len(), out);
-            append_length(value.len(), out);
-            out.extend(stream);
-            return;
-        }
+    let long = value.len() > LONGEST_UNCOMPRESSED;
+    // Not worth it unless four bytes are saved.
+    if let Some(stream) = long
+        .then(|| lzf::compress(value, value.len() - 4))
+        .flatten()
+    {
+        out.push(SPECIAL | LZF);
+        append_length(stream.len(), out);
+        append_length(value.len(), out);
+        out.extend(stream);
+        return;
     }
     append_length(value.len(), out);
     out.extend(value);

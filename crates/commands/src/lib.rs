@@ -1,10 +1,20 @@
 //! The Redis commands: arguments in, engine calls, reply out.
+//!
+//! [`table`] names every command once and says how it is called; a handler parses its [`arguments`], works on the
+//! store, and writes to a [`reply::Reply`], whoever reads it. [`session`] holds what a connection remembers and the
+//! trait through which commands reach the server around them.
 
 pub mod arguments;
+pub mod config;
 pub mod dump;
 pub mod glob;
+pub mod handler;
+mod handlers;
 pub mod lcs;
 mod lzf;
 pub mod number;
 pub mod print;
 pub mod reply;
+pub mod session;
+pub mod slowlog;
+pub mod table;

@@ -2,9 +2,12 @@
 //! installed.
 
 mod arguments;
+mod config;
 mod dump;
 mod glob;
+mod host;
 mod lcs;
 mod number;
 mod print;
 mod support;
+mod table;

@@ -1,0 +1,293 @@
+//! The configuration: a table of typed parameters and their present values.
+//!
+//! Names, ranges and error texts are Redis 7.0's. What a value does is the server's business: it reads the values
+//! it needs when [`Config::generation`] has changed.
+
+mod parameters;
+mod parse;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+pub use parameters::{Check, Kind, PARAMETERS, Parameter};
+
+use crate::arguments::CommandError;
+use crate::glob::{Case, matches};
+
+/// A parameter's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// `yes` or `no`.
+    Boolean(bool),
+    /// A number.
+    Integer(i64),
+    /// Bytes.
+    Memory(u64),
+    /// One of a few words.
+    Choice(&'static str),
+    /// Anything else, in its normal form.
+    Text(Vec<u8>),
+}
+
+impl Value {
+    /// As CONFIG GET shows it.
+    pub fn text(&self) -> Vec<u8> {
+        match self {
+            Value::Boolean(true) => b"yes".to_vec(),
+            Value::Boolean(false) => b"no".to_vec(),
+            Value::Integer(number) => number.to_string().into_bytes(),
+            Value::Memory(bytes) => bytes.to_string().into_bytes(),
+            Value::Choice(word) => word.as_bytes().to_vec(),
+            Value::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// A change to one parameter.
+pub type Change = (&'static Parameter, Value);
+
+/// The present values. Safe to share between threads.
+#[derive(Debug)]
+pub struct Config {
+    /// One for each of [`PARAMETERS`], in that order.
+    values: RwLock<Vec<Value>>,
+    /// Held while a change is parsed, applied and stored, so that two do not mix.
+    changing: Mutex<()>,
+    generation: AtomicU64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new()
+    }
+}
+
+impl Config {
+    /// Every parameter at its default.
+    pub fn new() -> Config {
+        let values = PARAMETERS.iter().map(Parameter::default_value).collect();
+        Config {
+            values: RwLock::new(values),
+            changing: Mutex::new(()),
+            generation: AtomicU64::new(0),
+        }
+    }
+
+    /// Changes whenever a value did.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// A parameter's value.
+    ///
+    /// # Panics
+    /// Where the table has no parameter of this name.
+    pub fn value(&self, name: &str) -> Value {
+        let position = PARAMETERS
+            .iter()
+            .position(|parameter| parameter.name == name);
+        let position = position.unwrap_or_else(|| panic!("no configuration parameter {name:?}"));
+        self.read()[position].clone()
+    }
+
+    /// The value of a parameter that is a number or a size; sizes beyond the range are cut to it.
+    ///
+    /// # Panics
+    /// Where the table has no such parameter.
+    pub fn integer(&self, name: &str) -> i64 {
+        match self.value(name) {
+            Value::Integer(number) => number,
+            Value::Memory(bytes) => i64::try_from(bytes).unwrap_or(i64::MAX),
+            other => panic!("configuration parameter {name:?} is no number: {other:?}"),
+        }
+    }
+
+    /// The value of a parameter that is `yes` or `no`.
+    ///
+    /// # Panics
+    /// Where the table has no such parameter.
+    pub fn boolean(&self, name: &str) -> bool {
+        match self.value(name) {
+            Value::Boolean(value) => value,
+            other => panic!("configuration parameter {name:?} is not yes or no: {other:?}"),
+        }
+    }
+
+    /// CONFIG GET: names and values of what matches any of the patterns, in any case. A plain name is answered as
+    /// it was asked for. O(patterns * parameters).
+    pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let values = self.read();
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut add = |name: &[u8], value: &Value| {
+            if !found
+                .iter()
+                .any(|(other, _)| other.eq_ignore_ascii_case(name))
+            {
+                found.push((name.to_vec(), value.text()));
+            }
+        };
+        for pattern in patterns {
+            let plain = !pattern.iter().any(|byte| b"[*?".contains(byte));
+            for (parameter, value) in PARAMETERS.iter().zip(values.iter()) {
+                for name in parameter.names() {
+                    if plain && pattern.eq_ignore_ascii_case(name.as_bytes()) {
+                        add(pattern, value);
+                    } else if !plain
+                        && matches(pattern, name.as_bytes(), Case::Insensitive) == Ok(true)
+                    {
+                        add(name.as_bytes(), value);
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// CONFIG SET: pairs of name and value, all of them or none. `apply` makes the changes take effect before they
+    /// are stored, and may refuse.
+    ///
+    /// # Errors
+    /// Redis' replies, which name the first argument that is wrong.
+    pub fn set(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        apply: impl FnOnce(&[Change]) -> Result<(), (&'static Parameter, String)>,
+    ) -> Result<(), CommandError> {
+        let mut chosen: Vec<Found> = Vec::with_capacity(pairs.len());
+        for (name, _) in pairs {
+            let found = find(name).ok_or_else(|| {
+                let name = String::from_utf8_lossy(name);
+                CommandError::new(format!(
+                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+                ))
+            })?;
+            if found.parameter.immutable {
+                return Err(failure(name, "can't set immutable config"));
+            }
+            // As in Redis, a parameter and its other name may stand side by side; the last one counts.
+            if chosen.iter().any(|other| other.name == found.name) {
+                return Err(failure(name, "duplicate parameter"));
+            }
+            chosen.push(found);
+        }
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes: Vec<Change> = Vec::with_capacity(pairs.len());
+        for (found, (_, text)) in chosen.iter().zip(pairs) {
+            let old = self.read()[found.index].clone();
+            let value = found.parameter.parse(&old, text);
+            let value = value.map_err(|reason| failure(found.name.as_bytes(), &reason))?;
+            changes.push((found.parameter, value));
+        }
+        apply(&changes)
+            .map_err(|(parameter, reason)| failure(parameter.name.as_bytes(), &reason))?;
+        let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
+        for (found, (_, value)) in chosen.iter().zip(changes) {
+            values[found.index] = value;
+        }
+        self.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Sets a parameter at start, from the command line or a file: immutable ones, too.
+    ///
+    /// # Errors
+    /// What is wrong with the name or the value, for a person to read.
+    pub fn set_at_start(&self, name: &str, text: &str) -> Result<(), String> {
+        let found = find(name.as_bytes())
+            .ok_or_else(|| format!("there is no configuration parameter '{name}'"))?;
+        let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
+        let value = found.parameter.parse(&values[found.index], text.as_bytes());
+        values[found.index] = value.map_err(|reason| format!("{name} '{text}': {reason}"))?;
+        Ok(())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Vec<Value>> {
+        // Values are replaced whole, so a panic elsewhere leaves none half changed.
+        self.values.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A parameter, its place in the table, and which of its names was used.
+struct Found {
+    index: usize,
+    parameter: &'static Parameter,
+    name: &'static str,
+}
+
+fn find(name: &[u8]) -> Option<Found> {
+    PARAMETERS
+        .iter()
+        .enumerate()
+        .find_map(|(index, parameter)| {
+            let name = parameter
+                .names()
+                .find(|other| other.as_bytes().eq_ignore_ascii_case(name))?;
+            Some(Found {
+                index,
+                parameter,
+                name,
+            })
+        })
+}
+
+fn failure(name: &[u8], reason: &str) -> CommandError {
+    let name = String::from_utf8_lossy(name);
+    CommandError::new(format!(
+        "ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_parameters_change_together_or_not_at_all() {
+        let config = Config::new();
+        let set = |pairs: &[(&[u8], &[u8])]| config.set(pairs, |_| Ok(()));
+        assert!(set(&[(b"maxmemory", b"1mb"), (b"TIMEOUT", b"5")]).is_ok());
+        assert_eq!(
+            (config.integer("maxmemory"), config.integer("timeout")),
+            (1 << 20, 5)
+        );
+        let before = config.generation();
+        assert!(set(&[(b"maxmemory", b"2mb"), (b"timeout", b"x")]).is_err());
+        let refused = config.set(&[(b"maxmemory", b"2mb")], |changes| {
+            Err((changes[0].0, "no".into()))
+        });
+        assert_eq!(
+            refused.map_err(|error| error.text().to_owned()),
+            Err("ERR CONFIG SET failed (possibly related to argument 'maxmemory') - no".into())
+        );
+        assert_eq!(
+            (config.integer("maxmemory"), config.generation()),
+            (1 << 20, before)
+        );
+    }
+
+    #[test]
+    fn immutable_parameters_can_be_set_at_start_only() {
+        let config = Config::new();
+        assert!(config.set(&[(b"databases", b"4")], |_| Ok(())).is_err());
+        assert_eq!(config.set_at_start("databases", "4"), Ok(()));
+        assert_eq!(config.integer("databases"), 4);
+        assert!(
+            config
+                .set_at_start("databases", "0")
+                .is_err_and(|text| text.contains("between 1 and"))
+        );
+    }
+
+    #[test]
+    fn every_default_is_a_value_its_own_parser_accepts() {
+        for parameter in PARAMETERS {
+            let value = parameter.default_value();
+            assert_eq!(
+                parameter.parse(&value, &value.text()).as_ref(),
+                Ok(&value),
+                "{}",
+                parameter.name
+            );
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The parameters, with Redis 7.0's names, ranges and defaults.
+
+use super::Value;
+use super::parse::{addresses, memory, notifications, output_limits, save};
+use crate::arguments::parse_integer;
+
+/// Brings a text into its normal form, given the old value's; or says what is wrong with it.
+pub type Check = fn(&[u8], &[u8]) -> Result<Vec<u8>, &'static str>;
+
+/// What a parameter's value may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `yes` or `no`.
+    Boolean(bool),
+    /// A number from the second to the third; the first is the default.
+    Integer(i64, i64, i64),
+    /// A size in bytes from the second to the third; the first is the default.
+    Memory(u64, u64, u64),
+    /// One of these words; the first argument is the default.
+    Choice(&'static str, &'static [&'static str]),
+    /// Text of any kind; the default.
+    Text(&'static str),
+    /// Text that a function checks and brings into its normal form, given the old value; the default.
+    Checked(&'static str, Check),
+}
+
+/// One parameter.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Lower-case name.
+    pub name: &'static str,
+    /// Another name for it.
+    pub alias: Option<&'static str>,
+    /// What its value may be.
+    pub kind: Kind,
+    /// Whether it can be set at start only.
+    pub immutable: bool,
+    /// Whether its value must not appear in logs.
+    pub secret: bool,
+}
+
+impl Parameter {
+    const fn new(name: &'static str, kind: Kind) -> Parameter {
+        Parameter {
+            name,
+            alias: None,
+            kind,
+            immutable: false,
+            secret: false,
+        }
+    }
+
+    const fn fixed(name: &'static str, kind: Kind) -> Parameter {
+        Parameter {
+            name,
+            alias: None,
+            kind,
+            immutable: true,
+            secret: false,
+        }
+    }
+
+    const fn alias(mut self, alias: &'static str) -> Parameter {
+        self.alias = Some(alias);
+        self
+    }
+
+    const fn secret(mut self) -> Parameter {
+        self.secret = true;
+        self
+    }
+
+    /// Its name, and the other one where it has one.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.alias)
+    }
+
+    pub(super) fn default_value(&self) -> Value {
+        match self.kind {
+            Kind::Boolean(value) => Value::Boolean(value),
+            Kind::Integer(value, ..) => Value::Integer(value),
+            Kind::Memory(value, ..) => Value::Memory(value),
+            Kind::Choice(word, _) => Value::Choice(word),
+            Kind::Text(text) | Kind::Checked(text, _) => Value::Text(text.as_bytes().to_vec()),
+        }
+    }
+
+    /// The value in a text, or Redis' words for what is wrong with it.
+    pub(super) fn parse(&self, old: &Value, text: &[u8]) -> Result<Value, String> {
+        match self.kind {
+            Kind::Boolean(_) if text.eq_ignore_ascii_case(b"yes") => Ok(Value::Boolean(true)),
+            Kind::Boolean(_) if text.eq_ignore_ascii_case(b"no") => Ok(Value::Boolean(false)),
+            Kind::Boolean(_) => Err("argument must be 'yes' or 'no'".into()),
+            Kind::Integer(_, least, most) => match parse_integer(text) {
+                None => Err("argument couldn't be parsed into an integer".into()),
+                Some(number) if (least..=most).contains(&number) => Ok(Value::Integer(number)),
+                Some(_) => Err(format!(
+                    "argument must be between {least} and {most} inclusive"
+                )),
+            },
+            Kind::Memory(_, least, most) => match memory(text) {
+                None => Err("argument must be a memory value".into()),
+                Some(bytes) if (least..=most).contains(&bytes) => Ok(Value::Memory(bytes)),
+                Some(_) => Err(format!(
+                    "argument must be between {least} and {most} inclusive"
+                )),
+            },
+            Kind::Choice(_, words) => {
+                let found = words
+                    .iter()
+                    .find(|word| word.as_bytes().eq_ignore_ascii_case(text));
+                let found = found.map(|word| Value::Choice(word));
+                found.ok_or_else(|| {
+                    format!(
+                        "argument(s) must be one of the following: {}",
+                        words.join(", ")
+                    )
+                })
+            }
+            Kind::Text(_) => Ok(Value::Text(text.to_vec())),
+            Kind::Checked(_, check) => Ok(Value::Text(check(&old.text(), text)?)),
+        }
+    }
+}
+
+use Kind::{Boolean, Checked, Choice, Integer, Memory, Text};
+
+const INT: i64 = i32::MAX as i64;
+const LONG: u64 = i64::MAX as u64;
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+/// Every parameter. The defaults are Redis', but for the memory limit and the addresses to listen on, where
+/// Undercroft is more careful.
+pub const PARAMETERS: &[Parameter] = &[
+    Parameter::new("maxmemory", Memory(GIB, 0, u64::MAX)),
+    Parameter::new(
+        "maxmemory-policy",
+        Choice(
+            "noeviction",
+            &[
+                "volatile-lru",
+                "volatile-lfu",
+                "volatile-random",
+                "volatile-ttl",
+                "allkeys-lru",
+                "allkeys-lfu",
+                "allkeys-random",
+                "noeviction",
+            ],
+        ),
+    ),
+    Parameter::new("maxmemory-samples", Integer(5, 1, INT)),
+    Parameter::new("maxmemory-eviction-tenacity", Integer(10, 0, 100)),
+    Parameter::new("lfu-log-factor", Integer(10, 0, INT)),
+    Parameter::new("lfu-decay-time", Integer(1, 0, INT)),
+    Parameter::new("active-expire-effort", Integer(1, 1, 10)),
+    Parameter::new("lazyfree-lazy-eviction", Boolean(false)),
+    Parameter::new("lazyfree-lazy-expire", Boolean(false)),
+    Parameter::new("lazyfree-lazy-server-del", Boolean(false)),
+    Parameter::new("lazyfree-lazy-user-del", Boolean(false)),
+    Parameter::new("lazyfree-lazy-user-flush", Boolean(false)),
+    Parameter::new("timeout", Integer(0, 0, INT)),
+    Parameter::new("tcp-keepalive", Integer(300, 0, INT)),
+    Parameter::fixed("tcp-backlog", Integer(511, 0, INT)),
+    Parameter::new("maxclients", Integer(10_000, 1, u32::MAX as i64)),
+    Parameter::new("requirepass", Text("")).secret(),
+    Parameter::new("protected-mode", Boolean(true)),
+    Parameter::new("bind", Checked("127.0.0.1 -::1", addresses)),
+    Parameter::new("port", Integer(6379, 0, 65_535)),
+    Parameter::fixed("unixsocket", Text("")),
+    Parameter::new("proto-max-bulk-len", Memory(512 * MIB, MIB, LONG)),
+    Parameter::new("client-query-buffer-limit", Memory(GIB, MIB, LONG)),
+    Parameter::new(
+        "client-output-buffer-limit",
+        Checked(
+            "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+            output_limits,
+        ),
+    ),
+    Parameter::new("slowlog-log-slower-than", Integer(10_000, -1, i64::MAX)),
+    Parameter::new("slowlog-max-len", Integer(128, 0, i64::MAX)),
+    Parameter::new("latency-monitor-threshold", Integer(0, 0, i64::MAX)),
+    Parameter::new("notify-keyspace-events", Checked("", notifications)),
+    Parameter::new("hz", Integer(10, 0, INT)),
+    Parameter::new("dynamic-hz", Boolean(true)),
+    Parameter::new("activerehashing", Boolean(true)),
+    Parameter::fixed("databases", Integer(16, 1, INT)),
+    Parameter::new(
+        "loglevel",
+        Choice("notice", &["debug", "verbose", "notice", "warning"]),
+    ),
+    Parameter::fixed("logfile", Text("")),
+    Parameter::fixed("daemonize", Boolean(false)),
+    Parameter::fixed(
+        "enable-debug-command",
+        Choice("no", &["no", "yes", "local"]),
+    ),
+    Parameter::new("appendonly", Boolean(false)),
+    Parameter::new(
+        "appendfsync",
+        Choice("everysec", &["everysec", "always", "no"]),
+    ),
+    Parameter::new("save", Checked("", save)),
+    Parameter::new("list-max-listpack-size", Integer(-2, -INT - 1, INT))
+        .alias("list-max-ziplist-size"),
+    Parameter::new("list-compress-depth", Integer(0, 0, INT)),
+    Parameter::new("hash-max-listpack-entries", Integer(512, 0, i64::MAX))
+        .alias("hash-max-ziplist-entries"),
+    Parameter::new("hash-max-listpack-value", Memory(64, 0, LONG)).alias("hash-max-ziplist-value"),
+    Parameter::new("set-max-intset-entries", Integer(512, 0, i64::MAX)),
+    Parameter::new("zset-max-listpack-entries", Integer(128, 0, i64::MAX))
+        .alias("zset-max-ziplist-entries"),
+    Parameter::new("zset-max-listpack-value", Memory(64, 0, LONG)).alias("zset-max-ziplist-value"),
+    Parameter::new("stream-node-max-bytes", Memory(4096, 0, LONG)),
+    Parameter::new("stream-node-max-entries", Integer(100, 0, i64::MAX)),
+];

@@ -1,0 +1,122 @@
+//! Values in text form, with Redis' rules and words.
+
+use crate::arguments::parse_integer;
+
+/// A size with an optional unit: `b`, `k` (1000), `kb` (1024), `m`, `mb`, `g`, `gb`, in any case.
+///
+/// As in Redis a missing number is zero, and one that is too large is the largest.
+pub(super) fn memory(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    let number = number.iter().fold(0u64, |value, digit| {
+        value
+            .saturating_mul(10)
+            .saturating_add(u64::from(digit - b'0'))
+    });
+    Some(number.saturating_mul(factor))
+}
+
+/// Pairs of seconds and changes.
+pub(super) fn save(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const INVALID: &str = "Invalid save parameters";
+    let numbers: Option<Vec<i64>> = words(text).map(parse_integer).collect();
+    let numbers = numbers.ok_or(INVALID)?;
+    let sound = numbers.len().is_multiple_of(2)
+        && numbers.chunks(2).all(|pair| pair[0] >= 1 && pair[1] >= 0);
+    if !sound {
+        return Err(INVALID);
+    }
+    let words: Vec<String> = numbers.iter().map(i64::to_string).collect();
+    Ok(words.join(" ").into_bytes())
+}
+
+/// Letters for classes of keyspace events, in Redis' order; `A` is all of the first ten.
+pub(super) fn notifications(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const ALL: &[u8] = b"g$lshzxetd";
+    const OTHERS: &[u8] = b"KEm";
+    if !text
+        .iter()
+        .all(|letter| ALL.contains(letter) || OTHERS.contains(letter) || b"An".contains(letter))
+    {
+        return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
+    }
+    let given = |letter: &&u8| text.contains(letter);
+    let all = text.contains(&b'A') || ALL.iter().all(|letter| text.contains(letter));
+    let mut normal: Vec<u8> = Vec::new();
+    if all {
+        normal.push(b'A');
+    } else {
+        normal.extend(ALL.iter().chain(b"n").filter(given));
+    }
+    normal.extend(OTHERS.iter().filter(given));
+    Ok(normal)
+}
+
+/// For each class of clients a hard limit, a soft limit and its seconds; classes that are not named keep theirs.
+pub(super) fn output_limits(old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
+    let given: Vec<&[u8]> = words(text).collect();
+    if !given.len().is_multiple_of(4) {
+        return Err("Wrong number of arguments in buffer limit configuration.");
+    }
+    let mut limits: Vec<Vec<u8>> = words(old).map(<[u8]>::to_vec).collect();
+    for limit in given.chunks(4) {
+        let class = match limit[0].to_ascii_lowercase().as_slice() {
+            b"replica" => Some(1),
+            name => CLASSES.iter().position(|class| class.as_bytes() == name),
+        };
+        let class = class.ok_or("Invalid client class specified in buffer limit configuration.")?;
+        let seconds = parse_integer(limit[3]).filter(|seconds| *seconds >= 0);
+        let (Some(hard), Some(soft), Some(seconds)) = (memory(limit[1]), memory(limit[2]), seconds)
+        else {
+            return Err(
+                "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+            );
+        };
+        let numbers = [hard.to_string(), soft.to_string(), seconds.to_string()];
+        for (slot, number) in limits.iter_mut().skip(class * 4 + 1).zip(numbers) {
+            *slot = number.into_bytes();
+        }
+    }
+    Ok(limits.join(&b' '))
+}
+
+/// Addresses to listen on, one space apart.
+pub(super) fn addresses(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const MOST: usize = 16;
+    let addresses: Vec<&[u8]> = words(text).collect();
+    if addresses.len() > MOST {
+        return Err("Too many bind addresses specified.");
+    }
+    Ok(addresses.join(&b' '))
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(memory(b"1k"), Some(1000));
+        assert_eq!(memory(b"2GB"), Some(2 << 30));
+        assert_eq!(memory(b"99999999999999999999gb"), Some(u64::MAX));
+        for text in ["-1", "1.5mb", "1 mb", "1t", "x"] {
+            assert_eq!(memory(text.as_bytes()), None, "{text}");
+        }
+    }
+}

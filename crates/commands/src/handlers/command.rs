@@ -1,0 +1,276 @@
+//! COMMAND: the table, told to clients.
+
+use crate::arguments::{CommandError, is_keyword};
+use crate::glob::{Case, matches};
+use crate::handler::Context;
+use crate::reply::Reply;
+use crate::table::{Category, Command, KeyFlags, KeySpec, all, find_full, resolve_name};
+
+/// COMMAND.
+pub(crate) fn command(
+    _: &mut Context<'_>,
+    _: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), CommandError> {
+    reply.array(all().len());
+    all().iter().for_each(|command| write_info(command, reply));
+    Ok(())
+}
+
+/// COMMAND COUNT.
+pub(crate) fn count(
+    _: &mut Context<'_>,
+    _: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), CommandError> {
+    reply.integer(all().len() as i64);
+    Ok(())
+}
+
+/// COMMAND INFO [name ...].
+pub(crate) fn info(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), CommandError> {
+    let names = arguments.get(2..).unwrap_or_default();
+    if names.is_empty() {
+        return command(context, arguments, reply);
+    }
+    reply.array(names.len());
+    for name in names {
+        match find_full(name) {
+            Some(command) => write_info(command, reply),
+            None => reply.null(),
+        }
+    }
+    Ok(())
+}
+
+/// COMMAND DOCS [name ...].
+pub(crate) fn docs(
+    _: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), CommandError> {
+    let names = arguments.get(2..).unwrap_or_default();
+    let found: Vec<&Command> = if names.is_empty() {
+        all().to_vec()
+    } else {
+        // A name without a command is left out.
+        names.iter().filter_map(|name| find_full(name)).collect()
+    };
+    write_docs(&found, reply);
+    Ok(())
+}
+
+/// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern].
+pub(crate) fn list(
+    _: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), CommandError> {
+    let filter: Box<dyn Fn(&Command) -> bool> = match arguments.get(2..).unwrap_or_default() {
+        [] => Box::new(|_| true),
+        // There are no modules.
+        [by, what, _] if is_keyword(by, "FILTERBY") && is_keyword(what, "MODULE") => {
+            Box::new(|_| false)
+        }
+        [by, what, name] if is_keyword(by, "FILTERBY") && is_keyword(what, "ACLCAT") => {
+            let name = *name;
+            let category = Category::ALL
+                .iter()
+                .copied()
+                .find(|category| is_keyword(name, category.name()));
+            Box::new(move |command| {
+                category.is_some_and(|category| command.categories.has(category))
+            })
+        }
+        [by, what, pattern] if is_keyword(by, "FILTERBY") && is_keyword(what, "PATTERN") => {
+            let pattern = *pattern;
+            Box::new(move |command| {
+                matches(pattern, command.name.as_bytes(), Case::Insensitive) == Ok(true)
+            })
+        }
+        _ => return Err(CommandError::SYNTAX),
+    };
+    let every = all()
+        .iter()
+        .copied()
+        .flat_map(|command| std::iter::once(command).chain(command.subcommands));
+    let names: Vec<&str> = every
+        .filter(|command| filter(command))
+        .map(|command| command.name)
+        .collect();
+    reply.array(names.len());
+    names.iter().for_each(|name| reply.bulk(name.as_bytes()));
+    Ok(())
+}
+
+/// COMMAND GETKEYS command argument ...
+pub(crate) fn get_keys(
+    _: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), CommandError> {
+    let keys = keys_of(&arguments[2..])?;
+    reply.array(keys.len());
+    keys.iter().for_each(|(key, _)| reply.bulk(key));
+    Ok(())
+}
+
+/// COMMAND GETKEYSANDFLAGS command argument ...
+pub(crate) fn get_keys_and_flags(
+    _: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), CommandError> {
+    let keys = keys_of(&arguments[2..])?;
+    reply.array(keys.len());
+    for (key, flags) in keys {
+        reply.array(2);
+        reply.bulk(key);
+        write_key_flags(flags, reply);
+    }
+    Ok(())
+}
+
+fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, CommandError> {
+    let unknown = CommandError::fixed("ERR Invalid command specified");
+    let command = resolve_name(arguments).map_err(|_| unknown)?;
+    if command.keys.is_empty() {
+        return Err(CommandError::fixed("ERR The command has no key arguments"));
+    }
+    if !command.accepts(arguments.len()) {
+        return Err(CommandError::fixed(
+            "ERR Invalid number of arguments specified for command",
+        ));
+    }
+    Ok(command.keys_of(arguments).collect())
+}
+
+/// A set of words, as COMMAND INFO writes flags.
+fn write_words(words: &[&str], reply: &mut dyn Reply) {
+    reply.set(words.len());
+    words.iter().for_each(|word| reply.simple(word));
+}
+
+fn write_key_flags(flags: KeyFlags, reply: &mut dyn Reply) {
+    write_words(
+        &flags.iter().map(|flag| flag.name()).collect::<Vec<_>>(),
+        reply,
+    );
+}
+
+fn write_info(command: &Command, reply: &mut dyn Reply) {
+    let (first, last, step) = command.key_range();
+    reply.array(10);
+    reply.bulk(command.name.as_bytes());
+    reply.integer(command.arity.into());
+    write_words(
+        &command
+            .flags
+            .iter()
+            .map(|flag| flag.name())
+            .collect::<Vec<_>>(),
+        reply,
+    );
+    reply.integer(first);
+    reply.integer(last);
+    reply.integer(step);
+    let categories: Vec<String> = command
+        .categories
+        .iter()
+        .map(|category| format!("@{}", category.name()))
+        .collect();
+    write_words(
+        &categories.iter().map(String::as_str).collect::<Vec<_>>(),
+        reply,
+    );
+    reply.array(command.tips.len());
+    command
+        .tips
+        .iter()
+        .for_each(|tip| reply.bulk(tip.as_bytes()));
+    reply.set(command.keys.len());
+    command
+        .keys
+        .iter()
+        .for_each(|spec| write_key_spec(spec, reply));
+    reply.array(command.subcommands.len());
+    command
+        .subcommands
+        .iter()
+        .for_each(|command| write_info(command, reply));
+}
+
+fn write_key_spec(spec: &KeySpec, reply: &mut dyn Reply) {
+    reply.map(3 + usize::from(spec.notes.is_some()));
+    if let Some(notes) = spec.notes {
+        reply.bulk(b"notes");
+        reply.bulk(notes.as_bytes());
+    }
+    reply.bulk(b"flags");
+    write_key_flags(spec.flags, reply);
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"index");
+    reply.bulk(b"spec");
+    reply.map(1);
+    reply.bulk(b"index");
+    reply.integer(spec.first as i64);
+    reply.bulk(b"find_keys");
+    reply.map(2);
+    reply.bulk(b"type");
+    reply.bulk(b"range");
+    reply.bulk(b"spec");
+    reply.map(3);
+    reply.bulk(b"lastkey");
+    reply.integer(spec.last.into());
+    reply.bulk(b"keystep");
+    reply.integer(spec.step as i64);
+    reply.bulk(b"limit");
+    reply.integer(0);
+}
+
+fn write_docs(commands: &[&Command], reply: &mut dyn Reply) {
+    reply.map(commands.len());
+    for command in commands {
+        reply.bulk(command.name.as_bytes());
+        let mut fields = vec![
+            ("summary", command.summary),
+            ("since", command.since),
+            ("group", command.group.name()),
+            ("complexity", command.complexity),
+        ];
+        if !command.syntax.is_empty() {
+            fields.push(("syntax", command.syntax));
+        }
+        if let Some((since, instead)) = command.deprecated {
+            fields.extend([("deprecated_since", since), ("replaced_by", instead)]);
+        }
+        let doc_flag = match (command.deprecated, command.system) {
+            (Some(_), _) => Some("deprecated"),
+            (None, true) => Some("syscmd"),
+            (None, false) => None,
+        };
+        reply.map(
+            fields.len()
+                + usize::from(doc_flag.is_some())
+                + usize::from(!command.subcommands.is_empty()),
+        );
+        for (name, text) in fields {
+            reply.bulk(name.as_bytes());
+            reply.bulk(text.as_bytes());
+        }
+        if let Some(flag) = doc_flag {
+            reply.bulk(b"doc_flags");
+            write_words(&[flag], reply);
+        }
+        if !command.subcommands.is_empty() {
+            reply.bulk(b"subcommands");
+            write_docs(&command.subcommands.iter().collect::<Vec<_>>(), reply);
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The state of one connection, and the server as commands see it.
+//!
+//! Commands know no sockets: CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN reach the rest of the server through
+//! [`Host`], which an embedding process implements, too.
+
+use std::fmt;
+
+use crate::config::{Config, Parameter, Value};
+use crate::slowlog::SlowLog;
+use crate::table::Command;
+
+/// The version of the protocol a connection speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2, until HELLO 3.
+    #[default]
+    Resp2,
+    /// RESP3.
+    Resp3,
+}
+
+impl Protocol {
+    /// As HELLO and CLIENT LIST number it.
+    pub const fn version(self) -> i64 {
+        match self {
+            Protocol::Resp2 => 2,
+            Protocol::Resp3 => 3,
+        }
+    }
+}
+
+/// Whether replies are sent: CLIENT REPLY.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// They are.
+    #[default]
+    On,
+    /// None is, until CLIENT REPLY ON.
+    Off,
+    /// Not that of the command that runs now (CLIENT REPLY SKIP itself), and not the next one's.
+    SkipNext,
+    /// Not that of the command that runs now.
+    Skip,
+}
+
+impl ReplyMode {
+    /// The mode once a command has run.
+    pub const fn after_command(self) -> ReplyMode {
+        match self {
+            ReplyMode::SkipNext => ReplyMode::Skip,
+            ReplyMode::Skip | ReplyMode::On => ReplyMode::On,
+            ReplyMode::Off => ReplyMode::Off,
+        }
+    }
+}
+
+/// One connection, or one embedded client. Times are Unix milliseconds.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Unique within the server, never used again.
+    pub id: u64,
+    /// Set by CLIENT SETNAME; empty where it was not.
+    pub name: Vec<u8>,
+    /// The database SELECT chose.
+    pub database: u32,
+    /// Chosen by HELLO.
+    pub protocol: Protocol,
+    /// Who is logged in; None before AUTH where a password is needed.
+    pub user: Option<String>,
+    /// Whether replies are sent.
+    pub reply_mode: ReplyMode,
+    /// The peer: `ip:port`, or `path:0` for a unix socket.
+    pub address: String,
+    /// Our end.
+    pub local_address: String,
+    /// The socket's descriptor, for CLIENT LIST; -1 where there is none.
+    pub descriptor: i32,
+    /// When it connected.
+    pub created: i64,
+    /// When it last sent a command.
+    pub last_command_at: i64,
+    /// What it last sent; None before the first.
+    pub last_command: Option<&'static Command>,
+    /// Whether it came through a unix socket.
+    pub unix_socket: bool,
+    /// Close the connection once what was written is sent: QUIT, or CLIENT KILL of itself.
+    pub close_after_reply: bool,
+}
+
+impl Session {
+    /// A new connection's state; `user` is `default` where no password is needed.
+    pub fn new(id: u64, user: Option<String>, now: i64) -> Session {
+        Session {
+            id,
+            name: Vec::new(),
+            database: 0,
+            protocol: Protocol::default(),
+            user,
+            reply_mode: ReplyMode::default(),
+            address: String::new(),
+            local_address: String::new(),
+            descriptor: -1,
+            created: now,
+            last_command_at: now,
+            last_command: None,
+            unix_socket: false,
+            close_after_reply: false,
+        }
+    }
+
+    /// RESET: everything but the connection itself becomes new. `user` is who a new connection would be.
+    pub fn reset(&mut self, user: Option<String>) {
+        self.name.clear();
+        self.database = 0;
+        self.protocol = Protocol::default();
+        self.reply_mode = ReplyMode::default();
+        self.user = user;
+    }
+
+    /// What CLIENT LIST shows of it; the server adds the sizes of its buffers.
+    pub fn info(&self, now: i64) -> ClientInfo {
+        ClientInfo {
+            id: self.id,
+            address: self.address.clone(),
+            local_address: self.local_address.clone(),
+            descriptor: self.descriptor,
+            name: String::from_utf8_lossy(&self.name).into_owned(),
+            age: (now - self.created).max(0) / 1000,
+            idle: (now - self.last_command_at).max(0) / 1000,
+            unix_socket: self.unix_socket,
+            closing: self.close_after_reply,
+            database: self.database,
+            command: self.last_command.map_or("NULL", |command| command.name),
+            user: self.user.clone(),
+            protocol: self.protocol,
+            query_buffer: 0,
+            query_buffer_free: 0,
+            reply_buffer: 0,
+            output_pending: 0,
+        }
+    }
+}
+
+/// One line of CLIENT LIST. Sizes are bytes, times seconds.
+#[derive(Clone, Debug)]
+pub struct ClientInfo {
+    /// The connection's number.
+    pub id: u64,
+    /// The peer.
+    pub address: String,
+    /// Our end.
+    pub local_address: String,
+    /// The socket's descriptor.
+    pub descriptor: i32,
+    /// Its name; empty where it has none.
+    pub name: String,
+    /// Since it connected.
+    pub age: i64,
+    /// Since its last command.
+    pub idle: i64,
+    /// Whether it came through a unix socket.
+    pub unix_socket: bool,
+    /// Whether it ends once its replies are sent.
+    pub closing: bool,
+    /// Its database.
+    pub database: u32,
+    /// Its last command, `NULL` before the first.
+    pub command: &'static str,
+    /// Who is logged in.
+    pub user: Option<String>,
+    /// The protocol it speaks.
+    pub protocol: Protocol,
+    /// Bytes read but not yet run.
+    pub query_buffer: usize,
+    /// Room left in that buffer.
+    pub query_buffer_free: usize,
+    /// Size of the reply buffer.
+    pub reply_buffer: usize,
+    /// Bytes written but not yet sent.
+    pub output_pending: usize,
+}
+
+impl fmt::Display for ClientInfo {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags = match (self.closing, self.unix_socket) {
+            (true, true) => "cU",
+            (true, false) => "c",
+            (false, true) => "U",
+            (false, false) => "N",
+        };
+        let buffers =
+            self.query_buffer + self.query_buffer_free + self.reply_buffer + self.output_pending;
+        write!(
+            out,
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi=-1 \
+             qbuf={} qbuf-free={} argv-mem=0 multi-mem=0 rbs={} rbp=0 obl={} oll=0 omem=0 tot-mem={buffers} \
+             events=r cmd={} user={} redir=-1 resp={}",
+            self.id,
+            self.address,
+            self.local_address,
+            self.descriptor,
+            self.name,
+            self.age,
+            self.idle,
+            self.database,
+            self.query_buffer,
+            self.query_buffer_free,
+            self.reply_buffer,
+            self.output_pending,
+            self.command,
+            self.user.as_deref().unwrap_or("(superuser)"),
+            self.protocol.version(),
+        )
+    }
+}
+
+/// Which connections CLIENT KILL closes: those for which everything given holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KillFilter {
+    /// This number.
+    pub id: Option<u64>,
+    /// This peer.
+    pub address: Option<String>,
+    /// This end of ours.
+    pub local_address: Option<String>,
+    /// This user.
+    pub user: Option<String>,
+    /// This kind.
+    pub kind: Option<ClientKind>,
+    /// Not this connection, the caller's own.
+    pub except: Option<u64>,
+}
+
+/// The kinds of connections that CLIENT LIST and KILL tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientKind {
+    /// Any that is none of the others.
+    Normal,
+    /// The server this one copies; there is none yet.
+    Master,
+    /// A copy of this server; there is none yet.
+    Replica,
+    /// Subscribed to a channel; there is none yet.
+    Pubsub,
+}
+
+impl KillFilter {
+    /// Whether a connection is meant.
+    pub fn matches(&self, client: &ClientInfo) -> bool {
+        self.id.is_none_or(|id| id == client.id)
+            && self
+                .address
+                .as_ref()
+                .is_none_or(|address| *address == client.address)
+            && self
+                .local_address
+                .as_ref()
+                .is_none_or(|address| *address == client.local_address)
+            && self
+                .user
+                .as_ref()
+                .is_none_or(|user| client.user.as_ref() == Some(user))
+            && self.kind.is_none_or(|kind| kind == ClientKind::Normal)
+            && self.except.is_none_or(|id| id != client.id)
+    }
+}
+
+/// How SHUTDOWN ends the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownOptions {
+    /// SAVE (true) or NOSAVE (false), where given.
+    pub save: Option<bool>,
+    /// NOW: do not wait for replicas.
+    pub now: bool,
+    /// FORCE: errors in saving do not matter.
+    pub force: bool,
+    /// ABORT: stop a shutdown that is under way.
+    pub abort: bool,
+}
+
+/// The server, or the process that embeds the store, as commands see it.
+pub trait Host: Send + Sync {
+    /// The clock, in Unix microseconds.
+    fn now_microseconds(&self) -> i64;
+
+    /// The configuration; changed only through [`Config::set`].
+    fn config(&self) -> &Config;
+
+    /// Makes changed parameters take effect, before they are stored. All of them or none.
+    ///
+    /// # Errors
+    /// The parameter that cannot have this value, and why.
+    fn apply(
+        &self,
+        changes: &[(&'static Parameter, Value)],
+    ) -> Result<(), (&'static Parameter, String)>;
+
+    /// The commands that took long.
+    fn slowlog(&self) -> &SlowLog;
+
+    /// Every connection, oldest first. O(connections).
+    fn clients(&self) -> Vec<ClientInfo>;
+
+    /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
+    fn kill(&self, filter: &KillFilter) -> usize;
+
+    /// Whether this password is the user's.
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool;
+
+    /// Who a new connection is: `default` where no password is needed, None where one is.
+    fn initial_user(&self) -> Option<String>;
+
+    /// The text of INFO for these sections, lower-case; none means the default ones.
+    fn info(&self, sections: &[String]) -> String;
+
+    /// CONFIG RESETSTAT: sets the counters INFO reports to zero.
+    fn reset_statistics(&self);
+
+    /// Begins to stop the server; it ends after the handler has returned.
+    ///
+    /// # Errors
+    /// The reply, where it cannot be stopped so: a whole error with its code.
+    fn shutdown(&self, options: ShutdownOptions) -> Result<(), String>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_lasts_for_one_more_command() {
+        let mode = ReplyMode::SkipNext;
+        assert_eq!(mode.after_command(), ReplyMode::Skip);
+        assert_eq!(mode.after_command().after_command(), ReplyMode::On);
+        assert_eq!(ReplyMode::Off.after_command(), ReplyMode::Off);
+    }
+
+    #[test]
+    fn a_line_has_redis_fields() {
+        let mut session = Session::new(7, Some("default".into()), 1_000);
+        session.address = "127.0.0.1:5".into();
+        let line = session.info(4_500).to_string();
+        assert!(
+            line.starts_with("id=7 addr=127.0.0.1:5 laddr= fd=-1 name= age=3 idle=3 flags=N db=0 "),
+            "{line}"
+        );
+        assert!(
+            line.ends_with(" cmd=NULL user=default redir=-1 resp=2"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn filters_are_joined_by_and() {
+        let client = Session::new(7, Some("default".into()), 0).info(0);
+        let by_id = KillFilter {
+            id: Some(7),
+            ..KillFilter::default()
+        };
+        assert!(KillFilter::default().matches(&client) && by_id.matches(&client));
+        assert!(
+            !KillFilter {
+                user: Some("other".into()),
+                ..by_id.clone()
+            }
+            .matches(&client)
+        );
+        assert!(
+            !KillFilter {
+                except: Some(7),
+                ..by_id
+            }
+            .matches(&client)
+        );
+    }
+}

@@ -1,0 +1,434 @@
+//! What the table says of one command.
+
+use crate::handler::Handler;
+
+/// The family a command is documented under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Strings.
+    String,
+    /// Keys of any type.
+    Generic,
+    /// The connection.
+    Connection,
+    /// The server.
+    Server,
+}
+
+impl Group {
+    /// As COMMAND DOCS prints it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::String => "string",
+            Group::Generic => "generic",
+            Group::Connection => "connection",
+            Group::Server => "server",
+        }
+    }
+}
+
+/// Makes an enum whose values have names, in the order Redis prints them, and a set of them in 32 bits.
+macro_rules! named_set {
+    ($(#[$doc:meta])* $name:ident, $set:ident, $($(#[$item_doc:meta])* $item:ident => $text:literal,)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum $name { $($(#[$item_doc])* $item,)* }
+
+        impl $name {
+            /// All of them, in the order Redis prints them.
+            pub const ALL: &'static [$name] = &[$($name::$item,)*];
+
+            /// As Redis prints it.
+            pub const fn name(self) -> &'static str {
+                match self { $($name::$item => $text,)* }
+            }
+        }
+
+        #[doc = concat!("A set of [`", stringify!($name), "`].")]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $set(u32);
+
+        impl $set {
+            /// The set of these.
+            pub const fn of(items: &[$name]) -> $set {
+                let mut set = $set(0);
+                let mut index = 0;
+                while index < items.len() {
+                    set = set.with(items[index]);
+                    index += 1;
+                }
+                set
+            }
+
+            /// This set and one more.
+            pub const fn with(self, item: $name) -> $set {
+                $set(self.0 | 1 << item as u32)
+            }
+
+            /// Whether it is in the set.
+            pub const fn has(self, item: $name) -> bool {
+                self.0 >> item as u32 & 1 == 1
+            }
+
+            /// What is in the set, in the order Redis prints it.
+            pub fn iter(self) -> impl Iterator<Item = $name> {
+                $name::ALL.iter().copied().filter(move |item| self.has(*item))
+            }
+        }
+    };
+}
+
+named_set! {
+    /// What the server must know before it runs a command.
+    Flag, Flags,
+    /// May change data.
+    Write => "write",
+    /// Only reads data.
+    ReadOnly => "readonly",
+    /// May need memory: refused when the limit is reached and nothing may be evicted.
+    DenyOom => "denyoom",
+    /// For administrators.
+    Admin => "admin",
+    /// Not from scripts.
+    NoScript => "noscript",
+    /// Even while a dataset is loaded.
+    Loading => "loading",
+    /// Even on a replica that lost its master.
+    Stale => "stale",
+    /// Constant or logarithmic time.
+    Fast => "fast",
+    /// Before login.
+    NoAuth => "no_auth",
+    /// Not within MULTI.
+    NoMulti => "no_multi",
+    /// Even while a script runs for too long.
+    AllowBusy => "allow_busy",
+}
+
+named_set! {
+    /// An access control category.
+    Category, Categories,
+    /// Keys of any type.
+    Keyspace => "keyspace",
+    /// Reads data.
+    Read => "read",
+    /// Changes data.
+    Write => "write",
+    /// Sets.
+    Set => "set",
+    /// Sorted sets.
+    Sortedset => "sortedset",
+    /// Lists.
+    List => "list",
+    /// Hashes.
+    Hash => "hash",
+    /// Strings.
+    String => "string",
+    /// Bitmaps.
+    Bitmap => "bitmap",
+    /// HyperLogLogs.
+    Hyperloglog => "hyperloglog",
+    /// Geographic indexes.
+    Geo => "geo",
+    /// Streams.
+    Stream => "stream",
+    /// Publish and subscribe.
+    Pubsub => "pubsub",
+    /// Administration.
+    Admin => "admin",
+    /// Constant or logarithmic time.
+    Fast => "fast",
+    /// Everything that is not fast.
+    Slow => "slow",
+    /// May wait.
+    Blocking => "blocking",
+    /// Can harm a server or its users when misused.
+    Dangerous => "dangerous",
+    /// The connection.
+    Connection => "connection",
+    /// Transactions.
+    Transaction => "transaction",
+    /// Scripts.
+    Scripting => "scripting",
+}
+
+named_set! {
+    /// How a command uses a key.
+    KeyFlag, KeyFlags,
+    /// Reads its value only.
+    ReadOnly => "RO",
+    /// Reads and changes its value.
+    ReadWrite => "RW",
+    /// Overwrites its value without looking at it.
+    Overwrite => "OW",
+    /// Removes it.
+    Remove => "RM",
+    /// Returns, copies or uses what the value holds.
+    Access => "access",
+    /// Changes what the value holds.
+    Update => "update",
+    /// Adds to it and changes nothing that is there.
+    Insert => "insert",
+    /// Deletes some or all of it.
+    Delete => "delete",
+    /// The arguments decide which of these flags are true.
+    VariableFlags => "variable_flags",
+}
+
+/// Where a command's keys are: from argument `first` on, every `step`th, up to `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// Index of the first key; the command's name has index 0.
+    pub first: usize,
+    /// The last key's index relative to the first, or, where negative, to the number of arguments (-1: the last).
+    pub last: i32,
+    /// Distance from one key to the next.
+    pub step: usize,
+    /// How they are used.
+    pub flags: KeyFlags,
+    /// A remark that COMMAND INFO shows.
+    pub notes: Option<&'static str>,
+}
+
+impl KeySpec {
+    /// Keys at these places.
+    pub const fn range(first: usize, last: i32, step: usize, flags: &[KeyFlag]) -> KeySpec {
+        KeySpec {
+            first,
+            last,
+            step,
+            flags: KeyFlags::of(flags),
+            notes: None,
+        }
+    }
+
+    /// With a remark.
+    pub const fn notes(mut self, text: &'static str) -> KeySpec {
+        self.notes = Some(text);
+        self
+    }
+}
+
+/// One command or subcommand.
+#[derive(Debug)]
+pub struct Command {
+    /// Lower-case name; a subcommand's has its container's in front: `client|id`.
+    pub name: &'static str,
+    /// Number of arguments with the name; at least so many where negative.
+    pub arity: i32,
+    /// What the server must know before it runs the command.
+    pub flags: Flags,
+    /// Access control categories, those that follow from the flags included.
+    pub categories: Categories,
+    /// Where its keys are.
+    pub keys: &'static [KeySpec],
+    /// The family it is documented under.
+    pub group: Group,
+    /// The Redis version that brought it.
+    pub since: &'static str,
+    /// Time it takes.
+    pub complexity: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Its arguments: `[a]` optional, `a | b` one of both, `...` repeated; words in capitals stand for themselves.
+    pub syntax: &'static str,
+    /// The shape of its reply, in words.
+    pub reply: &'static str,
+    /// Hints for proxies and cluster clients.
+    pub tips: &'static [&'static str],
+    /// Where deprecated: since which version, and what to use.
+    pub deprecated: Option<(&'static str, &'static str)>,
+    /// Whether it is for the system itself and its tests.
+    pub system: bool,
+    /// Its subcommands; empty where it is none's container.
+    pub subcommands: &'static [Command],
+    /// Runs it. None for a container, which does nothing by itself.
+    pub handler: Option<Handler>,
+}
+
+impl Command {
+    pub(super) const fn new(
+        name: &'static str,
+        arity: i32,
+        group: Group,
+        since: &'static str,
+    ) -> Command {
+        Command {
+            name,
+            arity,
+            flags: Flags::of(&[]),
+            categories: Categories::of(&[Category::Slow]),
+            keys: &[],
+            group,
+            since,
+            complexity: "",
+            summary: "",
+            syntax: "",
+            reply: "",
+            tips: &[],
+            deprecated: None,
+            system: false,
+            subcommands: &[],
+            handler: None,
+        }
+    }
+
+    /// Sets the flags and the categories that follow from them.
+    pub(super) const fn flags(mut self, flags: &[Flag]) -> Command {
+        self.flags = Flags::of(flags);
+        let speed = if self.flags.has(Flag::Fast) {
+            Category::Fast
+        } else {
+            Category::Slow
+        };
+        let mut categories = Categories::of(&[speed]);
+        if self.flags.has(Flag::Write) {
+            categories = categories.with(Category::Write);
+        }
+        if self.flags.has(Flag::ReadOnly) {
+            categories = categories.with(Category::Read);
+        }
+        if self.flags.has(Flag::Admin) {
+            categories = categories.with(Category::Admin).with(Category::Dangerous);
+        }
+        self.categories = categories;
+        self
+    }
+
+    /// Adds categories to those that follow from the flags, which come first.
+    pub(super) const fn categories(mut self, categories: &[Category]) -> Command {
+        let mut index = 0;
+        while index < categories.len() {
+            self.categories = self.categories.with(categories[index]);
+            index += 1;
+        }
+        self
+    }
+
+    pub(super) const fn tips(mut self, tips: &'static [&'static str]) -> Command {
+        self.tips = tips;
+        self
+    }
+
+    pub(super) const fn keys(mut self, keys: &'static [KeySpec]) -> Command {
+        self.keys = keys;
+        self
+    }
+
+    pub(super) const fn doc(
+        mut self,
+        syntax: &'static str,
+        complexity: &'static str,
+        summary: &'static str,
+    ) -> Command {
+        self.syntax = syntax;
+        self.complexity = complexity;
+        self.summary = summary;
+        self
+    }
+
+    pub(super) const fn reply(mut self, shape: &'static str) -> Command {
+        self.reply = shape;
+        self
+    }
+
+    pub(super) const fn deprecated(
+        mut self,
+        since: &'static str,
+        instead: &'static str,
+    ) -> Command {
+        self.deprecated = Some((since, instead));
+        self
+    }
+
+    pub(super) const fn system(mut self) -> Command {
+        self.system = true;
+        self
+    }
+
+    pub(super) const fn subcommands(mut self, subcommands: &'static [Command]) -> Command {
+        self.subcommands = subcommands;
+        self
+    }
+
+    pub(super) const fn handler(mut self, handler: Handler) -> Command {
+        self.handler = Some(handler);
+        self
+    }
+
+    /// The name without its container's.
+    pub fn short_name(&self) -> &'static str {
+        self.name.rsplit('|').next().unwrap_or(self.name)
+    }
+
+    /// Whether so many arguments, the name included, are allowed.
+    pub fn accepts(&self, count: usize) -> bool {
+        let limit = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 {
+            count >= limit
+        } else {
+            count == limit
+        }
+    }
+
+    /// First key, last key and step as COMMAND INFO shows them: zeros where there are no keys; a negative last key
+    /// counts from the end. Keys in several places that follow one another are shown as one range.
+    pub fn key_range(&self) -> (i64, i64, i64) {
+        let Some((first, more)) = self.keys.split_first() else {
+            return (0, 0, 0);
+        };
+        let start = first.first as i64;
+        let end = |spec: &KeySpec| {
+            let last = i64::from(spec.last);
+            if last < 0 {
+                last
+            } else {
+                spec.first as i64 + last
+            }
+        };
+        let mut last = end(first);
+        for spec in more {
+            if last < 0 || spec.first as i64 != last + 1 {
+                break;
+            }
+            last = end(spec);
+        }
+        (start, last, first.step as i64)
+    }
+
+    /// The keys in these arguments (the command's name first), with how each is used. O(arguments).
+    pub fn keys_of<'a>(
+        &self,
+        arguments: &'a [&'a [u8]],
+    ) -> impl Iterator<Item = (&'a [u8], KeyFlags)> {
+        self.keys.iter().flat_map(move |spec| {
+            let end = match usize::try_from(spec.last) {
+                Ok(last) => spec.first + last + 1,
+                Err(_) => (arguments.len() + 1).saturating_sub(spec.last.unsigned_abs() as usize),
+            };
+            let flags = if spec.flags.has(KeyFlag::VariableFlags) {
+                set_flags(arguments)
+            } else {
+                spec.flags
+            };
+            let keys = arguments
+                .get(spec.first..end.min(arguments.len()))
+                .unwrap_or_default();
+            keys.iter().step_by(spec.step).map(move |key| (*key, flags))
+        })
+    }
+}
+
+/// How SET, the one command whose arguments decide it, uses its key: it reads it only with GET.
+fn set_flags(arguments: &[&[u8]]) -> KeyFlags {
+    let options = arguments.get(3..).unwrap_or_default();
+    if options
+        .iter()
+        .any(|option| option.eq_ignore_ascii_case(b"GET"))
+    {
+        KeyFlags::of(&[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update])
+    } else {
+        KeyFlags::of(&[KeyFlag::Overwrite, KeyFlag::Update])
+    }
+}

@@ -1,0 +1,230 @@
+//! From a name to its command, in a few nanoseconds.
+//!
+//! An open-addressing table built at compile time. The hash takes the length and the first eight bytes with their
+//! case bit set, so most names are found at the first probe with one comparison.
+
+use super::command::Command;
+use super::{connection, generic, server, strings};
+use crate::arguments::CommandError;
+
+const FAMILIES: [&[Command]; 4] = [
+    strings::COMMANDS,
+    generic::COMMANDS,
+    connection::COMMANDS,
+    server::COMMANDS,
+];
+const COUNT: usize = count();
+const SLOTS: usize = 512;
+const LONGEST_NAME: usize = 16;
+/// A slot that holds no command.
+const EMPTY: u8 = u8::MAX;
+
+static ALL: [&Command; COUNT] = flatten();
+static INDEX: [u8; SLOTS] = index();
+
+/// Every command, without subcommands, family by family.
+pub fn all() -> &'static [&'static Command] {
+    &ALL
+}
+
+/// The command of this name, in any case. Not for subcommands.
+pub fn find(name: &[u8]) -> Option<&'static Command> {
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
+    let mut slot = hash(name);
+    loop {
+        let command = ALL.get(usize::from(INDEX[slot]))?;
+        if command.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(command);
+        }
+        slot = (slot + 1) % SLOTS;
+    }
+}
+
+/// The command or subcommand of this full name, such as `client|id`, in any case.
+pub fn find_full(name: &[u8]) -> Option<&'static Command> {
+    match name.iter().position(|byte| *byte == b'|') {
+        None => find(name),
+        Some(bar) => subcommand(find(&name[..bar])?, &name[bar + 1..]),
+    }
+}
+
+/// The command or subcommand that these arguments call, checked for their number.
+///
+/// # Errors
+/// Redis' replies to an unknown command, an unknown subcommand and a wrong number of arguments.
+pub fn resolve(arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
+    let command = resolve_name(arguments)?;
+    if command.accepts(arguments.len()) {
+        Ok(command)
+    } else {
+        Err(CommandError::wrong_arity(command.name))
+    }
+}
+
+/// The command or subcommand that these arguments call, however many they are. A container without a second
+/// argument is itself.
+///
+/// # Errors
+/// Redis' replies to an unknown command and an unknown subcommand.
+pub fn resolve_name(arguments: &[&[u8]]) -> Result<&'static Command, CommandError> {
+    let command = arguments.first().and_then(|name| find(name));
+    let command = command.ok_or_else(|| CommandError::unknown_command(arguments))?;
+    match arguments.get(1) {
+        Some(name) if !command.subcommands.is_empty() => {
+            let found = subcommand(command, name);
+            found.ok_or_else(|| CommandError::unknown_subcommand(command.name, name))
+        }
+        _ => Ok(command),
+    }
+}
+
+/// A container's subcommand, in any case.
+fn subcommand(container: &Command, name: &[u8]) -> Option<&'static Command> {
+    container
+        .subcommands
+        .iter()
+        .find(|command| command.short_name().as_bytes().eq_ignore_ascii_case(name))
+}
+
+const fn count() -> usize {
+    let (mut total, mut family) = (0, 0);
+    while family < FAMILIES.len() {
+        total += FAMILIES[family].len();
+        family += 1;
+    }
+    total
+}
+
+const fn flatten() -> [&'static Command; COUNT] {
+    let mut all = [&FAMILIES[0][0]; COUNT];
+    let (mut at, mut family) = (0, 0);
+    while family < FAMILIES.len() {
+        let mut index = 0;
+        while index < FAMILIES[family].len() {
+            all[at] = &FAMILIES[family][index];
+            at += 1;
+            index += 1;
+        }
+        family += 1;
+    }
+    all
+}
+
+const fn index() -> [u8; SLOTS] {
+    // A full table would make a miss search for ever; half full it is already slow.
+    assert!(COUNT < EMPTY as usize && COUNT * 2 <= SLOTS);
+    let all = flatten();
+    let mut slots = [EMPTY; SLOTS];
+    let mut at = 0;
+    while at < COUNT {
+        let name = all[at].name.as_bytes();
+        assert!(name.len() <= LONGEST_NAME);
+        let mut slot = hash(name);
+        while slots[slot] != EMPTY {
+            slot = (slot + 1) % SLOTS;
+        }
+        slots[slot] = at as u8;
+        at += 1;
+    }
+    slots
+}
+
+const fn hash(name: &[u8]) -> usize {
+    let mut word = name.len() as u64;
+    let mut at = 0;
+    while at < name.len() && at < 8 {
+        word = word << 8 ^ word >> 56 ^ (name[at] | 0x20) as u64;
+        at += 1;
+    }
+    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_found_in_any_case_and_no_other() {
+        for command in all() {
+            let upper = command.name.to_ascii_uppercase();
+            assert!(
+                find(upper.as_bytes()).is_some_and(|found| std::ptr::eq(found, *command)),
+                "{upper}"
+            );
+            assert!(find(format!("{upper}X").as_bytes()).is_none());
+            assert!(
+                find(&command.name.as_bytes()[1..]).is_none_or(|other| other.name != command.name)
+            );
+        }
+        assert!(find(b"").is_none() && find(&[b'x'; 100]).is_none() && find(b"g\x05t").is_none());
+    }
+
+    #[test]
+    fn probes_are_short() {
+        let far = all().iter().filter(|command| {
+            let slot = INDEX[hash(command.name.as_bytes())];
+            ALL[usize::from(slot)].name != command.name
+        });
+        let names: Vec<&str> = far.map(|command| command.name).collect();
+        assert!(names.len() < 10, "not at their first slot: {names:?}");
+        for hot in [
+            "get", "set", "mget", "mset", "del", "incr", "expire", "ttl", "exists",
+        ] {
+            assert!(!names.contains(&hot), "{hot}");
+        }
+    }
+
+    #[test]
+    fn calls_are_resolved() {
+        let name = |words: &str| {
+            let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+            resolve(&words)
+                .map(|command| command.name)
+                .map_err(|error| error.text().to_owned())
+        };
+        assert_eq!(name("GeT k"), Ok("get"));
+        assert_eq!(name("client Id"), Ok("client|id"));
+        assert_eq!(name("command"), Ok("command"));
+        assert_eq!(
+            name("get"),
+            Err("ERR wrong number of arguments for 'get' command".into())
+        );
+        assert_eq!(
+            name("client"),
+            Err("ERR wrong number of arguments for 'client' command".into())
+        );
+        assert_eq!(
+            name("client id x"),
+            Err("ERR wrong number of arguments for 'client|id' command".into())
+        );
+        assert_eq!(
+            name("client x"),
+            Err("ERR unknown subcommand 'x'. Try CLIENT HELP.".into())
+        );
+        assert_eq!(
+            name("x"),
+            Err("ERR unknown command 'x', with args beginning with: ".into())
+        );
+    }
+
+    #[test]
+    fn every_command_is_documented() {
+        let all = all()
+            .iter()
+            .copied()
+            .flat_map(|command| std::iter::once(command).chain(command.subcommands));
+        for command in all {
+            for text in [
+                command.summary,
+                command.complexity,
+                command.since,
+                command.reply,
+            ] {
+                assert!(!text.is_empty(), "{}", command.name);
+            }
+            assert!(command.summary.ends_with('.'), "{}", command.name);
+        }
+    }
+}

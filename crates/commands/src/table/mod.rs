@@ -1,0 +1,15 @@
+//! THE command table, written once: used by the server, the embedded clients, the generated documentation and the
+//! COMMAND command.
+//!
+//! Names, arities, flags, keys, categories and tips are those of Redis 7.0.15; a test compares them with a real
+//! server field by field.
+
+mod command;
+mod connection;
+mod generic;
+mod lookup;
+mod server;
+mod strings;
+
+pub use command::{Categories, Category, Command, Flag, Flags, Group, KeyFlag, KeyFlags, KeySpec};
+pub use lookup::{all, find, find_full, resolve, resolve_name};

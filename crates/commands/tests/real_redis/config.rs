@@ -1,0 +1,203 @@
+//! CONFIG GET and SET.
+
+use undercroft_commands::config::{Config, Kind, PARAMETERS, Parameter};
+use undercroft_commands::reply::Tree;
+
+use crate::support::{RealServer, random};
+
+fn pairs(tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let Tree::Array(items) = tree else {
+        panic!("not an array: {tree:?}")
+    };
+    let texts: Vec<Vec<u8>> = items
+        .into_iter()
+        .map(|item| match item {
+            Tree::Bulk(text) => text,
+            other => panic!("not a string: {other:?}"),
+        })
+        .collect();
+    let mut pairs: Vec<_> = texts
+        .chunks(2)
+        .map(|pair| (pair[0].clone(), pair[1].clone()))
+        .collect();
+    pairs.sort();
+    pairs
+}
+
+/// Parameters a server under test can be given any value of without harm or much work.
+fn harmless(parameter: &&Parameter) -> bool {
+    ![
+        "bind",
+        "port",
+        "maxclients",
+        "requirepass",
+        "appendonly",
+        "loglevel",
+    ]
+    .contains(&parameter.name)
+}
+
+#[test]
+fn values_and_errors_equal_a_real_servers() {
+    let Some(server) = RealServer::start(&[]) else {
+        return;
+    };
+    let mut client = server.connect();
+    let config = Config::new();
+    let mut random = random();
+    let parameters: Vec<&Parameter> = PARAMETERS.iter().filter(harmless).collect();
+    let general = [
+        "",
+        "0",
+        "1",
+        "-1",
+        "5",
+        "10",
+        "64",
+        "100",
+        "101",
+        "2147483647",
+        "2147483648",
+        "9223372036854775807",
+        "x",
+        "yes",
+        "NO",
+        "1k",
+        "1KB",
+        "2mb",
+        "3Gb",
+        "1.5mb",
+        "mb",
+        "18446744073709551615",
+        "99999999999999999999",
+        " 1",
+        "1048575",
+        "1048576",
+        "900 1",
+        "900 1 300 10",
+        "0 1",
+        "1 -1",
+        "900",
+        "KEA",
+        "Ex",
+        "q",
+        "AKE",
+        "mn",
+        "Kg$lshzxetd",
+        "normal 1mb 2 3",
+        "pubsub 0 0 0 slave 1 2 3",
+        "replica 5 5 5",
+        "normal 0 0",
+        "x 0 0 0",
+        "normal a 0 0",
+        "normal 0 0 -1",
+    ];
+    let (mut accepted, mut refused) = (0, 0);
+    for round in 0..4_000 {
+        let count = if random.u8(..3) == 0 {
+            random.usize(2..4)
+        } else {
+            1
+        };
+        let mut chosen: Vec<(String, String)> = Vec::new();
+        for _ in 0..count {
+            let parameter = parameters[random.usize(..parameters.len())];
+            let name = match random.u8(..20) {
+                0 => "no-such-parameter".to_owned(),
+                1 => parameter.name.to_uppercase(),
+                2 => parameter.alias.unwrap_or(parameter.name).to_owned(),
+                _ => parameter.name.to_owned(),
+            };
+            let value = match parameter.kind {
+                Kind::Choice(_, words) if random.bool() => {
+                    words[random.usize(..words.len())].to_owned()
+                }
+                _ => general[random.usize(..general.len())].to_owned(),
+            };
+            chosen.push((name, value));
+        }
+        let mut command: Vec<&[u8]> = vec![b"CONFIG", b"SET"];
+        chosen
+            .iter()
+            .for_each(|(name, value)| command.extend([name.as_bytes(), value.as_bytes()]));
+        let arguments: Vec<(&[u8], &[u8])> = chosen
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
+            .collect();
+        let ours = match config.set(&arguments, |_| Ok(())) {
+            Ok(()) => Tree::Simple("OK".into()),
+            Err(error) => Tree::Error(error.text().into()),
+        };
+        match ours {
+            Tree::Error(_) => refused += 1,
+            _ => accepted += 1,
+        }
+        assert_eq!(ours, client.call(&command), "round {round}: {chosen:?}");
+        for (name, _) in &chosen {
+            let is_default = |parameter: &&Parameter| parameter.immutable || parameter.name == "hz";
+            let known = PARAMETERS
+                .iter()
+                .find(|parameter| parameter.name.eq_ignore_ascii_case(name));
+            // Redis clamps hz when it uses it; values fixed at start are the server's own.
+            if known.as_ref().is_none_or(is_default) || ours_is_default(&config, name) {
+                continue;
+            }
+            let mut found = config.get(&[name.as_bytes()]);
+            found.sort();
+            assert_eq!(
+                found,
+                pairs(client.call(&[b"CONFIG", b"GET", name.as_bytes()])),
+                "round {round}: {chosen:?}"
+            );
+        }
+    }
+    println!("{accepted} accepted, {refused} refused");
+    assert!(accepted > 300 && refused > 1_000);
+}
+
+/// Whether a parameter still has a default that is not Redis'.
+fn ours_is_default(config: &Config, name: &str) -> bool {
+    name.eq_ignore_ascii_case("maxmemory") && config.integer("maxmemory") == 1 << 30
+}
+
+#[test]
+fn patterns_find_the_same_names() {
+    let Some(server) = RealServer::start(&[]) else {
+        return;
+    };
+    let mut client = server.connect();
+    let config = Config::new();
+    let known: Vec<Vec<u8>> = config
+        .get(&[b"*"])
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let cases: [&[&[u8]]; 9] = [
+        &[b"*"],
+        &[b"max*"],
+        &[b"MAX*", b"maxmemory-policy"],
+        &[b"*zip*", b"TimeOut"],
+        &[b"nosuch"],
+        &[b"h?"],
+        &[b"[h-l]*entries"],
+        &[b"Timeout"],
+        &[b"slowlog-max-len", b"lazy*"],
+    ];
+    for patterns in cases {
+        let mut command: Vec<&[u8]> = vec![b"CONFIG", b"GET"];
+        command.extend(patterns);
+        let theirs = pairs(client.call(&command))
+            .into_iter()
+            .map(|(name, _)| name);
+        let theirs: Vec<Vec<u8>> = theirs
+            .filter(|name| known.iter().any(|k| k.eq_ignore_ascii_case(name)))
+            .collect();
+        let mut ours: Vec<Vec<u8>> = config
+            .get(patterns)
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
+        ours.sort();
+        assert_eq!(ours, theirs, "{patterns:?}");
+    }
+}

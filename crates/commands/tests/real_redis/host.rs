@@ -1,0 +1,70 @@
+//! A host without a server, for the commands that need none.
+
+use undercroft_commands::config::{Config, Parameter, Value};
+use undercroft_commands::handler::Context;
+use undercroft_commands::reply::{Recorder, Reply, Tree};
+use undercroft_commands::session::{ClientInfo, Host, KillFilter, Session, ShutdownOptions};
+use undercroft_commands::slowlog::SlowLog;
+use undercroft_commands::table::resolve;
+
+#[derive(Default)]
+struct Alone {
+    config: Config,
+    slowlog: SlowLog,
+}
+
+impl Host for Alone {
+    fn now_microseconds(&self) -> i64 {
+        0
+    }
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn apply(&self, _: &[(&'static Parameter, Value)]) -> Result<(), (&'static Parameter, String)> {
+        Ok(())
+    }
+    fn slowlog(&self) -> &SlowLog {
+        &self.slowlog
+    }
+    fn clients(&self) -> Vec<ClientInfo> {
+        Vec::new()
+    }
+    fn kill(&self, _: &KillFilter) -> usize {
+        0
+    }
+    fn authenticate(&self, _: &[u8], _: &[u8]) -> bool {
+        true
+    }
+    fn initial_user(&self) -> Option<String> {
+        Some("default".into())
+    }
+    fn info(&self, _: &[String]) -> String {
+        String::new()
+    }
+    fn reset_statistics(&self) {}
+    fn shutdown(&self, _: ShutdownOptions) -> Result<(), String> {
+        Err("ERR Errors trying to SHUTDOWN. Check logs.".into())
+    }
+}
+
+/// Runs one of our commands and returns its reply as a RESP2 client would see it.
+pub(crate) fn run(line: &str) -> Tree {
+    let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    let host = Alone::default();
+    let mut session = Session::new(1, host.initial_user(), 0);
+    let mut context = Context {
+        session: &mut session,
+        host: &host,
+    };
+    let mut reply = Recorder::new();
+    let outcome = resolve(&arguments).and_then(|command| {
+        let handler = command.handler.expect("a handler");
+        handler(&mut context, &arguments, &mut reply)
+    });
+    if let Err(error) = outcome {
+        reply.error(error.text());
+    }
+    let mut replies = reply.finish().expect("a whole reply");
+    assert_eq!(replies.len(), 1, "one reply to {line}");
+    replies.remove(0).into_resp2()
+}
