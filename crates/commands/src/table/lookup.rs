@@ -1,7 +1,8 @@
 //! From a name to its command, in a few nanoseconds.
 //!
-//! An open-addressing table built at compile time. The hash takes the length and the first eight bytes with their
-//! case bit set, so most names are found at the first probe with one comparison.
+//! An open-addressing table built at compile time. A name is read in two words, its first and its last eight bytes
+//! (which may overlap), with the case bit of every byte set. Names are letters only, so these words and the length
+//! say exactly which name it is, in any case, and no byte is compared by itself.
 
 use super::command::Command;
 use super::{connection, generic, server, strings};
@@ -20,7 +21,11 @@ const LONGEST_NAME: usize = 16;
 const EMPTY: u8 = u8::MAX;
 
 static ALL: [&Command; COUNT] = flatten();
+static WORDS: [Words; COUNT] = words();
 static INDEX: [u8; SLOTS] = index();
+
+/// A name's first and last bytes, in lower case.
+type Words = (u64, u64);
 
 /// Every command, without subcommands, family by family.
 pub fn all() -> &'static [&'static Command] {
@@ -32,10 +37,12 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     if name.len() > LONGEST_NAME {
         return None;
     }
-    let mut slot = hash(name);
+    let words = fold(name);
+    let mut slot = hash(words, name.len());
     loop {
-        let command = ALL.get(usize::from(INDEX[slot]))?;
-        if command.name.as_bytes().eq_ignore_ascii_case(name) {
+        let position = usize::from(INDEX[slot]);
+        let command = ALL.get(position)?;
+        if WORDS[position] == words && command.name.len() == name.len() {
             return Some(command);
         }
         slot = (slot + 1) % SLOTS;
@@ -112,6 +119,24 @@ const fn flatten() -> [&'static Command; COUNT] {
     all
 }
 
+const fn words() -> [Words; COUNT] {
+    let all = flatten();
+    let mut words = [(0, 0); COUNT];
+    let mut at = 0;
+    while at < COUNT {
+        let name = all[at].name.as_bytes();
+        let mut index = 0;
+        while index < name.len() {
+            // Only a letter is told from every other byte when its case bit is set.
+            assert!(name[index].is_ascii_lowercase());
+            index += 1;
+        }
+        words[at] = fold(name);
+        at += 1;
+    }
+    words
+}
+
 const fn index() -> [u8; SLOTS] {
     // A full table would make a miss search for ever; half full it is already slow.
     assert!(COUNT < EMPTY as usize && COUNT * 2 <= SLOTS);
@@ -121,7 +146,7 @@ const fn index() -> [u8; SLOTS] {
     while at < COUNT {
         let name = all[at].name.as_bytes();
         assert!(name.len() <= LONGEST_NAME);
-        let mut slot = hash(name);
+        let mut slot = hash(fold(name), name.len());
         while slots[slot] != EMPTY {
             slot = (slot + 1) % SLOTS;
         }
@@ -131,14 +156,30 @@ const fn index() -> [u8; SLOTS] {
     slots
 }
 
-const fn hash(name: &[u8]) -> usize {
-    let mut word = name.len() as u64;
-    let mut at = 0;
-    while at < name.len() && at < 8 {
-        word = word << 8 ^ word >> 56 ^ (name[at] | 0x20) as u64;
-        at += 1;
-    }
-    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55) as usize
+const fn fold(name: &[u8]) -> Words {
+    const CASE: u64 = 0x2020_2020_2020_2020;
+    let length = name.len();
+    let (first, last) = if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+    } else if let (Some(first), Some(last)) = (name.first_chunk(), name.last_chunk()) {
+        (
+            u32::from_le_bytes(*first) as u64,
+            u32::from_le_bytes(*last) as u64,
+        )
+    } else if length > 0 {
+        (
+            name[0] as u64,
+            (name[length / 2] as u64) << 8 | name[length - 1] as u64,
+        )
+    } else {
+        (0, 0)
+    };
+    (first | CASE, last | CASE)
+}
+
+const fn hash(words: Words, length: usize) -> usize {
+    let mixed = words.0 ^ words.1.rotate_left(29) ^ length as u64;
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55) as usize
 }
 
 #[cfg(test)]
@@ -164,7 +205,7 @@ mod tests {
     #[test]
     fn probes_are_short() {
         let far = all().iter().filter(|command| {
-            let slot = INDEX[hash(command.name.as_bytes())];
+            let slot = INDEX[hash(fold(command.name.as_bytes()), command.name.len())];
             ALL[usize::from(slot)].name != command.name
         });
         let names: Vec<&str> = far.map(|command| command.name).collect();
