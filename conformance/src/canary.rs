@@ -77,6 +77,18 @@ pub const FAULTS: &[Fault] = &[
     },
 ];
 
+/// Keys live ten times as long as PX says. Random runs never wait, so only the
+/// test of real expiry can notice.
+pub const SLOW_CLOCK: Fault = Fault {
+    name: "PX counts in hundredths of a second",
+    rewrite: |c| {
+        if c.word(3) == "PX" && c.0.len() == 5 {
+            c.0[4].push(b'0');
+        }
+    },
+    reply: None,
+};
+
 /// Starts the proxy on a spare port; it serves until the process ends.
 ///
 /// # Errors

@@ -144,7 +144,13 @@ pub fn run(
         let size = plan.batch.min(plan.commands - sent.len());
         sent.extend((0..size).map(|_| generator.command()));
         let first = sent.len() - size;
-        if let Some(difference) = session.play(&sent[first..])? {
+        let difference = session
+            .play(&sent[first..])
+            .with_context(|| format!("seed {}, after {first} commands", plan.seed))?;
+        if let Some(mut difference) = difference {
+            if let (Difference::Lost(how), Some(words)) = (&mut difference, subject.last_words()) {
+                how.push_str(&format!("; it printed last:\n{words}"));
+            }
             let after = sent.len();
             drop(session);
             let (minimal, shown) = shrink::shrink(judge, subject, plan.rules, &sent, &starts)?;
@@ -206,7 +212,7 @@ impl Session {
             }
             rest = later;
             if let Some((scan, later)) = rest.split_first() {
-                let a = full_scan(&mut self.judge, scan).context("judge")?;
+                let a = full_scan(&mut self.judge, scan).context("the judge failed")?;
                 let b = match full_scan(&mut self.subject, scan) {
                     Ok(reply) => reply,
                     Err(error) => {
@@ -226,12 +232,14 @@ impl Session {
         ) {
             Ok(finding) => Ok(finding.map(Difference::Data)),
             Err(("subject", error)) => Ok(Some(Difference::Lost(format!("{error}, in the audit")))),
-            Err((who, error)) => Err(error).context(who),
+            Err((who, error)) => {
+                Err(error).with_context(|| format!("the {who} failed in the audit"))
+            }
         }
     }
 
     fn compare_pipeline(&mut self, commands: &[Command]) -> Result<Option<Difference>> {
-        let judged = self.judge.pipeline(commands).context("judge")?;
+        let judged = self.judge.pipeline(commands).context("the judge failed")?;
         let subject = match self.subject.pipeline(commands) {
             Ok(replies) => replies,
             Err(error) => return Ok(Some(Difference::Lost(error.to_string()))),

@@ -9,10 +9,10 @@ use crate::resp::Reply;
 
 /// Every way to give a key a short life.
 const WAYS: [&[&str]; 6] = [
-    &["SET", "short", "v", "PX", "60"],
-    &["PSETEX", "short", "60", "v"],
-    &["PEXPIRE", "short", "60"],
-    &["GETEX", "short", "PX", "60"],
+    &["SET", "short", "v", "PX", "150"],
+    &["PSETEX", "short", "150", "v"],
+    &["PEXPIRE", "short", "150"],
+    &["GETEX", "short", "PX", "150"],
     &["SET", "short", "v", "EX", "1"],
     &["EXPIRE", "short", "1"],
 ];

@@ -3,8 +3,9 @@
 //! Each lives in a temporary directory with a port of its own on loopback and
 //! is stopped by its own process handle when dropped.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
@@ -64,6 +65,11 @@ pub trait Peer {
     /// # Errors
     /// When it cannot be started.
     fn address(&mut self) -> Result<Address>;
+
+    /// What it printed last, where that is known: the panic that ended it.
+    fn last_words(&self) -> Option<String> {
+        None
+    }
 }
 
 impl Peer for Address {
@@ -78,6 +84,10 @@ impl Peer for Server {
             *self = Server::start(self.kind, self.settings.clone())?;
         }
         Ok(self.address.clone())
+    }
+
+    fn last_words(&self) -> Option<String> {
+        Some(self.log()).filter(|log| !log.is_empty())
     }
 }
 
@@ -101,14 +111,13 @@ impl Server {
 
     fn try_start(kind: Kind, settings: &Settings) -> Result<Self> {
         raise_descriptor_limit();
-        let directory = tempfile::Builder::new().prefix("conform-").tempdir()?;
+        let directory = directory_for(kind)?;
         let port = spare_port()?;
         let mut process = match kind {
             Kind::Redis => redis_process(directory.path(), port, settings),
             Kind::Undercroft => undercroft_process(directory.path(), port, settings)?,
         };
-        let log = directory.path().join("log");
-        let out = File::create(&log)?;
+        let out = File::create(directory.path().join("log"))?;
         let child = process
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
@@ -127,23 +136,18 @@ impl Server {
             address: Address::Tcp(format!("127.0.0.1:{port}")),
             directory,
         };
-        server.wait_until_ready(&log)?;
+        server.wait_until_ready()?;
         Ok(server)
     }
 
-    fn wait_until_ready(&mut self, log: &Path) -> Result<()> {
+    fn wait_until_ready(&mut self) -> Result<()> {
         let start = Instant::now();
-        let told = || {
-            let text = std::fs::read_to_string(log).unwrap_or_default();
-            let tail: Vec<&str> = text.lines().rev().take(20).collect();
-            tail.into_iter().rev().collect::<Vec<_>>().join("\n")
-        };
         loop {
             if let Some(status) = self.child.try_wait()? {
                 bail!(
                     "{:?} ended at once ({status}); it said:\n{}",
                     self.kind,
-                    told()
+                    self.log()
                 );
             }
             if let Ok(mut client) = Client::connect(&self.address) {
@@ -157,11 +161,18 @@ impl Server {
                 bail!(
                     "{:?} did not answer PING in 30 s; it said:\n{}",
                     self.kind,
-                    told()
+                    self.log()
                 );
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The last lines that it printed.
+    pub fn log(&self) -> String {
+        let text = std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
     /// Where it listens.
@@ -181,11 +192,20 @@ impl Drop for Server {
         // never by name.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let store = store_path(self.directory.path());
-        if !store.starts_with(self.directory.path()) {
-            let _ = std::fs::remove_file(store);
-        }
     }
+}
+
+/// A directory for log and store: ours in shared memory, where it belongs.
+fn directory_for(kind: Kind) -> Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder
+        .prefix("conform-")
+        .permissions(Permissions::from_mode(0o700));
+    let shared = Path::new("/dev/shm");
+    Ok(match kind {
+        Kind::Undercroft if shared.is_dir() => builder.tempdir_in(shared)?,
+        _ => builder.tempdir()?,
+    })
 }
 
 fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
@@ -209,30 +229,19 @@ fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
     process
 }
 
-/// The store of a started server: in shared memory where there is such a
-/// directory, else beside its log.
-fn store_path(directory: &Path) -> PathBuf {
-    let name = directory.file_name().unwrap_or_default();
-    let shared = Path::new("/dev/shm");
-    if shared.is_dir() {
-        shared.join(name)
-    } else {
-        directory.join("store")
-    }
-}
-
 fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Result<Process> {
     let binary = undercroft_binary().context("the undercroft binary has not been built")?;
     let mut process = Process::new(binary);
     process
         .arg("serve")
         .arg("--store")
-        .arg(store_path(directory))
+        .arg(directory.join("store"))
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--maxclients", &settings.maxclients.to_string()])
         // Nothing of the user's configuration may reach a test.
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("RUST_BACKTRACE", "1")
         .current_dir(directory);
     if let Some(password) = &settings.password {
         process.args(["--requirepass", password]);

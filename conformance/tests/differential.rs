@@ -81,7 +81,10 @@ fn ours_agrees_with_redis() {
 
 #[test]
 fn keys_expire_in_real_time() {
-    keys_expire(redis().address()).expect("the real Redis");
+    let judge = redis();
+    keys_expire(judge.address()).expect("the real Redis");
+    let slow = canary::start(judge.address(), canary::SLOW_CLOCK).expect("the proxy starts");
+    keys_expire(&slow).expect_err("a slow clock went unnoticed");
     if let Some(ours) = start_undercroft(Settings::default()).expect("undercroft starts") {
         keys_expire(ours.address()).expect("ours");
     }

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use undercroft_conformance::canary::{self, FAULTS};
 use undercroft_conformance::cases::{self, Report};
 use undercroft_conformance::client::Address;
+use undercroft_conformance::command::Command;
 use undercroft_conformance::compare::Rules;
-use undercroft_conformance::differential::{self, Plan};
+use undercroft_conformance::differential::{self, Plan, Session};
 use undercroft_conformance::generate::FAMILIES;
 use undercroft_conformance::servers::{Kind, Peer, Server, Settings, undercroft_binary};
 use undercroft_conformance::torture;
@@ -27,6 +28,7 @@ use undercroft_conformance::torture;
   conform --against 127.0.0.1:6380 --families strings,expire
   conform --canary 0                   a wrong server, to see a failure
   conform cases                        the written cases
+  conform replay failed.txt            the lines that a failed run printed
   conform torture --idle 10000         bad protocol input
 
 The subject is `undercroft serve` from this build (or UNDERCROFT_BIN), unless
@@ -68,6 +70,15 @@ struct Random {
     canary: Option<usize>,
 }
 
+impl Random {
+    fn rules(&self) -> Rules {
+        Rules {
+            dump_bytes: self.dump_bytes,
+            encodings: !self.any_encoding,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum What {
     /// Runs the written cases.
@@ -79,6 +90,12 @@ enum What {
         /// missing or wrong; read the difference before committing it.
         #[arg(long, conflicts_with = "against")]
         bless: bool,
+    },
+    /// Sends the commands of a file, one redis-cli line each, as a failed run
+    /// prints them, to both.
+    Replay {
+        /// The file.
+        file: PathBuf,
     },
     /// Sends bad protocol input, opens many connections, reads nothing.
     Torture {
@@ -129,6 +146,21 @@ fn run(options: &Options) -> Result<bool> {
             }
             println!("{} cases, {} failed", report.cases, report.failures.len());
             Ok(report.failures.is_empty())
+        }
+        Some(What::Replay { file }) => {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("reading {}", file.display()))?;
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            let commands = lines.map(Command::parse).collect::<Result<Vec<_>>>()?;
+            let mut judge = Server::start(Kind::Redis, Settings::default())?;
+            let mut subject = subject(options)?;
+            let mut session = Session::fresh(&mut judge, subject.peer(), options.random.rules())?;
+            let difference = session.play(&commands)?;
+            match &difference {
+                None => println!("{} commands: all equal", commands.len()),
+                Some(difference) => println!("{difference}"),
+            }
+            Ok(difference.is_none())
         }
         Some(What::Torture {
             idle,

@@ -315,6 +315,25 @@ mod tests {
     }
 
     #[test]
+    fn every_command_is_generated_often() {
+        // SHUTDOWN, QUIT and DEBUG would end or halt a run: the cases have them.
+        let names = "GET SET GETEX GETDEL GETSET SETNX SETEX PSETEX MGET MSET MSETNX APPEND STRLEN \
+            GETRANGE SETRANGE SUBSTR INCR DECR INCRBY DECRBY INCRBYFLOAT LCS DEL UNLINK EXISTS TYPE \
+            KEYS SCAN RANDOMKEY RENAME RENAMENX COPY MOVE TOUCH DUMP RESTORE DBSIZE FLUSHDB FLUSHALL \
+            SWAPDB EXPIRE PEXPIRE EXPIREAT PEXPIREAT TTL PTTL EXPIRETIME PEXPIRETIME PERSIST OBJECT \
+            MEMORY PING ECHO SELECT HELLO AUTH RESET TIME CLIENT COMMAND INFO CONFIG SLOWLOG";
+        let mut generator = Generator::new(3, FAMILIES);
+        let mut seen = std::collections::HashMap::new();
+        for _ in 0..100_000 {
+            *seen.entry(generator.command().word(0)).or_insert(0) += 1;
+        }
+        for name in names.split_whitespace() {
+            let count = seen.get(name).copied().unwrap_or(0);
+            assert!(count >= 20, "{name}: {count} of 100,000");
+        }
+    }
+
+    #[test]
     fn every_relative_expiry_is_used_once() {
         let mut generator = Generator::new(1, FAMILIES);
         let mut all: Vec<u64> = (0..100_000).map(|_| generator.seconds()).collect();

@@ -15,7 +15,7 @@ use crate::servers::raise_descriptor_limit;
 /// What was expected and what came.
 pub fn idle_connections(target: &Target, wanted: usize) -> Result<Note> {
     // One descriptor each, here and in a server that inherited the limit.
-    let possible = usize::try_from(raise_descriptor_limit().saturating_sub(200))?;
+    let possible = usize::try_from(raise_descriptor_limit().saturating_sub(500))?;
     let count = wanted.min(possible);
     ensure!(
         count > 0,
