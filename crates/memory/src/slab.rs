@@ -446,6 +446,11 @@ impl Transaction<'_> {
 
     /// Puts a run on the list of those that go back to the heap after commit.
     fn bury(&mut self, index: usize, page: u64, pages: u64) -> Result<(), Error> {
+        // A return that was interrupted may still have its run at the front of
+        // the list: it must come off before another run hides it there.
+        if self.shard_word(index, shard::RETURNING) != 0 {
+            self.segment.with_heap(|heap| heap.finish_return(index))?;
+        }
         let layout = *self.segment.mapping.layout();
         let at = layout.descriptor(page) + descriptor::KIND;
         self.set(index, at, Kind::Buried.pack())?;

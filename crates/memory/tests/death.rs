@@ -210,6 +210,41 @@ fn a_log_that_must_grow() {
     );
 }
 
+/// A death between naming the run that goes back to the heap and taking it off
+/// the graveyard must not leave it there once it is back: it would be freed
+/// again under its next user.
+#[test]
+fn an_interrupted_return_is_finished_before_more_are_buried() {
+    const BLOCK: u64 = 30_000;
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    for steps in 0.. {
+        let path = directory.path().join(format!("store-{steps}"));
+        let segment = create(&path);
+        for root in 0..6 {
+            put(&segment, 0, root, BLOCK, 1).expect("room");
+        }
+        if die_after(steps, || clear(&segment, 0, 0).expect("a free")).is_some() {
+            break;
+        }
+        segment.abandon();
+        let heir = Segment::open(&path, true).expect("the same store");
+        heir.write(ShardSet::one(0), |transaction| {
+            for root in 1..6 {
+                let at = transaction.view().root(0, root);
+                transaction.free(0, at);
+                transaction.set_root(0, root, 0)?;
+            }
+            Ok::<_, Error>(())
+        })
+        .expect("frees");
+        for root in 1..8 {
+            put(&heir, 0, root, BLOCK, 2).expect("room");
+            content(&heir);
+        }
+        std::fs::remove_file(path).expect("just made");
+    }
+}
+
 #[test]
 fn a_second_death_during_recovery() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
