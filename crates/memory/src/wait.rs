@@ -152,6 +152,14 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
             self.spins += 1;
             return Next::Spin;
         }
+        // Time has nothing to tell where the slot itself says it.
+        if self
+            .segment
+            .process
+            .superseded(&self.segment.mapping, owner)
+        {
+            return Next::TakeOver;
+        }
         let now = platform::coarse_milliseconds();
         let counter = self.counter();
         let suspicion = self.segment.suspicion(self.which);
