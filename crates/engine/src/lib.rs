@@ -1,1 +1,34 @@
 //! Redis data structures on shared memory: keys, values, time.
+//!
+//! A [`Store`] is one store file. Its typed calls ([`Store::get`],
+//! [`Store::set`] and their like) are the hot path of embedded clients;
+//! [`Store::read`] and [`Store::write`] give commands consistent access to
+//! several keys at once, through a [`Reader`] or a [`Writer`].
+//!
+//! This crate is ordinary safe Rust on top of `undercroft-memory`: it reads
+//! through views that may be torn and writes through logged transactions, and
+//! never sees a pointer.
+
+mod check;
+mod clock;
+mod dictionary;
+mod entry;
+mod error;
+mod expiry;
+mod flush;
+mod hot;
+mod name;
+mod roots;
+mod scan;
+mod store;
+mod strings;
+mod writer;
+
+pub use entry::{Encoding, Entry, Text, ValueType};
+pub use error::Error;
+pub use hot::{Condition, SetOptions};
+pub use name::{StoreName, list_stores};
+pub use store::{DATABASES, Key, Reader, Store};
+pub use strings::{STRING_MAX, parse_integer};
+pub use undercroft_memory::{HeldLock, Holder, Member, Options, Report, Statistics, WaitHook};
+pub use writer::{Expiry, Writer};

@@ -64,6 +64,15 @@ pub(crate) fn class_of(bytes: u64) -> Option<usize> {
     Some((15 + (base_log - 7) * 4 + quarter) as usize)
 }
 
+/// Bytes of the block that holds `bytes`: its class, or whole pages.
+#[inline]
+pub fn block_size(bytes: u64) -> u64 {
+    match class_of(bytes) {
+        Some(class) => u64::from(SIZES[class]),
+        None => bytes.next_multiple_of(crate::layout::PAGE),
+    }
+}
+
 /// Blocks in a slab of the class.
 #[inline]
 pub(crate) fn blocks(class: usize) -> u32 {

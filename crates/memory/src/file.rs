@@ -99,10 +99,10 @@ impl Segment {
         if !status.regular {
             return Err(refuse("expected a regular file".into()));
         }
-        if status.owner != platform::user() {
+        if status.owner != platform::effective_user() {
             return Err(refuse(format!(
                 "expected a file of user {}, it belongs to user {}",
-                platform::user(),
+                platform::effective_user(),
                 status.owner
             )));
         }

@@ -20,6 +20,7 @@ compile_error!("Undercroft runs on Linux on x86-64 and arm64 only");
 
 mod check;
 mod classes;
+mod counter;
 mod error;
 pub mod fault;
 mod file;
@@ -29,6 +30,8 @@ pub mod layout;
 mod lock;
 mod log;
 mod mapping;
+#[cfg(all(loom, test))]
+mod models;
 mod platform;
 mod process;
 mod segment;
@@ -40,9 +43,10 @@ mod view;
 mod wait;
 
 pub use check::Report;
+pub use classes::block_size;
 pub use error::{Error, Fault, Holder};
 pub use file::Options;
-pub use platform::coarse_milliseconds;
+pub use platform::{coarse_milliseconds, effective_user};
 pub use segment::Segment;
 pub use shards::ShardSet;
 pub use statistics::{HeldLock, Member, Statistics};

@@ -55,9 +55,9 @@ impl Owner {
 
 /// A 32-bit atomic: the real one, or loom's.
 pub(crate) trait Word {
-    /// Relaxed load.
+    /// Load, acquire: who sees an owner in the word sees the claim of its slot.
     fn get(&self) -> u32;
-    /// Compare-and-swap, acquire on success.
+    /// Compare-and-swap, acquire and release on success.
     fn replace(&self, old: u32, new: u32) -> bool;
     /// Swap, release.
     fn exchange(&self, new: u32) -> u32;
@@ -66,12 +66,12 @@ pub(crate) trait Word {
 impl Word for AtomicU32 {
     #[inline(always)]
     fn get(&self) -> u32 {
-        self.load(Ordering::Relaxed)
+        self.load(Ordering::Acquire)
     }
 
     #[inline(always)]
     fn replace(&self, old: u32, new: u32) -> bool {
-        self.compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed)
+        self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 

@@ -131,7 +131,7 @@ pub(crate) fn file_system_size(file: &File) -> io::Result<u64> {
 }
 
 /// The caller's effective user id.
-pub(crate) fn user() -> u32 {
+pub fn effective_user() -> u32 {
     // SAFETY: always succeeds and touches no memory.
     unsafe { libc::geteuid() }
 }

@@ -1,9 +1,10 @@
 //! A handle on a mapped store: the way in for reading and writing.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::counter;
 use crate::error::{Error, Fault, Holder};
 use crate::fault;
 use crate::layout::{PAGE, control, shard, slot};
@@ -134,7 +135,7 @@ impl Segment {
                 .mapping
                 .word(self.mapping.layout().shard(index) + shard::COUNTER);
             for _ in 0..READ_ATTEMPTS {
-                let noted = counter.load(Ordering::Acquire);
+                let noted = counter::note(counter);
                 if noted & 1 == 0 {
                     let view = View {
                         mapping: &self.mapping,
@@ -175,7 +176,7 @@ impl Segment {
             let mut odd = None;
             for (place, index) in counters.iter_mut().zip(shards.iter()) {
                 let at = self.mapping.layout().shard(index) + shard::COUNTER;
-                *place = self.mapping.word(at).load(Ordering::Acquire);
+                *place = counter::note(self.mapping.word(at));
                 if *place & 1 == 1 {
                     odd = Some(index);
                 }
@@ -530,12 +531,8 @@ impl Segment {
     /// Ends a change as readers see it.
     #[inline(always)]
     pub(crate) fn even_counter(&self, index: usize) {
-        fence(Ordering::Release);
-        let counter = self
-            .mapping
-            .word(self.mapping.layout().shard(index) + shard::COUNTER);
-        let value = counter.load(Ordering::Relaxed);
-        counter.store(value + 1, Ordering::Release);
+        let at = self.mapping.layout().shard(index) + shard::COUNTER;
+        counter::make_even(self.mapping.word(at));
     }
 
     /// Recovers whatever names a slot whose owner died, before it is reused

@@ -82,6 +82,13 @@ impl Segment {
             .load(self.mapping.layout().shard(index) + shard::USED_BYTES)
     }
 
+    /// Bytes in pages granted to shards, at least those in allocated blocks.
+    #[inline]
+    pub fn granted_bytes(&self) -> u64 {
+        let pages = self.mapping.load(control::HEAP_HIGH) * EXTENT_PAGES;
+        pages.saturating_sub(self.mapping.load(control::HEAP_FREE_PAGES)) * PAGE
+    }
+
     /// The limit on the bytes in allocated blocks; 0 is none.
     #[inline]
     pub fn max_memory(&self) -> u64 {

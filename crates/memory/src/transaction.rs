@@ -1,9 +1,10 @@
 //! Transactions over one or several shards: lock, log, publish (W1 to W6).
 
-use std::sync::atomic::{Ordering, compiler_fence, fence};
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use smallvec::SmallVec;
 
+use crate::counter;
 use crate::error::Error;
 use crate::fault;
 use crate::layout::{shard, slot};
@@ -76,6 +77,11 @@ impl<'a> Transaction<'a> {
         &self.view
     }
 
+    /// The store's secret key for hashing keys of the key space.
+    pub fn hash_key(&self) -> [u64; 2] {
+        self.segment.hash_key()
+    }
+
     /// The shards that this transaction has locked.
     pub fn shards(&self) -> ShardSet {
         self.shards
@@ -96,11 +102,10 @@ impl<'a> Transaction<'a> {
         fault::step();
         for index in self.shards.iter() {
             let at = mapping.layout().shard(index) + shard::COUNTER;
-            mapping.store(at, mapping.load(at) + 1);
+            counter::make_odd(mapping.word(at));
             fault::step();
         }
-        // No change may be seen before the odd counters are.
-        fence(Ordering::Release);
+        counter::start_of_changes::<AtomicU64>();
         self.open = true;
     }
 

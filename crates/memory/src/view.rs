@@ -4,8 +4,9 @@
 //! stable; without one it may be torn, and [`Segment::read`](crate::Segment::read)
 //! throws the result away and tries again.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::AtomicU64;
 
+use crate::counter;
 use crate::error::Fault;
 use crate::layout::shard;
 use crate::mapping::Mapping;
@@ -36,22 +37,22 @@ impl<'a> View<'a> {
     /// length that was read makes the caller allocate or copy much (R3).
     #[inline(always)]
     pub fn unchanged(&self) -> bool {
-        let counter = |index: usize| {
+        let unchanged = |index: usize, noted: u64| {
             let at = self.mapping.layout().shard(index) + shard::COUNTER;
-            self.mapping.load(at)
+            counter::unchanged(self.mapping.word(at), noted)
         };
         match self.notes {
             Notes::Locked => true,
             Notes::One(index, noted) => {
-                fence(Ordering::Acquire);
-                counter(index) == noted
+                counter::end_of_reading::<AtomicU64>();
+                unchanged(index, noted)
             }
             Notes::Many(shards, noted) => {
-                fence(Ordering::Acquire);
+                counter::end_of_reading::<AtomicU64>();
                 shards
                     .iter()
                     .zip(noted)
-                    .all(|(index, &noted)| counter(index) == noted)
+                    .all(|(index, &noted)| unchanged(index, noted))
             }
         }
     }

@@ -1,0 +1,174 @@
+//! The engine's half of the structural check: every dictionary, every entry.
+
+use undercroft_memory::{Offset, Report, View};
+
+use crate::dictionary::{BUCKET, Table, load_bucket};
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::flush;
+use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_BITS, NEXT_TABLE, Root};
+use crate::store::{Store, hash};
+
+/// A chain of buckets longer than this is taken for a circle.
+const CHAIN_MAX: usize = 1 << 16;
+
+/// One walk over a shard's structures.
+struct Walk<'w> {
+    store: &'w Store,
+    view: &'w View<'w>,
+    shard: usize,
+    reach: &'w mut dyn FnMut(Offset),
+    report: &'w mut Report,
+}
+
+impl Store {
+    /// Walks every structure of the store, with all writers waiting. An error
+    /// only where the walk could not begin; what is wrong is in the report.
+    pub fn check(&self) -> Result<Report, Error> {
+        let report = self.segment.check(|shard, view, reach, report| {
+            let mut walk = Walk {
+                store: self,
+                view,
+                shard,
+                reach,
+                report,
+            };
+            for database in 0..DATABASES {
+                walk.database(Root { shard, database });
+            }
+            walk.dying();
+        })?;
+        Ok(report)
+    }
+}
+
+impl Walk<'_> {
+    fn problem(&mut self, text: impl FnOnce() -> String) {
+        let shard = self.shard;
+        self.report.problem(|| format!("shard {shard}: {}", text()));
+    }
+
+    fn database(&mut self, root: Root) {
+        let database = root.database;
+        let tables = match root.tables(self.view) {
+            Ok(Some(tables)) => tables,
+            Ok(None) => {
+                if root.get(self.view, KEYS) != 0 {
+                    self.problem(|| format!("database {database} counts keys but has no table"));
+                }
+                return;
+            }
+            Err(fault) => return self.problem(|| format!("database {database}: {fault:?}")),
+        };
+        (self.reach)(tables.main.at);
+        let mut counts = [0; 2];
+        let next = root.get(self.view, NEXT_TABLE);
+        if next != 0 {
+            (self.reach)(next);
+        }
+        let first = tables.other.map_or(0, |(_, moved)| moved);
+        self.table(tables.main, first, Some(tables.main), &mut counts);
+        if let Some((other, _)) = tables.other {
+            if other.bits != root.get(self.view, NEXT_BITS) {
+                self.problem(|| format!("database {database}: two sizes of one table"));
+            }
+            self.table(other, 0, Some(other), &mut counts);
+        }
+        let [keys, expires] = counts;
+        for (word, counted, name) in [(KEYS, keys, "keys"), (EXPIRES, expires, "expiring keys")] {
+            let noted = root.get(self.view, word);
+            if noted != counted {
+                self.problem(|| {
+                    format!("database {database} counts {noted} {name} and has {counted}")
+                });
+            }
+        }
+    }
+
+    /// Walks the buckets of a table. With `homes`, each entry must lie in its
+    /// key's home bucket.
+    fn table(&mut self, table: Table, first: u64, homes: Option<Table>, counts: &mut [u64; 2]) {
+        if self
+            .view
+            .check(table.at, table.buckets().saturating_mul(BUCKET))
+            .is_err()
+        {
+            return self.problem(|| format!("a table of 2^{} buckets does not fit", table.bits));
+        }
+        for index in first..table.buckets() {
+            let home = table.bucket(index);
+            let mut at = home;
+            for length in 0.. {
+                if at != home {
+                    (self.reach)(at);
+                }
+                let bucket = match load_bucket(self.view, at) {
+                    Ok(bucket) if length < CHAIN_MAX => bucket,
+                    _ => {
+                        self.problem(|| format!("the chain of bucket {index} is damaged"));
+                        break;
+                    }
+                };
+                for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
+                    let sound = self.entry(entry, homes.map(|table| (table, home)), counts);
+                    if let Err(error) = sound {
+                        self.problem(|| format!("the entry at {entry:#x}: {error}"));
+                    }
+                }
+                if bucket.next == 0 {
+                    break;
+                }
+                at = bucket.next;
+            }
+        }
+    }
+
+    fn entry(
+        &mut self,
+        at: Offset,
+        home: Option<(Table, Offset)>,
+        counts: &mut [u64; 2],
+    ) -> Result<(), Error> {
+        (self.reach)(at);
+        let entry = Entry::load(self.view, at)?;
+        self.view.check(at, entry.size())?;
+        entry.value_type()?;
+        if let Some(block) = entry.block(self.view)? {
+            (self.reach)(block);
+            self.view.check(block, entry.header.value_length())?;
+        }
+        counts[0] += 1;
+        counts[1] += u64::from(entry.header.expires());
+        if let Some((table, home)) = home {
+            let mut key = Vec::new();
+            entry.append_key(self.view, &mut key)?;
+            let key_hash = hash(self.store.segment.hash_key(), &key);
+            let shard = self.store.key(&key).shard();
+            if shard != self.shard || table.bucket(key_hash) != home {
+                self.problem(|| format!("the key of the entry at {at:#x} belongs elsewhere"));
+            }
+        }
+        Ok(())
+    }
+
+    fn dying(&mut self) {
+        let mut found = Vec::new();
+        let walked = flush::for_each_dying(self.view, self.shard, |record, tables| {
+            found.push((record, tables.to_vec()));
+            if found.len() > 1 << 20 {
+                return Err(Error::Name("a list without end".into()));
+            }
+            Ok(())
+        });
+        if let Err(error) = walked {
+            self.problem(|| format!("the list of flushed dictionaries: {error}"));
+        }
+        for (record, tables) in found {
+            (self.reach)(record);
+            for (table, first) in tables {
+                (self.reach)(table.at);
+                self.table(table, first, None, &mut [0; 2]);
+            }
+        }
+    }
+}

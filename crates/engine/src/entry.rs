@@ -1,0 +1,364 @@
+//! One key with its value: the block that a bucket refers to.
+//!
+//! ```text
+//! | type, encoding, flags, key length, value length |  8 bytes
+//! | expiry, Unix milliseconds                       |  8, if it expires
+//! | key length                                      |  8, if beyond 65,534
+//! | key, padded to 8                                |
+//! | value, padded to 8; or the offset of its block  |
+//! ```
+
+use undercroft_memory::{Fault, Offset, View};
+
+use crate::error::Error;
+
+/// Entries up to this size hold their value themselves.
+pub(crate) const INLINE_MAX: u64 = 4096;
+/// Longest key length that the header itself holds.
+const SHORT_KEY_MAX: u64 = 0xfffe;
+
+const EXPIRES: u64 = 1 << 8;
+const LONG_KEY: u64 = 1 << 9;
+const RAW: u64 = 1 << 10;
+
+/// What kind of value a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueType {
+    /// A string.
+    String,
+}
+
+impl ValueType {
+    /// The name that TYPE answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            ValueType::String => "string",
+        }
+    }
+}
+
+/// How the value is held; names as in OBJECT ENCODING.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// A 64-bit integer.
+    Integer,
+    /// A string of at most 44 bytes that was never changed in place.
+    Embedded,
+    /// Any other string.
+    Raw,
+}
+
+impl Encoding {
+    /// The name that OBJECT ENCODING answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Integer => "int",
+            Encoding::Embedded => "embstr",
+            Encoding::Raw => "raw",
+        }
+    }
+}
+
+/// Where the bytes of a value are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In the entry.
+    Inline = 0,
+    /// An integer in the entry.
+    Integer = 1,
+    /// In a block of its own.
+    Block = 2,
+}
+
+/// An entry's first word and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header(pub(crate) u64);
+
+impl Header {
+    /// `raw` marks a string that was changed in place, as Redis' "raw".
+    pub(crate) fn string(form: Form, raw: bool, key: u64, value: u64, expires: bool) -> Header {
+        let short = if key > SHORT_KEY_MAX { 0xffff } else { key };
+        let mut bits = (form as u64) << 4 | short << 16 | value << 32;
+        if expires {
+            bits |= EXPIRES;
+        }
+        if raw {
+            bits |= RAW;
+        }
+        if key > SHORT_KEY_MAX {
+            bits |= LONG_KEY;
+        }
+        Header(bits)
+    }
+
+    /// The same header for an entry that expires, or does not.
+    pub(crate) fn with_expiry(bits: u64, expires: bool) -> Header {
+        Header(bits & !EXPIRES | if expires { EXPIRES } else { 0 })
+    }
+
+    /// The same header for a key of another length.
+    pub(crate) fn with_key_length(self, key: u64) -> Header {
+        let rest = self.0 & !(0xffff << 16 | LONG_KEY);
+        if key > SHORT_KEY_MAX {
+            Header(rest | 0xffff << 16 | LONG_KEY)
+        } else {
+            Header(rest | key << 16)
+        }
+    }
+
+    /// The same header for a string that was changed in place.
+    pub(crate) fn changed_in_place(self, length: u64) -> Header {
+        Header(self.0 & 0xffff_ffff | RAW | length << 32)
+    }
+
+    #[inline(always)]
+    pub(crate) fn form(self) -> Option<Form> {
+        match self.0 >> 4 & 15 {
+            0 => Some(Form::Inline),
+            1 => Some(Form::Integer),
+            2 => Some(Form::Block),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn value_type(self) -> Option<ValueType> {
+        match self.0 & 15 {
+            0 => Some(ValueType::String),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn raw(self) -> bool {
+        self.0 & RAW != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn expires(self) -> bool {
+        self.0 & EXPIRES != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn long_key(self) -> bool {
+        self.0 & LONG_KEY != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn short_key_length(self) -> u64 {
+        self.0 >> 16 & 0xffff
+    }
+
+    #[inline(always)]
+    pub(crate) fn value_length(self) -> u64 {
+        self.0 >> 32
+    }
+
+    /// Bytes before the key.
+    #[inline(always)]
+    pub(crate) fn key_offset(self) -> u64 {
+        8 + (self.0 & EXPIRES) / EXPIRES * 8 + (self.0 & LONG_KEY) / LONG_KEY * 8
+    }
+
+    /// Bytes of the value inside the entry.
+    #[inline(always)]
+    pub(crate) fn inline_length(self) -> u64 {
+        match self.form() {
+            Some(Form::Inline) => self.value_length(),
+            _ => 8,
+        }
+    }
+}
+
+/// An entry that was found: where it is, and what its header says.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    pub(crate) at: Offset,
+    pub(crate) header: Header,
+    pub(crate) key_length: u64,
+}
+
+/// A string value: an integer, or where its bytes are.
+#[derive(Clone, Copy, Debug)]
+pub enum Text {
+    /// An integer, whose text is its decimal digits.
+    Integer(i64),
+    /// So many bytes from an offset on.
+    Bytes(Offset, u64),
+}
+
+impl Entry {
+    /// Reads the header at an offset. The lengths are those of one moment; a
+    /// torn read is found out before they are trusted (R3).
+    #[inline(always)]
+    pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Entry, Fault> {
+        let header = Header(view.word(at)?);
+        let key_length = if header.long_key() {
+            view.word(at + header.key_offset() - 8)?
+        } else {
+            header.short_key_length()
+        };
+        Ok(Entry {
+            at,
+            header,
+            key_length,
+        })
+    }
+
+    #[inline(always)]
+    pub(crate) fn key_at(&self) -> Offset {
+        self.at + self.header.key_offset()
+    }
+
+    #[inline(always)]
+    pub(crate) fn value_at(&self) -> Offset {
+        self.key_at() + self.key_length.next_multiple_of(8)
+    }
+
+    /// Bytes of the entry's own block in use.
+    #[inline(always)]
+    pub(crate) fn size(&self) -> u64 {
+        entry_size(self.header, self.key_length)
+    }
+
+    /// Appends the key to `out`.
+    pub fn append_key(&self, view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        Ok(view.append_to(self.key_at(), self.key_length, out)?)
+    }
+
+    /// Length of the key in bytes.
+    pub fn key_length(&self) -> u64 {
+        self.key_length
+    }
+
+    /// When the key expires, Unix milliseconds.
+    #[inline(always)]
+    pub fn expiry(&self, view: &View<'_>) -> Result<Option<u64>, Error> {
+        if self.header.expires() {
+            Ok(Some(view.word(self.at + 8)?))
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// What kind of value it is.
+    pub fn value_type(&self) -> Result<ValueType, Error> {
+        self.header.value_type().ok_or_else(|| self.fault().into())
+    }
+
+    /// How the value is held.
+    pub fn encoding(&self) -> Result<Encoding, Error> {
+        Ok(match self.header.form() {
+            Some(Form::Integer) => Encoding::Integer,
+            Some(_) if self.header.raw() || self.header.value_length() > 44 => Encoding::Raw,
+            Some(_) => Encoding::Embedded,
+            None => return Err(self.fault().into()),
+        })
+    }
+
+    fn fault(&self) -> Fault {
+        Fault {
+            at: self.at,
+            what: "an entry of a known type and form",
+        }
+    }
+
+    /// The value's own block, if it has one.
+    #[inline(always)]
+    pub(crate) fn block(&self, view: &View<'_>) -> Result<Option<Offset>, Error> {
+        match self.header.form() {
+            Some(Form::Block) => Ok(Some(view.word(self.value_at())?)),
+            Some(_) => Ok(None),
+            None => Err(self.fault().into()),
+        }
+    }
+
+    /// The value, if it is a string.
+    #[inline(always)]
+    pub fn text(&self, view: &View<'_>) -> Result<Text, Error> {
+        if self.header.value_type() != Some(ValueType::String) {
+            return Err(Error::WrongType);
+        }
+        match self.header.form() {
+            Some(Form::Inline) => Ok(Text::Bytes(self.value_at(), self.header.value_length())),
+            Some(Form::Integer) => Ok(Text::Integer(view.word(self.value_at())? as i64)),
+            Some(Form::Block) => {
+                let at = view.word(self.value_at())?;
+                Ok(Text::Bytes(at, self.header.value_length()))
+            }
+            None => Err(self.fault().into()),
+        }
+    }
+}
+
+impl Text {
+    /// Length of the text in bytes.
+    pub fn length(&self) -> u64 {
+        match *self {
+            Text::Integer(value) => itoa::Buffer::new().format(value).len() as u64,
+            Text::Bytes(_, length) => length,
+        }
+    }
+
+    /// Appends the whole text to `out`.
+    #[inline(always)]
+    pub fn append_to(&self, view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+        match *self {
+            Text::Bytes(at, length) => Ok(view.append_to(at, length, out)?),
+            Text::Integer(value) => {
+                out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends bytes `start..end` of the text to `out`; the range must lie
+    /// inside.
+    pub fn append_range(
+        &self,
+        view: &View<'_>,
+        start: u64,
+        end: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        match *self {
+            Text::Integer(value) => {
+                let mut buffer = itoa::Buffer::new();
+                let text = buffer.format(value).as_bytes();
+                out.extend_from_slice(&text[start as usize..end as usize]);
+            }
+            Text::Bytes(at, _) => append_bytes(view, at, start, end, out)?,
+        }
+        Ok(())
+    }
+}
+
+/// Appends bytes `start..end` of what lies at `at`, which need not be aligned.
+pub(crate) fn append_bytes(
+    view: &View<'_>,
+    at: Offset,
+    start: u64,
+    end: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let mut from = start;
+    let skip = start % 8;
+    if skip != 0 && start < end {
+        let word = view.word(at + start - skip)?.to_le_bytes();
+        let stop = (end - (start - skip)).min(8);
+        out.extend_from_slice(&word[skip as usize..stop as usize]);
+        from = start - skip + stop;
+    }
+    if from < end {
+        view.append_to(at + from, end - from, out)?;
+    }
+    Ok(())
+}
+
+/// Bytes of an entry with such a header and key.
+#[inline(always)]
+pub(crate) fn entry_size(header: Header, key_length: u64) -> u64 {
+    header.key_offset()
+        + key_length.next_multiple_of(8)
+        + header.inline_length().next_multiple_of(8)
+}

@@ -1,0 +1,64 @@
+//! Errors of the engine.
+
+use std::fmt;
+
+use undercroft_memory::{self as memory, Fault};
+
+/// Why an operation on keys failed. Nothing was changed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The key holds a value of another type.
+    WrongType,
+    /// The string would become longer than the limit.
+    TooLong,
+    /// The value is not an integer in the range of `i64`.
+    NotAnInteger,
+    /// The sum does not fit an `i64`.
+    Overflow,
+    /// The store uses its `maxmemory`, and nothing may be evicted.
+    MaxMemory,
+    /// A store's name is not one.
+    Name(String),
+    /// An error of the store itself.
+    Memory(memory::Error),
+}
+
+impl From<memory::Error> for Error {
+    #[inline]
+    fn from(error: memory::Error) -> Self {
+        Error::Memory(error)
+    }
+}
+
+impl From<Fault> for Error {
+    #[inline]
+    fn from(fault: Fault) -> Self {
+        Error::Memory(memory::Error::Damaged(fault))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::WrongType => {
+                f.write_str("Operation against a key holding the wrong kind of value")
+            }
+            Error::TooLong => f.write_str("string exceeds maximum allowed size"),
+            Error::NotAnInteger => f.write_str("value is not an integer or out of range"),
+            Error::Overflow => f.write_str("increment or decrement would overflow"),
+            Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
+            Error::Name(reason) => f.write_str(reason),
+            Error::Memory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Memory(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Emptying databases: the dictionaries are cut off at once and freed in
+//! bounded steps (W8, W9).
+//!
+//! ```text
+//! a dictionary that is being freed, 64 bytes:
+//! | next one | table | its bits | next bucket | other table | its bits | unused |
+//! ```
+
+use undercroft_memory::{Offset, ShardSet, View};
+
+use crate::dictionary::{Table, load_bucket};
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::roots::{
+    BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root,
+    TABLE,
+};
+use crate::store::Store;
+use crate::writer::Writer;
+
+const RECORD: u64 = 64;
+const NEXT: u64 = 0;
+const MAIN: u64 = 8;
+const MAIN_BITS: u64 = 16;
+const CURSOR: u64 = 24;
+const OTHER: u64 = 32;
+const OTHER_BITS: u64 = 40;
+
+/// Buckets freed in one transaction when somebody waits for all of it.
+const STEP: u64 = 64;
+
+pub(crate) fn is_dying(view: &View<'_>, shard: usize) -> bool {
+    view.root(shard, DYING) != 0
+}
+
+/// Cuts one database's dictionary off in one shard.
+fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
+    let view = writer.view();
+    let table = root.get(view, TABLE);
+    if table == 0 {
+        return Ok(());
+    }
+    let bits = root.get(view, BITS);
+    let next = root.get(view, NEXT_TABLE);
+    let next_bits = root.get(view, NEXT_BITS);
+    // An other table that is not yet in use holds nothing but may be freed.
+    let in_use = next != 0 && root.get(view, PREPARED) == 1 << next_bits.min(63);
+    let cursor = if in_use { root.get(view, MOVED) } else { 0 };
+    let first = view.root(root.shard, DYING);
+    let record = writer.transaction.allocate(root.shard, RECORD)?;
+    let fields = [
+        first,
+        table,
+        bits,
+        cursor,
+        if in_use { next } else { 0 },
+        next_bits,
+    ];
+    for (word, value) in fields.into_iter().enumerate() {
+        writer
+            .transaction
+            .fill_word(record + word as u64 * 8, value)?;
+    }
+    if next != 0 && !in_use {
+        writer.transaction.free(root.shard, next);
+    }
+    writer.transaction.set_root(root.shard, DYING, record)?;
+    for word in 0..DATABASE_WORDS {
+        if root.get(writer.view(), word) != 0 {
+            root.set(writer.transaction, word, 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Frees up to so many buckets of the first dictionary that is being freed.
+pub(crate) fn free_a_little(
+    writer: &mut Writer<'_, '_>,
+    shard: usize,
+    buckets: u64,
+) -> Result<(), Error> {
+    let record = writer.view().root(shard, DYING);
+    if record == 0 {
+        return Ok(());
+    }
+    let [next, at, bits, cursor, other, other_bits] = writer.view().words::<6>(record)?;
+    let table = Table {
+        at,
+        bits: bits.min(40),
+    };
+    let end = cursor.saturating_add(buckets).min(table.buckets());
+    for index in cursor..end {
+        free_chain(writer, shard, table.bucket(index))?;
+    }
+    if end < table.buckets() {
+        return Ok(writer.transaction.store(shard, record + CURSOR, end)?);
+    }
+    writer.transaction.free(shard, at);
+    if other != 0 {
+        writer.transaction.store(shard, record + MAIN, other)?;
+        writer
+            .transaction
+            .store(shard, record + MAIN_BITS, other_bits)?;
+        writer.transaction.store(shard, record + CURSOR, 0)?;
+        writer.transaction.store(shard, record + OTHER, 0)?;
+        return Ok(());
+    }
+    writer.transaction.set_root(shard, DYING, next)?;
+    writer.transaction.free(shard, record);
+    Ok(())
+}
+
+fn free_chain(writer: &mut Writer<'_, '_>, shard: usize, home: Offset) -> Result<(), Error> {
+    let mut at = home;
+    loop {
+        let bucket = load_bucket(writer.view(), at)?;
+        for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
+            let entry = Entry::load(writer.view(), entry)?;
+            if let Some(block) = entry.block(writer.view())? {
+                writer.transaction.free(shard, block);
+            }
+            writer.transaction.free(shard, entry.at);
+        }
+        if at != home {
+            writer.transaction.free(shard, at);
+        }
+        if bucket.next == 0 {
+            return Ok(());
+        }
+        at = bucket.next;
+    }
+}
+
+/// The blocks of the dictionaries that are being freed, for the check.
+pub(crate) fn for_each_dying(
+    view: &View<'_>,
+    shard: usize,
+    mut visit: impl FnMut(Offset, &[(Table, u64)]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut record = view.root(shard, DYING);
+    while record != 0 {
+        let [next, at, bits, cursor, other, other_bits] = view.words::<6>(record)?;
+        let mut tables = vec![(
+            Table {
+                at,
+                bits: bits.min(40),
+            },
+            cursor,
+        )];
+        if other != 0 {
+            let bits = other_bits.min(40);
+            tables.push((Table { at: other, bits }, 0));
+        }
+        visit(record, &tables)?;
+        record = next;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Removes all keys of some databases at one moment. With `wait`, also
+    /// frees their memory before it returns; otherwise later writers and
+    /// [`sweep`](Store::sweep) do, in small steps. Returns the number of keys
+    /// removed.
+    pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
+        let shards = self.all_shards();
+        let removed = self.write(shards, |writer| {
+            let mut removed = 0;
+            for shard in shards.iter() {
+                for &database in databases {
+                    let root = Root { shard, database };
+                    removed += root.get(writer.view(), KEYS);
+                    detach(writer, root)?;
+                }
+            }
+            Ok::<_, Error>(removed)
+        })?;
+        if wait {
+            for shard in shards.iter() {
+                while self.write(ShardSet::one(shard), |writer| {
+                    free_a_little(writer, shard, STEP)?;
+                    Ok::<_, Error>(is_dying(writer.view(), shard))
+                })? {}
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes all keys of all databases; see [`flush`](Store::flush).
+    pub fn flush_all(&self, wait: bool) -> Result<u64, Error> {
+        self.flush(
+            &std::array::from_fn::<usize, DATABASES, _>(|database| database),
+            wait,
+        )
+    }
+}
+
+const _: () = assert!(NEXT == 0 && OTHER_BITS + 8 <= RECORD);

@@ -1,0 +1,190 @@
+//! The calls that embedded clients make most, typed and direct.
+
+use crate::error::Error;
+use crate::store::{Key, Store};
+use crate::writer::Expiry;
+
+/// When SET sets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Always.
+    #[default]
+    Always,
+    /// Only if the key is not there (NX).
+    IfMissing,
+    /// Only if the key is there (XX).
+    IfPresent,
+}
+
+/// Options of [`Store::set_with`].
+#[derive(Clone, Copy, Debug)]
+pub struct SetOptions {
+    /// When to set.
+    pub condition: Condition,
+    /// The key's expiry afterwards.
+    pub expiry: Expiry,
+}
+
+impl Store {
+    /// Appends the string that a key holds to `out`. Returns whether it was
+    /// there. O(length).
+    #[inline]
+    pub fn get(&self, database: usize, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
+        let key = self.key(key);
+        let start = out.len();
+        let found = self.read(undercroft_memory::ShardSet::one(key.shard), |reader| {
+            out.truncate(start);
+            match reader.find(database, &key)? {
+                None => Ok::<_, Error>(false),
+                Some(entry) => {
+                    entry.text(reader.view())?.append_to(reader.view(), out)?;
+                    Ok(true)
+                }
+            }
+        })?;
+        if found {
+            self.touch(&key);
+        }
+        Ok(found)
+    }
+
+    /// Sets a key to a string that does not expire. O(length).
+    #[inline]
+    pub fn set(&self, database: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
+            writer.set(database, &key, value, Expiry::Never)
+        })?;
+        self.touch(&key);
+        Ok(())
+    }
+
+    /// Sets a key to a string on a condition. Returns whether it did.
+    pub fn set_with(
+        &self,
+        database: usize,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<bool, Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        let done = self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
+            let found = writer.find_slot(database, &key)?;
+            let go = match options.condition {
+                Condition::Always => true,
+                Condition::IfMissing => found.is_none(),
+                Condition::IfPresent => found.is_some(),
+            };
+            if go {
+                writer.set_found(database, &key, found, value, options.expiry)?;
+            }
+            Ok::<_, Error>(go)
+        })?;
+        self.touch(&key);
+        Ok(done)
+    }
+
+    /// Adds to the integer that a key holds, 0 where it is not there. Returns
+    /// the sum.
+    pub fn increment(&self, database: usize, key: &[u8], change: i64) -> Result<i64, Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
+            writer.increment(database, &key, change)
+        })
+    }
+
+    /// Removes keys, all at one moment. Returns how many were there.
+    pub fn delete(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
+        let keys = self.hash_all(keys);
+        self.write(self.shards_of(&keys), |writer| {
+            let mut removed = 0;
+            for key in &keys {
+                removed += u64::from(writer.remove(database, key)?);
+            }
+            Ok::<_, Error>(removed)
+        })
+    }
+
+    /// Counts those of the keys that are there, as often as they are named.
+    pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
+        let keys = self.hash_all(keys);
+        self.read(self.shards_of(&keys), |reader| {
+            let mut found = 0;
+            for key in &keys {
+                found += u64::from(reader.find(database, key)?.is_some());
+            }
+            Ok::<_, Error>(found)
+        })
+    }
+
+    /// The strings that keys hold, as they were at one moment; none where a key
+    /// is missing or holds something else.
+    pub fn get_many(&self, database: usize, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let keys = self.hash_all(keys);
+        let values = self.read(self.shards_of(&keys), |reader| {
+            let mut values = Vec::with_capacity(keys.len());
+            for key in &keys {
+                let value = match reader.find(database, key)? {
+                    None => None,
+                    Some(entry) => match entry.text(reader.view()) {
+                        Err(Error::WrongType) => None,
+                        text => {
+                            let mut value = Vec::new();
+                            text?.append_to(reader.view(), &mut value)?;
+                            Some(value)
+                        }
+                    },
+                };
+                values.push(value);
+            }
+            Ok::<_, Error>(values)
+        })?;
+        keys.iter().for_each(|key| self.touch(key));
+        Ok(values)
+    }
+
+    /// Sets several keys to strings that do not expire, all at one moment.
+    pub fn set_many(&self, database: usize, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
+        let keys: Vec<Key<'_>> = pairs.iter().map(|(key, _)| self.key(key)).collect();
+        self.check_memory()?;
+        self.write(self.shards_of(&keys), |writer| {
+            for (key, (_, value)) in keys.iter().zip(pairs) {
+                writer.set(database, key, value, Expiry::Never)?;
+            }
+            Ok::<_, Error>(())
+        })
+    }
+
+    /// Sets a key's expiry (Unix milliseconds; a time in the past removes it).
+    /// Returns whether the key was there.
+    pub fn expire_at(&self, database: usize, key: &[u8], at: u64) -> Result<bool, Error> {
+        let key = self.key(key);
+        self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
+            if at <= writer.now() {
+                writer.remove(database, &key)
+            } else {
+                writer.set_expiry(database, &key, Some(at))
+            }
+        })
+    }
+
+    /// When a key expires: `None` where it is not there, `Some(None)` where it
+    /// does not.
+    pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
+        let key = self.key(key);
+        self.read(
+            undercroft_memory::ShardSet::one(key.shard),
+            |reader| match reader.find(database, &key)? {
+                None => Ok(None),
+                Some(entry) => Ok(Some(entry.expiry(reader.view())?)),
+            },
+        )
+    }
+
+    fn hash_all<'k>(&self, keys: &[&'k [u8]]) -> Vec<Key<'k>> {
+        keys.iter().map(|key| self.key(key)).collect()
+    }
+}

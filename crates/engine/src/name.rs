@@ -1,0 +1,132 @@
+//! How stores are named: `undercroft://name`, `undercroft:///path`, or a path.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use undercroft_memory::{self as memory};
+
+use crate::error::Error;
+
+const SCHEME: &str = "undercroft://";
+/// Where named stores live: tmpfs on every Linux.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Longest name of a store.
+const NAME_MAX: usize = 200;
+
+/// A store's name, and the path it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreName {
+    /// The file's path.
+    pub path: PathBuf,
+    /// Whether it lies in the user's own directory under /dev/shm.
+    pub named: bool,
+}
+
+impl StoreName {
+    /// Reads a name: `undercroft://name` for a store in shared memory,
+    /// `undercroft:///path` or a plain path for a file.
+    ///
+    /// ```
+    /// use undercroft_engine::StoreName;
+    /// let name = StoreName::parse("undercroft:///var/tmp/store").unwrap();
+    /// assert_eq!(name.path.to_str(), Some("/var/tmp/store"));
+    /// assert!(StoreName::parse("undercroft://../store").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<StoreName, Error> {
+        let Some(rest) = text.strip_prefix(SCHEME) else {
+            if text.is_empty() || text.contains("://") {
+                return Err(Error::Name(format!(
+                    "expected a path, undercroft://name or undercroft:///path, got {text:?}"
+                )));
+            }
+            return Ok(StoreName {
+                path: PathBuf::from(text),
+                named: false,
+            });
+        };
+        if rest.starts_with('/') {
+            return Ok(StoreName {
+                path: PathBuf::from(rest),
+                named: false,
+            });
+        }
+        let sound = !rest.is_empty()
+            && rest.len() <= NAME_MAX
+            && !rest.starts_with('.')
+            && rest
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        if !sound {
+            return Err(Error::Name(format!(
+                "expected a store's name of up to {NAME_MAX} letters, digits, '.', '_' and '-', \
+                 not starting with '.', got {rest:?}"
+            )));
+        }
+        Ok(StoreName {
+            path: directory().join(rest),
+            named: true,
+        })
+    }
+
+    /// Makes the user's own directory for named stores where it is missing,
+    /// mode 0700; refuses one that somebody else made.
+    pub fn prepare(&self) -> Result<(), Error> {
+        if !self.named {
+            return Ok(());
+        }
+        let directory = directory();
+        let fail = |source| {
+            Error::Memory(memory::Error::Io {
+                doing: "creating the directory",
+                path: directory.clone(),
+                source,
+            })
+        };
+        match fs::DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => result.map_err(fail)?,
+        }
+        let status = directory.symlink_metadata().map_err(fail)?;
+        let sound =
+            status.is_dir() && status.uid() == user() && status.permissions().mode() & 0o077 == 0;
+        if sound {
+            Ok(())
+        } else {
+            Err(Error::Name(format!(
+                "expected {} to be a directory of user {} with mode 0700; somebody else made it",
+                directory.display(),
+                user()
+            )))
+        }
+    }
+}
+
+fn user() -> u32 {
+    memory::effective_user()
+}
+
+fn directory() -> PathBuf {
+    Path::new(SHARED_MEMORY).join(format!("undercroft-{}", user()))
+}
+
+/// The user's named stores, by name.
+pub fn list_stores() -> io::Result<Vec<(String, PathBuf)>> {
+    let entries = match fs::read_dir(directory()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        result => result?,
+    };
+    let mut stores = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        if let (true, Ok(name)) = (
+            entry.file_type()?.is_file(),
+            entry.file_name().into_string(),
+        ) {
+            stores.push((name, entry.path()));
+        }
+    }
+    stores.sort();
+    Ok(stores)
+}

@@ -1,0 +1,70 @@
+//! Where a shard's roots lie: one dictionary a database, and the list of
+//! dictionaries that are being freed.
+
+use undercroft_memory::{ROOT_WORDS, Transaction, View};
+
+use crate::error::Error;
+
+/// Number of databases.
+pub(crate) const DATABASES: usize = 16;
+/// Words of a database's root.
+pub(crate) const DATABASE_WORDS: usize = 16;
+
+/// The main table's offset.
+pub(crate) const TABLE: usize = 0;
+/// Binary logarithm of the main table's number of buckets.
+pub(crate) const BITS: usize = 1;
+/// Keys in the database's part of this shard.
+pub(crate) const KEYS: usize = 2;
+/// Of these, keys that expire.
+pub(crate) const EXPIRES: usize = 3;
+/// The other table's offset, while the dictionary is being resized.
+pub(crate) const NEXT_TABLE: usize = 4;
+/// Binary logarithm of the other table's number of buckets.
+pub(crate) const NEXT_BITS: usize = 5;
+/// Buckets of the other table that are zeroed; it is in use when all are.
+pub(crate) const PREPARED: usize = 6;
+/// Buckets of the main table that have been moved to the other.
+pub(crate) const MOVED: usize = 7;
+/// Where the sweep for expired keys goes on.
+pub(crate) const SWEEP: usize = 8;
+
+/// Behind the databases: the first dictionary that is being freed.
+pub(crate) const DYING: usize = DATABASES * DATABASE_WORDS;
+
+const _: () = assert!(DYING < ROOT_WORDS);
+
+/// One database's part of one shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Root {
+    pub(crate) shard: usize,
+    pub(crate) database: usize,
+}
+
+impl Root {
+    #[inline(always)]
+    pub(crate) fn get(self, view: &View<'_>, word: usize) -> u64 {
+        view.root(self.shard, self.database * DATABASE_WORDS + word)
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(
+        self,
+        transaction: &mut Transaction<'_>,
+        word: usize,
+        value: u64,
+    ) -> Result<(), Error> {
+        let word = self.database * DATABASE_WORDS + word;
+        Ok(transaction.set_root(self.shard, word, value)?)
+    }
+
+    pub(crate) fn add(
+        self,
+        transaction: &mut Transaction<'_>,
+        word: usize,
+        change: i64,
+    ) -> Result<(), Error> {
+        let old = self.get(transaction.view(), word);
+        self.set(transaction, word, old.wrapping_add_signed(change))
+    }
+}

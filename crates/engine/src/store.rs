@@ -1,0 +1,334 @@
+//! A store of keys: opening it, and consistent access to several keys.
+
+use std::path::Path;
+use std::time::Duration;
+
+use siphasher::sip::SipHasher13;
+use undercroft_memory::{
+    HeldLock, Member, Options, Segment, ShardSet, Statistics, View, WaitHook, coarse_milliseconds,
+};
+
+use crate::clock::Clock;
+use crate::dictionary;
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::roots::{self, EXPIRES, KEYS, Root};
+use crate::writer::Writer;
+
+/// Number of databases in a store.
+pub const DATABASES: usize = roots::DATABASES;
+
+/// A new store's `maxmemory`.
+const MAX_MEMORY: u64 = 1 << 30;
+
+/// A store mapped into this process. Shared freely between threads.
+pub struct Store {
+    pub(crate) segment: Segment,
+    pub(crate) clock: Clock,
+    shard_mask: usize,
+}
+
+/// A key with its hash and shard, made by [`Store::key`].
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'k> {
+    pub(crate) bytes: &'k [u8],
+    pub(crate) hash: u64,
+    pub(crate) shard: usize,
+}
+
+impl Key<'_> {
+    /// The key itself.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    /// The shard it lies in, in every database.
+    pub fn shard(&self) -> usize {
+        self.shard
+    }
+}
+
+/// SipHash-1-3 of a key under the store's secret.
+#[inline(always)]
+pub(crate) fn hash(secret: [u64; 2], key: &[u8]) -> u64 {
+    SipHasher13::new_with_keys(secret[0], secret[1]).hash(key)
+}
+
+impl Store {
+    /// Opens the store at a path, to read and write or only to read.
+    pub fn open(path: &Path, write: bool) -> Result<Store, Error> {
+        Ok(Store::new(Segment::open(path, write)?))
+    }
+
+    /// Creates a store at a path that is free, with `maxmemory` of 1 GiB.
+    pub fn create(path: &Path, options: &Options) -> Result<Store, Error> {
+        let segment = Segment::create(path, options)?;
+        segment.set_max_memory(MAX_MEMORY)?;
+        Ok(Store::new(segment))
+    }
+
+    /// Opens the store at a path, or creates it where the path is free.
+    pub fn open_or_create(path: &Path, options: &Options) -> Result<Store, Error> {
+        if path.symlink_metadata().is_ok() {
+            return Store::open(path, true);
+        }
+        let segment = Segment::open_or_create(path, options)?;
+        if segment.max_memory() == 0 && segment.statistics().used == 0 {
+            segment.set_max_memory(MAX_MEMORY)?;
+        }
+        Ok(Store::new(segment))
+    }
+
+    fn new(segment: Segment) -> Store {
+        Store {
+            shard_mask: segment.shards() - 1,
+            clock: Clock::default(),
+            segment,
+        }
+    }
+
+    /// Hashes a key.
+    #[inline(always)]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        let hash = hash(self.segment.hash_key(), bytes);
+        Key {
+            bytes,
+            hash,
+            shard: (hash >> 58) as usize & self.shard_mask,
+        }
+    }
+
+    /// The shards that some keys lie in.
+    pub fn shards_of<'k>(&self, keys: impl IntoIterator<Item = &'k Key<'k>>) -> ShardSet {
+        keys.into_iter().map(|key| key.shard).collect()
+    }
+
+    /// All shards of the store.
+    pub fn all_shards(&self) -> ShardSet {
+        self.segment.all_shards()
+    }
+
+    /// Number of shards.
+    pub fn shards(&self) -> usize {
+        self.segment.shards()
+    }
+
+    /// Unix time in milliseconds, as expiry goes by it.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// Sets the time that expiry goes by, in this process; 0 goes back to the
+    /// system's. For tests.
+    pub fn set_time(&self, milliseconds: u64) {
+        self.clock.set(milliseconds);
+    }
+
+    /// Reads keys of some shards as they were at one moment. `body` may run
+    /// several times and must not keep anything between its runs; what it
+    /// returns counts only if nothing changed meanwhile.
+    #[inline(always)]
+    pub fn read<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&Reader<'_, '_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let result = self.segment.read(shards, |view| {
+            body(&Reader { store: self, view }).map_err(Carried::Body)
+        });
+        result.map_err(Carried::unwrap)
+    }
+
+    /// Changes keys of some shards: all or nothing. An error from `body` undoes
+    /// everything. `body` may run several times.
+    #[inline(always)]
+    pub fn write<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let result = self.segment.write(shards, |transaction| {
+            body(&mut Writer::new(self, transaction)).map_err(Carried::Body)
+        });
+        result.map_err(Carried::unwrap)
+    }
+
+    /// Notes that a key was used, for OBJECT IDLETIME and eviction.
+    #[inline(always)]
+    pub(crate) fn touch(&self, key: &Key<'_>) {
+        let seconds = (coarse_milliseconds() / 1000) as u32;
+        self.segment.set_hint(key.shard, key.hash, seconds);
+    }
+
+    /// Notes that a key was used, as TOUCH does.
+    pub fn note_use(&self, key: &Key<'_>) {
+        self.touch(key);
+    }
+
+    /// Seconds since a key was used last, approximately: keys may share a
+    /// clock (R6).
+    pub fn idle_seconds(&self, key: &Key<'_>) -> u64 {
+        let seconds = (coarse_milliseconds() / 1000) as u32;
+        let hint = self.segment.hint(key.shard, key.hash);
+        u64::from(seconds.saturating_sub(hint))
+    }
+
+    /// Number of keys in a database, including those that have expired and
+    /// were not yet removed. O(number of shards).
+    pub fn keys(&self, database: usize) -> u64 {
+        self.sum(database, KEYS)
+    }
+
+    /// Number of keys in a database that expire.
+    pub fn expiring_keys(&self, database: usize) -> u64 {
+        self.sum(database, EXPIRES)
+    }
+
+    fn sum(&self, database: usize, word: usize) -> u64 {
+        (0..self.shards())
+            .map(|shard| {
+                let read = self.segment.read(ShardSet::one(shard), |view| {
+                    Ok::<_, Error>(Root { shard, database }.get(view, word))
+                });
+                read.unwrap_or(0)
+            })
+            .sum()
+    }
+
+    /// Bytes in allocated blocks: keys, values, buckets.
+    pub fn used_memory(&self) -> u64 {
+        (0..self.shards())
+            .map(|shard| self.segment.used_bytes(shard))
+            .sum()
+    }
+
+    /// The limit on [`used_memory`](Self::used_memory); 0 is none.
+    pub fn max_memory(&self) -> u64 {
+        self.segment.max_memory()
+    }
+
+    /// Sets the limit, for all processes.
+    pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
+        Ok(self.segment.set_max_memory(bytes)?)
+    }
+
+    /// [`Error::MaxMemory`] where the limit is reached. A few nanoseconds while
+    /// it is far away.
+    #[inline]
+    pub fn check_memory(&self) -> Result<(), Error> {
+        let limit = self.segment.max_memory();
+        if limit == 0 || self.segment.granted_bytes() <= limit {
+            return Ok(());
+        }
+        if self.used_memory() > limit {
+            return Err(Error::MaxMemory);
+        }
+        Ok(())
+    }
+
+    /// Sizes of the store.
+    pub fn statistics(&self) -> Statistics {
+        self.segment.statistics()
+    }
+
+    /// The living processes that have written to the store.
+    pub fn members(&self) -> Vec<Member> {
+        self.segment.members()
+    }
+
+    /// The locks that are held at this moment.
+    pub fn held_locks(&self) -> Vec<HeldLock> {
+        self.segment.held_locks()
+    }
+
+    /// Recovers at once what dead writers left in any shard.
+    pub fn recover(&self) -> Result<(), Error> {
+        Ok(self.segment.recover()?)
+    }
+
+    /// Whether the store's file was removed or replaced under its users.
+    pub fn removed(&self) -> bool {
+        self.segment.removed()
+    }
+
+    /// The path of the store's file.
+    pub fn path(&self) -> &Path {
+        self.segment.path()
+    }
+
+    /// Whether this handle may write.
+    pub fn writable(&self) -> bool {
+        self.segment.writable()
+    }
+
+    /// How long to wait for a lock whose owner makes no progress before
+    /// [`undercroft_memory::Error::Busy`] is returned (default 5 s).
+    pub fn set_patience(&self, patience: Duration) {
+        self.segment.set_patience(patience);
+    }
+
+    /// Sets what is done while a thread waits for a lock.
+    pub fn set_wait_hook(&mut self, hook: Box<dyn WaitHook>) {
+        self.segment.set_wait_hook(hook);
+    }
+
+    /// Lets go of this process' place as if it had been killed; for tests.
+    pub fn abandon(&self) {
+        self.segment.abandon();
+    }
+}
+
+/// An error of the body, or of the segment around it.
+enum Carried<E> {
+    Body(E),
+    Segment(undercroft_memory::Error),
+}
+
+impl<E> From<undercroft_memory::Error> for Carried<E> {
+    fn from(error: undercroft_memory::Error) -> Self {
+        Carried::Segment(error)
+    }
+}
+
+impl<E: From<Error>> Carried<E> {
+    fn unwrap(self) -> E {
+        match self {
+            Carried::Body(error) => error,
+            Carried::Segment(error) => Error::Memory(error).into(),
+        }
+    }
+}
+
+/// Read access to keys, as they were at one moment.
+pub struct Reader<'r, 's> {
+    pub(crate) store: &'r Store,
+    pub(crate) view: &'r View<'s>,
+}
+
+impl<'s> Reader<'_, 's> {
+    /// The view to read entries with.
+    #[inline(always)]
+    pub fn view(&self) -> &View<'s> {
+        self.view
+    }
+
+    /// Looks a key up; one that has expired is not there.
+    #[inline(always)]
+    pub fn find(&self, database: usize, key: &Key<'_>) -> Result<Option<Entry>, Error> {
+        let root = Root {
+            shard: key.shard,
+            database,
+        };
+        match dictionary::find(self.view, root, key)? {
+            Some(entry) if entry.header.expires() && self.has_expired(&entry)? => Ok(None),
+            found => Ok(found),
+        }
+    }
+
+    #[cold]
+    fn has_expired(&self, entry: &Entry) -> Result<bool, Error> {
+        let expiry = entry.expiry(self.view)?;
+        Ok(expiry.is_some_and(|expiry| expiry <= self.store.now()))
+    }
+}
