@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help build test demo lint format bench crash fuzz clean
+.PHONY: help build test demo lint format bench crash fuzz loom clean
 
 # Which table `make bench` measures.
 TABLE ?= core
@@ -35,6 +35,9 @@ crash: ## The whole kill test: die at every machine instruction, recover, check
 
 fuzz: ## Fuzz every target for FUZZ_SECONDS (default 60) each, guided by coverage
 	@scripts/fuzz.sh
+
+loom: ## Explore the loom models of lock, version counter and slots
+	@scripts/loom.sh
 
 clean: ## Remove target/ and .venv/
 	@rm -rf target .venv

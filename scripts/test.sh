@@ -46,6 +46,7 @@ scripts/packages.sh test
 scripts/build.sh
 
 stage rust rust_tests
+stage loom scripts/loom.sh
 if has_python_client && [[ -d clients/python/tests ]]; then
     stage python python_tests
 else
@@ -63,9 +64,10 @@ grep -h '^skipped: ' target/test/rust.log >>target/test/skipped.log || true
 
 echo
 say "summary, after $((SECONDS - started)) s"
-grep -hE '^(tidy|fuzz|crash|storm|differential): ' target/test/rust.log || true
+grep -hE '^(tidy|fuzz|crash|storm|damage|differential): ' target/test/rust.log || true
+grep -h '^loom: ' target/test/loom.log || true
 awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
-    END { printf "rust: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' target/test/rust.log
+    END { printf "rust: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' target/test/{rust,loom}.log
 if [[ -f target/test/python.log ]] && has_python_client; then
     printf 'python: %s\n' "$(tail -n 1 target/test/python.log | tr -d '=' | xargs)"
 fi

@@ -111,7 +111,7 @@ impl Log<'_> {
                 at: self.tail,
                 what: "a sound entry on top of the undo log",
             });
-            if tail < DESCRIPTION || tail > self.limit || tail % 8 != 0 {
+            if tail < DESCRIPTION || tail > self.limit || !tail.is_multiple_of(8) {
                 return Err(damaged);
             }
             let top = self.area + tail;

@@ -167,7 +167,7 @@ impl Mapping {
                 let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
                 target.add(index).write_unaligned(word);
             }
-            if out.len() % 8 != 0 {
+            if !out.len().is_multiple_of(8) {
                 let word = AtomicU64::from_ptr(source.add(whole)).load(Ordering::Relaxed);
                 let left = out.len() % 8;
                 out[whole * 8..].copy_from_slice(&word.to_le_bytes()[..left]);
@@ -194,7 +194,7 @@ impl Mapping {
                 let word = source.add(index).read_unaligned();
                 AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
             }
-            if bytes.len() % 8 != 0 {
+            if !bytes.len().is_multiple_of(8) {
                 let mut last = [0; 8];
                 last[..bytes.len() % 8].copy_from_slice(&bytes[whole * 8..]);
                 AtomicU64::from_ptr(target.add(whole))
@@ -228,7 +228,7 @@ impl Mapping {
                     return false;
                 }
             }
-            if bytes.len() % 8 != 0 {
+            if !bytes.len().is_multiple_of(8) {
                 let mut last = [0; 8];
                 last[..bytes.len() % 8].copy_from_slice(&bytes[whole * 8..]);
                 let mask = (1 << (bytes.len() % 8 * 8)) - 1;

@@ -91,7 +91,7 @@ impl Mapping {
             Some(Kind::Slab(class)) => {
                 let inside = at - self.layout().page(page);
                 let block = inside / u64::from(classes::SIZES[class]);
-                let sound = inside % u64::from(classes::SIZES[class]) == 0
+                let sound = inside.is_multiple_of(u64::from(classes::SIZES[class]))
                     && block < u64::from(classes::blocks(class))
                     && self.load(bitmap_word(self, page, block as u32)) >> (block % 64) & 1 == 0;
                 if sound {

@@ -95,12 +95,12 @@ fn apply(segment: &Segment, model: &Model, steps: &[Step], seed: u64, fail: bool
                     }
                 }
                 Step::Move { pick: which } => {
-                    if let Some((at, shard, length)) = pick(&after, which) {
-                        if transaction.transfer(at, shard, 1 - shard)? {
-                            assert!(length > 16 * 1024);
-                            let content = after.remove(&at).expect("picked").1;
-                            after.insert(at, (1 - shard, content));
-                        }
+                    if let Some((at, shard, length)) = pick(&after, which)
+                        && transaction.transfer(at, shard, 1 - shard)?
+                    {
+                        assert!(length > 16 * 1024);
+                        let content = after.remove(&at).expect("picked").1;
+                        after.insert(at, (1 - shard, content));
                     }
                 }
             }
