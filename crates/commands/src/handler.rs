@@ -1,4 +1,8 @@
-//! What every command handler is given.
+//! What every command handler is given, and how it fails.
+
+use std::fmt;
+
+use undercroft_engine::{Error, Key, Store};
 
 use crate::arguments::CommandError;
 use crate::reply::Reply;
@@ -10,9 +14,105 @@ pub struct Context<'a> {
     pub session: &'a mut Session,
     /// The server, or the embedding process.
     pub host: &'a dyn Host,
+    /// The store the commands work on.
+    pub store: &'a Store,
+    /// Whether even the shortest commands are timed for the slow log.
+    pub(crate) timed: bool,
+}
+
+/// Microseconds below which a slow log's threshold makes every command worth timing. Above it GET and SET are not
+/// timed: they never take so long.
+const WORTH_TIMING: i64 = 10_000;
+
+impl<'a> Context<'a> {
+    /// What commands of this connection work with. Made once for each batch of commands: it looks at the
+    /// configuration of the slow log.
+    #[inline]
+    pub fn new(session: &'a mut Session, host: &'a dyn Host, store: &'a Store) -> Context<'a> {
+        let mut context = Context {
+            session,
+            host,
+            store,
+            timed: false,
+        };
+        context.look_at_slowlog();
+        context
+    }
+
+    pub(crate) fn look_at_slowlog(&mut self) {
+        self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold());
+    }
+
+    /// The database that SELECT chose.
+    #[inline(always)]
+    pub fn database(&self) -> usize {
+        self.session.database as usize
+    }
+
+    /// Counts a key that was looked up, for INFO.
+    #[inline(always)]
+    pub(crate) fn count_lookup(&mut self, found: bool) {
+        if found {
+            self.session.counters.hits += 1;
+        } else {
+            self.session.counters.misses += 1;
+        }
+    }
+
+    /// Hashes keys.
+    pub(crate) fn keys<'k>(&self, keys: impl IntoIterator<Item = &'k &'k [u8]>) -> Vec<Key<'k>> {
+        keys.into_iter().map(|key| self.store.key(key)).collect()
+    }
+}
+
+/// The command could not run, because another process holds a lock; nothing was written to the reply and nothing
+/// was changed, so the same command can be run again later (M6). The error says who holds it.
+#[derive(Debug)]
+pub struct Blocked(pub Error);
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl std::error::Error for Blocked {}
+
+/// Why a handler wrote no reply.
+#[derive(Debug)]
+pub enum Failure {
+    /// The reply is an error.
+    Reply(CommandError),
+    /// There is no reply yet.
+    Blocked(Blocked),
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Failure {
+        Failure::Reply(error)
+    }
+}
+
+impl From<Error> for Failure {
+    #[cold]
+    fn from(error: Error) -> Failure {
+        if error.is_wait() {
+            return Failure::Blocked(Blocked(error));
+        }
+        Failure::Reply(match error {
+            Error::WrongType => CommandError::WRONG_TYPE,
+            Error::TooLong => CommandError::STRING_TOO_LONG,
+            Error::NotAnInteger => CommandError::NOT_AN_INTEGER,
+            Error::Overflow => CommandError::OVERFLOW,
+            Error::MaxMemory => CommandError::OUT_OF_MEMORY,
+            error if error.is_out_of_memory() => CommandError::OUT_OF_MEMORY,
+            error if error.is_read_only() => CommandError::new(format!("READONLY {error}")),
+            error => CommandError::new(format!("ERR {error}")),
+        })
+    }
 }
 
 /// Runs one command. The arguments have the command's name first and are as many as its arity says.
 ///
-/// A handler writes one whole reply, or returns an error before it has written anything.
-pub type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Result<(), CommandError>;
+/// A handler writes one whole reply, or fails before it has written anything.
+pub type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Result<(), Failure>;

@@ -7,9 +7,11 @@
 pub mod arguments;
 pub mod config;
 pub mod dump;
+mod execute;
 pub mod glob;
 pub mod handler;
 mod handlers;
+pub mod info;
 pub mod lcs;
 mod lzf;
 pub mod number;
@@ -18,3 +20,6 @@ pub mod reply;
 pub mod session;
 pub mod slowlog;
 pub mod table;
+
+pub use execute::execute;
+pub use handler::{Blocked, Context};

@@ -5,6 +5,8 @@
 //! command line prints text; each of them is one implementation of `Reply`. Aggregates announce their length
 //! first and are followed by that many replies, as on the wire, so no writer needs to buffer.
 
+use crate::session::Protocol;
+
 /// The receiver of one command's reply.
 ///
 /// A handler writes exactly one reply: either one scalar, or one aggregate header followed by as many complete
@@ -41,6 +43,11 @@ pub trait Reply {
     /// Text that is to be shown unquoted; `format` has three letters, such as `txt`.
     fn verbatim(&mut self, format: &str, text: &[u8]);
 
+    /// HELLO and RESET change the protocol of what follows, their own reply included. Only wire writers care.
+    fn protocol(&mut self, version: Protocol) {
+        let _ = version;
+    }
+
     /// The status `OK`.
     fn ok(&mut self) {
         self.simple("OK");
@@ -52,6 +59,54 @@ pub trait Reply {
             Some(bytes) => self.bulk(bytes),
             None => self.null(),
         }
+    }
+}
+
+impl<R: Reply + ?Sized> Reply for &mut R {
+    fn simple(&mut self, text: &str) {
+        (**self).simple(text);
+    }
+    fn error(&mut self, text: &str) {
+        (**self).error(text);
+    }
+    fn integer(&mut self, value: i64) {
+        (**self).integer(value);
+    }
+    fn bulk(&mut self, bytes: &[u8]) {
+        (**self).bulk(bytes);
+    }
+    fn null(&mut self) {
+        (**self).null();
+    }
+    fn null_array(&mut self) {
+        (**self).null_array();
+    }
+    fn array(&mut self, length: usize) {
+        (**self).array(length);
+    }
+    fn map(&mut self, pairs: usize) {
+        (**self).map(pairs);
+    }
+    fn set(&mut self, length: usize) {
+        (**self).set(length);
+    }
+    fn push(&mut self, length: usize) {
+        (**self).push(length);
+    }
+    fn double(&mut self, value: f64) {
+        (**self).double(value);
+    }
+    fn boolean(&mut self, value: bool) {
+        (**self).boolean(value);
+    }
+    fn big_number(&mut self, digits: &str) {
+        (**self).big_number(digits);
+    }
+    fn verbatim(&mut self, format: &str, text: &[u8]) {
+        (**self).verbatim(format, text);
+    }
+    fn protocol(&mut self, version: Protocol) {
+        (**self).protocol(version);
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::config::{Config, Parameter, Value};
+use crate::info::Facts;
 use crate::slowlog::SlowLog;
 use crate::table::Command;
 
@@ -85,6 +86,23 @@ pub struct Session {
     pub unix_socket: bool,
     /// Close the connection once what was written is sent: QUIT, or CLIENT KILL of itself.
     pub close_after_reply: bool,
+    /// What its commands did since the server last took these figures.
+    pub counters: Counters,
+    /// Where values are copied to on their way to a reply; kept so that a read allocates nothing.
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// What a connection's commands did. The server takes them from time to time ([`std::mem::take`]) and adds them up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Commands run, failed ones included.
+    pub commands: u64,
+    /// Keys that reading commands found.
+    pub hits: u64,
+    /// Keys that reading commands did not find.
+    pub misses: u64,
+    /// Replies that are errors.
+    pub errors: u64,
 }
 
 impl Session {
@@ -105,7 +123,16 @@ impl Session {
             last_command: None,
             unix_socket: false,
             close_after_reply: false,
+            counters: Counters::default(),
+            scratch: Vec::new(),
         }
+    }
+
+    /// To be called after each command: whether its reply is to be sent (CLIENT REPLY).
+    pub fn finish_command(&mut self) -> bool {
+        let mode = self.reply_mode;
+        self.reply_mode = mode.after_command();
+        mode == ReplyMode::On
     }
 
     /// RESET: everything but the connection itself becomes new. `user` is who a new connection would be.
@@ -310,10 +337,10 @@ pub trait Host: Send + Sync {
     /// Who a new connection is: `default` where no password is needed, None where one is.
     fn initial_user(&self) -> Option<String>;
 
-    /// The text of INFO for these sections, lower-case; none means the default ones.
-    fn info(&self, sections: &[String]) -> String;
+    /// What INFO tells of the server itself.
+    fn facts(&self) -> Facts;
 
-    /// CONFIG RESETSTAT: sets the counters INFO reports to zero.
+    /// CONFIG RESETSTAT: sets the counters among the [`facts`](Host::facts) to zero.
     fn reset_statistics(&self);
 
     /// Begins to stop the server; it ends after the handler has returned.

@@ -3,7 +3,10 @@
 //! Entries are kept in memory, the newest first, with their arguments cut to a bounded size.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::config::Config;
 
 /// Arguments kept of one command; the last one then says how many more there were.
 const MOST_ARGUMENTS: usize = 32;
@@ -28,8 +31,22 @@ pub struct SlowEntry {
 }
 
 /// The log. Safe to share between threads.
-#[derive(Debug, Default)]
-pub struct SlowLog(Mutex<Entries>);
+#[derive(Debug)]
+pub struct SlowLog {
+    entries: Mutex<Entries>,
+    threshold: AtomicI64,
+    limit: AtomicI64,
+}
+
+impl Default for SlowLog {
+    fn default() -> SlowLog {
+        SlowLog {
+            entries: Mutex::default(),
+            threshold: AtomicI64::new(10_000),
+            limit: AtomicI64::new(128),
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -43,7 +60,21 @@ impl SlowLog {
         SlowLog::default()
     }
 
-    /// Adds a command and drops what exceeds `limit` entries.
+    /// Takes over `slowlog-log-slower-than` and `slowlog-max-len`.
+    pub fn configure(&self, config: &Config) {
+        let threshold = config.integer("slowlog-log-slower-than");
+        self.threshold.store(threshold, Ordering::Relaxed);
+        let limit = config.integer("slowlog-max-len");
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Microseconds from which on a command is slow; negative where none is.
+    #[inline]
+    pub fn threshold(&self) -> i64 {
+        self.threshold.load(Ordering::Relaxed)
+    }
+
+    /// Adds a command, and drops the oldest ones beyond the limit.
     pub fn record(
         &self,
         arguments: &[&[u8]],
@@ -51,8 +82,8 @@ impl SlowLog {
         microseconds: i64,
         address: &str,
         name: &[u8],
-        limit: usize,
     ) {
+        let limit = usize::try_from(self.limit.load(Ordering::Relaxed)).unwrap_or(0);
         let arguments = cut(arguments);
         let (address, name) = (address.to_owned(), name.to_vec());
         let mut entries = self.lock();
@@ -96,7 +127,7 @@ impl SlowLog {
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
         // A panic elsewhere leaves at worst an entry too few.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -131,8 +162,11 @@ mod tests {
     #[test]
     fn the_newest_come_first_and_the_oldest_go() {
         let log = SlowLog::new();
+        let config = Config::new();
+        assert_eq!(config.set_at_start("slowlog-max-len", "3"), Ok(()));
+        log.configure(&config);
         for microseconds in 0..5 {
-            log.record(&[b"GET"], 1, microseconds, "", b"", 3);
+            log.record(&[b"GET"], 1, microseconds, "", b"");
         }
         let ids = |count| {
             log.newest(count)
@@ -142,7 +176,7 @@ mod tests {
         };
         assert_eq!((ids(10), ids(2), log.len()), (vec![4, 3, 2], vec![4, 3], 3));
         log.reset();
-        log.record(&[b"GET"], 1, 1, "", b"", 3);
+        log.record(&[b"GET"], 1, 1, "", b"");
         assert_eq!(ids(10), [5]);
     }
 

@@ -24,6 +24,27 @@ pub enum Error {
     Memory(memory::Error),
 }
 
+impl Error {
+    /// Whether the operation can be tried again later: another process holds a
+    /// lock, or the wait for it was interrupted.
+    pub fn is_wait(&self) -> bool {
+        matches!(
+            self,
+            Error::Memory(memory::Error::Busy { .. } | memory::Error::Interrupted)
+        )
+    }
+
+    /// Whether the store or its file system is full.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self, Error::Memory(memory::Error::OutOfMemory))
+    }
+
+    /// Whether the store is mapped read-only and the operation would write.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Error::Memory(memory::Error::ReadOnly))
+    }
+}
+
 impl From<memory::Error> for Error {
     #[inline]
     fn from(error: memory::Error) -> Self {
@@ -60,5 +81,23 @@ impl std::error::Error for Error {
             Error::Memory(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_tried_again_is_told_from_what_may_not() {
+        let busy = memory::Error::Busy {
+            holder: memory::Holder::Stopped,
+            pid: 1,
+        };
+        assert!(Error::from(busy).is_wait() && Error::from(memory::Error::Interrupted).is_wait());
+        let full = Error::from(memory::Error::OutOfMemory);
+        assert!(full.is_out_of_memory() && !full.is_wait() && !full.is_read_only());
+        assert!(Error::from(memory::Error::ReadOnly).is_read_only());
+        assert!(!Error::MaxMemory.is_out_of_memory() && !Error::WrongType.is_wait());
     }
 }

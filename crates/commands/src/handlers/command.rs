@@ -2,7 +2,7 @@
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::glob::{Case, matches};
-use crate::handler::Context;
+use crate::handler::{Context, Failure};
 use crate::reply::Reply;
 use crate::table::{Category, Command, KeyFlags, KeySpec, all, find_full, resolve_name};
 
@@ -11,7 +11,7 @@ pub(crate) fn command(
     _: &mut Context<'_>,
     _: &[&[u8]],
     reply: &mut dyn Reply,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     reply.array(all().len());
     all().iter().for_each(|command| write_info(command, reply));
     Ok(())
@@ -22,7 +22,7 @@ pub(crate) fn count(
     _: &mut Context<'_>,
     _: &[&[u8]],
     reply: &mut dyn Reply,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     reply.integer(all().len() as i64);
     Ok(())
 }
@@ -32,7 +32,7 @@ pub(crate) fn info(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let names = arguments.get(2..).unwrap_or_default();
     if names.is_empty() {
         return command(context, arguments, reply);
@@ -52,7 +52,7 @@ pub(crate) fn docs(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let names = arguments.get(2..).unwrap_or_default();
     let found: Vec<&Command> = if names.is_empty() {
         all().to_vec()
@@ -69,7 +69,7 @@ pub(crate) fn list(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let filter: Box<dyn Fn(&Command) -> bool> = match arguments.get(2..).unwrap_or_default() {
         [] => Box::new(|_| true),
         // There are no modules.
@@ -92,7 +92,7 @@ pub(crate) fn list(
                 matches(pattern, command.name.as_bytes(), Case::Insensitive) == Ok(true)
             })
         }
-        _ => return Err(CommandError::SYNTAX),
+        _ => return Err(CommandError::SYNTAX.into()),
     };
     let every = all()
         .iter()
@@ -112,7 +112,7 @@ pub(crate) fn get_keys(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let keys = keys_of(&arguments[2..])?;
     reply.array(keys.len());
     keys.iter().for_each(|(key, _)| reply.bulk(key));
@@ -124,7 +124,7 @@ pub(crate) fn get_keys_and_flags(
     _: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
-) -> Result<(), CommandError> {
+) -> Result<(), Failure> {
     let keys = keys_of(&arguments[2..])?;
     reply.array(keys.len());
     for (key, flags) in keys {

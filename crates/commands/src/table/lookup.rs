@@ -24,6 +24,10 @@ static ALL: [&Command; COUNT] = flatten();
 static WORDS: [Words; COUNT] = words();
 static INDEX: [u8; SLOTS] = index();
 
+/// GET and SET, which the fast path knows without a search.
+pub(crate) static GET: &Command = named("get");
+pub(crate) static SET: &Command = named("set");
+
 /// A name's first and last bytes, in lower case.
 type Words = (u64, u64);
 
@@ -93,6 +97,18 @@ fn subcommand(container: &Command, name: &[u8]) -> Option<&'static Command> {
         .subcommands
         .iter()
         .find(|command| command.short_name().as_bytes().eq_ignore_ascii_case(name))
+}
+
+const fn named(name: &str) -> &'static Command {
+    let (all, words) = (flatten(), fold(name.as_bytes()));
+    let mut at = 0;
+    loop {
+        let other = fold(all[at].name.as_bytes());
+        if other.0 == words.0 && other.1 == words.1 && all[at].name.len() == name.len() {
+            return all[at];
+        }
+        at += 1;
+    }
 }
 
 const fn count() -> usize {

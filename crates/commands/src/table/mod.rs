@@ -12,4 +12,5 @@ mod server;
 mod strings;
 
 pub use command::{Categories, Category, Command, Flag, Flags, Group, KeyFlag, KeyFlags, KeySpec};
+pub(crate) use lookup::{GET, SET};
 pub use lookup::{all, find, find_full, resolve, resolve_name};

@@ -1,11 +1,12 @@
 //! A host without a server, for the commands that need none.
 
 use undercroft_commands::config::{Config, Parameter, Value};
-use undercroft_commands::handler::Context;
-use undercroft_commands::reply::{Recorder, Reply, Tree};
+use undercroft_commands::info::Facts;
+use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::{ClientInfo, Host, KillFilter, Session, ShutdownOptions};
 use undercroft_commands::slowlog::SlowLog;
-use undercroft_commands::table::resolve;
+use undercroft_commands::{Context, execute};
+use undercroft_engine::{Options, Store};
 
 #[derive(Default)]
 struct Alone {
@@ -38,8 +39,8 @@ impl Host for Alone {
     fn initial_user(&self) -> Option<String> {
         Some("default".into())
     }
-    fn info(&self, _: &[String]) -> String {
-        String::new()
+    fn facts(&self) -> Facts {
+        Facts::default()
     }
     fn reset_statistics(&self) {}
     fn shutdown(&self, _: ShutdownOptions) -> Result<(), String> {
@@ -52,18 +53,12 @@ pub(crate) fn run(line: &str) -> Tree {
     let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let host = Alone::default();
     let mut session = Session::new(1, host.initial_user(), 0);
-    let mut context = Context {
-        session: &mut session,
-        host: &host,
-    };
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let store = Store::create(&directory.path().join("store"), &Options::default());
+    let store = store.expect("a new store");
+    let mut context = Context::new(&mut session, &host, &store);
     let mut reply = Recorder::new();
-    let outcome = resolve(&arguments).and_then(|command| {
-        let handler = command.handler.expect("a handler");
-        handler(&mut context, &arguments, &mut reply)
-    });
-    if let Err(error) = outcome {
-        reply.error(error.text());
-    }
+    execute(&mut context, &arguments, &mut reply).expect("nobody else holds a lock");
     let mut replies = reply.finish().expect("a whole reply");
     assert_eq!(replies.len(), 1, "one reply to {line}");
     replies.remove(0).into_resp2()
