@@ -252,6 +252,13 @@ fn read_header(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
             word(header::CHECKSUM)
         ));
     }
+    if word(header::BYTE_ORDER) != header::BYTE_ORDER_VALUE {
+        return Err(format!(
+            "the header is damaged: expected {:#x} as the byte order, found {:#x}",
+            header::BYTE_ORDER_VALUE,
+            word(header::BYTE_ORDER)
+        ));
+    }
     if word(header::FINGERPRINT) != fingerprint() {
         return Err(format!(
             "expected layout {:#018x}, found {:#018x}: it was made by another build",
