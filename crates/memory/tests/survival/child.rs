@@ -1,0 +1,151 @@
+//! Child processes with a role, kept in step by lines over pipes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child as Process, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+const ROLE: &str = "UNDERCROFT_ROLE";
+const STORE: &str = "UNDERCROFT_STORE";
+
+/// What a child does with the store at a path.
+pub(crate) type Role = (&'static str, fn(&Path));
+
+/// A child process; killed when dropped.
+pub(crate) struct Child {
+    process: Process,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Child {
+    /// Runs this test binary in a role.
+    pub(crate) fn start(role: &str, store: &Path) -> Child {
+        let program = std::env::current_exe().expect("this test");
+        Self::start_by(Command::new(program), role, store)
+    }
+
+    /// As `start`, by a command to which the arguments for it are added.
+    pub(crate) fn start_by(mut command: Command, role: &str, store: &Path) -> Child {
+        let mut process = command
+            .args(["--exact", "role", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env(STORE, store)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child");
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().expect("a pipe"));
+        Child {
+            process,
+            input,
+            output,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits until the child says something that starts with `word`; the rest
+    /// of its line.
+    pub(crate) fn expect(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let length = self.output.read_line(&mut line).expect("a pipe");
+            assert!(length > 0, "the child ended before it said {word}");
+            if let Some(said) = line.trim_end().strip_prefix('@') {
+                let rest = said.strip_prefix(word);
+                return rest
+                    .unwrap_or_else(|| panic!("expected {word}, the child said {said}"))
+                    .trim()
+                    .to_owned();
+            }
+        }
+    }
+
+    /// Lets the child go on from `listen`.
+    pub(crate) fn tell(&mut self) {
+        let input = self.input.as_mut().expect("a pipe");
+        input.write_all(b"\n").expect("a listening child");
+    }
+
+    pub(crate) fn signal(&self, signal: libc::c_int) {
+        // SAFETY: a signal to a child that was not waited for; no memory.
+        let result = unsafe { libc::kill(self.pid() as libc::pid_t, signal) };
+        assert_eq!(result, 0, "a signal to the child");
+    }
+
+    /// Stops the child and waits until it is stopped.
+    pub(crate) fn stop(&self) {
+        self.signal(libc::SIGSTOP);
+        let mut status = 0;
+        // SAFETY: waits for a child of ours; `status` is writable.
+        let pid = unsafe { libc::waitpid(self.pid() as i32, &mut status, libc::WUNTRACED) };
+        assert_eq!(pid, self.pid() as i32);
+        assert!(libc::WIFSTOPPED(status), "the child stopped");
+    }
+
+    /// Kills the child and waits until the kernel is done with it.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().expect("a child");
+        let status = self.process.wait().expect("a child");
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "{status}");
+    }
+
+    /// Waits for the child's end.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        drop(self.input.take());
+        self.process.wait().expect("a child")
+    }
+
+    /// Waits for the child's end, which must be a good one.
+    pub(crate) fn finish(mut self) {
+        let status = self.end();
+        assert!(status.success(), "the child ended with {status}");
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Fails where the child has ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// In a child: its role and the store.
+pub(crate) fn role() -> Option<(String, PathBuf)> {
+    let role = std::env::var(ROLE).ok()?;
+    Some((role, std::env::var_os(STORE)?.into()))
+}
+
+/// In a child: says a word to the parent. One system call and no lock, so that
+/// it may be used after `fork`.
+pub(crate) fn say(word: &str) {
+    let line = format!("\n@{word}\n");
+    // SAFETY: the buffer is readable for its length.
+    let length = unsafe { libc::write(1, line.as_ptr().cast(), line.len()) };
+    assert_eq!(length, line.len() as isize, "a whole line");
+}
+
+/// In a child: waits for the parent's word, or its end.
+pub(crate) fn listen() {
+    let mut byte = 0_u8;
+    // SAFETY: one writable byte.
+    unsafe { libc::read(0, (&raw mut byte).cast(), 1) };
+}
+
+/// In a child: ends it if it has not ended by itself after so many seconds, so
+/// that a hang is seen as a death by SIGALRM.
+pub(crate) fn limit(seconds: u32) {
+    // SAFETY: sets a timer of the process; no memory.
+    unsafe { libc::alarm(seconds) };
+}
+
+/// Says that a test was left out, in the form that `make test` repeats.
+pub(crate) fn skip(test: &str, why: &str) {
+    println!("skipped: {test}: {why}");
+}

@@ -1,0 +1,104 @@
+//! Fork in a process that uses a store (L3).
+
+use std::path::Path;
+
+use undercroft_memory::{Segment, ShardSet};
+
+use crate::child::{Child, Role, limit, listen, say};
+use crate::pairs::{SHARDS, Store, increment};
+
+pub(crate) const ROLES: &[Role] = &[
+    ("fork and write", fork_and_write),
+    ("fork while claiming", fork_while_claiming),
+];
+
+/// Changes made by each process.
+const CHANGES: u64 = 2000;
+/// Forks at a random moment of another thread's claim.
+const FORKS: u64 = 200;
+
+/// Runs `child` in a forked child, which then ends; its process id.
+fn fork(child: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the children of these tests use the store, `malloc` (which the C
+    // library makes ready for it) and system calls.
+    match unsafe { libc::fork() } {
+        0 => {
+            // A lock held for ever would end in a hang.
+            limit(60);
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(i32::from(done.is_err())) }
+        }
+        pid => {
+            assert!(pid > 0, "fork");
+            pid
+        }
+    }
+}
+
+fn wait_for(pid: libc::pid_t) {
+    let mut status = 0;
+    // SAFETY: waits for a child of ours; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert_eq!(status, 0, "the forked child's status");
+}
+
+fn change(segment: &Segment) {
+    for _ in 0..CHANGES {
+        increment(segment, ShardSet::first(SHARDS)).expect("a change");
+    }
+}
+
+fn fork_and_write(store: &Path) {
+    let segment = Segment::open(store, true).expect("a store");
+    increment(&segment, ShardSet::one(0)).expect("a slot");
+    let child = fork(|| {
+        change(&segment);
+        say("child");
+        listen();
+    });
+    change(&segment);
+    say("parent");
+    listen();
+    wait_for(child);
+}
+
+fn fork_while_claiming(store: &Path) {
+    for _ in 0..FORKS {
+        let segment = Segment::open(store, true).expect("a store");
+        let shards = ShardSet::first(SHARDS);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| increment(&segment, shards).expect("a change"));
+            let child = fork(|| increment(&segment, shards).expect("a change"));
+            wait_for(child);
+            other.join().expect("no panic");
+        });
+    }
+}
+
+#[test]
+fn a_forked_child_joins_by_itself() {
+    let store = Store::new();
+    let before = store.segment.members().len();
+    let mut parent = Child::start("fork and write", &store.path);
+    // Whoever is first.
+    parent.expect("");
+    parent.expect("");
+    let members = store.segment.members();
+    assert_eq!(members.len(), before + 2, "{members:?}");
+    parent.tell();
+    parent.tell();
+    parent.finish();
+    let changes = 2 * CHANGES;
+    assert_eq!(store.check(), [changes + 1, changes, changes, changes]);
+    assert_eq!(store.segment.members().len(), before);
+}
+
+#[test]
+fn fork_may_come_while_another_thread_joins() {
+    let store = Store::new();
+    let before = store.segment.members().len();
+    Child::start("fork while claiming", &store.path).finish();
+    assert_eq!(store.check(), [2 * FORKS; SHARDS]);
+    assert_eq!(store.segment.members().len(), before);
+}

@@ -1,0 +1,339 @@
+//! Locks whose holder is stopped, killed, or in another pid namespace (W1 to
+//! W3, R1, R5).
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use undercroft_memory::{Error, Holder, Segment, ShardSet, WaitHook};
+
+use crate::child::{Child, Role, listen, say, skip};
+use crate::pairs::{IMPATIENT, SHARDS, Store, increment, read, set};
+
+pub(crate) const ROLES: &[Role] = &[
+    ("hold", hold),
+    ("hold two", hold_two),
+    ("read", read_on),
+    ("read locked", read_locked),
+    ("wait", wait),
+];
+
+fn first_two() -> ShardSet {
+    ShardSet::first(2)
+}
+
+/// Holds the locks of shards 0 and 1, half of the change made.
+fn hold(store: &Path) {
+    let segment = Segment::open(store, true).expect("a store");
+    set(&segment, first_two(), 7, || {
+        say("holding");
+        listen();
+    })
+    .expect("a change");
+    say("done");
+    listen();
+}
+
+/// Two threads hold two shards each.
+fn hold_two(store: &Path) {
+    let segment = Segment::open(store, true).expect("a store");
+    std::thread::scope(|scope| {
+        for shards in [[0, 2], [1, 3]] {
+            let segment = &segment;
+            scope.spawn(move || {
+                let held = || {
+                    say("holding");
+                    listen();
+                };
+                set(segment, shards.into_iter().collect(), 7, held).expect("a change");
+            });
+        }
+    });
+}
+
+/// In the middle of an optimistic read.
+fn read_on(store: &Path) {
+    let segment = Segment::open(store, true).expect("a store");
+    let result = segment.read(first_two(), |view| {
+        say("reading");
+        listen();
+        Ok::<_, Error>(view.root(0, 0))
+    });
+    result.expect("a read");
+}
+
+/// In the middle of a read that had to take the lock, because every attempt
+/// without it met a change.
+fn read_locked(store: &Path) {
+    let segment = Segment::open(store, true).expect("a store");
+    let mut runs = 0;
+    let result = segment.read(ShardSet::one(0), |view| {
+        runs += 1;
+        if runs > 64 {
+            say("locked");
+            listen();
+        } else {
+            increment(&segment, ShardSet::one(0))?;
+        }
+        Ok::<_, Error>(view.root(0, 0))
+    });
+    result.expect("a read");
+}
+
+/// Tells the parent about the first sleep.
+#[derive(Default)]
+struct Telling(AtomicBool);
+
+impl WaitHook for Telling {
+    fn blocked(&self, block: &mut dyn FnMut()) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            say("waiting");
+        }
+        block();
+    }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Waits for shard 0 and says how that ended.
+fn wait(store: &Path) {
+    let mut segment = Segment::open(store, true).expect("a store");
+    segment.set_wait_hook(Box::new(Telling::default()));
+    segment.set_patience(Duration::from_secs(2));
+    match increment(&segment, ShardSet::one(0)) {
+        Ok(()) => say("had"),
+        Err(Error::Busy { pid, .. }) => say(&format!("busy {pid}")),
+        Err(error) => panic!("{error}"),
+    }
+    listen();
+}
+
+fn assert_busy<T: std::fmt::Debug>(result: Result<T, Error>, expected: Holder, child: u32) {
+    match result {
+        Err(Error::Busy { holder, pid }) if holder == expected && pid == child => {}
+        other => panic!("expected Busy by {expected:?} process {child}, found {other:?}"),
+    }
+}
+
+#[test]
+fn a_stopped_holder_keeps_its_lock() {
+    let store = Store::new();
+    let mut holder = Child::start("hold", &store.path);
+    holder.expect("holding");
+    holder.stop();
+    for handle in [store.open(true), store.open(false)] {
+        handle.set_patience(IMPATIENT);
+        let glimpse = read(&handle, 0);
+        assert_busy(glimpse, Holder::Stopped, holder.pid());
+        assert_eq!(read(&handle, 2).expect("a free shard"), 0);
+        if handle.writable() {
+            for shards in [ShardSet::one(0), ShardSet::first(SHARDS)] {
+                let result = increment(&handle, shards);
+                assert_busy(result, Holder::Stopped, holder.pid());
+            }
+            let held = handle.held_locks();
+            let stopped = |lock: &undercroft_memory::HeldLock| {
+                lock.holder == Holder::Stopped && lock.pid == holder.pid()
+            };
+            assert_eq!(held.len(), 2);
+            assert!(held.iter().all(stopped), "{held:?}");
+        }
+    }
+    holder.signal(libc::SIGCONT);
+    holder.tell();
+    holder.expect("done");
+    assert_eq!(store.check(), [7, 7, 0, 0]);
+    increment(&store.segment, ShardSet::first(SHARDS)).expect("the locks");
+    holder.finish();
+    assert_eq!(store.check(), [8, 8, 1, 1]);
+}
+
+#[test]
+fn a_killed_holder_is_rolled_back_by_whoever_comes() {
+    for comer in ["writer", "reader", "check", "recover"] {
+        let store = Store::new();
+        let mut holder = Child::start("hold", &store.path);
+        holder.expect("holding");
+        holder.kill();
+        let expected = match comer {
+            "writer" => {
+                increment(&store.segment, ShardSet::one(1)).expect("the lock");
+                [0, 1, 0, 0]
+            }
+            "reader" => {
+                assert_eq!(read(&store.segment, 1).expect("a read"), 0);
+                [0; 4]
+            }
+            "recover" => {
+                store.segment.recover().expect("a recovery");
+                let read_only = store.open(false);
+                assert_eq!(read(&read_only, 0).expect("a read"), 0);
+                [0; 4]
+            }
+            _ => [0; 4],
+        };
+        assert_eq!(store.check(), expected, "{comer}");
+    }
+}
+
+#[test]
+fn a_read_only_reader_says_that_the_writer_is_dead() {
+    let store = Store::new();
+    let mut holder = Child::start("hold", &store.path);
+    holder.expect("holding");
+    holder.kill();
+    let read_only = store.open(false);
+    read_only.set_patience(IMPATIENT);
+    assert_busy(read(&read_only, 0), Holder::Dead, holder.pid());
+    increment(&store.segment, ShardSet::one(0)).expect("the lock");
+    assert_eq!(read(&read_only, 0).expect("a recovered shard"), 1);
+    assert!(matches!(
+        increment(&read_only, ShardSet::one(0)),
+        Err(Error::ReadOnly)
+    ));
+}
+
+#[test]
+fn two_threads_of_one_process_are_recovered_both() {
+    let store = Store::new();
+    let mut holder = Child::start("hold two", &store.path);
+    holder.expect("holding");
+    holder.expect("holding");
+    holder.kill();
+    // Each shard comes by itself, as different keys would.
+    for shard in [3, 0, 1, 2] {
+        increment(&store.segment, ShardSet::one(shard)).expect("the lock");
+    }
+    assert_eq!(store.check(), [1; SHARDS]);
+}
+
+#[test]
+fn a_killed_reader_leaves_nothing_behind() {
+    let store = Store::new();
+    let before = store.segment.members().len();
+    let mut reader = Child::start("read", &store.path);
+    reader.expect("reading");
+    assert_eq!(store.segment.members().len(), before, "readers do not join");
+    reader.kill();
+    store.segment.set_patience(Duration::ZERO);
+    increment(&store.segment, first_two()).expect("a free lock");
+    assert_eq!(store.check(), [1, 1, 0, 0]);
+}
+
+#[test]
+fn a_reader_killed_with_the_lock_is_no_obstacle() {
+    let store = Store::new();
+    let mut reader = Child::start("read locked", &store.path);
+    reader.expect("locked");
+    let read_only = store.open(false);
+    assert_eq!(read(&read_only, 0).expect("nothing changes"), 64);
+    reader.kill();
+    increment(&store.segment, ShardSet::one(0)).expect("the lock");
+    assert_eq!(store.check(), [65, 0, 0, 0]);
+}
+
+#[test]
+fn an_old_waiter_leaves_a_reused_slot_alone() {
+    let store = Store::new();
+    // The slot of the handle that made the store is not to be reused.
+    increment(&store.segment, ShardSet::one(3)).expect("a slot");
+    let slot_of = |pid: u32| {
+        let members = store.segment.members();
+        let member = members.iter().find(|member| member.pid == pid);
+        member.expect("a member").slot
+    };
+    let mut first = Child::start("hold", &store.path);
+    first.expect("holding");
+    let slot = slot_of(first.pid());
+    let mut waiter = Child::start("wait", &store.path);
+    waiter.expect("waiting");
+    waiter.stop();
+    first.kill();
+    let mut second = Child::start("hold", &store.path);
+    second.expect("holding");
+    assert_eq!(slot_of(second.pid()), slot, "the slot is reused");
+    waiter.signal(libc::SIGCONT);
+    let busy = waiter.expect("busy");
+    assert_eq!(busy, second.pid().to_string());
+    second.tell();
+    second.expect("done");
+    assert_eq!(store.check(), [7, 7, 0, 1]);
+    waiter.finish();
+}
+
+#[test]
+fn a_holder_in_another_pid_namespace_lives() {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args([
+            "--user",
+            "--map-root-user",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ]);
+        command
+    };
+    if !unshare()
+        .arg("true")
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        skip(
+            "a holder in another pid namespace",
+            "unshare is not allowed",
+        );
+        return;
+    }
+    let store = Store::new();
+    let mut command = unshare();
+    command.arg(std::env::current_exe().expect("this test"));
+    let mut holder = Child::start_by(command, "hold", &store.path);
+    holder.expect("holding");
+    let inside = store.segment.members();
+    assert!(inside.iter().any(|member| member.pid == 1), "{inside:?}");
+    store.segment.set_patience(IMPATIENT);
+    // Its pid means another process here, but nobody is fooled.
+    let result = increment(&store.segment, ShardSet::one(0));
+    assert!(
+        matches!(result, Err(Error::Busy { pid: 1, .. })),
+        "{result:?}"
+    );
+    holder.kill();
+    store.segment.set_patience(Duration::from_secs(60));
+    increment(&store.segment, ShardSet::one(0)).expect("the lock");
+    assert_eq!(store.check(), [1, 0, 0, 0]);
+}
+
+struct Interrupting;
+
+impl WaitHook for Interrupting {
+    fn blocked(&self, block: &mut dyn FnMut()) {
+        block();
+    }
+
+    fn interrupted(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_signal_ends_the_wait() {
+    let store = Store::new();
+    let mut holder = Child::start("hold", &store.path);
+    holder.expect("holding");
+    for write in [true, false] {
+        let mut handle = store.open(write);
+        handle.set_wait_hook(Box::new(Interrupting));
+        assert!(matches!(read(&handle, 0), Err(Error::Interrupted)));
+        if write {
+            for shards in [ShardSet::one(0), first_two()] {
+                let result = increment(&handle, shards);
+                assert!(matches!(result, Err(Error::Interrupted)), "{result:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What a store survives: the death, the sleep and the odd habits of the
+//! processes that use it, and files that are not what they should be.
+//!
+//! Other processes are this test binary, run again with a role ([`child`]).
+
+mod child;
+mod files;
+mod forks;
+mod liveness;
+mod locking;
+mod pairs;
+mod slots;
+mod space;
+
+/// Not a test of its own: what a child process does.
+#[test]
+fn role() {
+    let Some((role, store)) = child::role() else {
+        return;
+    };
+    let roles = [
+        forks::ROLES,
+        liveness::ROLES,
+        locking::ROLES,
+        slots::ROLES,
+        space::ROLES,
+    ]
+    .concat();
+    let (_, run) = roles
+        .iter()
+        .find(|(name, _)| *name == role)
+        .expect("a known role");
+    run(&store);
+}

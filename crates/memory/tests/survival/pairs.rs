@@ -1,0 +1,125 @@
+//! The stores of these tests: each shard has one block with two words that are
+//! always equal, unless somebody is in between.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use undercroft_memory::{Error, Options, Segment, ShardSet};
+
+/// Shards of the stores.
+pub(crate) const SHARDS: usize = 4;
+
+/// Long enough for a probe or two, short enough to wait for.
+pub(crate) const IMPATIENT: Duration = Duration::from_millis(300);
+
+/// A store in a directory of its own.
+pub(crate) struct Store {
+    pub(crate) path: PathBuf,
+    pub(crate) segment: Segment,
+    _directory: tempfile::TempDir,
+}
+
+impl Store {
+    pub(crate) fn new() -> Store {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let path = directory.path().join("store");
+        let segment = create(&path, 16 << 20);
+        Store {
+            path,
+            segment,
+            _directory: directory,
+        }
+    }
+
+    /// Another handle on the store, as another process would have.
+    pub(crate) fn open(&self, write: bool) -> Segment {
+        Segment::open(&self.path, write).expect("the same store")
+    }
+
+    /// Checks the structure; every shard's pair must be whole.
+    pub(crate) fn check(&self) -> [u64; SHARDS] {
+        check(&self.segment)
+    }
+}
+
+/// Makes a store with a pair of zeros in each shard.
+pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
+    let options = Options {
+        capacity: Some(capacity),
+        shards: Some(SHARDS),
+    };
+    let segment = Segment::create(path, &options).expect("a new store");
+    for shard in 0..SHARDS {
+        segment
+            .write(ShardSet::one(shard), |transaction| {
+                let at = transaction.allocate(shard, 16)?;
+                transaction.fill(at, &[0; 16])?;
+                transaction.set_root(shard, 0, at)
+            })
+            .expect("room for a pair");
+    }
+    segment
+}
+
+/// Sets the pairs of all the shards to a mark, calling `between` when half of
+/// it is done.
+pub(crate) fn set(
+    segment: &Segment,
+    shards: ShardSet,
+    mark: u64,
+    mut between: impl FnMut(),
+) -> Result<(), Error> {
+    segment.write(shards, |transaction| {
+        for shard in shards.iter() {
+            let at = transaction.view().root(shard, 0);
+            transaction.store(shard, at, mark)?;
+        }
+        between();
+        for shard in shards.iter() {
+            let at = transaction.view().root(shard, 0);
+            transaction.store(shard, at + 8, mark)?;
+        }
+        Ok(())
+    })
+}
+
+/// Adds one to the pairs of all the shards.
+pub(crate) fn increment(segment: &Segment, shards: ShardSet) -> Result<(), Error> {
+    segment.write(shards, |transaction| {
+        for shard in shards.iter() {
+            let at = transaction.view().root(shard, 0);
+            let [first, second] = transaction.view().words(at)?;
+            assert_eq!(first, second, "a torn pair");
+            transaction.store(shard, at, first + 1)?;
+            transaction.store(shard, at + 8, first + 1)?;
+        }
+        Ok(())
+    })
+}
+
+/// Reads a shard's pair, which must be whole.
+pub(crate) fn read(segment: &Segment, shard: usize) -> Result<u64, Error> {
+    let pair = segment.read(ShardSet::one(shard), |view| {
+        Ok::<_, Error>(view.words::<2>(view.root(shard, 0))?)
+    });
+    pair.map(|[first, second]| {
+        assert_eq!(first, second, "a torn pair");
+        first
+    })
+}
+
+/// Checks the structure; every shard's pair must be whole.
+pub(crate) fn check(segment: &Segment) -> [u64; SHARDS] {
+    let mut pairs = [0; SHARDS];
+    let report = segment
+        .check(|shard, view, reach, _| {
+            let at = view.root(shard, 0);
+            reach(at);
+            let [first, second] = view.words(at).expect("a pair");
+            assert_eq!(first, second, "a torn pair in shard {shard}");
+            pairs[shard] = first;
+        })
+        .expect("a check");
+    assert_eq!(report.problems, Vec::<String>::new());
+    pairs
+}
