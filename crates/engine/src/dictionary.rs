@@ -166,20 +166,17 @@ pub(crate) fn find_slot(
     let mut bucket = tables.home(key.hash);
     let mut parent = 0;
     for _ in 0..CHAIN_MAX {
-        view.check(bucket, BUCKET)?;
-        let tags = view.word(bucket)?;
+        let slots = view.block(bucket)?;
+        let tags = slots.word(0)?;
         let mut hits = matches(tags, tag);
         while hits != 0 {
             let index = hits.trailing_zeros() as usize / 8;
             hits &= hits - 1;
-            let at = view.word(bucket + 8 + index as u64 * 8)?;
+            let at = slots.word(8 + index as u64 * 8)?;
             if tags & CHAINED != 0 && index == SLOTS - 1 || at == 0 {
                 continue;
             }
-            let entry = Entry::load(view, at)?;
-            if entry.key_length == key.bytes.len() as u64
-                && view.equals(entry.key_at(), key.bytes)?
-            {
+            if let Some(entry) = Entry::load_if_key(view, at, key.bytes)? {
                 let slot = Slot {
                     bucket,
                     parent,
@@ -192,7 +189,7 @@ pub(crate) fn find_slot(
             return Ok(None);
         }
         parent = bucket;
-        bucket = view.word(bucket + SLOTS as u64 * 8)?;
+        bucket = slots.word(SLOTS as u64 * 8)?;
         // R3: a torn chain may lead in circles; an unchanged one does not.
         view.recheck()?;
     }

@@ -205,6 +205,31 @@ impl Entry {
         })
     }
 
+    /// Reads the header at an offset if the entry's key is the given one.
+    #[inline(always)]
+    pub(crate) fn load_if_key(
+        view: &View<'_>,
+        at: Offset,
+        key: &[u8],
+    ) -> Result<Option<Entry>, Fault> {
+        let block = view.block(at)?;
+        let header = Header(block.word(0)?);
+        let key_offset = header.key_offset();
+        let key_length = if header.long_key() {
+            block.word(key_offset - 8)?
+        } else {
+            header.short_key_length()
+        };
+        if key_length != key.len() as u64 || !block.equals(key_offset, key)? {
+            return Ok(None);
+        }
+        Ok(Some(Entry {
+            at,
+            header,
+            key_length,
+        }))
+    }
+
     #[inline(always)]
     pub(crate) fn key_at(&self) -> Offset {
         self.at + self.header.key_offset()

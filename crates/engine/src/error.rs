@@ -19,9 +19,9 @@ pub enum Error {
     /// The store uses its `maxmemory`, and nothing may be evicted.
     MaxMemory,
     /// A store's name is not one.
-    Name(String),
-    /// An error of the store itself.
-    Memory(memory::Error),
+    Name(Box<str>),
+    /// An error of the store itself; boxed, so that results stay small.
+    Memory(Box<memory::Error>),
 }
 
 impl Error {
@@ -30,32 +30,33 @@ impl Error {
     pub fn is_wait(&self) -> bool {
         matches!(
             self,
-            Error::Memory(memory::Error::Busy { .. } | memory::Error::Interrupted)
+            Error::Memory(error)
+                if matches!(**error, memory::Error::Busy { .. } | memory::Error::Interrupted)
         )
     }
 
     /// Whether the store or its file system is full.
     pub fn is_out_of_memory(&self) -> bool {
-        matches!(self, Error::Memory(memory::Error::OutOfMemory))
+        matches!(self, Error::Memory(error) if matches!(**error, memory::Error::OutOfMemory))
     }
 
     /// Whether the store is mapped read-only and the operation would write.
     pub fn is_read_only(&self) -> bool {
-        matches!(self, Error::Memory(memory::Error::ReadOnly))
+        matches!(self, Error::Memory(error) if matches!(**error, memory::Error::ReadOnly))
     }
 }
 
 impl From<memory::Error> for Error {
-    #[inline]
+    #[cold]
     fn from(error: memory::Error) -> Self {
-        Error::Memory(error)
+        Error::Memory(Box::new(error))
     }
 }
 
 impl From<Fault> for Error {
-    #[inline]
+    #[cold]
     fn from(fault: Fault) -> Self {
-        Error::Memory(memory::Error::Damaged(fault))
+        Error::from(memory::Error::Damaged(fault))
     }
 }
 

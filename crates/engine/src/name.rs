@@ -37,9 +37,12 @@ impl StoreName {
     pub fn parse(text: &str) -> Result<StoreName, Error> {
         let Some(rest) = text.strip_prefix(SCHEME) else {
             if text.is_empty() || text.contains("://") {
-                return Err(Error::Name(format!(
-                    "expected a path, undercroft://name or undercroft:///path, got {text:?}"
-                )));
+                return Err(Error::Name(
+                    format!(
+                        "expected a path, undercroft://name or undercroft:///path, got {text:?}"
+                    )
+                    .into(),
+                ));
             }
             return Ok(StoreName {
                 path: PathBuf::from(text),
@@ -62,7 +65,7 @@ impl StoreName {
             return Err(Error::Name(format!(
                 "expected a store's name of up to {NAME_MAX} letters, digits, '.', '_' and '-', \
                  not starting with '.', got {rest:?}"
-            )));
+            ).into()));
         }
         Ok(StoreName {
             path: directory().join(rest),
@@ -78,7 +81,7 @@ impl StoreName {
         }
         let directory = directory();
         let fail = |source| {
-            Error::Memory(memory::Error::Io {
+            Error::from(memory::Error::Io {
                 doing: "creating the directory",
                 path: directory.clone(),
                 source,
@@ -98,7 +101,7 @@ impl StoreName {
                 "expected {} to be a directory of user {} with mode 0700; somebody else made it",
                 directory.display(),
                 user()
-            )))
+            ).into()))
         }
     }
 }

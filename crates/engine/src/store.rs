@@ -135,9 +135,9 @@ impl Store {
         mut body: impl FnMut(&Reader<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let result = self.segment.read(shards, |view| {
-            body(&Reader { store: self, view }).map_err(Carried::Body)
+            body(&Reader { store: self, view }).map_err(Carried)
         });
-        result.map_err(Carried::unwrap)
+        result.map_err(|carried| carried.0)
     }
 
     /// Changes keys of some shards: all or nothing. An error from `body` undoes
@@ -149,9 +149,9 @@ impl Store {
         mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let result = self.segment.write(shards, |transaction| {
-            body(&mut Writer::new(self, transaction)).map_err(Carried::Body)
+            body(&mut Writer::new(self, transaction)).map_err(Carried)
         });
-        result.map_err(Carried::unwrap)
+        result.map_err(|carried| carried.0)
     }
 
     /// Notes that a key was used, for OBJECT IDLETIME and eviction.
@@ -279,24 +279,13 @@ impl Store {
     }
 }
 
-/// An error of the body, or of the segment around it.
-enum Carried<E> {
-    Body(E),
-    Segment(undercroft_memory::Error),
-}
+/// The body's error, into which the segment's own are turned as well.
+struct Carried<E>(E);
 
-impl<E> From<undercroft_memory::Error> for Carried<E> {
+impl<E: From<Error>> From<undercroft_memory::Error> for Carried<E> {
+    #[cold]
     fn from(error: undercroft_memory::Error) -> Self {
-        Carried::Segment(error)
-    }
-}
-
-impl<E: From<Error>> Carried<E> {
-    fn unwrap(self) -> E {
-        match self {
-            Carried::Body(error) => error,
-            Carried::Segment(error) => Error::Memory(error).into(),
-        }
+        Carried(Error::from(error).into())
     }
 }
 

@@ -3,6 +3,9 @@
 //! Every store into the file that matters to recovery is followed by
 //! [`step`]. In a build without the `fault` feature it is nothing at all.
 
+/// Whether the fail points are compiled in.
+pub const ENABLED: bool = cfg!(feature = "fault");
+
 /// The panic payload of a thread that reached its fail point.
 #[derive(Debug)]
 pub struct Abandoned;

@@ -51,7 +51,7 @@ pub use segment::Segment;
 pub use shards::ShardSet;
 pub use statistics::{HeldLock, Member, Statistics};
 pub use transaction::Transaction;
-pub use view::{Offset, View};
+pub use view::{Block, Offset, View};
 pub use wait::WaitHook;
 
 /// Words in a shard's roots.

@@ -13,6 +13,47 @@ pub(crate) struct Mapping {
     map: Map,
     layout: Layout,
     writable: bool,
+    /// Bytes of the heap.
+    heap_size: u64,
+    /// Offset of the file's last word.
+    last_word: u64,
+}
+
+/// A place in the heap that was checked once: aligned, in an extent backed by
+/// memory. Up to the end of that extent, reads need no further look at the map.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'m> {
+    mapping: &'m Mapping,
+    at: u64,
+    /// Bytes from `at` to the end of the extent.
+    valid: u64,
+}
+
+impl<'m> Place<'m> {
+    /// The word so many bytes behind the place, a multiple of 8.
+    #[inline(always)]
+    pub(crate) fn word(self, behind: u64) -> Result<u64, Fault> {
+        debug_assert!(behind.is_multiple_of(8));
+        if behind >= self.valid {
+            self.mapping.check(self.at.wrapping_add(behind), 8)?;
+        }
+        // SAFETY: both offsets are multiples of 8, and the word lies in the
+        // extent that was checked, or was checked just now.
+        Ok(unsafe { self.mapping.word_unchecked(self.at + (behind & !7)) }.load(Ordering::Relaxed))
+    }
+
+    /// Whether the bytes behind the place are the given ones.
+    #[inline(always)]
+    pub(crate) fn equals(self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
+        debug_assert!(behind.is_multiple_of(8));
+        let length = bytes.len() as u64;
+        // Sums cannot overflow: lengths of slices are below 2^63, and what
+        // stands in a header is below 2^40.
+        if behind.saturating_add(length) > self.valid {
+            self.mapping.check(self.at.wrapping_add(behind), length)?;
+        }
+        Ok(self.mapping.equals(self.at + behind, bytes))
+    }
 }
 
 impl Mapping {
@@ -23,6 +64,8 @@ impl Mapping {
             map,
             layout,
             writable,
+            heap_size: layout.extents * EXTENT,
+            last_word: layout.file_length - 8,
         }
     }
 
@@ -46,9 +89,21 @@ impl Mapping {
     /// The word at an offset that our own constants give.
     #[inline(always)]
     pub(crate) fn word(&self, at: u64) -> &AtomicU64 {
-        assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
-        // SAFETY: aligned and inside the mapping (asserted), which lives as
-        // long as `self`; every access to the file, here and in other
+        assert!(at & 7 == 0 && at <= self.last_word);
+        // SAFETY: aligned and inside the mapping (asserted).
+        unsafe { self.word_unchecked(at) }
+    }
+
+    /// The word at an offset.
+    ///
+    /// # Safety
+    /// - `at` is a multiple of 8.
+    /// - `at + 8` is at most the length of the mapping.
+    #[inline(always)]
+    unsafe fn word_unchecked(&self, at: u64) -> &AtomicU64 {
+        debug_assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
+        // SAFETY: aligned and inside the mapping (the caller's duty), which
+        // lives as long as `self`; every access to the file, here and in other
         // processes, is an atomic of this size or a half of it.
         unsafe { AtomicU64::from_ptr(self.map.start().add(at as usize).cast()) }
     }
@@ -76,18 +131,45 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn reserved(&self, at: u64, length: u64) -> bool {
         let start = at.wrapping_sub(self.layout.heap);
-        let size = self.layout.extents * EXTENT;
-        if start >= size || length > size - start {
+        if start >= self.heap_size {
             return false;
         }
-        let first = start / EXTENT;
-        let last = (start + length.max(1) - 1) / EXTENT;
-        self.extent_reserved(first) && (first == last || self.extents_reserved(first + 1, last))
+        if length <= EXTENT && start % EXTENT + length <= EXTENT {
+            return self.extent_reserved(start / EXTENT);
+        }
+        self.many_reserved(start, length)
     }
 
+    #[cold]
+    fn many_reserved(&self, start: u64, length: u64) -> bool {
+        length <= self.heap_size - start
+            && self.extents_reserved(start / EXTENT, (start + length.max(1) - 1) / EXTENT)
+    }
+
+    /// Whether the extent, which is one of the heap's, is backed by memory.
     #[inline(always)]
     fn extent_reserved(&self, extent: u64) -> bool {
-        self.load(self.layout.reserved_map + extent / 64 * 8) >> (extent % 64) & 1 == 1
+        debug_assert!(extent < self.layout.extents);
+        let at = self.layout.reserved_map + extent / 64 * 8;
+        // SAFETY: the map has a bit for each of the heap's extents, and starts
+        // at a page.
+        let word = unsafe { self.word_unchecked(at) }.load(Ordering::Relaxed);
+        word >> (extent % 64) & 1 == 1
+    }
+
+    /// Checks a heap offset that was read from the store, for reads behind it.
+    #[inline(always)]
+    pub(crate) fn place_at(&self, at: u64) -> Result<Place<'_>, Fault> {
+        let start = at.wrapping_sub(self.layout.heap);
+        if at & 7 == 0 && start < self.heap_size && self.extent_reserved(start / EXTENT) {
+            Ok(Place {
+                mapping: self,
+                at,
+                valid: EXTENT - start % EXTENT,
+            })
+        } else {
+            Err(unreserved(at))
+        }
     }
 
     #[cold]
@@ -112,10 +194,7 @@ impl Mapping {
         if at & 7 == 0 && self.reserved(at, length) {
             Ok(())
         } else {
-            Err(Fault {
-                at,
-                what: "an aligned offset in a reserved extent",
-            })
+            Err(unreserved(at))
         }
     }
 
@@ -204,9 +283,26 @@ impl Mapping {
     }
 
     /// Copies whole words inside the file, from lower to higher addresses.
+    #[inline(always)]
     pub(crate) fn copy_within(&self, from: u64, to: u64, words: u64) {
+        let room = self.layout.file_length;
+        assert!(
+            self.writable
+                && (from | to) & 7 == 0
+                && words <= room / 8
+                && from <= room - words * 8
+                && to <= room - words * 8
+        );
         for index in 0..words {
-            self.store(to + index * 8, self.load(from + index * 8));
+            // SAFETY: both offsets are multiples of 8, and both ranges lie
+            // inside the mapping (asserted).
+            unsafe {
+                let word = self
+                    .word_unchecked(from + index * 8)
+                    .load(Ordering::Relaxed);
+                self.word_unchecked(to + index * 8)
+                    .store(word, Ordering::Relaxed);
+            }
         }
     }
 
@@ -239,5 +335,13 @@ impl Mapping {
             }
         }
         true
+    }
+}
+
+#[cold]
+fn unreserved(at: u64) -> Fault {
+    Fault {
+        at,
+        what: "an aligned offset in a reserved extent",
     }
 }

@@ -131,15 +131,14 @@ impl Segment {
         mut body: impl FnMut(&View<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         if let Some(index) = shards.single() {
-            let counter = self
-                .mapping
-                .word(self.mapping.layout().shard(index) + shard::COUNTER);
+            let at = self.mapping.layout().shard(index) + shard::COUNTER;
+            let counter = self.mapping.word(at);
             for _ in 0..READ_ATTEMPTS {
                 let noted = counter::note(counter);
                 if noted & 1 == 0 {
                     let view = View {
                         mapping: &self.mapping,
-                        notes: Notes::One(index, noted),
+                        notes: Notes::One(at, noted),
                     };
                     let result = body(&view);
                     if view.unchanged() {

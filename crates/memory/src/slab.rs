@@ -159,10 +159,11 @@ impl Transaction<'_> {
         let Place::Large(page, pages) = self.segment.mapping.place(from, at)? else {
             return Ok(false);
         };
-        if self.granted.contains(&page) {
+        let again = self.moved.iter().any(|(first, ..)| *first == at);
+        if again || self.granted.contains(&page) {
             return Ok(false);
         }
-        self.granted.push(page);
+        self.moved.push((at, at + pages * PAGE - 1, from));
         let run = Run { shard: to, pages };
         let at = self.segment.mapping.layout().descriptor(page);
         self.set(from, at + descriptor::RUN, run.pack())?;

@@ -35,8 +35,11 @@ pub struct Transaction<'a> {
     pub(crate) shortage: Option<Shortage>,
     /// Blocks to be freed as the last step (W4).
     pub(crate) frees: SmallVec<[(u8, Offset); 4]>,
-    /// Runs granted to or moved between shards by this transaction.
+    /// Runs granted to shards by this transaction.
     pub(crate) granted: SmallVec<[u64; 4]>,
+    /// Runs that this transaction moved to another shard: their first and last
+    /// byte, and the shard they came from.
+    pub(crate) moved: SmallVec<[(Offset, Offset, usize); 1]>,
 }
 
 impl<'a> Transaction<'a> {
@@ -68,6 +71,7 @@ impl<'a> Transaction<'a> {
             shortage: None,
             frees: SmallVec::new(),
             granted: SmallVec::new(),
+            moved: SmallVec::new(),
         })
     }
 
@@ -118,6 +122,17 @@ impl<'a> Transaction<'a> {
         self.segment.shard_log(index)
     }
 
+    /// The shard whose log takes changes to a run that was moved: the one it
+    /// came from, as only within one log is the order of undoing certain.
+    #[cold]
+    fn log_of(&self, at: u64) -> Option<usize> {
+        let run = self
+            .moved
+            .iter()
+            .find(|(first, last, _)| (*first..=*last).contains(&at));
+        run.map(|&(_, _, from)| from)
+    }
+
     #[cold]
     pub(crate) fn log_full(&mut self, index: usize, full: Full) -> Error {
         self.shortage = Some(Shortage::Log(index, full.needed));
@@ -127,6 +142,11 @@ impl<'a> Transaction<'a> {
     /// Saves words that our own constants name, before they change.
     #[inline(always)]
     pub(crate) fn save(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
+        let index = if self.moved.is_empty() {
+            index
+        } else {
+            self.log_of(at).unwrap_or(index)
+        };
         match self.log(index).save(at, words) {
             Ok(()) => Ok(()),
             Err(full) => Err(self.log_full(index, full)),

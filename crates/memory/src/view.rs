@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use crate::counter;
 use crate::error::Fault;
 use crate::layout::shard;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Place};
 use crate::shards::ShardSet;
 
 /// Offset of a block in the heap, in bytes from the start of the file; 0 is
@@ -26,10 +26,29 @@ pub struct View<'a> {
 pub(crate) enum Notes<'a> {
     /// The shards are locked: nothing changes.
     Locked,
-    /// One shard and its counter.
-    One(usize, u64),
+    /// One shard's counter: its offset, and its value.
+    One(u64, u64),
     /// Several shards and their counters.
     Many(ShardSet, &'a [u64]),
+}
+
+/// A block of the heap that is being read; see [`View::block`].
+#[derive(Clone, Copy)]
+pub struct Block<'a>(Place<'a>);
+
+impl Block<'_> {
+    /// The word so many bytes behind the block's start, a multiple of 8.
+    #[inline(always)]
+    pub fn word(&self, behind: u64) -> Result<u64, Fault> {
+        self.0.word(behind)
+    }
+
+    /// Whether the bytes behind the block's start are the given ones; `behind`
+    /// is a multiple of 8.
+    #[inline(always)]
+    pub fn equals(&self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
+        self.0.equals(behind, bytes)
+    }
 }
 
 impl<'a> View<'a> {
@@ -37,22 +56,20 @@ impl<'a> View<'a> {
     /// length that was read makes the caller allocate or copy much (R3).
     #[inline(always)]
     pub fn unchanged(&self) -> bool {
-        let unchanged = |index: usize, noted: u64| {
-            let at = self.mapping.layout().shard(index) + shard::COUNTER;
-            counter::unchanged(self.mapping.word(at), noted)
-        };
+        let unchanged = |at: u64, noted: u64| counter::unchanged(self.mapping.word(at), noted);
+        let layout = self.mapping.layout();
         match self.notes {
             Notes::Locked => true,
-            Notes::One(index, noted) => {
+            Notes::One(at, noted) => {
                 counter::end_of_reading::<AtomicU64>();
-                unchanged(index, noted)
+                unchanged(at, noted)
             }
             Notes::Many(shards, noted) => {
                 counter::end_of_reading::<AtomicU64>();
                 shards
                     .iter()
                     .zip(noted)
-                    .all(|(index, &noted)| unchanged(index, noted))
+                    .all(|(index, &noted)| unchanged(layout.shard(index) + shard::COUNTER, noted))
             }
         }
     }
@@ -71,11 +88,17 @@ impl<'a> View<'a> {
         }
     }
 
+    /// A block at an offset in the heap, for reading words of it: cheaper than
+    /// a [`word`](Self::word) at a time.
+    #[inline(always)]
+    pub fn block(&self, at: Offset) -> Result<Block<'a>, Fault> {
+        self.mapping.place_at(at).map(Block)
+    }
+
     /// The word at an offset in the heap.
     #[inline(always)]
     pub fn word(&self, at: Offset) -> Result<u64, Fault> {
-        self.mapping.check(at, 8)?;
-        Ok(self.mapping.load(at))
+        self.mapping.place_at(at)?.word(0)
     }
 
     /// Checks that a range lies in reserved memory, for the accessors below.
@@ -96,8 +119,7 @@ impl<'a> View<'a> {
     /// Whether the bytes at an offset are the given ones.
     #[inline(always)]
     pub fn equals(&self, at: Offset, bytes: &[u8]) -> Result<bool, Fault> {
-        self.mapping.check(at, bytes.len() as u64)?;
-        Ok(self.mapping.equals(at, bytes))
+        self.mapping.place_at(at)?.equals(0, bytes)
     }
 
     /// Appends `length` bytes to `out`. Long copies are made only while the

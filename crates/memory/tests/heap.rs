@@ -227,3 +227,31 @@ fn a_transaction_too_large_for_its_log_changes_nothing() {
     let first = segment.read(ShardSet::one(0), |view| Ok::<_, Error>(view.word(at)?));
     assert_eq!(first.expect("readable"), 0);
 }
+
+/// Found by the model: the block's changes before its move were in one log and
+/// those after it in the other, and undoing the two in the wrong order left a
+/// mixture.
+#[test]
+fn a_block_changed_before_and_after_its_move_is_undone() {
+    let (_directory, _path, segment) = store(8 << 20);
+    let at = segment
+        .write(ShardSet::one(0), |transaction| {
+            let at = transaction.allocate(0, 20_000)?;
+            transaction.fill(at, &[1; 20_000])?;
+            Ok::<_, Error>(at)
+        })
+        .expect("a block");
+    let result = segment.write(ShardSet::first(2), |transaction| {
+        transaction.write(0, at, &[2; 500])?;
+        assert!(transaction.transfer(at, 0, 1)?);
+        transaction.write(1, at, &[3; 500])?;
+        Err::<(), _>(Error::Interrupted)
+    });
+    assert!(matches!(result, Err(Error::Interrupted)));
+    let first = segment.read(ShardSet::one(0), |view| {
+        let mut bytes = [0; 500];
+        view.copy_to(at, &mut bytes)?;
+        Ok::<_, Error>(bytes)
+    });
+    assert_eq!(first.expect("readable"), [1; 500]);
+}

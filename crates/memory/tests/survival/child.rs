@@ -48,22 +48,28 @@ impl Child {
         self.process.id()
     }
 
-    /// Waits until the child says something that starts with `word`; the rest
-    /// of its line.
-    pub(crate) fn expect(&mut self, word: &str) -> String {
+    /// What the child says next, or none when it has ended.
+    pub(crate) fn next(&mut self) -> Option<String> {
         let mut line = String::new();
         loop {
             line.clear();
-            let length = self.output.read_line(&mut line).expect("a pipe");
-            assert!(length > 0, "the child ended before it said {word}");
+            if self.output.read_line(&mut line).expect("a pipe") == 0 {
+                return None;
+            }
             if let Some(said) = line.trim_end().strip_prefix('@') {
-                let rest = said.strip_prefix(word);
-                return rest
-                    .unwrap_or_else(|| panic!("expected {word}, the child said {said}"))
-                    .trim()
-                    .to_owned();
+                return Some(said.to_owned());
             }
         }
+    }
+
+    /// Waits until the child says something, which must start with `word`; the
+    /// rest of it.
+    pub(crate) fn expect(&mut self, word: &str) -> String {
+        let said = self.next();
+        let said = said.unwrap_or_else(|| panic!("the child ended before it said {word}"));
+        let rest = said.strip_prefix(word);
+        let rest = rest.unwrap_or_else(|| panic!("expected {word}, the child said {said}"));
+        rest.trim().to_owned()
     }
 
     /// Lets the child go on from `listen`.

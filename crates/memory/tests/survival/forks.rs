@@ -1,6 +1,7 @@
 //! Fork in a process that uses a store (L3).
 
 use std::path::Path;
+use std::sync::Barrier;
 
 use undercroft_memory::{Segment, ShardSet};
 
@@ -10,6 +11,7 @@ use crate::pairs::{SHARDS, Store, increment};
 pub(crate) const ROLES: &[Role] = &[
     ("fork and write", fork_and_write),
     ("fork while claiming", fork_while_claiming),
+    ("fork idle children", fork_idle_children),
 ];
 
 /// Changes made by each process.
@@ -74,6 +76,48 @@ fn fork_while_claiming(store: &Path) {
             other.join().expect("no panic");
         });
     }
+}
+
+/// Forks children that do nothing, at random moments of another thread's claim.
+/// A descriptor that one of them inherited would keep the slot.
+fn fork_idle_children(store: &Path) {
+    let observer = Segment::open(store, true).expect("a store");
+    let before = observer.members().len();
+    for _ in 0..FORKS {
+        let segment = Segment::open(store, true).expect("a store");
+        let (mut ends, barrier) = ([0; 2], Barrier::new(2));
+        // SAFETY: two writable descriptors.
+        assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+        let [read, write] = ends;
+        let child = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                barrier.wait();
+                increment(&segment, ShardSet::one(0)).expect("a change");
+            });
+            barrier.wait();
+            fork(|| {
+                let mut byte = 0_u8;
+                // SAFETY: the descriptors are open, the byte is writable.
+                unsafe {
+                    libc::close(write);
+                    libc::read(read, (&raw mut byte).cast(), 1);
+                }
+            })
+        });
+        drop(segment);
+        let members = observer.members();
+        // SAFETY: the descriptors are open, and nobody else uses them.
+        unsafe { [libc::close(read), libc::close(write)] };
+        wait_for(child);
+        assert_eq!(members.len(), before, "{members:?}");
+    }
+}
+
+#[test]
+fn an_idle_child_inherits_no_slot_that_is_being_claimed() {
+    let store = Store::new();
+    Child::start("fork idle children", &store.path).finish();
+    assert_eq!(store.check(), [FORKS, 0, 0, 0]);
 }
 
 #[test]

@@ -4,8 +4,10 @@
 //! Other processes are this test binary, run again with a role ([`child`]).
 
 mod child;
+mod damage;
 mod files;
 mod forks;
+mod image;
 mod liveness;
 mod locking;
 mod pairs;
@@ -19,6 +21,7 @@ fn role() {
         return;
     };
     let roles = [
+        damage::ROLES,
         forks::ROLES,
         liveness::ROLES,
         locking::ROLES,

@@ -1,0 +1,235 @@
+//! A store's file as data, to be damaged and then used. Nothing here may end in
+//! anything but a result or an error, whatever the bytes are.
+//!
+//! The fuzz target `store` is made of the same code.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use undercroft_memory::layout::{EXTENT, Layout, PAGE, header};
+use undercroft_memory::{Error, Offset, Options, Segment, ShardSet, View};
+
+const SHARDS: usize = 2;
+const ROOTS: usize = 8;
+const EXTENTS: u64 = 24;
+/// Sizes of blocks: of small and large classes, of one and several pages, of
+/// runs within an extent and beyond.
+const SIZES: [u64; ROOTS] = [16, 72, 600, 3000, 9000, 16_384, 30_000, 150_000];
+
+/// The pages of a store's file that are not all zeros.
+#[derive(Clone)]
+pub(crate) struct Image {
+    length: u64,
+    pages: Vec<(u64, Vec<u8>)>,
+    /// Number of pages before the heap.
+    control_pages: usize,
+}
+
+impl Image {
+    /// Reads a store's file, which may be in use.
+    fn of(path: &Path) -> Image {
+        let file = fs::File::open(path).expect("a store");
+        let length = file.metadata().expect("a store").len();
+        let mut pages = Vec::new();
+        let mut page = vec![0; PAGE as usize];
+        for at in (0..length).step_by(PAGE as usize) {
+            file.read_exact_at(&mut page, at).expect("a page");
+            if page.iter().any(|&byte| byte != 0) {
+                pages.push((at, page.clone()));
+            }
+        }
+        let heap = Layout::new(SHARDS, EXTENTS * EXTENT).heap;
+        let control_pages = pages.partition_point(|&(at, _)| at < heap);
+        Image {
+            length,
+            pages,
+            control_pages,
+        }
+    }
+
+    /// Writes the file, sparse where it is zeros.
+    pub(crate) fn write_to(&self, path: &Path) {
+        let file = fs::File::create(path).expect("a file");
+        file.set_len(self.length).expect("a length");
+        for (at, page) in &self.pages {
+            file.write_all_at(page, *at).expect("a page");
+        }
+    }
+
+    /// Sets the length of the file, for a file cut short.
+    pub(crate) fn cut(&mut self, length: u64) {
+        self.length = length;
+        self.pages.retain(|&(at, _)| at + PAGE <= length);
+    }
+
+    /// Number of pages that can be damaged: those before the heap come first.
+    pub(crate) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Number of pages before the heap.
+    pub(crate) fn control_pages(&self) -> usize {
+        self.control_pages
+    }
+
+    /// A word of a page.
+    pub(crate) fn word(&self, page: usize, word: usize) -> u64 {
+        let at = word * 8;
+        let bytes = &self.pages[page].1[at..at + 8];
+        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+    }
+
+    /// Sets a word of a page.
+    pub(crate) fn set_word(&mut self, page: usize, word: usize, value: u64) {
+        let at = word * 8;
+        self.pages[page].1[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// Makes the header's checksum right, so that damage behind it is reached.
+    pub(crate) fn seal(&mut self) {
+        let page = &mut self.pages[0].1;
+        let at = header::CHECKSUM as usize;
+        let checksum = u64::from(crc32fast::hash(&page[..at]));
+        page[at..at + 8].copy_from_slice(&checksum.to_le_bytes());
+    }
+}
+
+/// Sound stores: one at rest, and some whose owner died in a transaction, with
+/// full logs, granted runs and runs on their way to the heap.
+pub(crate) fn samples(directory: &Path) -> Vec<Image> {
+    let path = directory.join("sample");
+    let options = Options {
+        capacity: Some(EXTENTS * EXTENT),
+        shards: Some(SHARDS),
+    };
+    let segment = Segment::create(&path, &options).expect("a new store");
+    for round in 0..3 {
+        for shard in 0..SHARDS {
+            for root in 0..ROOTS {
+                put(&segment, shard, root, SIZES[(root + round) % ROOTS]).expect("room");
+            }
+        }
+    }
+    let mut images = vec![Image::of(&path)];
+    for size in [16, 600, 40_000] {
+        let dying: Result<(), Error> = segment.write(ShardSet::first(SHARDS), |transaction| {
+            for shard in 0..SHARDS {
+                for root in 0..4 {
+                    let old = transaction.view().root(shard, root);
+                    transaction.free(shard, old);
+                    let at = transaction.allocate(shard, size + 8 * root as u64)?;
+                    transaction.fill_word(at, size)?;
+                    transaction.set_root(shard, root, at)?;
+                }
+                let at = transaction.view().root(shard, 5);
+                transaction.write(shard, at + 8, &[3; 500])?;
+            }
+            images.push(Image::of(&path));
+            Err(Error::Interrupted)
+        });
+        assert!(matches!(dying, Err(Error::Interrupted)));
+    }
+    drop(segment);
+    fs::remove_file(&path).expect("the sample");
+    images
+}
+
+fn put(segment: &Segment, shard: usize, root: usize, size: u64) -> Result<(), Error> {
+    segment.write(ShardSet::one(shard), |transaction| {
+        let old = transaction.view().root(shard, root);
+        if old != 0 {
+            transaction.free(shard, old);
+        }
+        let at = transaction.allocate(shard, size)?;
+        transaction.fill(at, &vec![7; size as usize])?;
+        transaction.fill_word(at, size)?;
+        transaction.set_root(shard, root, at)
+    })
+}
+
+fn take(segment: &Segment, shard: usize, root: usize) -> Result<(), Error> {
+    segment.write(ShardSet::one(shard), |transaction| {
+        let old = transaction.view().root(shard, root);
+        transaction.free(shard, old);
+        transaction.set_root(shard, root, 0)
+    })
+}
+
+/// Reads the block of a root as its first word says how long it is.
+fn get(view: &View<'_>, shard: usize, root: usize) -> Result<(Offset, Vec<u8>), Error> {
+    let at = view.root(shard, root);
+    let length = view.word(at)?;
+    view.recheck()?;
+    let mut out = Vec::new();
+    view.append_to(at, length, &mut out)?;
+    let mut start = [0; 11];
+    view.copy_to(at, &mut start)?;
+    view.equals(at, &out)?;
+    view.words::<2>(at)?;
+    Ok((at, out))
+}
+
+/// Opens a file and does with it all that can be done: the errors are what was
+/// asked for, the rest is for nothing.
+pub(crate) fn use_store(path: &Path) {
+    let Ok(segment) = Segment::open(path, true) else {
+        return;
+    };
+    // Enough for a dead owner to be noticed.
+    segment.set_patience(Duration::from_millis(15));
+    if let Ok(read_only) = Segment::open(path, false) {
+        read_only.set_patience(Duration::ZERO);
+        let _ = read_only.read(ShardSet::one(0), |view| get(view, 0, 0));
+        let _ = read_only.statistics();
+        let _ = read_only.held_locks();
+    }
+    let shards = ShardSet::first(segment.shards());
+    let last = segment.shards() - 1;
+    let _ = segment.statistics();
+    let _ = segment.members();
+    for shard in [0, last] {
+        for root in 0..ROOTS {
+            let _ = segment.read(ShardSet::one(shard), |view| get(view, shard, root));
+        }
+        let _ = segment.grow_hints(shard, 5000);
+        segment.set_hint(shard, 4711, segment.hint(shard, 4711) ^ 1);
+    }
+    let _ = check(&segment);
+    for shard in [0, last] {
+        for (root, &size) in SIZES.iter().enumerate() {
+            let _ = put(&segment, shard, root, size);
+            let _ = take(&segment, shard, (root + 3) % ROOTS);
+            let _ = put(&segment, shard, (root + 5) % ROOTS, size);
+        }
+        let _: Result<(), Error> = segment.write(shards, |transaction| {
+            let at = transaction.view().root(0, 6);
+            let _ = transaction.block_size(0, at);
+            let _ = transaction.transfer(at, 0, last);
+            let _ = transaction.preserve(0, at, 64);
+            let _ = transaction.fill_from(at, at + 64, 64);
+            let _ = transaction.fill_zero(at, 64);
+            transaction.allocate(last, 50_000)?;
+            if shard == 0 {
+                return Err(Error::Interrupted);
+            }
+            Ok(())
+        });
+    }
+    let _ = segment.read(shards, |view| get(view, last, 7));
+    let _ = segment.recover();
+    let _ = check(&segment);
+    let _ = segment.held_locks();
+}
+
+fn check(segment: &Segment) -> Result<(), Error> {
+    let report = segment.check(|shard, view, reach, _| {
+        for root in 0..ROOTS {
+            if let Ok((at, _)) = get(view, shard, root) {
+                reach(at);
+            }
+        }
+    });
+    report.map(drop)
+}
