@@ -1,0 +1,127 @@
+//! Images of store files: what they hold at one moment, and copies of that.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::unistd::{Whence, lseek};
+
+/// The content of a sparse file: its length, and the ranges that hold data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    length: u64,
+    ranges: Vec<(u64, Vec<u8>)>,
+}
+
+impl Image {
+    /// Reads a file, holes left out.
+    pub fn read(file: &File) -> io::Result<Image> {
+        let mut image = Image::default();
+        image.update(file)?;
+        Ok(image)
+    }
+
+    /// Reads the file again. Returns whether a byte, or what is a hole, has
+    /// changed. O(bytes of data).
+    pub fn update(&mut self, file: &File) -> io::Result<bool> {
+        let length = file.metadata()?.len();
+        let ranges = data_ranges(file, length)?;
+        let same = self.length == length
+            && self.ranges.len() == ranges.len()
+            && (self.ranges.iter().zip(&ranges)).all(|((start, bytes), range)| {
+                *start == range.start && bytes.len() as u64 == range.end - range.start
+            });
+        if !same {
+            self.length = length;
+            self.ranges = ranges
+                .into_iter()
+                .map(|range| (range.start, vec![0; (range.end - range.start) as usize]))
+                .collect();
+        }
+        let mut changed = !same;
+        let mut piece = [0; PIECE];
+        for (start, bytes) in &mut self.ranges {
+            for (index, old) in bytes.chunks_mut(PIECE).enumerate() {
+                let new = &mut piece[..old.len()];
+                file.read_exact_at(new, *start + (index * PIECE) as u64)?;
+                if old != new {
+                    old.copy_from_slice(new);
+                    changed = true;
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Makes a file with this content, holes included, which must not be there.
+    pub fn write_to(&self, path: &Path) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        file.set_len(self.length)?;
+        for (start, bytes) in &self.ranges {
+            file.write_all_at(bytes, *start)?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes compared at once; they stay in the processor's cache.
+const PIECE: usize = 16 * 1024;
+
+fn data_ranges(file: &File, length: u64) -> io::Result<Vec<std::ops::Range<u64>>> {
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while at < length {
+        let start = match lseek(file.as_fd(), at as i64, Whence::SeekData) {
+            Ok(start) => start as u64,
+            Err(Errno::ENXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        let end = lseek(file.as_fd(), start as i64, Whence::SeekHole)? as u64;
+        ranges.push(start..end);
+        at = end;
+    }
+    Ok(ranges)
+}
+
+/// Copies a sparse file to a path that is free.
+pub fn copy_store(from: &Path, to: &Path) -> io::Result<()> {
+    Image::read(&File::open(from)?)?.write_to(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_byte_is_seen_and_a_copy_is_equal() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let path = directory.path().join("file");
+        let file = File::create_new(&path).expect("a new file");
+        file.set_len(1 << 20).expect("room");
+        file.write_all_at(b"one", 5000).expect("room");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .expect("the file");
+        let mut image = Image::read(&file).expect("an image");
+        assert!(!image.update(&file).expect("an image"));
+        for (at, name) in [(5000, "a byte of data"), (900_000, "a byte in a hole")] {
+            file.write_all_at(b"2", at).expect("room");
+            assert!(image.update(&file).expect("an image"), "{name}");
+            assert!(!image.update(&file).expect("an image"), "{name}");
+        }
+        let copy = directory.path().join("copy");
+        image.write_to(&copy).expect("a free path");
+        let copy = File::open(copy).expect("the copy");
+        assert_eq!(Image::read(&copy).expect("an image"), image);
+    }
+}

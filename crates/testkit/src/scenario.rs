@@ -1,0 +1,700 @@
+//! The changes in whose midst a process is killed: one list for death at every
+//! undo-log step and for death at every machine instruction.
+
+use siphasher::sip::SipHasher13;
+use undercroft_engine::{Condition, Error, Expiry, SetOptions, Store, Writer};
+
+use crate::state::{HASH_KEY, NOW};
+
+/// One change to a store.
+#[derive(Clone, Copy)]
+pub struct Scenario {
+    /// What is changed; unique.
+    pub name: &'static str,
+    /// Makes the store in which the change happens.
+    pub prepare: fn(&Store),
+    /// Makes the change.
+    pub act: fn(&Store),
+    /// When it is stepped through instruction by instruction.
+    pub steps: Steps,
+    /// See [`Expected::gradual`](crate::state::Expected::gradual).
+    pub gradual: bool,
+}
+
+/// Which run steps through a scenario instruction by instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// Every run.
+    Always,
+    /// The full run.
+    Full,
+    /// None: it is too long. Death at every undo-log step covers it.
+    Never,
+}
+
+/// All scenarios.
+pub const SCENARIOS: &[Scenario] = &[
+    // SET.
+    quick(
+        "SET insert, first key, extents reserved and granted",
+        |_| (),
+        |s| set(s, &key(0, 0), 64),
+    ),
+    quick("SET insert", some_keys, |s| set(s, &key(0, 90), 64)),
+    full("SET insert 900", some_keys, |s| set(s, &key(0, 90), 900)),
+    full("SET insert 5,000", some_keys, |s| set(s, &key(0, 90), 5000)),
+    steps("SET insert 100,000", some_keys, |s| {
+        set(s, &key(0, 90), 100_000)
+    }),
+    full("SET insert 20,000, a run of pages", some_keys, |s| {
+        set(s, &key(0, 90), 20_000)
+    }),
+    quick("SET overwrite in place", some_keys, |s| {
+        set(s, &key(0, 0), 62)
+    }),
+    full(
+        "SET overwrite in place 900",
+        |s| with(s, 900),
+        |s| set(s, &key(0, 90), 897),
+    ),
+    full(
+        "SET overwrite 5,000",
+        |s| with(s, 5000),
+        |s| set(s, &key(0, 90), 4990),
+    ),
+    steps(
+        "SET overwrite 100,000",
+        |s| with(s, 100_000),
+        |s| set(s, &key(0, 90), 99_000),
+    ),
+    quick("SET growing 64 to 200", some_keys, |s| {
+        set(s, &key(0, 0), 200)
+    }),
+    full("SET growing 64 to 900", some_keys, |s| {
+        set(s, &key(0, 0), 900)
+    }),
+    full(
+        "SET growing 900 to 5,000",
+        |s| with(s, 900),
+        |s| set(s, &key(0, 90), 5000),
+    ),
+    full(
+        "SET growing 5,000 to 20,000",
+        |s| with(s, 5000),
+        |s| set(s, &key(0, 90), 20_000),
+    ),
+    steps(
+        "SET growing 5,000 to 100,000",
+        |s| with(s, 5000),
+        |s| set(s, &key(0, 90), 100_000),
+    ),
+    quick(
+        "SET shrinking 900 to 64",
+        |s| with(s, 900),
+        |s| set(s, &key(0, 90), 64),
+    ),
+    full(
+        "SET shrinking 5,000 to 64",
+        |s| with(s, 5000),
+        |s| set(s, &key(0, 90), 64),
+    ),
+    full(
+        "SET shrinking 100,000 to 900",
+        |s| with(s, 100_000),
+        |s| set(s, &key(0, 90), 900),
+    ),
+    steps(
+        "SET shrinking 100,000 to 5,000",
+        |s| with(s, 100_000),
+        |s| set(s, &key(0, 90), 5000),
+    ),
+    full("SET of an integer over a text", some_keys, |s| {
+        set_text(s, &key(0, 0), b"12345")
+    }),
+    full("SET EX over a key without", some_keys, |s| {
+        set_expiring(s, &key(0, 0), 70)
+    }),
+    full("SET over a key with EX", expiring_keys, |s| {
+        set(s, &key(0, 1), 70)
+    }),
+    full("SET KEEPTTL", expiring_keys, |s| {
+        keep_expiry(s, &key(0, 1), 300)
+    }),
+    // Counting and changing in place.
+    quick(
+        "INCR",
+        |s| set_text(s, &key(1, 0), b"41"),
+        |s| increment(s, &key(1, 0)),
+    ),
+    full("INCR insert", some_keys, |s| increment(s, &key(1, 90))),
+    full("INCR of digits appended", digits, |s| {
+        increment(s, &key(1, 90))
+    }),
+    quick("APPEND in place", appended, |s| append(s, &key(0, 90), 40)),
+    quick("APPEND growing", some_keys, |s| append(s, &key(0, 0), 100)),
+    full("APPEND insert", some_keys, |s| append(s, &key(0, 90), 100)),
+    full(
+        "APPEND growing to a block",
+        |s| with(s, 900),
+        |s| append(s, &key(0, 90), 4000),
+    ),
+    full(
+        "APPEND growing a block",
+        |s| with(s, 5000),
+        |s| append(s, &key(0, 90), 500),
+    ),
+    full("APPEND in place in a block", appended_block, |s| {
+        append(s, &key(0, 90), 500)
+    }),
+    steps(
+        "APPEND 100,000 growing",
+        |s| with(s, 100_000),
+        |s| append(s, &key(0, 90), 5000),
+    ),
+    full("SETRANGE in place", appended, |s| {
+        set_range(s, &key(0, 90), 30, 20)
+    }),
+    full("SETRANGE of a text never changed", some_keys, |s| {
+        set_range(s, &key(0, 0), 3, 9)
+    }),
+    full("SETRANGE beyond the end", appended, |s| {
+        set_range(s, &key(0, 90), 400, 20)
+    }),
+    full("SETRANGE insert", some_keys, |s| {
+        set_range(s, &key(0, 90), 50, 20)
+    }),
+    full("SETRANGE in a block", appended_block, |s| {
+        set_range(s, &key(0, 90), 777, 1000)
+    }),
+    steps(
+        "SETRANGE of 70,000 in 100,000",
+        |s| with(s, 100_000),
+        |s| set_range(s, &key(0, 90), 9, 70_000),
+    ),
+    // Removing.
+    quick("DEL", some_keys, |s| delete(s, &[key(0, 1)])),
+    full(
+        "DEL, a slab emptied",
+        |s| with(s, 3000),
+        |s| delete(s, &[key(0, 90)]),
+    ),
+    full("DEL, a slab of several pages emptied", slabs, |s| {
+        delete(s, &[key(0, 90)])
+    }),
+    full(
+        "DEL, a large block",
+        |s| with(s, 100_000),
+        |s| delete(s, &[key(0, 90)]),
+    ),
+    full("DEL, the last overflow bucket leaves", overflow, |s| {
+        delete(s, &[crowded(6)])
+    }),
+    full(
+        "DEL, an overflow bucket within leaves",
+        overflow_within,
+        |s| delete(s, &[crowded(11)]),
+    ),
+    quick("DEL in two shards", some_keys, |s| {
+        delete(s, &[key(0, 1), key(1, 1), key(0, 2)])
+    }),
+    // Time.
+    quick("EXPIRE added", some_keys, |s| {
+        expire(s, &key(0, 1), Some(NOW + 5000))
+    }),
+    full("EXPIRE changed", expiring_keys, |s| {
+        expire(s, &key(0, 1), Some(NOW + 5000))
+    }),
+    quick("EXPIRE removed", expiring_keys, |s| {
+        expire(s, &key(0, 1), None)
+    }),
+    full(
+        "EXPIRE of a large block",
+        |s| with(s, 100_000),
+        |s| expire(s, &key(0, 90), Some(NOW + 5000)),
+    ),
+    full("EXPIRE in the past", some_keys, |s| {
+        s.expire_at(0, &key(0, 1), NOW).expect("room");
+    }),
+    full("SET removes an expired key", expired_keys, |s| {
+        set(s, &key(0, 1), 80)
+    }),
+    full("INSERT sweeps expired keys", expired_keys, |s| {
+        set(s, &key(0, 90), 64)
+    }),
+    gradual("sweep of expired keys", expired_keys, |s| {
+        s.sweep(8).expect("room");
+    }),
+    // Giving values away.
+    quick("RENAME in a shard", some_keys, |s| {
+        rename(s, &key(0, 1), &key(0, 90))
+    }),
+    quick("RENAME to another shard", some_keys, |s| {
+        rename(s, &key(0, 1), &key(1, 90))
+    }),
+    full("RENAME over a key", some_keys, |s| {
+        rename(s, &key(0, 1), &key(0, 2))
+    }),
+    full("RENAME over a key in another shard", some_keys, |s| {
+        rename(s, &key(0, 1), &key(1, 2))
+    }),
+    full(
+        "RENAME of 5,000 to another shard",
+        |s| with(s, 5000),
+        |s| rename(s, &key(0, 90), &key(1, 90)),
+    ),
+    full(
+        "RENAME of a large block in a shard",
+        |s| with(s, 100_000),
+        |s| rename(s, &key(0, 90), &key(0, 91)),
+    ),
+    full(
+        "RENAME of a large block to another shard",
+        |s| with(s, 100_000),
+        |s| rename(s, &key(0, 90), &key(1, 90)),
+    ),
+    full("RENAME of a large block over another", large_in_both, |s| {
+        rename(s, &key(0, 90), &key(1, 90))
+    }),
+    full("RENAME of an expiring key", expiring_keys, |s| {
+        rename(s, &key(0, 1), &key(1, 90))
+    }),
+    full("COPY to another shard", some_keys, |s| {
+        copy(s, (0, &key(0, 1)), (0, &key(1, 90)))
+    }),
+    full(
+        "COPY of 5,000 to another database",
+        |s| with(s, 5000),
+        |s| copy(s, (0, &key(0, 90)), (3, &key(0, 90))),
+    ),
+    steps(
+        "COPY of 100,000",
+        |s| with(s, 100_000),
+        |s| copy(s, (0, &key(0, 90)), (0, &key(1, 91))),
+    ),
+    full("MOVE", expiring_keys, |s| move_to(s, &key(0, 1), 2)),
+    full(
+        "MOVE of a large block",
+        |s| with(s, 100_000),
+        |s| move_to(s, &key(0, 90), 2),
+    ),
+    full("SWAPDB", two_databases, |s| swap(s, 0, 1)),
+    // Several keys, and all of them.
+    quick("MSET over two shards, insert", some_keys, |s| {
+        set_many(s, 80, 64)
+    }),
+    full("MSET over two shards, overwrite", some_keys, |s| {
+        set_many(s, 0, 60)
+    }),
+    full("MSET over two shards, 5,000 each", some_keys, |s| {
+        set_many(s, 0, 5000)
+    }),
+    full(
+        "MSET, the undo log grows",
+        |s| (0..12).for_each(|i| set(s, &key(0, i), 900)),
+        |s| {
+            let keys: Vec<_> = (0..12).map(|index| key(0, index)).collect();
+            set_all(s, &keys, 890);
+        },
+    ),
+    quick("FLUSHDB, later freed", two_databases, |s| {
+        s.flush(&[0], false).expect("room");
+    }),
+    gradual("FLUSHDB, freed at once", two_databases, |s| {
+        s.flush(&[0], true).expect("room");
+    }),
+    gradual(
+        "FLUSHDB while a table grows",
+        |s| fill(s, 43),
+        |s| {
+            s.flush(&[0], true).expect("room");
+        },
+    ),
+    full(
+        "FLUSHDB while a table is zeroed",
+        |s| fill(s, 41),
+        |s| {
+            s.flush(&[0], false).expect("room");
+        },
+    ),
+    gradual("FLUSHALL of large blocks", large_in_both, |s| {
+        s.flush_all(true).expect("room");
+    }),
+    full("SET frees a bucket of a flushed table", flushed, |s| {
+        set(s, &key(0, 0), 64)
+    }),
+    // Tables that double: 40 keys fill 8 buckets.
+    quick(
+        "table growth: start",
+        |s| fill(s, 40),
+        |s| set(s, &key(0, 40), 64),
+    ),
+    quick(
+        "table growth: zero",
+        |s| fill(s, 41),
+        |s| set(s, &key(0, 41), 64),
+    ),
+    quick(
+        "table growth: move",
+        |s| fill(s, 42),
+        |s| set(s, &key(0, 42), 64),
+    ),
+    quick(
+        "table growth: finish",
+        |s| fill(s, 45),
+        |s| set(s, &key(0, 45), 64),
+    ),
+    full(
+        "table growth: 64 buckets zeroed at once",
+        |s| fill(s, 321),
+        |s| set(s, &key(0, 321), 64),
+    ),
+    full(
+        "table growth: an overflow bucket moved",
+        grown_overflow,
+        |s| set(s, &uncrowded(33), 64),
+    ),
+    // Tables that halve: 8 buckets, once less than 4 keys are left.
+    full(
+        "table shrinking: start",
+        |s| thin(s, 4),
+        |s| delete(s, &[key(0, 3)]),
+    ),
+    full(
+        "table shrinking: zero",
+        |s| thin(s, 3),
+        |s| delete(s, &[key(0, 2)]),
+    ),
+    full(
+        "table shrinking: move",
+        |s| thin(s, 2),
+        |s| delete(s, &[key(0, 1)]),
+    ),
+    full("table shrinking: finish", finishing, |s| {
+        set(s, &key(0, 90), 64)
+    }),
+];
+
+const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
+    Scenario {
+        name,
+        prepare,
+        act,
+        steps: Steps::Always,
+        gradual: false,
+    }
+}
+
+const fn full(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
+    Scenario {
+        name,
+        prepare,
+        act,
+        steps: Steps::Full,
+        gradual: false,
+    }
+}
+
+const fn steps(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
+    Scenario {
+        name,
+        prepare,
+        act,
+        steps: Steps::Never,
+        gradual: false,
+    }
+}
+
+const fn gradual(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
+    Scenario {
+        name,
+        prepare,
+        act,
+        steps: Steps::Full,
+        gradual: true,
+    }
+}
+
+fn hash(key: &[u8]) -> u64 {
+    SipHasher13::new_with_keys(HASH_KEY[0], HASH_KEY[1]).hash(key)
+}
+
+/// The shard of a key in a store of two.
+fn shard(key: &[u8]) -> usize {
+    (hash(key) >> 58) as usize & 1
+}
+
+/// The `index`-th name that `wanted` picks.
+fn name(prefix: &str, index: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    (0_u32..)
+        .map(|number| format!("{prefix}:{number}").into_bytes())
+        .filter(|key| wanted(key))
+        .nth(index)
+        .expect("half of all keys lie in each shard")
+}
+
+/// A key of one of the two shards.
+pub fn key(of: usize, index: usize) -> Vec<u8> {
+    name("key", index, |key| shard(key) == of)
+}
+
+/// A key of shard 0 whose home is bucket 0 in a table of 8.
+fn crowded(index: usize) -> Vec<u8> {
+    name("crowded", index, |key| {
+        shard(key) == 0 && hash(key) & 7 == 0
+    })
+}
+
+/// A key of shard 0 whose home is some other bucket.
+fn uncrowded(index: usize) -> Vec<u8> {
+    name("uncrowded", index, |key| {
+        shard(key) == 0 && hash(key) & 7 != 0
+    })
+}
+
+/// A value that tells its length, and differs from one of another length.
+fn value(length: usize) -> Vec<u8> {
+    let text = format!("{length}-");
+    text.bytes().cycle().take(length).collect()
+}
+
+fn set_text(store: &Store, key: &[u8], value: &[u8]) {
+    store.set(0, key, value).expect("room");
+}
+
+fn set(store: &Store, key: &[u8], length: usize) {
+    set_text(store, key, &value(length));
+}
+
+fn set_all(store: &Store, keys: &[Vec<u8>], length: usize) {
+    let value = value(length);
+    let pairs: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (&key[..], &value[..])).collect();
+    store.set_many(0, &pairs).expect("room");
+}
+
+fn set_many(store: &Store, first: usize, length: usize) {
+    let keys: Vec<_> = (0..6)
+        .map(|index| key(index % 2, first + index / 2))
+        .collect();
+    set_all(store, &keys, length);
+}
+
+fn set_with(store: &Store, key: &[u8], length: usize, expiry: Expiry) {
+    let options = SetOptions {
+        condition: Condition::Always,
+        expiry,
+    };
+    store
+        .set_with(0, key, &value(length), options)
+        .expect("room");
+}
+
+fn set_expiring(store: &Store, key: &[u8], length: usize) {
+    set_with(store, key, length, Expiry::At(NOW + 60_000));
+}
+
+fn keep_expiry(store: &Store, key: &[u8], length: usize) {
+    set_with(store, key, length, Expiry::Keep);
+}
+
+fn increment(store: &Store, key: &[u8]) {
+    store.increment(0, key, 1).expect("an integer");
+}
+
+fn delete(store: &Store, keys: &[Vec<u8>]) {
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let removed = store.delete(0, &keys).expect("room");
+    assert_eq!(removed, keys.len() as u64, "keys that are there");
+}
+
+/// One transaction over the shards of some keys.
+fn write<R>(
+    store: &Store,
+    keys: &[&[u8]],
+    body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, Error>,
+) -> R {
+    let keys: Vec<_> = keys.iter().map(|key| store.key(key)).collect();
+    store.write(store.shards_of(&keys), body).expect("room")
+}
+
+fn append(store: &Store, key: &[u8], length: usize) {
+    write(store, &[key], |writer| {
+        writer.append(0, &store.key(key), &value(length))
+    });
+}
+
+fn set_range(store: &Store, key: &[u8], position: u64, length: usize) {
+    write(store, &[key], |writer| {
+        writer.set_range(0, &store.key(key), position, &value(length))
+    });
+}
+
+fn expire(store: &Store, key: &[u8], at: Option<u64>) {
+    let there = write(store, &[key], |writer| {
+        writer.set_expiry(0, &store.key(key), at)
+    });
+    assert!(there, "a key that is there");
+}
+
+fn rename(store: &Store, from: &[u8], to: &[u8]) {
+    let there = write(store, &[from, to], |writer| {
+        writer.rename(0, &store.key(from), &store.key(to))
+    });
+    assert!(there, "a key that is there");
+}
+
+fn copy(store: &Store, from: (usize, &[u8]), to: (usize, &[u8])) {
+    let there = write(store, &[from.1, to.1], |writer| {
+        writer.copy((from.0, &store.key(from.1)), (to.0, &store.key(to.1)))
+    });
+    assert!(there, "a key that is there");
+}
+
+fn move_to(store: &Store, key: &[u8], database: usize) {
+    let there = write(store, &[key], |writer| {
+        writer.move_to(&store.key(key), 0, database)
+    });
+    assert!(there, "a key that is there");
+}
+
+fn swap(store: &Store, one: usize, other: usize) {
+    store
+        .write(store.all_shards(), |writer| {
+            writer.swap_databases(one, other)
+        })
+        .expect("room");
+}
+
+/// Three keys of 64 bytes in each shard.
+fn some_keys(store: &Store) {
+    for index in 0..3 {
+        set(store, &key(0, index), 64);
+        set(store, &key(1, index), 64);
+    }
+}
+
+/// And another of some length.
+fn with(store: &Store, length: usize) {
+    some_keys(store);
+    set(store, &key(0, 90), length);
+}
+
+fn large_in_both(store: &Store) {
+    some_keys(store);
+    set(store, &key(0, 90), 100_000);
+    set(store, &key(1, 90), 70_000);
+}
+
+fn slabs(store: &Store) {
+    // Blocks of 5,120 bytes, two slabs of several pages.
+    for index in 80..90 {
+        set(store, &key(0, index), 5000);
+    }
+    for index in [90, 91] {
+        set(store, &key(0, index), 5000);
+    }
+    for index in (80..90).chain([91]) {
+        if index != 80 {
+            delete(store, &[key(0, index)]);
+        }
+    }
+}
+
+fn digits(store: &Store) {
+    some_keys(store);
+    set_text(store, &key(1, 90), b"4");
+    write(store, &[&key(1, 90)], |writer| {
+        writer.append(0, &store.key(&key(1, 90)), b"2")
+    });
+}
+
+fn appended(store: &Store) {
+    with(store, 64);
+    append(store, &key(0, 90), 10);
+}
+
+fn appended_block(store: &Store) {
+    with(store, 5000);
+    append(store, &key(0, 90), 500);
+}
+
+fn expiring_keys(store: &Store) {
+    some_keys(store);
+    for index in 0..3 {
+        set_expiring(store, &key(0, index), 64);
+    }
+}
+
+fn expired_keys(store: &Store) {
+    some_keys(store);
+    for index in 0..3 {
+        set_with(store, &key(0, index), 64, Expiry::At(NOW - 1));
+        set_with(store, &key(1, index), 5000, Expiry::At(NOW - 1));
+    }
+    set(store, &key(0, 4), 64);
+}
+
+fn two_databases(store: &Store) {
+    some_keys(store);
+    set(store, &key(1, 4), 5000);
+    move_to(store, &key(0, 2), 1);
+    move_to(store, &key(1, 2), 1);
+}
+
+/// Keys of shard 0, one after the other.
+fn fill(store: &Store, keys: usize) {
+    for index in 0..keys {
+        set(store, &key(0, index), 64);
+    }
+}
+
+/// A table of 8 buckets with few keys left in it.
+fn thin(store: &Store, left: usize) {
+    fill(store, 26);
+    for index in (left..26).rev() {
+        delete(store, &[key(0, index)]);
+    }
+}
+
+/// All but the last step of a table's shrinking.
+fn finishing(store: &Store) {
+    thin(store, 0);
+    set(store, &key(0, 80), 64);
+}
+
+/// 8 buckets, of which one has a chain: it holds the first six, then come
+/// buckets of six and of the rest.
+fn crowd(store: &Store, crowd: usize) {
+    for index in 0..25 {
+        set(store, &uncrowded(index), 64);
+    }
+    for index in 0..crowd {
+        set(store, &crowded(index), 64);
+    }
+}
+
+fn overflow(store: &Store) {
+    crowd(store, 8);
+    delete(store, &[crowded(7)]);
+}
+
+fn overflow_within(store: &Store) {
+    crowd(store, 14);
+    for index in 6..11 {
+        delete(store, &[crowded(index)]);
+    }
+}
+
+fn grown_overflow(store: &Store) {
+    crowd(store, 8);
+    for index in 25..33 {
+        set(store, &uncrowded(index), 64);
+    }
+    // 41 keys: the table grows. One step zeroes, the next moves buckets.
+    set(store, &key(1, 0), 64);
+    set(store, &uncrowded(34), 64);
+}
+
+fn flushed(store: &Store) {
+    two_databases(store);
+    store.flush(&[0], false).expect("room");
+}

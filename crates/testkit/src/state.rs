@@ -1,0 +1,228 @@
+//! What a store holds, and whether a store that a death left is whole.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use undercroft_engine::{DATABASES, Error, Options, Store};
+use undercroft_memory::layout::header;
+
+/// The time in every scenario, Unix milliseconds.
+pub const NOW: u64 = 1_000_000_000;
+
+/// The key of every scenario's hash: runs are alike.
+pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
+
+/// The database that [`verify`] itself writes to.
+const PROBE: usize = DATABASES - 1;
+
+/// By database and key: value and expiry.
+pub type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
+
+/// What a store holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Its keys.
+    pub content: Content,
+    /// Bytes in allocated blocks.
+    pub used: u64,
+}
+
+impl State {
+    /// Reads everything.
+    pub fn of(store: &Store) -> Result<State, Error> {
+        let mut content = Content::new();
+        for database in (0..DATABASES).filter(|&database| database != PROBE) {
+            let mut cursor = 0;
+            loop {
+                cursor = store.scan(
+                    database,
+                    cursor,
+                    1000,
+                    |reader, entry| {
+                        let mut value = Vec::new();
+                        let view = reader.view();
+                        entry.text(view)?.append_to(view, &mut value)?;
+                        Ok(Some((value, entry.expiry(view)?)))
+                    },
+                    |key, found| {
+                        content.insert((database, key), found);
+                    },
+                )?;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(State {
+            content,
+            used: store.used_memory(),
+        })
+    }
+
+    /// The content with values cut short, for messages.
+    fn summary(&self) -> String {
+        let keys = self
+            .content
+            .iter()
+            .map(|((database, key), (value, expiry))| {
+                let sum = crc32fast::hash(value);
+                let key = String::from_utf8_lossy(key);
+                let start = String::from_utf8_lossy(&value[..value.len().min(12)]).into_owned();
+                format!(
+                    "{database}/{key}={start:?}*{}#{sum:x} {expiry:?}",
+                    value.len()
+                )
+            });
+        format!(
+            "used {} [{}]",
+            self.used,
+            keys.collect::<Vec<_>>().join(", ")
+        )
+    }
+}
+
+/// Makes a store of 4 MiB in two shards whose hash key is [`HASH_KEY`].
+///
+/// # Panics
+/// If it cannot be made there.
+pub fn create(path: &Path) -> Store {
+    let options = Options {
+        capacity: Some(4 << 20),
+        shards: Some(2),
+    };
+    drop(Store::create(path, &options).expect("a new store"));
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .expect("the new store");
+    for (word, value) in HASH_KEY.into_iter().enumerate() {
+        let at = header::HASH_KEY + word as u64 * 8;
+        file.write_all_at(&value.to_le_bytes(), at)
+            .expect("a header");
+    }
+    let mut covered = vec![0; header::CHECKSUM as usize];
+    file.read_exact_at(&mut covered, 0).expect("a header");
+    let checksum = u64::from(crc32fast::hash(&covered));
+    file.write_all_at(&checksum.to_le_bytes(), header::CHECKSUM)
+        .expect("a header");
+    open(path).expect("the new store with another hash key")
+}
+
+/// Opens a store at the scenarios' time.
+pub fn open(path: &Path) -> Result<Store, Error> {
+    let store = Store::open(path, true)?;
+    store.set_time(NOW);
+    Ok(store)
+}
+
+/// Problems that the structural check finds, and locks held by nobody alive.
+pub fn problems(store: &Store) -> Result<Vec<String>, Error> {
+    let mut problems = store.check()?.problems;
+    problems.extend(
+        store
+            .held_locks()
+            .into_iter()
+            .map(|lock| format!("a lock is still held: {lock:?}")),
+    );
+    Ok(problems)
+}
+
+/// What a death between `before` and `after` may leave.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// The state before the change.
+    pub before: State,
+    /// The state after it.
+    pub after: State,
+    /// The change gives memory back in several transactions: memory in use may
+    /// lie between that of the two states.
+    pub gradual: bool,
+}
+
+/// Which state a death left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The one before the change.
+    Old,
+    /// The one after it.
+    New,
+}
+
+/// Checks a store that its writer's death left: it is recovered, its structure
+/// is sound, it holds the old or the new state as a whole, it works on, and
+/// nothing is in use once it is emptied. `turn` varies who comes first:
+/// a recovery, a reader or a writer. The store is empty afterwards.
+pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, String> {
+    let say = |error: Error| error.to_string();
+    match turn % 3 {
+        0 => store.recover().map_err(say)?,
+        1 => {
+            let keys = expected
+                .before
+                .content
+                .keys()
+                .chain(expected.after.content.keys());
+            for (database, key) in keys {
+                store.exists(*database, &[key.as_slice()]).map_err(say)?;
+            }
+        }
+        _ => {
+            for key in 0..4 {
+                let key = format!("probe:{key}");
+                store.set(PROBE, key.as_bytes(), b"x").map_err(say)?;
+            }
+        }
+    }
+    let found = problems(store).map_err(say)?;
+    if !found.is_empty() {
+        return Err(format!("the check finds {found:?}"));
+    }
+    let state = State::of(store).map_err(say)?;
+    let outcome = decide(&state, expected, turn % 3 == 2)?;
+    // The store works on, with the very keys that were being changed.
+    for (database, key) in expected
+        .before
+        .content
+        .keys()
+        .chain(expected.after.content.keys())
+    {
+        store.set(*database, key, b"works on").map_err(say)?;
+    }
+    store.flush_all(true).map_err(say)?;
+    let found = problems(store).map_err(say)?;
+    if store.used_memory() != 0 || !found.is_empty() {
+        return Err(format!(
+            "emptied, {} bytes are in use: {found:?}",
+            store.used_memory()
+        ));
+    }
+    Ok(outcome)
+}
+
+fn decide(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, String> {
+    let Expected {
+        before,
+        after,
+        gradual,
+    } = expected;
+    let memory = |of: &State| probed || state.used == of.used;
+    if state.content == after.content && memory(after) {
+        return Ok(Outcome::New);
+    }
+    if state.content == before.content && memory(before) {
+        return Ok(Outcome::Old);
+    }
+    let between = before.used.min(after.used)..=before.used.max(after.used).saturating_add(128);
+    if *gradual && state.content == after.content && between.contains(&state.used) {
+        return Ok(Outcome::New);
+    }
+    Err(format!(
+        "neither old nor new: {}\n  old: {}\n  new: {}",
+        state.summary(),
+        before.summary(),
+        after.summary()
+    ))
+}

@@ -1,0 +1,119 @@
+//! Processes executed one machine instruction at a time.
+
+use std::process::Command;
+
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+/// The exit status of a child that was not allowed to be traced.
+const NOT_ALLOWED: i32 = 77;
+
+/// A traced process that stands still. Killed when dropped.
+#[derive(Debug)]
+pub struct Traced {
+    pid: Pid,
+    alive: bool,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The process executed one instruction.
+    Done,
+    /// It reached the next [`marker`].
+    Marker,
+}
+
+/// Called by the child: asks to be traced by its parent. The process exits
+/// where that is not allowed.
+pub fn trace_me() {
+    if let Err(error) = ptrace::traceme() {
+        eprintln!("ptrace: {error}");
+        std::process::exit(NOT_ALLOWED);
+    }
+}
+
+/// Called by the child: stops, so that the parent sees it came here.
+pub fn marker() {
+    raise(Signal::SIGSTOP).expect("a process may stop itself");
+}
+
+impl Traced {
+    /// Starts a child that calls [`trace_me`], and waits for its first
+    /// [`marker`]. The error says why a child cannot be traced here. All other
+    /// calls must come from the same thread.
+    ///
+    /// # Panics
+    /// If the child cannot be started, or ends before its marker.
+    pub fn start(command: &mut Command) -> Result<Traced, String> {
+        let child = command.spawn().expect("the child program starts");
+        let pid = Pid::from_raw(child.id() as i32);
+        match waitpid(pid, None).expect("a child to wait for") {
+            WaitStatus::Stopped(_, Signal::SIGSTOP) => {}
+            WaitStatus::Exited(_, NOT_ALLOWED) => {
+                return Err("a process may not be traced by its parent here".into());
+            }
+            other => panic!("expected the child to stop at its marker, got {other:?}"),
+        }
+        let traced = Traced { pid, alive: true };
+        ptrace::setoptions(pid, ptrace::Options::PTRACE_O_EXITKILL)
+            .expect("the child stands still");
+        Ok(traced)
+    }
+
+    /// Lets the child execute one instruction.
+    ///
+    /// # Panics
+    /// If the child ends, or gets a signal that is not its own marker.
+    pub fn step(&mut self) -> Step {
+        match ptrace::step(self.pid, None) {
+            Ok(()) => {}
+            Err(error) => panic!("expected to step, got {error}"),
+        }
+        loop {
+            match waitpid(self.pid, None) {
+                Ok(WaitStatus::Stopped(_, Signal::SIGTRAP)) => return Step::Done,
+                Ok(WaitStatus::Stopped(_, Signal::SIGSTOP)) => return Step::Marker,
+                Err(Errno::EINTR) => {}
+                other => panic!("expected one instruction or a marker, got {other:?}"),
+            }
+        }
+    }
+
+    /// Lets the child run until its next marker.
+    ///
+    /// # Panics
+    /// As [`step`](Self::step).
+    pub fn run(&mut self) {
+        ptrace::cont(self.pid, None).expect("the child stands still");
+        match waitpid(self.pid, None) {
+            Ok(WaitStatus::Stopped(_, Signal::SIGSTOP)) => {}
+            other => panic!("expected a marker, got {other:?}"),
+        }
+    }
+
+    /// Kills the child and waits for its end.
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if std::mem::take(&mut self.alive) {
+            // It may have died already; then there is nothing to wait for.
+            let _ = kill(self.pid, Signal::SIGKILL);
+            while matches!(
+                waitpid(self.pid, None),
+                Ok(WaitStatus::Stopped(..)) | Err(Errno::EINTR)
+            ) {}
+        }
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,218 @@
+//! The kill test at every machine instruction: a process makes one change to a
+//! store while its parent lets it execute one instruction at a time. After each
+//! instruction that changed the store's file, a copy of the file, whose writer
+//! holds no lock there and is dead for all who open it, is recovered and
+//! checked. Real kills after a random number of instructions show that such a
+//! copy is what a killed process leaves.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use undercroft_testkit::image::{Image, copy_store};
+use undercroft_testkit::scenario::{SCENARIOS, Scenario, Steps};
+use undercroft_testkit::state::{self, Expected, Outcome, State};
+use undercroft_testkit::trace::{Step, Traced};
+
+/// Real kills of each change, in a part and in a full run.
+const KILLS: [u64; 2] = [3, 20];
+
+fn is_full() -> bool {
+    std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full")
+}
+
+/// A directory with a prepared store for one scenario.
+struct Prepared {
+    directory: tempfile::TempDir,
+    base: PathBuf,
+    expected: Expected,
+}
+
+impl Prepared {
+    fn new(scenario: &Scenario) -> Prepared {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let base = directory.path().join("base");
+        let store = state::create(&base);
+        (scenario.prepare)(&store);
+        let before = State::of(&store).expect("a whole store");
+        drop(store);
+        let done = directory.path().join("done");
+        copy_store(&base, &done).expect("room for a copy");
+        let store = state::open(&done).expect("a whole store");
+        (scenario.act)(&store);
+        let after = State::of(&store).expect("a whole store");
+        assert_ne!(before, after, "{}: it changes something", scenario.name);
+        std::fs::remove_file(done).expect("just made");
+        Prepared {
+            directory,
+            base,
+            expected: Expected {
+                before,
+                after,
+                gradual: scenario.gradual,
+            },
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+fn start(scenario: &Scenario, path: &Path) -> Result<Traced, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crash-child"));
+    Traced::start(command.args(["act", scenario.name]).arg(path))
+}
+
+/// What was done with one scenario.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    instructions: u64,
+    points: u64,
+    old: u64,
+    new: u64,
+    kills: u64,
+}
+
+/// Steps through the change once; recovers a copy of every state of the file.
+fn step_through(scenario: &Scenario, prepared: &Prepared) -> Result<Count, String> {
+    let path = prepared.path("stepped");
+    copy_store(&prepared.base, &path).expect("room for a copy");
+    let mut traced = start(scenario, &path)?;
+    let file = File::open(&path).expect("the store");
+    let mut image = Image::read(&file).expect("an image");
+    let mut count = Count::default();
+    let copy = prepared.path("copy");
+    loop {
+        let step = traced.step();
+        count.instructions += 1;
+        if image.update(&file).expect("an image") {
+            image.write_to(&copy).expect("room for a copy");
+            let store = state::open(&copy).expect("a store that opens");
+            match state::verify(&store, &prepared.expected, count.points) {
+                Ok(Outcome::Old) => count.old += 1,
+                Ok(Outcome::New) => count.new += 1,
+                Err(why) => panic!(
+                    "{}: killed after {} instructions (kill point {}): {why}",
+                    scenario.name, count.instructions, count.points
+                ),
+            }
+            drop(store);
+            std::fs::remove_file(&copy).expect("just made");
+            count.points += 1;
+        }
+        if step == Step::Marker {
+            break;
+        }
+    }
+    traced.kill();
+    std::fs::remove_file(path).expect("just made");
+    Ok(count)
+}
+
+/// Kills a process after so many instructions, and lets one that was there all
+/// the time find out.
+fn kill_after(scenario: &Scenario, prepared: &Prepared, instructions: u64, turn: u64) {
+    let path = prepared.path("killed");
+    copy_store(&prepared.base, &path).expect("room for a copy");
+    let witness = state::open(&path).expect("a whole store");
+    witness.recover().expect("a whole store");
+    let mut traced = start(scenario, &path).expect("it was allowed before");
+    for _ in 0..instructions {
+        if traced.step() == Step::Marker {
+            break;
+        }
+    }
+    let file = File::open(&path).expect("the store");
+    let standing = Image::read(&file).expect("an image");
+    traced.kill();
+    let killed = Image::read(&file).expect("an image");
+    assert!(
+        standing == killed,
+        "{}: killed after {instructions} instructions, the file is not what it was before",
+        scenario.name
+    );
+    if let Err(why) = state::verify(&witness, &prepared.expected, turn) {
+        panic!(
+            "{}: killed after {instructions} instructions: {why}",
+            scenario.name
+        );
+    }
+    drop(witness);
+    std::fs::remove_file(path).expect("just made");
+}
+
+#[test]
+fn a_kill_at_every_machine_instruction() {
+    let seed = std::env::var("UNDERCROFT_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
+    let mut random = fastrand::Rng::with_seed(seed);
+    let full = is_full();
+    let chosen = SCENARIOS.iter().filter(|scenario| match scenario.steps {
+        Steps::Always => true,
+        Steps::Full => full,
+        Steps::Never => false,
+    });
+    let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
+    let build = if undercroft_memory::fault::ENABLED {
+        "with fail points compiled in"
+    } else {
+        "the code as it is released"
+    };
+    println!("the kill test at every machine instruction: {build}, seed {seed}");
+    println!(
+        "{:47} {:>12} {:>11} {:>6} {:>6} {:>6}",
+        "operation", "instructions", "kill points", "old", "new", "kills"
+    );
+    let mut total = Count::default();
+    let mut operations = 0;
+    for scenario in chosen.filter(|scenario| scenario.name.contains(&filter)) {
+        let prepared = Prepared::new(scenario);
+        let mut count = match step_through(scenario, &prepared) {
+            Ok(count) => count,
+            Err(why) => {
+                println!("skipped: the kill test at every machine instruction: {why}");
+                return;
+            }
+        };
+        assert!(
+            count.points > 10 && count.new > 0,
+            "{}: it changes the file",
+            scenario.name
+        );
+        while count.kills < KILLS[usize::from(full)] {
+            let instructions = random.u64(1..=count.instructions);
+            kill_after(scenario, &prepared, instructions, count.kills);
+            count.kills += 1;
+        }
+        print_line(scenario.name, &count);
+        operations += 1;
+        total.instructions += count.instructions;
+        total.points += count.points;
+        total.old += count.old;
+        total.new += count.new;
+        total.kills += count.kills;
+    }
+    print_line("all", &total);
+    println!(
+        "crash: {operations} operations, {} instructions stepped, {} kill points and {} real kills, \
+         all recovered ({})",
+        total.instructions,
+        total.points,
+        total.kills,
+        if full {
+            "the whole kill test"
+        } else {
+            "a part; `make crash` runs all"
+        }
+    );
+}
+
+fn print_line(name: &str, count: &Count) {
+    println!(
+        "{name:47} {:>12} {:>11} {:>6} {:>6} {:>6}",
+        count.instructions, count.points, count.old, count.new, count.kills
+    );
+}
