@@ -96,7 +96,7 @@ impl Segment {
         let mapping = &self.mapping;
         let layout = *mapping.layout();
         let mut owned: Vec<Owned> = (0..layout.shards).map(|_| Owned::default()).collect();
-        let high = mapping.load(control::HEAP_HIGH);
+        let mut high = mapping.load(control::HEAP_HIGH);
         if high > layout.extents {
             report.problem(|| format!("{high} extents are reserved of {}", layout.extents));
             return owned;
@@ -107,10 +107,15 @@ impl Segment {
         };
         let mut free = 0;
         for extent in 0..high {
+            // Beyond what is reserved even the tables may have no memory (S3).
+            if bit(layout.reserved_map, extent) == 0 {
+                report.problem(|| format!("extent {extent} of {high} is not reserved"));
+                high = extent;
+                break;
+            }
             let mask = mask_of(extent);
             free += u64::from(mask.count_ones());
             let expected = [
-                (layout.reserved_map, 1, "reserved"),
                 (layout.some_free_map, u64::from(mask != 0), "some free"),
                 (layout.all_free_map, u64::from(mask == 0xffff), "all free"),
             ];
@@ -171,6 +176,10 @@ impl Segment {
             }
             Some(Kind::Buried) => {
                 list(base + shard::GRAVEYARD);
+            }
+            Some(Kind::Staged) => {
+                list(base + shard::STAGING);
+                owned.bytes += run.pages * PAGE;
             }
             Some(Kind::Large) => {
                 owned.blocks.insert(layout.page(page));
@@ -241,7 +250,11 @@ impl Segment {
         let classes = (0..classes::COUNT as u64).map(|class| base + shard::CLASSES + class * 8);
         // A run whose return is under way is on no list.
         let returning = mapping.load(base + shard::RETURNING).wrapping_sub(1);
-        for list in classes.chain([base + shard::FREE_LIST, base + shard::GRAVEYARD]) {
+        for list in classes.chain([
+            base + shard::FREE_LIST,
+            base + shard::GRAVEYARD,
+            base + shard::STAGING,
+        ]) {
             let mut expected = owned.listed.remove(&list).unwrap_or_default();
             let mut link = mapping.load(list);
             let mut previous = 0;

@@ -12,7 +12,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::{Error, Fault};
 use crate::fault;
-use crate::layout::{EXTENT, EXTENT_PAGES, HEAP_LOG_RESERVED, control, descriptor, shard};
+use crate::layout::{EXTENT, EXTENT_PAGES, HEAP_LOG_RESERVED, PAGE, control, descriptor, shard};
 use crate::lock;
 use crate::log::Log;
 use crate::segment::Segment;
@@ -360,10 +360,11 @@ impl Heap<'_> {
         let at = layout.descriptor(page);
         match Run::unpack(self.load(at)) {
             Some(run) if run.shard == index => {
-                if run.pages == 0 || run.pages > layout.pages() - page {
+                let mapping = &self.segment.mapping;
+                if run.pages == 0 || !mapping.reserved(layout.page(page), run.pages * PAGE) {
                     return Err(Error::Damaged(Fault {
                         at,
-                        what: "a run that ends inside the heap",
+                        what: "a run that ends in reserved memory",
                     }));
                 }
                 self.mark(page, run.pages, true)?;

@@ -139,7 +139,7 @@ impl Process {
         let at = mapping.layout().slot(slot_index);
         let generation = mapping.word(at + slot::GENERATION);
         // Only the holder of the slot's lock writes here.
-        let next = generation.load(Ordering::Relaxed) + 1;
+        let next = generation.load(Ordering::Relaxed).wrapping_add(1);
         generation.store(next, Ordering::Release);
         mapping.store(at + slot::PID, u64::from(std::process::id()));
         mapping.store(at + slot::START_TIME, start_time());

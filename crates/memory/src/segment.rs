@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::counter;
 use crate::error::{Error, Fault, Holder};
 use crate::fault;
-use crate::layout::{PAGE, control, shard, slot};
+use crate::layout::{PAGE, SLOTS, control, shard, slot};
 use crate::lock::{self, Owner};
 use crate::log::Log;
 use crate::mapping::Mapping;
@@ -485,7 +485,7 @@ impl Segment {
             let owner = self.mapping.load(base + shard::LOG_OWNER);
             let number = self.mapping.load(base + shard::LOG_NUMBER);
             let (slot_index, record) = (owner >> 8, owner & 0xff);
-            let slots = self.mapping.load(control::SLOTS_USED);
+            let slots = self.mapping.load(control::SLOTS_USED).min(SLOTS);
             if slot_index >= slots || record >= slot::RECORD_COUNT {
                 return Err(Error::Damaged(Fault {
                     at: base + shard::LOG_OWNER,
@@ -558,7 +558,7 @@ impl Segment {
             self.mapping
                 .store(layout.record(index, record) + slot::SHARDS, 0);
         }
-        Ok(())
+        self.free_staged_of_the_dead(Some(index))
     }
 
     /// Recovers one shard, unless a living process holds it and its log does
@@ -601,7 +601,8 @@ impl Segment {
             self.drain_graveyard(index);
             self.unlock_shards(ShardSet::one(index));
         }
-        self.with_heap(|_| Ok(()))
+        self.with_heap(|_| Ok(()))?;
+        self.free_staged_of_the_dead(None)
     }
 }
 

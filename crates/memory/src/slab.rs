@@ -33,16 +33,19 @@ pub(crate) enum Kind {
     Large,
     /// First page of a run on its way to the heap.
     Buried,
+    /// First page of a large block that is being filled outside the lock.
+    Staged,
 }
 
 impl Kind {
-    fn pack(self) -> u64 {
+    pub(crate) fn pack(self) -> u64 {
         match self {
             Kind::Free => 1,
             Kind::Slab(class) => 2 | (class as u64) << 8,
             Kind::Continued(distance) => 3 | distance << 8,
             Kind::Large => 4,
             Kind::Buried => 5,
+            Kind::Staged => 6,
         }
     }
 
@@ -54,6 +57,7 @@ impl Kind {
             3 if argument < 8 => Some(Kind::Continued(argument)),
             4 => Some(Kind::Large),
             5 => Some(Kind::Buried),
+            6 => Some(Kind::Staged),
             _ => None,
         }
     }
@@ -213,6 +217,9 @@ impl Transaction<'_> {
                 continue;
             }
             let block = word * 64 + u64::from(bits.trailing_zeros());
+            if block >= u64::from(classes::blocks(class)) {
+                return Err(damaged);
+            }
             let left = bits & (bits - 1);
             self.set(index, words + word * 8, left)?;
             if left == 0 && (word + 1..count.into()).all(|word| mapping.load(words + word * 8) == 0)
@@ -291,7 +298,7 @@ impl Transaction<'_> {
         Ok(page)
     }
 
-    fn allocate_run(&mut self, index: usize, pages: u64) -> Result<Offset, Error> {
+    pub(crate) fn allocate_run(&mut self, index: usize, pages: u64) -> Result<Offset, Error> {
         let page = self.grant(index, pages, 1)?;
         let layout = *self.segment.mapping.layout();
         let at = layout.descriptor(page) + descriptor::KIND;
@@ -338,7 +345,7 @@ impl Transaction<'_> {
     }
 
     /// Puts a page at the front of a list.
-    fn link(&mut self, index: usize, list: u64, page: u64) -> Result<(), Error> {
+    pub(crate) fn link(&mut self, index: usize, list: u64, page: u64) -> Result<(), Error> {
         let mapping = &self.segment.mapping;
         let layout = *mapping.layout();
         let head = mapping.load(list);
@@ -353,7 +360,7 @@ impl Transaction<'_> {
     }
 
     /// Takes a page out of a list.
-    fn unlink(&mut self, index: usize, list: u64, page: u64) -> Result<(), Error> {
+    pub(crate) fn unlink(&mut self, index: usize, list: u64, page: u64) -> Result<(), Error> {
         let mapping = &self.segment.mapping;
         let layout = *mapping.layout();
         let at = layout.descriptor(page);

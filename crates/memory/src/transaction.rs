@@ -48,7 +48,7 @@ impl<'a> Transaction<'a> {
         let record = segment.process.take_record();
         let mapping = &segment.mapping;
         let at = mapping.layout().record(segment.process.slot(), record);
-        let number = mapping.load(at + slot::NUMBER) + 1;
+        let number = mapping.load(at + slot::NUMBER).wrapping_add(1);
         // The record lists its shards before the first lock (W6).
         mapping.store(at + slot::SHARDS, shards.bits());
         mapping.store(at + slot::NUMBER, number);

@@ -50,6 +50,10 @@ impl Random {
             _ => image.control_pages(),
         };
         let page = self.below(pages);
+        if self.below(4) == 0 {
+            // Where most structures have their fields, in use or not.
+            return (page, self.below(64));
+        }
         for _ in 0..200 {
             let word = self.below(WORDS);
             if image.word(page, word) != 0 {

@@ -208,7 +208,7 @@ pub(crate) fn use_store(path: &Path) {
             let _ = transaction.block_size(0, at);
             let _ = transaction.transfer(at, 0, last);
             let _ = transaction.preserve(0, at, 64);
-            let _ = transaction.fill_from(at, at + 64, 64);
+            let _ = transaction.fill_from(at, at.wrapping_add(64), 64);
             let _ = transaction.fill_zero(at, 64);
             transaction.allocate(last, 50_000)?;
             if shard == 0 {

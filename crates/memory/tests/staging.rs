@@ -1,0 +1,107 @@
+//! Blocks that are filled outside the lock: published in one step, or freed,
+//! whoever dies when.
+
+use std::path::Path;
+
+use undercroft_memory::fault::die_after;
+use undercroft_memory::{Error, Options, Segment, ShardSet};
+
+const LENGTH: u64 = 100_000;
+
+fn create(path: &Path) -> Segment {
+    let options = Options {
+        capacity: Some(8 << 20),
+        shards: Some(2),
+    };
+    Segment::create(path, &options).expect("a new store")
+}
+
+/// Stages a block in shard 1, fills it, and lets root 0 refer to it.
+fn publish(segment: &Segment) -> Result<(), Error> {
+    let mut staged = segment.stage(1, LENGTH)?;
+    for position in (0..LENGTH).step_by(25_000) {
+        staged.fill(position, &[7; 25_000]);
+    }
+    segment.write(ShardSet::one(1), |transaction| {
+        let old = transaction.view().root(1, 0);
+        if old != 0 {
+            transaction.free(1, old);
+        }
+        let at = transaction.adopt(&staged)?;
+        transaction.set_root(1, 0, at)
+    })?;
+    staged.adopted();
+    Ok(())
+}
+
+/// Whether root 0 refers to a whole block; the store must be sound.
+fn published(segment: &Segment) -> bool {
+    let mut found = false;
+    let report = segment
+        .check(|shard, view, reach, _| {
+            let at = view.root(shard, 0);
+            if at != 0 {
+                reach(at);
+                let mut bytes = Vec::new();
+                view.append_to(at, LENGTH, &mut bytes).expect("a block");
+                assert!(bytes.iter().all(|&byte| byte == 7));
+                found = true;
+            }
+        })
+        .expect("a check");
+    assert_eq!(report.problems, Vec::<String>::new());
+    found
+}
+
+#[test]
+fn a_staged_block_is_published_or_freed_whoever_dies_when() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let mut deaths = 0;
+    for steps in 0.. {
+        let path = directory.path().join(format!("store-{steps}"));
+        let segment = create(&path);
+        let done = die_after(steps, || publish(&segment).expect("room")).is_some();
+        if done {
+            assert!(published(&segment));
+            break;
+        }
+        deaths += 1;
+        segment.abandon();
+        // The heir takes the dead process' slot, and with it what it staged.
+        let heir = Segment::open(&path, true).expect("the same store");
+        let there = published(&heir);
+        assert_eq!(heir.statistics().used > 0, there, "after {steps} steps");
+        publish(&heir).expect("room");
+        assert!(published(&heir));
+        std::fs::remove_file(path).expect("just made");
+    }
+    assert!(deaths > 50, "{deaths} deaths");
+}
+
+#[test]
+fn a_staged_block_that_is_dropped_is_freed() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let segment = create(&directory.path().join("store"));
+    let mut staged = segment.stage(0, LENGTH).expect("room");
+    staged.fill(0, &[1; 1000]);
+    assert!(segment.statistics().used >= LENGTH);
+    assert!(!published(&segment));
+    drop(staged);
+    assert_eq!(segment.statistics().used, 0);
+    assert!(!published(&segment));
+}
+
+#[test]
+fn what_another_living_process_stages_is_left_alone() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let path = directory.path().join("store");
+    let first = create(&path);
+    let staged = first.stage(0, LENGTH).expect("room");
+    let second = Segment::open(&path, true).expect("the same store");
+    second.recover().expect("a recovery");
+    assert!(second.statistics().used >= LENGTH, "its owner lives");
+    first.abandon();
+    second.recover().expect("a recovery");
+    assert_eq!(second.statistics().used, 0, "its owner is dead");
+    std::mem::forget(staged);
+}
