@@ -16,6 +16,16 @@ pub enum Condition {
     IfPresent,
 }
 
+impl Condition {
+    pub(crate) fn met(self, there: bool) -> bool {
+        match self {
+            Condition::Always => true,
+            Condition::IfMissing => !there,
+            Condition::IfPresent => there,
+        }
+    }
+}
+
 /// Options of [`Store::set_with`].
 #[derive(Clone, Copy, Debug)]
 pub struct SetOptions {
@@ -53,6 +63,14 @@ impl Store {
     pub fn set(&self, database: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let key = self.key(key);
         self.check_memory()?;
+        if let Some(staged) = self.stage(&key, value)? {
+            let options = SetOptions {
+                condition: Condition::Always,
+                expiry: Expiry::Never,
+            };
+            self.set_large(database, &key, staged, options)?;
+            return Ok(());
+        }
         self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
             writer.set(database, &key, value, Expiry::Never)
         })?;
@@ -70,13 +88,12 @@ impl Store {
     ) -> Result<bool, Error> {
         let key = self.key(key);
         self.check_memory()?;
+        if let Some(staged) = self.stage(&key, value)? {
+            return self.set_large(database, &key, staged, options);
+        }
         let done = self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
             let found = writer.find_slot(database, &key)?;
-            let go = match options.condition {
-                Condition::Always => true,
-                Condition::IfMissing => found.is_none(),
-                Condition::IfPresent => found.is_some(),
-            };
+            let go = options.condition.met(found.is_some());
             if go {
                 writer.set_found(database, &key, found, value, options.expiry)?;
             }

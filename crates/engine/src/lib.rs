@@ -30,5 +30,7 @@ pub use hot::{Condition, SetOptions};
 pub use name::{StoreName, list_stores};
 pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
-pub use undercroft_memory::{HeldLock, Holder, Member, Options, Report, Statistics, WaitHook};
+pub use undercroft_memory::{
+    HeldLock, Holder, Member, Options, Report, Staged, Statistics, WaitHook,
+};
 pub use writer::{Expiry, Writer};

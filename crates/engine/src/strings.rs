@@ -1,18 +1,21 @@
 //! Strings: setting, counting, changing in place.
 
-use undercroft_memory::Offset;
+use undercroft_memory::{Offset, ShardSet, Staged};
 
 use crate::dictionary;
 use crate::entry::{Entry, Form, Header, INLINE_MAX, Text, entry_size};
 use crate::error::Error;
+use crate::hot::SetOptions;
 use crate::roots::{EXPIRES, Root};
-use crate::store::Key;
+use crate::store::{Key, Store};
 use crate::writer::{Expiry, Found, Writer, root};
 
 /// Longest string in bytes.
 pub const STRING_MAX: u64 = 512 << 20;
 /// Values up to this are overwritten in place, with the old one in the log.
 const IN_PLACE_MAX: u64 = 1024;
+/// Values from this on are copied into the store outside the lock.
+const STAGED_MIN: usize = 256 * 1024;
 /// Changes in place of more bytes than this build a new block instead: both
 /// would go through the log.
 const LOGGED_CHANGE_MAX: u64 = 64 * 1024;
@@ -51,6 +54,53 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 enum Stored<'v> {
     Integer(i64),
     Bytes(&'v [u8]),
+    Staged(&'v Staged<'v>),
+}
+
+impl Store {
+    /// Copies a large value into the store, without any lock held while it is
+    /// copied, for [`Writer::set_staged`]. None where the value is too small
+    /// for that to be worth while.
+    pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'_>>, Error> {
+        if value.len() < STAGED_MIN {
+            return Ok(None);
+        }
+        if value.len() as u64 > STRING_MAX {
+            return Err(Error::TooLong);
+        }
+        let mut staged = self.segment.stage(key.shard, value.len() as u64)?;
+        staged.fill(0, value);
+        Ok(Some(staged))
+    }
+
+    /// Sets a key to a large string, which is copied outside the lock.
+    #[cold]
+    pub(crate) fn set_large(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        staged: Staged<'_>,
+        options: SetOptions,
+    ) -> Result<bool, Error> {
+        let done = self.write(ShardSet::one(key.shard), |writer| {
+            let found = writer.find_slot(database, key)?;
+            let go = options.condition.met(found.is_some());
+            if go {
+                writer.put(
+                    database,
+                    key,
+                    found,
+                    Stored::Staged(&staged),
+                    options.expiry,
+                )?;
+            }
+            Ok::<_, Error>(go)
+        })?;
+        if done {
+            staged.adopted();
+        }
+        Ok(done)
+    }
 }
 
 impl Writer<'_, '_> {
@@ -86,6 +136,19 @@ impl Writer<'_, '_> {
         self.put(database, key, found, stored, expiry)
     }
 
+    /// Sets a key to a value that [`Store::stage`] copied for it. The caller
+    /// says [`Staged::adopted`] once the transaction has been committed.
+    pub fn set_staged(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        staged: &Staged<'_>,
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let found = self.find_slot(database, key)?;
+        self.put(database, key, found, Stored::Staged(staged), expiry)
+    }
+
     /// Sets a key to an integer.
     pub fn set_integer(
         &mut self,
@@ -119,26 +182,36 @@ impl Writer<'_, '_> {
                 (Form::Integer, &word[..], 8)
             }
             Stored::Bytes(bytes) => (Form::Inline, bytes, bytes.len() as u64),
+            Stored::Staged(staged) => (Form::Block, &[][..], staged.length()),
         };
         let key_length = key.bytes.len() as u64;
         let mut header = Header::string(form, false, key_length, length, expiry.is_some());
         let size = entry_size(header, key_length);
         if let Some(found) = &found
             && size <= IN_PLACE_MAX
+            && form != Form::Block
             && self.overwrite(key.shard, &found.entry, header, expiry, bytes, size)?
         {
             return Ok(());
         }
-        let block;
-        let mut inline = bytes;
-        // A long key alone is no reason to put a short value elsewhere.
-        if size > INLINE_MAX && form == Form::Inline && length > 8 {
-            let at = self.transaction.allocate(key.shard, length)?;
-            self.transaction.fill(at, bytes)?;
-            block = at.to_le_bytes();
-            inline = &block;
-            header = Header::string(Form::Block, false, key_length, length, expiry.is_some());
-        }
+        let block = match stored {
+            Stored::Staged(staged) => Some(self.transaction.adopt(staged)?),
+            // A long key alone is no reason to put a short value elsewhere.
+            Stored::Bytes(bytes) if size > INLINE_MAX && length > 8 => {
+                let at = self.transaction.allocate(key.shard, length)?;
+                self.transaction.fill(at, bytes)?;
+                Some(at)
+            }
+            _ => None,
+        };
+        let offset = block.unwrap_or(0).to_le_bytes();
+        let inline = match block {
+            None => bytes,
+            Some(_) => {
+                header = Header::string(Form::Block, false, key_length, length, expiry.is_some());
+                &offset
+            }
+        };
         let at = self.new_entry(key.shard, header, key.bytes, expiry, inline, 0)?;
         self.publish(root(database, key), key, found, at, expiry.is_some())
     }

@@ -253,9 +253,8 @@ impl<'w, 's> Writer<'w, 's> {
         let header = entry.header.with_key_length(key.bytes.len() as u64);
         let value = if header.form() == Some(Form::Block) {
             let block = self.view().word(entry.value_at())?;
-            let mine = if take && key.shard == shard {
-                block
-            } else if take && self.transaction.transfer(block, shard, key.shard)? {
+            let stays = key.shard == shard;
+            let mine = if take && (stays || self.transaction.transfer(block, shard, key.shard)?) {
                 block
             } else {
                 let length = entry.header.value_length();

@@ -71,7 +71,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
         3 => any::<i64>().prop_map(|value| value.to_string().into_bytes()),
         2 => (0_i64..100).prop_map(|value| value.to_string().into_bytes()),
         2 => (any::<u8>(), 0_usize..6000).prop_map(|(byte, length)| vec![byte; length]),
-        1 => (any::<u8>(), 10_000_usize..150_000).prop_map(|(byte, length)| vec![byte; length]),
+        1 => (any::<u8>(), 10_000_usize..400_000).prop_map(|(byte, length)| vec![byte; length]),
     ]
 }
 
