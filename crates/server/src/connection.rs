@@ -1,0 +1,480 @@
+//! One connection: its buffers, and running the commands in them.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use smallvec::SmallVec;
+use undercroft_commands::session::Session;
+use undercroft_commands::{Blocked, Context, execute};
+use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
+
+use crate::limits::Limits;
+use crate::poll::Interest;
+use crate::registry::{Buffers, Card};
+use crate::shared::Shared;
+use crate::writer::Writer;
+
+/// Commands of one connection run in one turn at most; then others have theirs.
+const COMMANDS_A_TURN: usize = 1024;
+/// A turn ends where its replies exceed this many bytes, so that they are sent before more are made.
+const OUTPUT_A_TURN: usize = 256 * 1024;
+/// Bytes of waiting replies above which a client that has not logged in is not listened to.
+const OUTPUT_BEFORE_LOGIN: usize = 64 * 1024;
+/// Buffers up to this many bytes are kept from one batch to the next.
+const KEPT: usize = 64 * 1024;
+/// Bytes read at a time where no more are known to come.
+pub(crate) const READ: usize = 64 * 1024;
+
+/// A connection and what it is in the middle of.
+pub(crate) struct Connection {
+    pub(crate) socket: OwnedFd,
+    pub(crate) session: Session,
+    pub(crate) card: Arc<Card>,
+    parser: RequestParser,
+    /// Received; from `start` on, where a command starts, not yet run. Empty between commands.
+    input: Vec<u8>,
+    start: usize,
+    /// Bytes that the current command still misses, at least.
+    wanted: usize,
+    /// Replies, of which the first `sent` bytes are on their way.
+    output: Vec<u8>,
+    sent: usize,
+    /// The interest it is registered with; None where it is not registered any more.
+    pub(crate) registered: Option<Interest>,
+    /// The peer will send nothing more: what has come is still answered.
+    ended: bool,
+    /// Closed as soon as the replies are sent.
+    closing: bool,
+    /// Since when the next command has been waiting for a lock.
+    pub(crate) parked: Option<Instant>,
+    /// Whether it stands in the queue of those that have commands left.
+    pub(crate) queued: bool,
+    /// Since when the replies have been above the soft limit, Unix milliseconds.
+    over_limit_since: Option<i64>,
+}
+
+/// Bytes moved in one turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    pub(crate) input: u64,
+    pub(crate) output: u64,
+}
+
+/// What a connection needs after its turn.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// More input, or room for output.
+    Wait,
+    /// Another turn: it has commands left.
+    Turn,
+    /// A lock: its next command is to be run again later.
+    Park(Blocked),
+    /// Nothing: it is over.
+    Close,
+}
+
+/// Buffers of a thread that its connections use in turn, so that an idle connection has none.
+pub(crate) struct Workspace {
+    input: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Workspace {
+    pub(crate) fn new() -> Workspace {
+        Workspace {
+            input: Vec::with_capacity(READ),
+            output: Vec::with_capacity(READ),
+        }
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(socket: OwnedFd, session: Session, card: Arc<Card>, limits: &Limits) -> Self {
+        let mut connection = Connection {
+            socket,
+            session,
+            card,
+            parser: RequestParser::default(),
+            input: Vec::new(),
+            start: 0,
+            wanted: 0,
+            output: Vec::new(),
+            sent: 0,
+            registered: None,
+            ended: false,
+            closing: false,
+            parked: None,
+            queued: false,
+            over_limit_since: None,
+        };
+        connection.limit_parser(limits);
+        connection
+    }
+
+    /// Brings the parser's limits in line with the configuration and the login.
+    pub(crate) fn limit_parser(&mut self, limits: &Limits) {
+        self.parser.set_limits(parser_limits(limits, &self.session));
+    }
+
+    /// Bytes of replies that wait to be sent.
+    fn pending(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Whether the client must read before it is listened to again.
+    fn is_full(&self, limits: &Limits) -> bool {
+        let most = if self.session.user.is_some() {
+            limits.output_soft
+        } else {
+            OUTPUT_BEFORE_LOGIN
+        };
+        self.pending() > most
+    }
+
+    /// What the connection waits for. Commands that are parked or queued come before new input.
+    pub(crate) fn interest(&self, limits: &Limits) -> Interest {
+        let listens = !self.ended && !self.closing && self.parked.is_none() && !self.queued;
+        Interest {
+            read: listens && !self.is_full(limits),
+            write: self.pending() > 0,
+        }
+    }
+
+    /// Reads what has come and runs the commands in it.
+    pub(crate) fn read_and_run(
+        &mut self,
+        shared: &Shared,
+        limits: &Limits,
+        space: &mut Workspace,
+        moved: &mut Moved,
+    ) -> Next {
+        if !self.input.is_empty() {
+            // Grows with what has arrived, not with what was announced: a client pays for its memory in bytes.
+            let room = self.wanted.clamp(READ / 4, self.input.len().max(READ));
+            self.input.reserve(room);
+            let mut input = std::mem::take(&mut self.input);
+            let read = self.receive(&mut input, moved);
+            self.input = input;
+            return match read {
+                Read::Nothing => Next::Wait,
+                Read::Broken => Next::Close,
+                Read::Some => self.run_rest(shared, limits, space, moved),
+            };
+        }
+        let mut input = std::mem::take(&mut space.input);
+        input.clear();
+        let next = match self.receive(&mut input, moved) {
+            Read::Nothing => Next::Wait,
+            Read::Broken => Next::Close,
+            Read::Some => {
+                let (used, next) = self.run(&input, shared, limits, space, moved);
+                if used < input.len() && !self.closing {
+                    self.input.extend_from_slice(&input[used..]);
+                }
+                next
+            }
+        };
+        space.input = input;
+        next
+    }
+
+    /// Runs the commands that have been received already.
+    pub(crate) fn run_rest(
+        &mut self,
+        shared: &Shared,
+        limits: &Limits,
+        space: &mut Workspace,
+        moved: &mut Moved,
+    ) -> Next {
+        let mut input = std::mem::take(&mut self.input);
+        let (used, next) = self.run(&input[self.start..], shared, limits, space, moved);
+        self.start += used;
+        if self.start == input.len() || self.closing {
+            self.start = 0;
+            input.clear();
+            if input.capacity() > KEPT {
+                input = Vec::new();
+            }
+        } else if self.start > input.len() / 2 {
+            // Once the rest is the smaller half: each byte is moved once at most.
+            input.drain(..self.start);
+            self.start = 0;
+        }
+        self.input = input;
+        if self.input.len() - self.start > limits.input {
+            return Next::Close;
+        }
+        next
+    }
+
+    fn receive(&mut self, input: &mut Vec<u8>, moved: &mut Moved) -> Read {
+        let buffer = rustix::buffer::spare_capacity(input);
+        match recv(&self.socket, buffer, RecvFlags::empty()) {
+            Ok((0, _)) => {
+                self.ended = true;
+                Read::Some
+            }
+            Ok((bytes, _)) => {
+                moved.input += bytes as u64;
+                Read::Some
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Read::Nothing,
+            Err(_) => Read::Broken,
+        }
+    }
+
+    /// Runs commands from the start of `input` for one turn and sends the replies. Returns how many bytes are done
+    /// with.
+    fn run(
+        &mut self,
+        input: &[u8],
+        shared: &Shared,
+        limits: &Limits,
+        space: &mut Workspace,
+        moved: &mut Moved,
+    ) -> (usize, Next) {
+        // The thread's buffer, unless replies wait already.
+        let borrowed = self.output.is_empty();
+        let out = if borrowed {
+            std::mem::take(&mut space.output)
+        } else {
+            std::mem::take(&mut self.output)
+        };
+        let mut turn = Turn {
+            writer: Writer::new(out, self.session.protocol),
+            context: Context::new(&mut self.session, shared, &shared.store),
+            card: &self.card,
+            parser: &mut self.parser,
+            limits,
+            closing: &mut self.closing,
+            wanted: &mut self.wanted,
+        };
+        let (used, end) = turn.commands(input);
+        self.output = turn.writer.out;
+        let sent = self.send_output(moved);
+        if borrowed && self.output.is_empty() {
+            std::mem::swap(&mut space.output, &mut self.output);
+        }
+        let next = match end {
+            _ if sent.is_err() => Next::Close,
+            End::Blocked(blocked) => Next::Park(blocked),
+            End::Closing => self.rest(),
+            End::Used => self.rest(),
+            End::More if self.is_full(limits) => Next::Wait,
+            End::More => Next::Turn,
+        };
+        if self.pending() > limits.output_hard {
+            return (used, Next::Close);
+        }
+        (used, next)
+    }
+
+    /// What is next where no command is left.
+    fn rest(&self) -> Next {
+        if (self.ended || self.closing) && self.pending() == 0 {
+            Next::Close
+        } else {
+            Next::Wait
+        }
+    }
+
+    /// Sends what the socket takes.
+    fn send_output(&mut self, moved: &mut Moved) -> Result<(), rustix::io::Errno> {
+        while self.sent < self.output.len() {
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match send(&self.socket, &self.output[self.sent..], flags) {
+                Ok(bytes) => {
+                    self.sent += bytes;
+                    moved.output += bytes as u64;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::AGAIN) => {
+                    // What is sent goes once it is the larger half: each byte is moved once at most.
+                    if self.sent > self.output.len() / 2 {
+                        self.output.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        if self.output.capacity() > 16 * KEPT {
+            self.output = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// The socket takes output again.
+    pub(crate) fn write(&mut self, limits: &Limits, moved: &mut Moved) -> Next {
+        if self.send_output(moved).is_err() {
+            return Next::Close;
+        }
+        if self.closing || self.input.is_empty() {
+            return self.rest();
+        }
+        if self.parked.is_some() || self.is_full(limits) {
+            return Next::Wait;
+        }
+        // Commands may be left from before the client was full.
+        Next::Turn
+    }
+
+    /// The peer is gone in both directions while the connection is not read from. Returns whether that is all;
+    /// otherwise commands that it sent are still to be run.
+    pub(crate) fn hang_up(&mut self) -> bool {
+        self.ended = true;
+        self.input.is_empty() || self.pending() > 0
+    }
+
+    /// Gives up on the command that waits for a lock: its reply is this error.
+    pub(crate) fn refuse_parked(&mut self, blocked: &Blocked) {
+        if let Ok(Parsed::Command(length)) = self.parser.parse(&self.input[self.start..]) {
+            let before = self.output.len();
+            encode::error(&mut self.output, format!("BUSY {blocked}").as_bytes());
+            if !self.session.finish_command() {
+                self.output.truncate(before);
+            }
+            self.session.counters.commands += 1;
+            self.session.counters.errors += 1;
+            self.start += length;
+        }
+    }
+
+    /// Whether the connection must be closed for having been idle, or for not reading, for too long. Gives back
+    /// buffers that it does not need for now.
+    pub(crate) fn look_after(&mut self, limits: &Limits, now: i64) -> bool {
+        let idle = now - self.session.last_command_at;
+        if idle > 2_000 && self.input.is_empty() {
+            self.input = Vec::new();
+        }
+        if idle > 2_000 && self.output.is_empty() {
+            self.output = Vec::new();
+        }
+        let too_idle = limits.idle_seconds > 0
+            && idle > limits.idle_seconds.saturating_mul(1000)
+            && self.parked.is_none();
+        self.over_limit_since = match (self.pending() > limits.output_soft, self.over_limit_since) {
+            (false, _) => None,
+            (true, None) => Some(now),
+            (true, since) => since,
+        };
+        let too_long = limits.output_seconds.saturating_mul(1000);
+        let too_full = self
+            .over_limit_since
+            .is_some_and(|since| now - since > too_long);
+        too_idle || too_full
+    }
+
+    /// Shows other threads how the connection is now.
+    pub(crate) fn update_card(&self) {
+        self.card.update(
+            &self.session,
+            Buffers {
+                input: self.input.len() - self.start,
+                input_free: self.input.capacity() - self.input.len(),
+                output: self.output.capacity(),
+                output_pending: self.pending(),
+            },
+        );
+    }
+}
+
+fn parser_limits(limits: &Limits, session: &Session) -> ParserLimits {
+    ParserLimits {
+        max_bulk: limits.bulk,
+        authenticated: session.user.is_some(),
+        ..ParserLimits::default()
+    }
+}
+
+/// What a read from the socket brought.
+enum Read {
+    /// Bytes, or the end.
+    Some,
+    Nothing,
+    Broken,
+}
+
+/// Why a turn ended.
+enum End {
+    /// All that is complete has been run.
+    Used,
+    /// There may be more commands.
+    More,
+    /// The connection is to be closed.
+    Closing,
+    /// The next command needs a lock that another process holds.
+    Blocked(Blocked),
+}
+
+/// One turn of a connection, with what it needs at hand.
+struct Turn<'a> {
+    writer: Writer,
+    context: Context<'a>,
+    card: &'a Card,
+    parser: &'a mut RequestParser,
+    limits: &'a Limits,
+    closing: &'a mut bool,
+    wanted: &'a mut usize,
+}
+
+impl Turn<'_> {
+    #[inline]
+    fn commands(&mut self, input: &[u8]) -> (usize, End) {
+        let mut used = 0;
+        for _ in 0..COMMANDS_A_TURN {
+            let rest = &input[used..];
+            match self.parser.parse(rest) {
+                Ok(Parsed::Command(length)) => {
+                    if let Err(blocked) = self.command(rest) {
+                        return (used, End::Blocked(blocked));
+                    }
+                    used += length;
+                }
+                Ok(Parsed::Ignored(length)) => used += length,
+                Ok(Parsed::Incomplete { wanted }) => {
+                    *self.wanted = wanted;
+                    return (used, End::Used);
+                }
+                Err(error) => {
+                    error.reply(&mut self.writer.out);
+                    *self.closing = true;
+                }
+            }
+            if *self.closing {
+                return (used, End::Closing);
+            }
+            if self.writer.out.len() > OUTPUT_A_TURN {
+                break;
+            }
+        }
+        (used, End::More)
+    }
+
+    /// Runs the command that was just parsed at the start of `input`.
+    #[inline]
+    fn command(&mut self, input: &[u8]) -> Result<(), Blocked> {
+        let arguments: SmallVec<[&[u8]; 8]> = self.parser.args(input).iter().collect();
+        // CLIENT LIST and its like show this connection, too, as it is now.
+        if arguments[0].eq_ignore_ascii_case(b"client") {
+            self.card.update(self.context.session, Buffers::default());
+        }
+        let before = self.writer.out.len();
+        let was_logged_in = self.context.session.user.is_some();
+        execute(&mut self.context, &arguments, &mut self.writer)?;
+        let session = &mut *self.context.session;
+        if !session.finish_command() {
+            self.writer.out.truncate(before);
+        }
+        *self.closing = session.close_after_reply;
+        if was_logged_in != session.user.is_some() {
+            self.parser.set_limits(parser_limits(self.limits, session));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,247 @@
+//! Listening sockets: TCP addresses, and a unix socket that nobody else can reach before it is ready.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, acceptfrom_with, bind, getsockname,
+    listen, socket_with, sockopt,
+};
+
+use crate::error::Error;
+
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+/// A socket that connections come in through.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: OwnedFd,
+    /// Where it listens, as clients are told: `ip:port`, or the unix socket's path.
+    pub(crate) name: String,
+    published: Option<Published>,
+}
+
+/// A unix socket's file, which is removed at the end if it is still that file.
+#[derive(Debug)]
+struct Published {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        let same = fs::symlink_metadata(&self.path)
+            .is_ok_and(|status| (status.dev(), status.ino()) == (self.device, self.inode));
+        if same {
+            // Nobody is left to tell of a failure.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A connection that was just accepted.
+pub(crate) struct Accepted {
+    pub(crate) socket: OwnedFd,
+    /// The peer: `ip:port`, or `path:0` for a unix socket, as in CLIENT LIST.
+    pub(crate) address: String,
+    pub(crate) local_address: String,
+    pub(crate) unix: bool,
+    /// Whether the peer is on this machine.
+    pub(crate) local: bool,
+}
+
+impl Listener {
+    /// Listens on an address of `bind`: a leading `-` means that it may be missing on this machine (None), `*` is
+    /// every IPv4 address and `::*` every IPv6 one.
+    pub(crate) fn tcp(address: &str, port: u16, backlog: i32) -> Result<Option<Listener>, Error> {
+        let (optional, name) = match address.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, address),
+        };
+        let result = resolve(name, port).and_then(|address| listen_on(address, backlog));
+        match result {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if optional && is_missing(&error) => Ok(None),
+            Err(error) => Err(Error::new(format!("listening on {name}:{port}"), error)),
+        }
+    }
+
+    /// Listens on a unix socket with mode 0600. It is bound in a directory that nobody else can enter and then
+    /// moved to its place, so there is no moment at which others could connect. A socket that a dead server left
+    /// is replaced; anything else is not touched.
+    pub(crate) fn unix(path: &Path, backlog: i32) -> Result<Listener, Error> {
+        let fail = |error: io::Error| Error::new(format!("listening on {}", path.display()), error);
+        let path = &std::path::absolute(path).map_err(fail)?;
+        refuse_taken(path).map_err(fail)?;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)
+            .map_err(|error| fail(error.into()))?;
+        let published = publish(&socket, path, backlog).map_err(fail)?;
+        Ok(Listener {
+            socket,
+            name: path.display().to_string(),
+            published: Some(published),
+        })
+    }
+
+    /// The TCP port; 0 for a unix socket.
+    pub(crate) fn port(&self) -> u16 {
+        getsockname(&self.socket)
+            .ok()
+            .and_then(|address| SocketAddr::try_from(address).ok())
+            .map_or(0, |address| address.port())
+    }
+
+    /// The next connection, None where none waits.
+    pub(crate) fn accept(&self) -> io::Result<Option<Accepted>> {
+        let (socket, peer) = match acceptfrom_with(&self.socket, FLAGS) {
+            Ok(accepted) => accepted,
+            // The client of the latter is gone again; the next one comes with the next call.
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if self.published.is_some() {
+            return Ok(Some(Accepted {
+                socket,
+                address: format!("{}:0", self.name),
+                local_address: format!("{}:0", self.name),
+                unix: true,
+                local: true,
+            }));
+        }
+        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+        let here = getsockname(&socket)
+            .ok()
+            .and_then(|address| SocketAddr::try_from(address).ok());
+        let text = |address: Option<SocketAddr>| address.map_or("?:0".into(), |a| a.to_string());
+        Ok(Some(Accepted {
+            address: text(peer),
+            local_address: text(here),
+            unix: false,
+            local: peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()),
+            socket,
+        }))
+    }
+}
+
+fn resolve(name: &str, port: u16) -> io::Result<SocketAddr> {
+    let ip = match name {
+        "*" => IpAddr::from([0; 4]),
+        "::*" => IpAddr::from([0; 16]),
+        name => match name.parse() {
+            Ok(ip) => ip,
+            Err(_) => {
+                let mut found = (name, port).to_socket_addrs()?;
+                return found.next().ok_or_else(|| io::ErrorKind::NotFound.into());
+            }
+        },
+    };
+    Ok(SocketAddr::new(ip, port))
+}
+
+fn listen_on(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
+    let family = if address.is_ipv6() {
+        AddressFamily::INET6
+    } else {
+        AddressFamily::INET
+    };
+    let socket = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    bind(&socket, &address)?;
+    listen(&socket, backlog)?;
+    let bound = SocketAddr::try_from(getsockname(&socket)?)?;
+    Ok(Listener {
+        socket,
+        name: bound.to_string(),
+        published: None,
+    })
+}
+
+/// Whether the machine lacks the address, or its family.
+fn is_missing(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [
+        Errno::ADDRNOTAVAIL,
+        Errno::AFNOSUPPORT,
+        Errno::PROTONOSUPPORT,
+        Errno::PFNOSUPPORT,
+    ]
+    .iter()
+    .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// An error where the path holds something that is not a dead server's socket.
+fn refuse_taken(path: &Path) -> io::Result<()> {
+    let status = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        result => result?,
+    };
+    if !status.file_type().is_socket() {
+        let text = "expected a free path, found a file that is no socket";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        _ => {
+            let text = "another server listens there";
+            Err(io::Error::new(io::ErrorKind::AddrInUse, text))
+        }
+    }
+}
+
+/// Binds a socket in a private directory beside its place, and moves it there.
+fn publish(socket: &OwnedFd, path: &Path, backlog: i32) -> io::Result<Published> {
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    let private = parent.join(format!(".undercroft-{}", std::process::id()));
+    fs::DirBuilder::new().mode(0o700).create(&private)?;
+    let bound = bind_in(socket, &private, path, backlog);
+    // Empty again, unless the move failed and left the socket.
+    let _ = fs::remove_file(private.join("s"));
+    let removed = fs::remove_dir(&private);
+    let published = bound?;
+    removed?;
+    Ok(published)
+}
+
+fn bind_in(socket: &OwnedFd, private: &Path, path: &Path, backlog: i32) -> io::Result<Published> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(private, flags, Mode::empty())?;
+    // Through the descriptor, as a socket's address holds 107 bytes only.
+    let address = format!("/proc/self/fd/{}/s", directory.as_raw_fd());
+    bind(socket, &SocketAddrUnix::new(address)?)?;
+    let file = private.join("s");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
+    let status = fs::symlink_metadata(&file)?;
+    listen(socket, backlog)?;
+    fs::rename(&file, path)?;
+    Ok(Published {
+        path: path.to_owned(),
+        device: status.dev(),
+        inode: status.ino(),
+    })
+}
+
+/// Settings of a connection that was accepted. What the system refuses is done without.
+pub(crate) fn tune(socket: &OwnedFd, unix: bool, keepalive_seconds: i64) {
+    if unix {
+        return;
+    }
+    let _ = sockopt::set_tcp_nodelay(socket, true);
+    if let Ok(seconds @ 1..) = u64::try_from(keepalive_seconds) {
+        let _ = sockopt::set_socket_keepalive(socket, true);
+        let _ = sockopt::set_tcp_keepidle(socket, Duration::from_secs(seconds));
+        let interval = Duration::from_secs((seconds / 3).max(1));
+        let _ = sockopt::set_tcp_keepintvl(socket, interval);
+        let _ = sockopt::set_tcp_keepcnt(socket, 3);
+    }
+}

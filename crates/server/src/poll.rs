@@ -1,0 +1,135 @@
+//! Readiness of sockets: one epoll instance for each thread, and a way to wake it.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+
+/// Events taken from the kernel at a time.
+const EVENTS: usize = 512;
+
+/// What a socket is waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Interest {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+impl Interest {
+    pub(crate) const READ: Interest = Interest {
+        read: true,
+        write: false,
+    };
+
+    fn flags(self) -> EventFlags {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, self.read);
+        flags.set(EventFlags::OUT, self.write);
+        flags
+    }
+}
+
+/// One socket that is ready.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    /// The number it was added under.
+    pub(crate) token: u64,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    /// The connection is broken, or closed in both directions. Reported whether asked for or not.
+    pub(crate) hung_up: bool,
+}
+
+/// A level-triggered epoll instance: what is not read is reported again.
+pub(crate) struct Poll {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl Poll {
+    pub(crate) fn new() -> io::Result<Poll> {
+        Ok(Poll {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            events: Vec::with_capacity(EVENTS),
+        })
+    }
+
+    pub(crate) fn add(&self, socket: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        let data = EventData::new_u64(token);
+        Ok(epoll::add(&self.epoll, socket, data, interest.flags())?)
+    }
+
+    pub(crate) fn modify(
+        &self,
+        socket: impl AsFd,
+        token: u64,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let data = EventData::new_u64(token);
+        Ok(epoll::modify(&self.epoll, socket, data, interest.flags())?)
+    }
+
+    pub(crate) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, socket)?)
+    }
+
+    /// Waits until something is ready, for `timeout` at most. Returns how many there are.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> io::Result<usize> {
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        self.events.clear();
+        match epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.events),
+            Some(&timeout),
+        ) {
+            Ok(count) => Ok(count),
+            Err(rustix::io::Errno::INTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// One of those that the last wait returned.
+    pub(crate) fn ready(&self, index: usize) -> Ready {
+        let Event { flags, data, .. } = self.events[index];
+        Ready {
+            token: data.u64(),
+            readable: flags.contains(EventFlags::IN),
+            writable: flags.contains(EventFlags::OUT),
+            hung_up: flags.intersects(EventFlags::HUP | EventFlags::ERR),
+        }
+    }
+}
+
+/// Ends another thread's wait.
+#[derive(Debug)]
+pub(crate) struct Waker(OwnedFd);
+
+impl Waker {
+    pub(crate) fn new() -> io::Result<Waker> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Waker(eventfd(0, flags)?))
+    }
+
+    pub(crate) fn wake(&self) {
+        // It fails only where 2^64 - 2 wakes are pending: then the thread is awake.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Takes the wakes that have come, so that the next wait does not end at once.
+    pub(crate) fn clear(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.0, &mut count);
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,198 @@
+//! Every connection of the server, as CLIENT LIST and CLIENT KILL see it from any thread.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use undercroft_commands::session::{ClientInfo, KillFilter, Session};
+
+/// What other threads may know of one connection. Its own thread brings it up to date after each batch of commands.
+#[derive(Debug)]
+pub(crate) struct Card {
+    pub(crate) id: u64,
+    /// The thread that serves it.
+    pub(crate) worker: usize,
+    /// CLIENT KILL wants it closed.
+    pub(crate) killed: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    info: ClientInfo,
+    /// Unix milliseconds.
+    created: i64,
+    last_command_at: i64,
+}
+
+/// Sizes of a connection's buffers in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Buffers {
+    pub(crate) input: usize,
+    pub(crate) input_free: usize,
+    pub(crate) output: usize,
+    pub(crate) output_pending: usize,
+}
+
+impl Card {
+    pub(crate) fn new(session: &Session, worker: usize) -> Card {
+        Card {
+            id: session.id,
+            worker,
+            killed: AtomicBool::new(false),
+            state: Mutex::new(State {
+                info: session.info(session.created),
+                created: session.created,
+                last_command_at: session.last_command_at,
+            }),
+        }
+    }
+
+    /// Takes over what may have changed. A few nanoseconds where names are as before.
+    pub(crate) fn update(&self, session: &Session, buffers: Buffers) {
+        let mut state = lock(&self.state);
+        state.last_command_at = session.last_command_at;
+        let info = &mut state.info;
+        info.database = session.database;
+        info.protocol = session.protocol;
+        info.closing = session.close_after_reply;
+        info.query_buffer = buffers.input;
+        info.query_buffer_free = buffers.input_free;
+        info.reply_buffer = buffers.output;
+        info.output_pending = buffers.output_pending;
+        if let Some(command) = session.last_command {
+            info.command = command.name;
+        }
+        if info.name.as_bytes() != session.name {
+            info.name = String::from_utf8_lossy(&session.name).into_owned();
+        }
+        if info.user != session.user {
+            info.user.clone_from(&session.user);
+        }
+    }
+
+    fn info(&self, now: i64) -> ClientInfo {
+        let state = lock(&self.state);
+        ClientInfo {
+            age: (now - state.created).max(0) / 1000,
+            idle: (now - state.last_command_at).max(0) / 1000,
+            ..state.info.clone()
+        }
+    }
+}
+
+/// The cards of all connections, by number and so by age.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    cards: Mutex<BTreeMap<u64, Arc<Card>>>,
+    last_id: AtomicU64,
+}
+
+impl Registry {
+    /// A number that no connection had before.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn add(&self, card: Arc<Card>) {
+        lock(&self.cards).insert(card.id, card);
+    }
+
+    pub(crate) fn remove(&self, id: u64) {
+        lock(&self.cards).remove(&id);
+    }
+
+    /// All connections, oldest first.
+    pub(crate) fn clients(&self, now: i64) -> Vec<ClientInfo> {
+        let cards = lock(&self.cards);
+        cards.values().map(|card| card.info(now)).collect()
+    }
+
+    /// Takes out those that a filter means. They count as gone from now on; their threads close them.
+    pub(crate) fn kill(&self, filter: &KillFilter, now: i64) -> Vec<Arc<Card>> {
+        let mut cards = lock(&self.cards);
+        let meant = |card: &Arc<Card>| filter.matches(&card.info(now));
+        let ids: Vec<u64> = cards
+            .values()
+            .filter(|card| meant(card))
+            .map(|card| card.id)
+            .collect();
+        let killed: Vec<Arc<Card>> = ids.iter().filter_map(|id| cards.remove(id)).collect();
+        for card in &killed {
+            card.killed.store(true, Ordering::Release);
+        }
+        killed
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change is a plain assignment, so a panic elsewhere leaves nothing half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registry(count: u64) -> Registry {
+        let registry = Registry::default();
+        for _ in 0..count {
+            let session = Session::new(registry.next_id(), Some("default".into()), 1_000);
+            registry.add(Arc::new(Card::new(&session, 0)));
+        }
+        registry
+    }
+
+    #[test]
+    fn a_card_shows_what_its_thread_told_last() {
+        let registry = registry(0);
+        let mut session = Session::new(registry.next_id(), None, 1_000);
+        let card = Arc::new(Card::new(&session, 0));
+        registry.add(card.clone());
+        session.name = b"worker".to_vec();
+        session.database = 3;
+        session.last_command_at = 4_000;
+        let buffers = Buffers {
+            input: 7,
+            ..Buffers::default()
+        };
+        card.update(&session, buffers);
+        let [client] = registry.clients(9_500)[..]
+            .to_vec()
+            .try_into()
+            .expect("one");
+        let ClientInfo {
+            name,
+            database,
+            age,
+            idle,
+            query_buffer,
+            ..
+        } = client;
+        assert_eq!(
+            (name.as_str(), database, age, idle, query_buffer),
+            ("worker", 3, 8, 5, 7)
+        );
+    }
+
+    #[test]
+    fn who_is_killed_is_gone_at_once() {
+        let registry = registry(3);
+        let filter = KillFilter {
+            except: Some(2),
+            ..KillFilter::default()
+        };
+        let killed = registry.kill(&filter, 0);
+        assert_eq!(
+            killed.iter().map(|card| card.id).collect::<Vec<_>>(),
+            [1, 3]
+        );
+        assert!(
+            killed
+                .iter()
+                .all(|card| card.killed.load(Ordering::Acquire))
+        );
+        assert_eq!(registry.clients(0).len(), 1);
+        assert!(registry.kill(&filter, 0).is_empty());
+    }
+}

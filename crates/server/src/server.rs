@@ -1,0 +1,169 @@
+//! Starting and stopping.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use undercroft_commands::config::{Config, Value};
+use undercroft_engine::Store;
+
+use crate::error::Error;
+use crate::listener::Listener;
+use crate::log::log;
+use crate::poll::{Poll, Waker};
+use crate::shared::{Mailbox, Shared};
+use crate::worker::Worker;
+
+/// Settings that are not parameters of the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Threads that serve connections; 0 is one for each core.
+    pub threads: usize,
+    /// The configuration file, for INFO; empty where there is none.
+    pub config_file: String,
+}
+
+/// A server that listens and does not serve yet.
+pub struct Server {
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    polls: Vec<Poll>,
+}
+
+/// Stops a server from another thread.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+impl Handle {
+    /// Lets the server end: no new connections, no more commands. Returns at once.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Server {
+    /// Listens where the configuration says: on `port` of each address of `bind`, unless it is 0, and on
+    /// `unixsocket`. Raises the limit of open descriptors for `maxclients`.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on, or none at all.
+    pub fn bind(store: Store, config: Config, options: Options) -> Result<Server, Error> {
+        let listeners = listen(&config)?;
+        let threads = match options.threads {
+            0 => thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let fail = |error| Error::new("preparing to wait for connections", error);
+        let mut polls = Vec::with_capacity(threads);
+        let mut mailboxes = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            polls.push(Poll::new().map_err(fail)?);
+            mailboxes.push(Mailbox::new(Waker::new().map_err(fail)?));
+        }
+        let port = listeners.iter().map(Listener::port).max().unwrap_or(0);
+        let shared = Shared::new(store, config, mailboxes, port, options.config_file);
+        let (room, wanted) = shared.room();
+        if room < wanted.max(0) as u64 {
+            log(format_args!(
+                "the limit of open descriptors allows {room} clients, not {wanted} (maxclients); raise it with \
+                 ulimit -n"
+            ));
+        }
+        Ok(Server {
+            shared: Arc::new(shared),
+            listeners,
+            polls,
+        })
+    }
+
+    /// Where it listens: `ip:port` or a unix socket's path.
+    pub fn addresses(&self) -> Vec<&str> {
+        self.listeners.iter().map(|l| l.name.as_str()).collect()
+    }
+
+    /// Number of threads that serve connections.
+    pub fn threads(&self) -> usize {
+        self.polls.len()
+    }
+
+    /// A way to stop it.
+    pub fn handle(&self) -> Handle {
+        Handle(self.shared.clone())
+    }
+
+    /// Serves until [`Handle::stop`] or SHUTDOWN. The calling thread is one of the threads.
+    ///
+    /// # Errors
+    /// A thread that cannot be started, or that the system refused to wait for events.
+    pub fn run(self) -> Result<(), Error> {
+        let Server {
+            shared,
+            listeners,
+            polls,
+        } = self;
+        let fail = |error| Error::new("waiting for connections", error);
+        let mut workers = Vec::with_capacity(polls.len());
+        for (index, poll) in polls.into_iter().enumerate() {
+            workers.push(Worker::new(shared.clone(), index, poll).map_err(fail)?);
+        }
+        let mut workers = workers.into_iter();
+        let Some(mut first) = workers.next() else {
+            return Ok(());
+        };
+        first.take_front(listeners).map_err(fail)?;
+        let mut threads = Vec::new();
+        for (index, worker) in (1..).zip(workers) {
+            let thread = thread::Builder::new().name(format!("serve-{index}"));
+            let guard = StopOnEnd(shared.clone());
+            let spawned = thread.spawn(move || {
+                let _guard = guard;
+                worker.run()
+            });
+            threads.push(spawned.map_err(|error| Error::new("starting a thread", error))?);
+        }
+        let guard = StopOnEnd(shared);
+        let mut result = first.run();
+        drop(guard);
+        for thread in threads {
+            match thread.join() {
+                Ok(ended) => result = result.and(ended),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        result.map_err(fail)
+    }
+}
+
+/// Stops the whole server where one of its threads ends, by an error or a panic: its connections would hang.
+struct StopOnEnd(Arc<Shared>);
+
+impl Drop for StopOnEnd {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
+    let backlog = config.integer("tcp-backlog") as i32;
+    let mut listeners = Vec::new();
+    if let Ok(port @ 1..) = u16::try_from(config.integer("port")) {
+        let addresses = text(config.value("bind"));
+        for address in addresses.split(' ').filter(|address| !address.is_empty()) {
+            listeners.extend(Listener::tcp(address, port, backlog)?);
+        }
+    }
+    let path = text(config.value("unixsocket"));
+    if !path.is_empty() {
+        listeners.push(Listener::unix(Path::new(&path), backlog)?);
+    }
+    if listeners.is_empty() {
+        let text = "expected a port above 0 with an address to bind, or a unix socket";
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, text);
+        return Err(Error::new("listening", error));
+    }
+    Ok(listeners)
+}
+
+fn text(value: Value) -> String {
+    String::from_utf8_lossy(&value.text()).into_owned()
+}

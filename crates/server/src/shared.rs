@@ -1,0 +1,339 @@
+//! What all threads of a server share, and how commands reach it.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use undercroft_commands::config::{Config, Parameter, Value};
+use undercroft_commands::info::Facts;
+use undercroft_commands::session::{
+    ClientInfo, Counters, Host, KillFilter, Session, ShutdownOptions,
+};
+use undercroft_commands::slowlog::SlowLog;
+use undercroft_engine::Store;
+
+use crate::limits::make_room_for;
+use crate::listener::Accepted;
+use crate::poll::Waker;
+use crate::registry::{Card, Registry};
+
+/// How long a command waits for a lock right where it runs (M6).
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// What one thread tells another.
+pub(crate) enum Message {
+    /// A connection to serve.
+    Serve(Accepted, Box<Session>, Arc<Card>),
+    /// Some connection of the thread was killed.
+    Kill,
+}
+
+/// The way to one thread.
+pub(crate) struct Mailbox {
+    pub(crate) waker: Waker,
+    messages: Mutex<Vec<Message>>,
+    /// Connections the thread serves, those on their way to it included.
+    pub(crate) connections: AtomicUsize,
+}
+
+impl Mailbox {
+    pub(crate) fn new(waker: Waker) -> Mailbox {
+        Mailbox {
+            waker,
+            messages: Mutex::default(),
+            connections: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn send(&self, message: Message) {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.push(message);
+        drop(messages);
+        self.waker.wake();
+    }
+
+    pub(crate) fn take(&self) -> Vec<Message> {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *messages)
+    }
+}
+
+/// Figures for INFO. Each thread adds its own once in each of its rounds.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) connections: AtomicU64,
+    pub(crate) rejected: AtomicU64,
+    pub(crate) commands: AtomicU64,
+    pub(crate) input_bytes: AtomicU64,
+    pub(crate) output_bytes: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    /// Commands run in the last second, by the sampler.
+    pub(crate) commands_per_second: AtomicU64,
+    /// Commands ever run, whatever CONFIG RESETSTAT does.
+    pub(crate) commands_ever: AtomicU64,
+}
+
+impl Totals {
+    #[inline]
+    pub(crate) fn add(&self, counters: Counters, input: u64, output: u64) {
+        let add = |total: &AtomicU64, count: u64| {
+            if count > 0 {
+                total.fetch_add(count, Ordering::Relaxed);
+            }
+        };
+        add(&self.commands, counters.commands);
+        add(&self.commands_ever, counters.commands);
+        add(&self.hits, counters.hits);
+        add(&self.misses, counters.misses);
+        add(&self.errors, counters.errors);
+        add(&self.input_bytes, input);
+        add(&self.output_bytes, output);
+    }
+}
+
+/// A server, as its threads and its commands see it.
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) config: Config,
+    slowlog: SlowLog,
+    pub(crate) registry: Registry,
+    pub(crate) totals: Totals,
+    pub(crate) mailboxes: Vec<Mailbox>,
+    /// Connections of all threads.
+    pub(crate) connected: AtomicUsize,
+    /// Connections whose command waits for a lock.
+    parked: AtomicUsize,
+    stopping: AtomicBool,
+    /// For how many clients there are descriptors.
+    room: AtomicU64,
+    maxclients: AtomicI64,
+    started: i64,
+    pub(crate) tcp_port: u16,
+    config_file: String,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        store: Store,
+        config: Config,
+        mailboxes: Vec<Mailbox>,
+        tcp_port: u16,
+        config_file: String,
+    ) -> Shared {
+        let slowlog = SlowLog::new();
+        slowlog.configure(&config);
+        store.set_patience(PATIENCE);
+        let maxclients = config.integer("maxclients");
+        let shared = Shared {
+            slowlog,
+            registry: Registry::default(),
+            totals: Totals::default(),
+            mailboxes,
+            connected: AtomicUsize::new(0),
+            parked: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            room: AtomicU64::new(0),
+            maxclients: AtomicI64::new(maxclients),
+            started: now_microseconds() / 1000,
+            tcp_port,
+            config_file,
+            store,
+            config,
+        };
+        shared
+            .room
+            .store(make_room_for(maxclients.max(0) as u64), Ordering::Relaxed);
+        shared
+    }
+
+    /// For how many clients there is room, and how many are asked for.
+    pub(crate) fn room(&self) -> (u64, i64) {
+        (
+            self.room.load(Ordering::Relaxed),
+            self.maxclients.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Whether one more client may come in.
+    pub(crate) fn has_room(&self) -> bool {
+        let (room, maxclients) = self.room();
+        let most = room.min(maxclients.max(0) as u64);
+        (self.connected.load(Ordering::Relaxed) as u64) < most
+    }
+
+    pub(crate) fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Lets all threads end.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        for mailbox in &self.mailboxes {
+            mailbox.waker.wake();
+        }
+    }
+
+    /// A connection begins to wait for a lock. From now on no command of any thread waits for one in place: with
+    /// many connections that would add up, and who comes back later finds the lock as well.
+    pub(crate) fn park(&self) {
+        if self.parked.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.store.set_patience(Duration::ZERO);
+        }
+    }
+
+    /// A connection has stopped waiting.
+    pub(crate) fn unpark(&self) {
+        if self.parked.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.store.set_patience(PATIENCE);
+        }
+    }
+
+    fn password(&self) -> Vec<u8> {
+        self.config.value("requirepass").text()
+    }
+
+    /// Whether clients on other machines are turned away: no password is set, and nobody has allowed it.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.config.boolean("protected-mode") && self.password().is_empty()
+    }
+}
+
+fn now_microseconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |elapsed| elapsed.as_micros() as i64)
+}
+
+/// Whether two texts are equal, in a time that tells of their lengths only.
+fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differences) == 0
+}
+
+impl Host for Shared {
+    fn now_microseconds(&self) -> i64 {
+        now_microseconds()
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn apply(
+        &self,
+        changes: &[(&'static Parameter, Value)],
+    ) -> Result<(), (&'static Parameter, String)> {
+        const AT_START: &[&str] = &["port", "bind"];
+        let fixed = changes.iter().find(|(parameter, value)| {
+            AT_START.contains(&parameter.name) && *value != self.config.value(parameter.name)
+        });
+        if let Some((parameter, _)) = fixed {
+            return Err((parameter, "it can be set at start only".into()));
+        }
+        // What may be refused comes first, so that all of it happens or none.
+        for (parameter, value) in changes {
+            if let ("maxclients", Value::Integer(clients)) = (parameter.name, value) {
+                let room = make_room_for(*clients as u64);
+                if room < *clients as u64 {
+                    let text = format!(
+                        "The operating system is not able to handle the specified number of clients, try with {room}"
+                    );
+                    return Err((parameter, text));
+                }
+                self.room.store(room, Ordering::Relaxed);
+                self.maxclients.store(*clients, Ordering::Relaxed);
+            }
+        }
+        for (parameter, value) in changes {
+            if let ("maxmemory", Value::Memory(bytes)) = (parameter.name, value) {
+                let set = self.store.set_max_memory(*bytes);
+                set.map_err(|error| (*parameter, error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn slowlog(&self) -> &SlowLog {
+        &self.slowlog
+    }
+
+    fn clients(&self) -> Vec<ClientInfo> {
+        self.registry.clients(now_microseconds() / 1000)
+    }
+
+    fn kill(&self, filter: &KillFilter) -> usize {
+        let killed = self.registry.kill(filter, now_microseconds() / 1000);
+        for card in &killed {
+            self.mailboxes[card.worker].send(Message::Kill);
+        }
+        killed.len()
+    }
+
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
+        let expected = self.password();
+        user == b"default" && (expected.is_empty() || equal_in_constant_time(password, &expected))
+    }
+
+    fn initial_user(&self) -> Option<String> {
+        self.password().is_empty().then(|| "default".to_owned())
+    }
+
+    fn facts(&self) -> Facts {
+        let totals = &self.totals;
+        let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let clients = self.clients();
+        let largest = |size: fn(&ClientInfo) -> usize| clients.iter().map(size).max().unwrap_or(0);
+        Facts {
+            tcp_port: self.tcp_port,
+            threads: self.mailboxes.len(),
+            started: self.started,
+            config_file: self.config_file.clone(),
+            connected_clients: clients.len() as u64,
+            blocked_clients: self.parked.load(Ordering::Relaxed) as u64,
+            largest_input: largest(|client| client.query_buffer + client.query_buffer_free) as u64,
+            largest_output: largest(|client| client.reply_buffer.max(client.output_pending)) as u64,
+            connections: total(&totals.connections),
+            rejected_connections: total(&totals.rejected),
+            commands: total(&totals.commands),
+            commands_per_second: total(&totals.commands_per_second),
+            input_bytes: total(&totals.input_bytes),
+            output_bytes: total(&totals.output_bytes),
+            hits: total(&totals.hits),
+            misses: total(&totals.misses),
+            expired_keys: total(&totals.expired),
+            errors: total(&totals.errors),
+        }
+    }
+
+    fn reset_statistics(&self) {
+        let totals = &self.totals;
+        for counter in [
+            &totals.connections,
+            &totals.rejected,
+            &totals.commands,
+            &totals.input_bytes,
+            &totals.output_bytes,
+            &totals.hits,
+            &totals.misses,
+            &totals.errors,
+            &totals.expired,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
+        if options.abort {
+            return Err("ERR No shutdown in progress.".into());
+        }
+        if options.save == Some(true) {
+            return Err(
+                "ERR There are no snapshots yet: use undercroft export, or SHUTDOWN NOSAVE".into(),
+            );
+        }
+        self.stop();
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! What the first thread does a few times a second for the store and for INFO.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::log::log;
+use crate::shared::Shared;
+
+/// Buckets that one step of the sweep looks at in each shard.
+const BUCKETS: u64 = 16;
+/// A round of steps goes on while it finds much, for this long at most.
+const SWEEP_TIME: Duration = Duration::from_millis(2);
+/// A step that removes fewer keys than this ends its round.
+const WORTH_MORE: usize = 16;
+/// Samples that the commands per second are the mean of.
+const SAMPLES: usize = 10;
+
+/// Timers of the first thread.
+pub(crate) struct Upkeep {
+    next: Instant,
+    /// When, and how many commands had been run.
+    samples: VecDeque<(Instant, u64)>,
+    /// Whether the loss of the store's file was logged.
+    told_removed: bool,
+    told_failure: bool,
+}
+
+impl Upkeep {
+    pub(crate) fn new() -> Upkeep {
+        Upkeep {
+            next: Instant::now(),
+            samples: VecDeque::new(),
+            told_removed: false,
+            told_failure: false,
+        }
+    }
+
+    /// When it is due.
+    pub(crate) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Does what is due: sweeps, samples, looks after the store's file.
+    pub(crate) fn run(&mut self, shared: &Shared, now: Instant) {
+        if now < self.next {
+            return;
+        }
+        let hz = shared.config.integer("hz").clamp(1, 500) as u32;
+        self.next = now + Duration::from_secs(1) / hz;
+        self.sweep(shared, now);
+        self.sample(shared, now);
+        self.follow_max_memory(shared);
+        if !self.told_removed && shared.store.removed() {
+            self.told_removed = true;
+            log(format_args!(
+                "the store file {} was removed or replaced while it was in use (a clean-up of /dev/shm, such as \
+                 systemd's RemoveIPC, does this); commands that write answer an error until the server is restarted",
+                shared.store.path().display()
+            ));
+        }
+    }
+
+    fn sweep(&mut self, shared: &Shared, start: Instant) {
+        if self.told_removed {
+            return;
+        }
+        while start.elapsed() < SWEEP_TIME {
+            match shared.store.sweep(BUCKETS) {
+                Ok(removed) => {
+                    self.told_failure = false;
+                    shared
+                        .totals
+                        .expired
+                        .fetch_add(removed as u64, Ordering::Relaxed);
+                    if removed < WORTH_MORE {
+                        return;
+                    }
+                }
+                // Somebody else works on it, and the next round comes soon.
+                Err(error) if error.is_wait() => return,
+                Err(error) => {
+                    if !self.told_failure {
+                        log(format_args!("removing expired keys: {error}"));
+                    }
+                    self.told_failure = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn sample(&mut self, shared: &Shared, now: Instant) {
+        let commands = shared.totals.commands_ever.load(Ordering::Relaxed);
+        self.samples.push_back((now, commands));
+        if self.samples.len() > SAMPLES + 1 {
+            self.samples.pop_front();
+        }
+        if let Some((then, before)) = self.samples.front() {
+            let seconds = now.duration_since(*then).as_secs_f64();
+            if seconds > 0.0 {
+                let rate = (commands - before) as f64 / seconds;
+                shared
+                    .totals
+                    .commands_per_second
+                    .store(rate.round() as u64, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The limit is the store's, and any process may set it.
+    fn follow_max_memory(&self, shared: &Shared) {
+        let bytes = shared.store.max_memory();
+        let known = shared.config.value("maxmemory").text();
+        let text = bytes.to_string();
+        if text.as_bytes() != known {
+            // A number of bytes is always a value of it.
+            let _ = shared
+                .config
+                .set(&[(b"maxmemory", text.as_bytes())], |_| Ok(()));
+        }
+    }
+}

@@ -1,0 +1,491 @@
+//! One thread: an event loop that runs commands right where their bytes arrive.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::net::{SendFlags, send};
+use undercroft_commands::session::{Counters, Host, Session};
+
+use crate::connection::{Connection, Moved, Next, Workspace};
+use crate::limits::Limits;
+use crate::listener::{Accepted, Listener, tune};
+use crate::log::log;
+use crate::poll::{Interest, Poll};
+use crate::registry::Card;
+use crate::shared::{Message, Shared};
+use crate::upkeep::Upkeep;
+
+/// Tokens from here on are not connections.
+const WAKER: u64 = u64::MAX;
+const LISTENERS: u64 = u64::MAX - 1024;
+/// Connections accepted in one round at most.
+const ACCEPTS: usize = 256;
+/// Between two looks at all connections of a thread.
+const LOOK: Duration = Duration::from_millis(1000);
+/// How long a command waits for a lock before it is answered with an error.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Between two tries of commands that wait for a lock: at first, and at most.
+const FIRST_RETRY: Duration = Duration::from_millis(1);
+const LAST_RETRY: Duration = Duration::from_millis(16);
+/// Spent on tries in one round at most.
+const RETRY_TIME: Duration = Duration::from_millis(1);
+/// Accepting pauses for this long where the system has no descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A thread of the server.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    /// Its place among the threads.
+    index: usize,
+    poll: Poll,
+    connections: Slots,
+    space: Workspace,
+    limits: Limits,
+    /// Connections with commands left, in the order of their turns.
+    queue: VecDeque<u64>,
+    /// Connections whose next command waits for a lock.
+    parked: VecDeque<u64>,
+    retry_at: Instant,
+    retry_delay: Duration,
+    moved: Moved,
+    counters: Counters,
+    /// Of the first thread only.
+    front: Option<Front>,
+}
+
+/// What the first thread does beside serving connections.
+struct Front {
+    listeners: Vec<Listener>,
+    paused_until: Option<Instant>,
+    upkeep: Upkeep,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, poll: Poll) -> io::Result<Worker> {
+        poll.add(&shared.mailboxes[index].waker, WAKER, Interest::READ)?;
+        Ok(Worker {
+            limits: Limits::of(&shared.config),
+            shared,
+            index,
+            poll,
+            connections: Slots::default(),
+            space: Workspace::new(),
+            queue: VecDeque::new(),
+            parked: VecDeque::new(),
+            retry_at: Instant::now(),
+            retry_delay: FIRST_RETRY,
+            moved: Moved::default(),
+            counters: Counters::default(),
+            front: None,
+        })
+    }
+
+    /// Makes this the thread that accepts connections and keeps the store tidy.
+    pub(crate) fn take_front(&mut self, listeners: Vec<Listener>) -> io::Result<()> {
+        for (token, listener) in (LISTENERS..).zip(&listeners) {
+            self.poll.add(&listener.socket, token, Interest::READ)?;
+        }
+        self.front = Some(Front {
+            listeners,
+            paused_until: None,
+            upkeep: Upkeep::new(),
+        });
+        Ok(())
+    }
+
+    /// Serves until the server stops.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut next_look = Instant::now() + LOOK;
+        while !self.shared.stopping() {
+            let count = self.poll.wait(self.patience(next_look))?;
+            let start = Instant::now();
+            self.limits.refresh(&self.shared.config);
+            let now = self.shared.now_microseconds() / 1000;
+            for index in 0..count {
+                self.event(index, now);
+            }
+            self.take_turns();
+            if !self.parked.is_empty() && start >= self.retry_at {
+                self.retry(start);
+            }
+            self.add_totals();
+            if start >= next_look {
+                next_look = start + LOOK;
+                self.look_after_all(now);
+            }
+            self.look_after_front(start);
+        }
+        Ok(())
+    }
+
+    /// How long the next wait may be.
+    fn patience(&self, next_look: Instant) -> Duration {
+        if !self.queue.is_empty() {
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        let mut until = next_look;
+        if !self.parked.is_empty() {
+            until = until.min(self.retry_at);
+        }
+        if let Some(front) = &self.front {
+            until = until.min(front.upkeep.next());
+            if let Some(resume) = front.paused_until {
+                until = until.min(resume);
+            }
+        }
+        until.saturating_duration_since(now)
+    }
+
+    fn event(&mut self, index: usize, now: i64) {
+        let ready = self.poll.ready(index);
+        match ready.token {
+            WAKER => return self.take_messages(),
+            token if token >= LISTENERS => return self.accept((token - LISTENERS) as usize),
+            _ => {}
+        }
+        let token = ready.token;
+        let Some(connection) = self.connections.get(token) else {
+            return;
+        };
+        let reads = connection.registered.is_some_and(|interest| interest.read);
+        let next = if ready.readable && reads {
+            connection.session.last_command_at = now;
+            let (shared, limits) = (&*self.shared, &self.limits);
+            connection.read_and_run(shared, limits, &mut self.space, &mut self.moved)
+        } else if ready.writable {
+            connection.write(&self.limits, &mut self.moved)
+        } else if ready.hung_up {
+            if connection.hang_up() {
+                return self.close(token);
+            }
+            // It would be reported again and again.
+            connection.registered = None;
+            let _ = self.poll.remove(&connection.socket);
+            return;
+        } else {
+            return;
+        };
+        self.settle(token, next);
+    }
+
+    /// Does what a connection needs after its turn.
+    fn settle(&mut self, token: u64, next: Next) {
+        let Some(connection) = self.connections.get(token) else {
+            return;
+        };
+        let counters = std::mem::take(&mut connection.session.counters);
+        self.counters.commands += counters.commands;
+        self.counters.hits += counters.hits;
+        self.counters.misses += counters.misses;
+        self.counters.errors += counters.errors;
+        match next {
+            Next::Close => return self.close(token),
+            Next::Wait => {}
+            Next::Turn => {
+                if !connection.queued {
+                    connection.queued = true;
+                    self.queue.push_back(token);
+                }
+            }
+            Next::Park(_) => {
+                if connection.parked.is_none() {
+                    connection.parked = Some(Instant::now());
+                    self.shared.park();
+                    if self.parked.is_empty() {
+                        self.retry_delay = FIRST_RETRY;
+                        self.retry_at = Instant::now() + FIRST_RETRY;
+                    }
+                    self.parked.push_back(token);
+                }
+            }
+        }
+        connection.update_card();
+        let interest = connection.interest(&self.limits);
+        if connection.registered.is_some_and(|old| old != interest) {
+            connection.registered = Some(interest);
+            if self
+                .poll
+                .modify(&connection.socket, token, interest)
+                .is_err()
+            {
+                self.close(token);
+            }
+        }
+    }
+
+    /// Gives each connection in the queue one turn.
+    fn take_turns(&mut self) {
+        for _ in 0..self.queue.len() {
+            let Some(token) = self.queue.pop_front() else {
+                return;
+            };
+            let Some(connection) = self.connections.get(token) else {
+                continue;
+            };
+            connection.queued = false;
+            let (shared, limits) = (&*self.shared, &self.limits);
+            let next = connection.run_rest(shared, limits, &mut self.space, &mut self.moved);
+            self.settle(token, next);
+        }
+    }
+
+    /// Tries commands that wait for a lock again, the oldest first, for a bounded time.
+    fn retry(&mut self, start: Instant) {
+        let mut succeeded = false;
+        for _ in 0..self.parked.len() {
+            if start.elapsed() >= RETRY_TIME {
+                break;
+            }
+            let Some(token) = self.parked.pop_front() else {
+                break;
+            };
+            let Some(connection) = self.connections.get(token) else {
+                continue;
+            };
+            let Some(since) = connection.parked else {
+                continue;
+            };
+            let (shared, limits) = (&*self.shared, &self.limits);
+            let mut next = connection.run_rest(shared, limits, &mut self.space, &mut self.moved);
+            if let Next::Park(blocked) = &next
+                && since.elapsed() >= LONGEST_WAIT
+            {
+                connection.refuse_parked(blocked);
+                // The rest of its input has its own wait before it.
+                next = Next::Turn;
+            }
+            if matches!(next, Next::Park(_)) {
+                self.parked.push_back(token);
+            } else {
+                connection.parked = None;
+                self.shared.unpark();
+                succeeded = true;
+            }
+            self.settle(token, next);
+        }
+        self.retry_delay = if succeeded {
+            FIRST_RETRY
+        } else {
+            (self.retry_delay * 2).min(LAST_RETRY)
+        };
+        self.retry_at = Instant::now() + self.retry_delay;
+    }
+
+    fn take_messages(&mut self) {
+        let mailbox = &self.shared.mailboxes[self.index];
+        mailbox.waker.clear();
+        for message in mailbox.take() {
+            match message {
+                Message::Serve(accepted, session, card) => self.serve(accepted, *session, card),
+                Message::Kill => {
+                    for token in self
+                        .connections
+                        .tokens(|c| c.card.killed.load(Ordering::Acquire))
+                    {
+                        self.close(token);
+                    }
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, accepted: Accepted, session: Session, card: Arc<Card>) {
+        let connection = Connection::new(accepted.socket, session, card, &self.limits);
+        let token = self.connections.add(connection);
+        let Some(connection) = self.connections.get(token) else {
+            return;
+        };
+        connection.registered = Some(Interest::READ);
+        if let Err(error) = self.poll.add(&connection.socket, token, Interest::READ) {
+            log(format_args!("a connection cannot be served: {error}"));
+            self.close(token);
+        }
+    }
+
+    fn close(&mut self, token: u64) {
+        let Some(connection) = self.connections.remove(token) else {
+            return;
+        };
+        if connection.parked.is_some() {
+            self.parked.retain(|parked| *parked != token);
+            self.shared.unpark();
+        }
+        self.shared.registry.remove(connection.card.id);
+        self.shared.mailboxes[self.index]
+            .connections
+            .fetch_sub(1, Ordering::Relaxed);
+        self.shared.connected.fetch_sub(1, Ordering::Relaxed);
+        // Closing the socket takes it out of the epoll instance.
+    }
+
+    fn add_totals(&mut self) {
+        let (counters, moved) = (
+            std::mem::take(&mut self.counters),
+            std::mem::take(&mut self.moved),
+        );
+        self.shared.totals.add(counters, moved.input, moved.output);
+    }
+
+    fn look_after_all(&mut self, now: i64) {
+        let limits = self.limits;
+        for token in self.connections.tokens(|c| c.look_after(&limits, now)) {
+            self.close(token);
+        }
+        for connection in self.connections.all() {
+            connection.limit_parser(&limits);
+        }
+    }
+
+    fn look_after_front(&mut self, now: Instant) {
+        let Some(front) = &mut self.front else {
+            return;
+        };
+        front.upkeep.run(&self.shared, now);
+        if front.paused_until.is_some_and(|resume| now >= resume) {
+            front.paused_until = None;
+            for (token, listener) in (LISTENERS..).zip(&front.listeners) {
+                if let Err(error) = self.poll.modify(&listener.socket, token, Interest::READ) {
+                    log(format_args!("accepting connections: {error}"));
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPTS {
+            let Some(front) = &mut self.front else {
+                return;
+            };
+            match front.listeners[index].accept() {
+                Ok(None) => return,
+                Ok(Some(accepted)) => self.admit(accepted),
+                Err(error) => {
+                    log(format_args!("accepting a connection: {error}"));
+                    // No descriptor is left: the listener would be ready again at once.
+                    front.paused_until = Some(Instant::now() + ACCEPT_PAUSE);
+                    for (token, listener) in (LISTENERS..).zip(&front.listeners) {
+                        let _ = self
+                            .poll
+                            .modify(&listener.socket, token, Interest::default());
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Turns a connection away, or hands it to the thread with the fewest.
+    fn admit(&mut self, accepted: Accepted) {
+        const FULL: &[u8] = b"-ERR max number of clients reached\r\n";
+        const PROTECTED: &[u8] = b"-DENIED Undercroft is in protected mode, as no password is set: connections are \
+            accepted from this machine only. Set a password (--requirepass), or allow it with 'protected-mode no'.\r\n";
+        let shared = &self.shared;
+        let refusal = if !shared.has_room() {
+            Some(FULL)
+        } else if !accepted.local && shared.is_protected() {
+            Some(PROTECTED)
+        } else {
+            None
+        };
+        if let Some(text) = refusal {
+            shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            // Who is turned away may be gone already.
+            let _ = send(&accepted.socket, text, flags);
+            return;
+        }
+        tune(
+            &accepted.socket,
+            accepted.unix,
+            shared.config.integer("tcp-keepalive"),
+        );
+        let loads = shared
+            .mailboxes
+            .iter()
+            .map(|m| m.connections.load(Ordering::Relaxed));
+        let worker = loads
+            .enumerate()
+            .min_by_key(|(_, load)| *load)
+            .map_or(0, |(w, _)| w);
+        let now = shared.now_microseconds() / 1000;
+        let mut session = Session::new(shared.registry.next_id(), shared.initial_user(), now);
+        session.address.clone_from(&accepted.address);
+        session.local_address.clone_from(&accepted.local_address);
+        session.unix_socket = accepted.unix;
+        session.descriptor = std::os::fd::AsRawFd::as_raw_fd(&accepted.socket);
+        let card = Arc::new(Card::new(&session, worker));
+        shared.registry.add(card.clone());
+        shared.connected.fetch_add(1, Ordering::Relaxed);
+        shared.totals.connections.fetch_add(1, Ordering::Relaxed);
+        let mailbox = &shared.mailboxes[worker];
+        mailbox.connections.fetch_add(1, Ordering::Relaxed);
+        if worker == self.index {
+            self.serve(accepted, session, card);
+        } else {
+            mailbox.send(Message::Serve(accepted, Box::new(session), card));
+        }
+    }
+}
+
+/// Connections by token: place and generation, so that an event for one that is gone meets nobody.
+#[derive(Default)]
+struct Slots {
+    slots: Vec<(u32, Option<Box<Connection>>)>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    fn add(&mut self, connection: Connection) -> u64 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            (self.slots.len() - 1) as u32
+        });
+        let slot = &mut self.slots[place as usize];
+        slot.1 = Some(Box::new(connection));
+        token(place, slot.0)
+    }
+
+    #[inline]
+    fn get(&mut self, token: u64) -> Option<&mut Connection> {
+        let (generation, connection) = self.slots.get_mut((token & 0xffff_ffff) as usize)?;
+        if u64::from(*generation) != token >> 32 {
+            return None;
+        }
+        connection.as_deref_mut()
+    }
+
+    fn remove(&mut self, token: u64) -> Option<Box<Connection>> {
+        self.get(token)?;
+        let place = token as u32;
+        let slot = &mut self.slots[place as usize];
+        // Stays below the tokens of wakers and listeners.
+        slot.0 = (slot.0 + 1) & 0x7fff_ffff;
+        self.free.push(place);
+        slot.1.take()
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Connection> {
+        self.slots
+            .iter_mut()
+            .filter_map(|slot| slot.1.as_deref_mut())
+    }
+
+    /// The tokens of connections for which something is true.
+    fn tokens(&mut self, mut is_meant: impl FnMut(&mut Connection) -> bool) -> Vec<u64> {
+        let slots = self.slots.iter_mut().enumerate();
+        slots
+            .filter_map(|(place, (generation, connection))| {
+                let meant = is_meant(connection.as_deref_mut()?);
+                meant.then(|| token(place as u32, *generation))
+            })
+            .collect()
+    }
+}
+
+fn token(place: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(place)
+}

@@ -1,0 +1,109 @@
+//! Replies as bytes of the protocol, appended to a connection's output.
+
+use undercroft_commands::reply::Reply;
+use undercroft_commands::session::Protocol;
+use undercroft_resp::{Version, encode};
+
+/// Writes replies in the version of the protocol that the connection speaks.
+pub(crate) struct Writer {
+    /// Where replies go.
+    pub(crate) out: Vec<u8>,
+    version: Version,
+}
+
+impl Writer {
+    pub(crate) fn new(out: Vec<u8>, protocol: Protocol) -> Writer {
+        Writer {
+            out,
+            version: version(protocol),
+        }
+    }
+}
+
+fn version(protocol: Protocol) -> Version {
+    match protocol {
+        Protocol::Resp2 => Version::Resp2,
+        Protocol::Resp3 => Version::Resp3,
+    }
+}
+
+impl Reply for Writer {
+    #[inline]
+    fn simple(&mut self, text: &str) {
+        encode::simple(&mut self.out, text.as_bytes());
+    }
+    fn error(&mut self, text: &str) {
+        encode::error(&mut self.out, text.as_bytes());
+    }
+    #[inline]
+    fn integer(&mut self, value: i64) {
+        encode::integer(&mut self.out, value);
+    }
+    #[inline]
+    fn bulk(&mut self, bytes: &[u8]) {
+        encode::bulk(&mut self.out, bytes);
+    }
+    #[inline]
+    fn null(&mut self) {
+        encode::null(&mut self.out, self.version);
+    }
+    fn null_array(&mut self) {
+        encode::null_array(&mut self.out, self.version);
+    }
+    fn array(&mut self, length: usize) {
+        encode::array(&mut self.out, length);
+    }
+    fn map(&mut self, pairs: usize) {
+        encode::map(&mut self.out, self.version, pairs);
+    }
+    fn set(&mut self, length: usize) {
+        encode::set(&mut self.out, self.version, length);
+    }
+    fn push(&mut self, length: usize) {
+        encode::push(&mut self.out, self.version, length);
+    }
+    fn double(&mut self, value: f64) {
+        encode::double(&mut self.out, self.version, value);
+    }
+    fn boolean(&mut self, value: bool) {
+        encode::boolean(&mut self.out, self.version, value);
+    }
+    fn big_number(&mut self, digits: &str) {
+        encode::big_number(&mut self.out, self.version, digits.as_bytes());
+    }
+    fn verbatim(&mut self, format: &str, text: &[u8]) {
+        let mut letters = *b"txt";
+        if let Ok(given) = format.as_bytes().try_into() {
+            letters = given;
+        }
+        encode::verbatim(&mut self.out, self.version, letters, text);
+    }
+    fn protocol(&mut self, protocol: Protocol) {
+        self.version = version(protocol);
+    }
+    #[inline]
+    fn ok(&mut self) {
+        self.out.extend_from_slice(b"+OK\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_changes_within_a_reply() {
+        let mut writer = Writer::new(Vec::new(), Protocol::Resp2);
+        writer.map(1);
+        writer.null();
+        writer.protocol(Protocol::Resp3);
+        writer.map(1);
+        writer.null();
+        writer.ok();
+        writer.verbatim("mkd", b"x");
+        assert_eq!(
+            writer.out,
+            b"*2\r\n$-1\r\n%1\r\n_\r\n+OK\r\n=5\r\nmkd:x\r\n"
+        );
+    }
+}
