@@ -1,0 +1,30 @@
+//! State that the interpreter's lock guards.
+
+use std::cell::UnsafeCell;
+
+use pyo3::Python;
+
+/// A value that is only touched by threads attached to the interpreter.
+///
+/// The module is built for the stable ABI of interpreters with a global lock
+/// and declares that it relies on it, so a [`Python`] token proves that no
+/// other thread is inside [`with`](Self::with).
+pub(crate) struct Attached<T>(UnsafeCell<T>);
+
+// SAFETY: all access goes through `with`, which needs the interpreter's lock.
+unsafe impl<T: Send> Sync for Attached<T> {}
+
+impl<T> Attached<T> {
+    pub(crate) fn new(value: T) -> Attached<T> {
+        Attached(UnsafeCell::new(value))
+    }
+
+    /// Works on the value. `body` must not call into Python, which could let
+    /// another thread in, nor use the same value again.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, _: Python<'_>, body: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: the token says that this thread holds the interpreter's lock,
+        // and `body` neither gives it up nor comes back here.
+        body(unsafe { &mut *self.0.get() })
+    }
+}

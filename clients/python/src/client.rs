@@ -1,0 +1,206 @@
+//! The class that `undercroft.Redis` is built on.
+
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use undercroft_commands::session::{Host, Session};
+use undercroft_engine::DATABASES;
+
+use crate::attached::Attached;
+use crate::codec::Codec;
+use crate::error;
+use crate::execute;
+use crate::shared::{Place, Shared};
+
+/// A client of one store: the hot methods, and `_execute` for all commands.
+#[pyclass(frozen, subclass, module = "undercroft._native")]
+pub(crate) struct Client {
+    place: Place,
+    pub(crate) codec: Codec,
+    open: Attached<Opened>,
+    state: Attached<State>,
+}
+
+/// The store while it is open, and how many calls are using it.
+struct Opened {
+    shared: Option<Arc<Shared>>,
+    users: usize,
+}
+
+/// What the client remembers from command to command.
+struct State {
+    database: usize,
+    session: Session,
+}
+
+/// A call's use of the store, which stays open until the last one ends.
+pub(crate) struct Use<'c, 'py> {
+    client: &'c Client,
+    py: Python<'py>,
+    shared: *const Shared,
+}
+
+impl Deref for Use<'_, '_> {
+    type Target = Shared;
+
+    #[inline(always)]
+    fn deref(&self) -> &Shared {
+        // SAFETY: `close` leaves the store open while `users` counts this.
+        unsafe { &*self.shared }
+    }
+}
+
+impl Drop for Use<'_, '_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.client.open.with(self.py, |open| open.users -= 1);
+    }
+}
+
+impl Client {
+    /// Begins to use the store, which is opened again if it was closed.
+    #[inline(always)]
+    pub(crate) fn enter<'c, 'py>(&'c self, py: Python<'py>) -> PyResult<Use<'c, 'py>> {
+        let begin = |open: &mut Opened| {
+            open.users += 1;
+            open.shared.as_ref().map(Arc::as_ptr)
+        };
+        let shared = match self.open.with(py, begin) {
+            Some(shared) => shared,
+            None => self.reopen(py)?,
+        };
+        Ok(Use {
+            client: self,
+            py,
+            shared,
+        })
+    }
+
+    #[cold]
+    fn reopen(&self, py: Python<'_>) -> PyResult<*const Shared> {
+        match self.place.open(py) {
+            Ok(shared) => {
+                let pointer = Arc::as_ptr(&shared);
+                self.open.with(py, |open| open.shared = Some(shared));
+                Ok(pointer)
+            }
+            Err(error) => {
+                self.open.with(py, |open| open.users -= 1);
+                Err(error::raise_opening(&error))
+            }
+        }
+    }
+
+    /// The database that the client works on.
+    #[inline(always)]
+    pub(crate) fn database(&self, py: Python<'_>) -> usize {
+        self.state.with(py, |state| state.database)
+    }
+
+    /// A copy of what the client remembers, for one command.
+    pub(crate) fn session(&self, py: Python<'_>) -> Session {
+        self.state.with(py, |state| state.session.clone())
+    }
+
+    /// Remembers what a command left.
+    pub(crate) fn remember(&self, py: Python<'_>, session: Session) {
+        self.state.with(py, |state| {
+            state.database = session.database as usize;
+            state.session = session;
+        });
+    }
+}
+
+#[pymethods]
+impl Client {
+    #[new]
+    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, timeout=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python's arguments have names")]
+    fn new(
+        py: Python<'_>,
+        store: &str,
+        db: usize,
+        decode_responses: bool,
+        encoding: &str,
+        encoding_errors: &str,
+        capacity: Option<u64>,
+        maxmemory: Option<u64>,
+        timeout: Option<f64>,
+    ) -> PyResult<Client> {
+        if db >= DATABASES {
+            let text = format!("expected a db below {DATABASES}, got {db}");
+            return Err(PyValueError::new_err(text));
+        }
+        let patience = timeout
+            .map(Duration::try_from_secs_f64)
+            .transpose()
+            .map_err(|error| PyValueError::new_err(format!("timeout: {error}")))?;
+        let codec = Codec::new(encoding, encoding_errors, decode_responses)?;
+        let place = Place::new(store, capacity).map_err(|error| error::raise_opening(&error))?;
+        let shared = place
+            .open(py)
+            .map_err(|error| error::raise_opening(&error))?;
+        if let Some(limit) = maxmemory {
+            let set = shared.store.set_max_memory(limit);
+            set.map_err(|error| error::raise(py, &shared.store, error))?;
+        }
+        if let Some(patience) = patience {
+            shared.store.set_patience(patience);
+        }
+        let now = shared.host.now_microseconds() / 1000;
+        let mut session = Session::new(1, shared.host.initial_user(), now);
+        session.database = db as u32;
+        Ok(Client {
+            place,
+            codec,
+            open: Attached::new(Opened {
+                shared: Some(shared),
+                users: 0,
+            }),
+            state: Attached::new(State {
+                database: db,
+                session,
+            }),
+        })
+    }
+
+    /// Run one command and return its reply as redis-py's parser would.
+    #[pyo3(signature = (arguments, decode=true))]
+    fn _execute<'py>(
+        &self,
+        py: Python<'py>,
+        arguments: &Bound<'py, PyTuple>,
+        decode: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        execute::run(self, py, arguments, decode)
+    }
+
+    /// Let go of the store. Using the client again opens it again.
+    fn close(&self, py: Python<'_>) {
+        let take = |open: &mut Opened| {
+            if open.users == 0 {
+                open.shared.take()
+            } else {
+                None
+            }
+        };
+        drop(self.open.with(py, take));
+    }
+
+    /// The path of the store's file.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.place.path().to_path_buf()
+    }
+
+    /// The number of the database that the client works on.
+    #[getter]
+    fn db(&self, py: Python<'_>) -> usize {
+        self.database(py)
+    }
+}

@@ -1,0 +1,31 @@
+//! Objects that must outlive a wait.
+
+use pyo3::ffi;
+use smallvec::SmallVec;
+
+/// Keeps objects alive whose bytes are in use, for the time in which other
+/// threads may run and change the list or dictionary they came from.
+#[derive(Default)]
+pub(crate) struct Held(SmallVec<[*mut ffi::PyObject; 16]>);
+
+impl Held {
+    /// Keeps an object alive.
+    ///
+    /// # Safety
+    /// `object` is a valid object, and the thread is attached, as it is when
+    /// this value is dropped.
+    pub(crate) unsafe fn keep(&mut self, object: *mut ffi::PyObject) {
+        // SAFETY: the caller's promise.
+        unsafe { ffi::Py_INCREF(object) };
+        self.0.push(object);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        for &object in &self.0 {
+            // SAFETY: `keep` took a reference to each.
+            unsafe { ffi::Py_DECREF(object) };
+        }
+    }
+}

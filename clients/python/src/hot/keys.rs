@@ -1,0 +1,139 @@
+//! `delete`, `exists`, `expire` and `ttl`.
+
+use std::ffi::CStr;
+
+use pyo3::ffi;
+use smallvec::SmallVec;
+use undercroft_engine::Error;
+
+use crate::client::Use;
+use crate::codec;
+use crate::method::{Call, Method, Miss, Outcome, made};
+
+pub(crate) struct Delete;
+
+impl Method for Delete {
+    const NAME: &'static CStr = c"delete";
+    const DOC: &'static CStr =
+        c"delete($self, *names)\n--\n\nRemove keys. Return how many of them were there.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        count(call, |shared, database, keys| {
+            shared.store.delete(database, keys)
+        })
+    }
+}
+
+pub(crate) struct Exists;
+
+impl Method for Exists {
+    const NAME: &'static CStr = c"exists";
+    const DOC: &'static CStr = c"exists($self, *names)\n--\n\nReturn how many of the keys are there, counting each as often as it is named.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        count(call, |shared, database, keys| {
+            shared.store.exists(database, keys)
+        })
+    }
+}
+
+#[inline(always)]
+fn count(
+    call: &Call<'_, '_>,
+    work: impl FnOnce(&Use<'_, '_>, usize, &[&[u8]]) -> Result<u64, Error>,
+) -> Outcome {
+    let names = call.unnamed()?;
+    if names.is_empty() {
+        return Err(Miss::Unusual);
+    }
+    let mut keys: SmallVec<[&[u8]; 8]> = SmallVec::with_capacity(names.len());
+    for &name in names {
+        keys.push(call.bytes(name)?);
+    }
+    let shared = call.enter()?;
+    match work(&shared, call.database(), &keys) {
+        Ok(count) => made(codec::number(call.py, count as i64)),
+        Err(error) => Err(call.failed(&shared, error)),
+    }
+}
+
+pub(crate) struct Expire;
+
+impl Method for Expire {
+    const NAME: &'static CStr = c"expire";
+    const DOC: &'static CStr = c"expire($self, name, time, nx=False, xx=False, gt=False, lt=False)\n--\n\nLet a key expire after so many seconds. Return whether it was there.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let &[name, time] = call.exactly()?;
+        let name = call.bytes(name)?;
+        let seconds = call.integer(time)?;
+        let shared = call.enter()?;
+        let now = shared.store.now() as i64;
+        // Redis answers a time that is too far away with an error.
+        let at = seconds
+            .checked_mul(1000)
+            .and_then(|milliseconds| milliseconds.checked_add(now))
+            .ok_or(Miss::Unusual)?;
+        let at = u64::try_from(at).unwrap_or(0);
+        match shared.store.expire_at(call.database(), name, at) {
+            Ok(done) => Ok(codec::boolean(call.py, done)),
+            Err(error) => Err(call.failed(&shared, error)),
+        }
+    }
+}
+
+pub(crate) struct Ttl;
+
+impl Method for Ttl {
+    const NAME: &'static CStr = c"ttl";
+    const DOC: &'static CStr = c"ttl($self, name)\n--\n\nReturn the seconds until a key expires: -1 if it does not, -2 if there is no such key.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let &[name] = call.exactly()?;
+        let name = call.bytes(name)?;
+        let shared = call.enter()?;
+        let seconds = match shared.store.expiry(call.database(), name) {
+            Ok(None) => -2,
+            Ok(Some(None)) => -1,
+            // Rounded to the nearest second, as Redis does.
+            Ok(Some(Some(at))) => {
+                let left = at.saturating_sub(shared.store.now());
+                (left.saturating_add(500) / 1000) as i64
+            }
+            Err(error) => return Err(call.failed(&shared, error)),
+        };
+        made(codec::number(call.py, seconds))
+    }
+}
+
+/// The items of a list or tuple; None for another object.
+///
+/// # Safety
+/// The thread is attached and `object` is valid.
+pub(super) unsafe fn items(object: *mut ffi::PyObject) -> Option<Vec<*mut ffi::PyObject>> {
+    // SAFETY: the object is valid, its type is checked before it is used as
+    // that, and every index is below its length.
+    unsafe {
+        if ffi::PyList_CheckExact(object) != 0 {
+            let count = ffi::PyList_Size(object);
+            Some(
+                (0..count)
+                    .map(|index| ffi::PyList_GetItem(object, index))
+                    .collect(),
+            )
+        } else if ffi::PyTuple_CheckExact(object) != 0 {
+            let count = ffi::PyTuple_Size(object);
+            Some(
+                (0..count)
+                    .map(|index| ffi::PyTuple_GetItem(object, index))
+                    .collect(),
+            )
+        } else {
+            None
+        }
+    }
+}

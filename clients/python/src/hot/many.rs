@@ -1,0 +1,141 @@
+//! `mget` and `mset`.
+
+use std::ffi::CStr;
+use std::ptr;
+
+use pyo3::ffi;
+use smallvec::SmallVec;
+use undercroft_engine::{Error, Key};
+
+use super::keys::items;
+use crate::codec;
+use crate::held::Held;
+use crate::method::{Call, Method, Miss, Outcome};
+
+/// So many keys are worked on without an allocation.
+const FEW: usize = 16;
+
+pub(crate) struct Mget;
+
+impl Method for Mget {
+    const NAME: &'static CStr = c"mget";
+    const DOC: &'static CStr = c"mget($self, keys, *args)\n--\n\nReturn the strings that keys hold at one moment, None for each that holds none.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let arguments = call.unnamed()?;
+        let [first, rest @ ..] = arguments else {
+            return Err(Miss::Unusual);
+        };
+        // SAFETY: the thread is attached and the arguments are valid objects.
+        let listed = unsafe { items(*first) };
+        let mut held = Held::default();
+        let mut names: SmallVec<[&[u8]; FEW]> = SmallVec::new();
+        for &name in listed.iter().flatten() {
+            // SAFETY: the list's items are valid now; another thread may take
+            // them out of it while this one waits.
+            unsafe { held.keep(name) };
+            names.push(call.bytes(name)?);
+        }
+        let rest = if listed.is_some() { rest } else { arguments };
+        for &name in rest {
+            names.push(call.bytes(name)?);
+        }
+        if names.is_empty() {
+            return Err(Miss::Unusual);
+        }
+        get_many(call, &names)
+    }
+}
+
+fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
+    let shared = call.enter()?;
+    let store = &shared.store;
+    let database = call.database();
+    let keys: Vec<Key<'_>> = names.iter().map(|name| store.key(name)).collect();
+    let mut bytes: Vec<u8> = Vec::new();
+    // Where each value ends in `bytes`; None for no value.
+    let mut ends: SmallVec<[Option<usize>; FEW]> = SmallVec::with_capacity(keys.len());
+    let read = store.read(store.shards_of(&keys), |reader| {
+        bytes.clear();
+        ends.clear();
+        for key in &keys {
+            let end = match reader.find(database, key)? {
+                None => None,
+                Some(entry) => match entry.text(reader.view()) {
+                    Err(Error::WrongType) => None,
+                    text => {
+                        text?.append_to(reader.view(), &mut bytes)?;
+                        Some(bytes.len())
+                    }
+                },
+            };
+            ends.push(end);
+        }
+        Ok::<_, Error>(())
+    });
+    read.map_err(|error| call.failed(&shared, error))?;
+    keys.iter().for_each(|key| store.note_use(key));
+    // SAFETY: the thread is attached.
+    let list = unsafe { ffi::PyList_New(ends.len() as ffi::Py_ssize_t) };
+    if list.is_null() {
+        return Err(Miss::Set);
+    }
+    let mut start = 0;
+    for (index, end) in ends.iter().enumerate() {
+        let value = match *end {
+            None => codec::none(call.py),
+            Some(end) => {
+                let value = &bytes[start..end];
+                start = end;
+                call.client.codec.object(call.py, value)
+            }
+        };
+        // SAFETY: the list is new, and the index is below its length; it takes
+        // the reference. A list with gaps may be dropped.
+        unsafe {
+            if value.is_null() {
+                ffi::Py_DECREF(list);
+                return Err(Miss::Set);
+            }
+            ffi::PyList_SetItem(list, index as ffi::Py_ssize_t, value);
+        }
+    }
+    Ok(list)
+}
+
+pub(crate) struct Mset;
+
+impl Method for Mset {
+    const NAME: &'static CStr = c"mset";
+    const DOC: &'static CStr =
+        c"mset($self, mapping)\n--\n\nSet several keys to strings, all at one moment. Return True.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let &[mapping] = call.exactly()?;
+        let mut held = Held::default();
+        let mut pairs: SmallVec<[(&[u8], &[u8]); FEW]> = SmallVec::new();
+        let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the mapping is a valid object; a dictionary is walked only
+        // while nothing else runs, and what it holds is kept alive beyond that.
+        unsafe {
+            if ffi::PyDict_CheckExact(mapping) == 0 {
+                return Err(Miss::Unusual);
+            }
+            while ffi::PyDict_Next(mapping, &mut position, &mut name, &mut value) != 0 {
+                held.keep(name);
+                held.keep(value);
+                pairs.push((call.bytes(name)?, call.bytes(value)?));
+            }
+        }
+        if pairs.is_empty() {
+            return Err(Miss::Unusual);
+        }
+        let shared = call.enter()?;
+        match shared.store.set_many(call.database(), &pairs) {
+            Ok(()) => Ok(codec::boolean(call.py, true)),
+            Err(error) => Err(call.failed(&shared, error)),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The hot methods.
+
+use pyo3::prelude::*;
+
+use crate::method::add;
+
+mod counters;
+mod keys;
+mod many;
+mod strings;
+
+/// Adds them to the class.
+pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
+    add::<strings::Get>(py)?;
+    add::<strings::Set>(py)?;
+    add::<many::Mget>(py)?;
+    add::<many::Mset>(py)?;
+    add::<keys::Delete>(py)?;
+    add::<keys::Exists>(py)?;
+    add::<keys::Expire>(py)?;
+    add::<keys::Ttl>(py)?;
+    add::<counters::Incr>(py)?;
+    add::<counters::Incrby>(py)?;
+    add::<counters::Decr>(py)?;
+    add::<counters::Decrby>(py)
+}

@@ -1,0 +1,299 @@
+//! Methods at the speed of the interpreter's own: one C function for each,
+//! called with an array of arguments.
+//!
+//! A method works on exact `bytes`, `str` and `int` objects and the common
+//! options. For everything else it calls the method of the same name that comes
+//! next in the class's order, which is redis-py's, with the very same arguments;
+//! so unusual arguments, errors and all, are redis-py's own business.
+
+use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+use pyo3::ffi;
+use pyo3::panic::PanicException;
+use pyo3::prelude::*;
+use undercroft_engine::Error;
+
+use crate::client::{Client, Use};
+use crate::codec;
+use crate::error;
+
+/// One call of a method.
+pub(crate) struct Call<'a, 'py> {
+    pub(crate) py: Python<'py>,
+    pub(crate) client: &'a Client,
+    arguments: &'a [*mut ffi::PyObject],
+    /// How many of them were passed by position.
+    positional: usize,
+    /// The names of the others, a tuple; null without any.
+    names: *mut ffi::PyObject,
+}
+
+/// Why a method did not answer.
+pub(crate) enum Miss {
+    /// The arguments are redis-py's to handle.
+    Unusual,
+    /// An exception.
+    Raised(PyErr),
+    /// An exception is set already.
+    Set,
+}
+
+/// A new reference, or why there is none.
+pub(crate) type Outcome = Result<*mut ffi::PyObject, Miss>;
+
+/// A hot method.
+pub(crate) trait Method {
+    /// Its name.
+    const NAME: &'static CStr;
+    /// Its signature, for `inspect`, and what it does.
+    const DOC: &'static CStr;
+
+    /// Runs it.
+    fn call(call: &Call<'_, '_>) -> Outcome;
+}
+
+impl<'a, 'py> Call<'a, 'py> {
+    /// The arguments, where so many came by position and none by name.
+    #[inline(always)]
+    pub(crate) fn exactly<const N: usize>(&self) -> Result<&'a [*mut ffi::PyObject; N], Miss> {
+        if !self.names.is_null() {
+            return Err(Miss::Unusual);
+        }
+        self.arguments.try_into().map_err(|_| Miss::Unusual)
+    }
+
+    /// All arguments, where none came by name.
+    #[inline(always)]
+    pub(crate) fn unnamed(&self) -> Result<&'a [*mut ffi::PyObject], Miss> {
+        if self.names.is_null() {
+            Ok(self.arguments)
+        } else {
+            Err(Miss::Unusual)
+        }
+    }
+
+    /// The arguments that came by position.
+    #[inline(always)]
+    pub(crate) fn by_position(&self) -> &'a [*mut ffi::PyObject] {
+        &self.arguments[..self.positional]
+    }
+
+    /// The arguments that came by name.
+    pub(crate) fn by_name(&self) -> impl Iterator<Item = (&'a [u8], *mut ffi::PyObject)> {
+        let values = &self.arguments[self.positional..];
+        values.iter().enumerate().map(|(index, &value)| {
+            // SAFETY: `names` is a tuple of as many `str` as there are values,
+            // which the caller keeps alive.
+            let name = unsafe {
+                let mut length = 0;
+                let name = ffi::PyTuple_GetItem(self.names, index as ffi::Py_ssize_t);
+                let text = ffi::PyUnicode_AsUTF8AndSize(name, &mut length);
+                if text.is_null() {
+                    ffi::PyErr_Clear();
+                    &[]
+                } else {
+                    std::slice::from_raw_parts(text.cast(), length as usize)
+                }
+            };
+            (name, value)
+        })
+    }
+
+    /// The bytes of an argument that is exactly a `bytes` or a `str`.
+    #[inline(always)]
+    pub(crate) fn bytes(&self, argument: *mut ffi::PyObject) -> Result<&'a [u8], Miss> {
+        // SAFETY: the caller of the method keeps its arguments alive until it
+        // returns, and `'a` ends before.
+        unsafe { self.client.codec.bytes(argument) }.ok_or(Miss::Unusual)
+    }
+
+    /// An argument that is exactly an `int` of 64 bits.
+    #[inline(always)]
+    pub(crate) fn integer(&self, argument: *mut ffi::PyObject) -> Result<i64, Miss> {
+        // SAFETY: the arguments are valid objects.
+        unsafe { codec::integer(argument) }.ok_or(Miss::Unusual)
+    }
+
+    /// Begins to use the store.
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> Result<Use<'a, 'py>, Miss> {
+        self.client.enter(self.py).map_err(Miss::Raised)
+    }
+
+    #[inline(always)]
+    pub(crate) fn database(&self) -> usize {
+        self.client.database(self.py)
+    }
+
+    /// The outcome for an error of the engine.
+    #[cold]
+    pub(crate) fn failed(&self, shared: &Use<'_, '_>, error: Error) -> Miss {
+        Miss::Raised(error::raise(self.py, &shared.store, error))
+    }
+
+    /// A string as an object.
+    #[inline(always)]
+    pub(crate) fn string(&self, bytes: &[u8]) -> Outcome {
+        made(self.client.codec.object(self.py, bytes))
+    }
+}
+
+/// The outcome of making an object: null means that an exception is set.
+#[inline(always)]
+pub(crate) fn made(object: *mut ffi::PyObject) -> Outcome {
+    if object.is_null() {
+        Err(Miss::Set)
+    } else {
+        Ok(object)
+    }
+}
+
+/// Adds a method to the class.
+pub(crate) fn add<M: Method>(py: Python<'_>) -> PyResult<()> {
+    let class = py.get_type::<Client>();
+    let definition = Box::leak(Box::new(ffi::PyMethodDef {
+        ml_name: M::NAME.as_ptr(),
+        ml_meth: ffi::PyMethodDefPointer {
+            PyCFunctionFastWithKeywords: trampoline::<M>,
+        },
+        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
+        ml_doc: M::DOC.as_ptr(),
+    }));
+    // SAFETY: the class is a type, and the definition is never freed; the
+    // descriptor made of them lets only instances of the class in.
+    let descriptor = unsafe {
+        let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
+        Bound::from_owned_ptr_or_err(py, descriptor)?
+    };
+    class.setattr(
+        M::NAME.to_str().expect("a method's name is ASCII"),
+        descriptor,
+    )
+}
+
+/// The C function of a method.
+unsafe extern "C" fn trampoline<M: Method>(
+    receiver: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    positional: ffi::Py_ssize_t,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the interpreter calls this with a receiver of the class (its
+    // descriptor checked that), and with as many arguments as it says, all of
+    // which it keeps alive; the thread is attached. A client is frozen, so it
+    // may be shared.
+    let call = unsafe {
+        let named = if names.is_null() {
+            0
+        } else {
+            ffi::PyTuple_Size(names) as usize
+        };
+        let positional = positional as usize;
+        let py = Python::assume_attached();
+        let arguments = match positional + named {
+            0 => &[][..],
+            count => std::slice::from_raw_parts(arguments, count),
+        };
+        let receiver: &Bound<'_, PyAny> = Bound::ref_from_ptr(py, &receiver);
+        Call {
+            py,
+            client: receiver.cast_unchecked::<Client>().get(),
+            arguments,
+            positional,
+            names,
+        }
+    };
+    match catch_unwind(AssertUnwindSafe(|| M::call(&call))) {
+        Ok(Ok(object)) => object,
+        Ok(Err(Miss::Set)) => ptr::null_mut(),
+        Ok(Err(Miss::Unusual)) => next_in_order::<M>(receiver, &call),
+        Ok(Err(Miss::Raised(error))) => {
+            Python::attach(|py| error.restore(py));
+            ptr::null_mut()
+        }
+        Err(panic) => {
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied());
+            let text = text.unwrap_or("the native half of undercroft failed");
+            Python::attach(|py| PanicException::new_err(text.to_owned()).restore(py));
+            ptr::null_mut()
+        }
+    }
+}
+
+/// `super(Client, self).NAME(...)` with the arguments of the call.
+#[cold]
+fn next_in_order<M: Method>(
+    receiver: *mut ffi::PyObject,
+    call: &Call<'_, '_>,
+) -> *mut ffi::PyObject {
+    Python::attach(|py| {
+        let class = py.get_type::<Client>();
+        // SAFETY: `receiver` is the valid object that the method was called on.
+        let receiver = unsafe { Bound::from_borrowed_ptr(py, receiver) };
+        let next = pyo3::types::PySuper::new(&class, &receiver)
+            .and_then(|order| order.getattr(M::NAME.to_str().unwrap_or_default()));
+        match next {
+            // SAFETY: all objects are valid; the array is the one that this
+            // method was called with, names included.
+            Ok(next) => unsafe {
+                vectorcall(
+                    next.as_ptr(),
+                    call.arguments.as_ptr(),
+                    call.positional,
+                    call.names,
+                )
+            },
+            Err(error) => {
+                error.restore(py);
+                ptr::null_mut()
+            }
+        }
+    })
+}
+
+/// Calls an object with an array of arguments: the stable ABI has
+/// `PyObject_Vectorcall` only from 3.12 on.
+///
+/// # Safety
+/// As for `PyObject_Vectorcall`.
+unsafe fn vectorcall(
+    callable: *mut ffi::PyObject,
+    arguments: *const *mut ffi::PyObject,
+    positional: usize,
+    names: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: `arguments` holds `positional` objects and then one for each
+    // name (the caller's promise); each new reference is handed on or dropped.
+    unsafe {
+        let tuple = ffi::PyTuple_New(positional as ffi::Py_ssize_t);
+        if tuple.is_null() {
+            return ptr::null_mut();
+        }
+        for index in 0..positional {
+            let argument = ffi::Py_NewRef(*arguments.add(index));
+            ffi::PyTuple_SetItem(tuple, index as ffi::Py_ssize_t, argument);
+        }
+        let mut keywords = ptr::null_mut();
+        if !names.is_null() {
+            keywords = ffi::PyDict_New();
+            for index in 0..ffi::PyTuple_Size(names) {
+                let name = ffi::PyTuple_GetItem(names, index);
+                let value = *arguments.add(positional + index as usize);
+                if keywords.is_null() || ffi::PyDict_SetItem(keywords, name, value) != 0 {
+                    ffi::Py_XDECREF(keywords);
+                    ffi::Py_DECREF(tuple);
+                    return ptr::null_mut();
+                }
+            }
+        }
+        let result = ffi::PyObject_Call(callable, tuple, keywords);
+        ffi::Py_XDECREF(keywords);
+        ffi::Py_DECREF(tuple);
+        result
+    }
+}

@@ -1,0 +1,195 @@
+"""The client class: native where it is called most, redis-py's for everything else."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import redis
+from redis.client import EMPTY_RESPONSE, NEVER_DECODE
+from redis.commands import CoreCommands
+
+from undercroft._native import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+DEFAULT_STORE = "undercroft://default"
+
+_UNITS = {"": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30}
+_TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def _size(size: int | str | None) -> int | None:
+    """Return a number of bytes, given as one or as text such as ``64gb``."""
+    if not isinstance(size, str):
+        return size
+    text = size.strip().lower()
+    digits = text.rstrip("bgkm")
+    unit = _UNITS.get(text[len(digits) :].removeprefix("b"))
+    if unit is None or not digits.isdecimal():
+        raise ValueError(f"expected a size such as 1073741824, 512mb or 64gb, got {size!r}")
+    return int(digits) * unit
+
+
+def _truth(text: str) -> bool:
+    """Return the truth value that an option of a URL has."""
+    value = _TRUTH.get(text.lower())
+    if value is None:
+        raise ValueError(f"expected true or false, got {text!r}")
+    return value
+
+
+# What a URL's query may set, and how its text is read.
+_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "db": int,
+    "decode_responses": _truth,
+    "encoding": str,
+    "encoding_errors": str,
+    "capacity": str,
+    "maxmemory": str,
+    "timeout": float,
+}
+
+
+def _split(url: str) -> tuple[str, dict[str, Any]]:
+    """Return a URL's store and the options in its query."""
+    parts = urlsplit(url)
+    if parts.scheme != "undercroft":
+        raise ValueError(f"expected undercroft://name or undercroft:///path, got {url!r}")
+    options = {}
+    for name, text in parse_qsl(parts.query, keep_blank_values=True):
+        read = _OPTIONS.get(name)
+        if read is None:
+            known = ", ".join(_OPTIONS)
+            raise ValueError(f"expected one of the options {known}, got {name!r}")
+        try:
+            options[name] = read(text)
+        except ValueError as error:
+            raise ValueError(f"invalid value for {name!r} in {url!r}: {error}") from None
+    return f"undercroft://{unquote(parts.netloc + parts.path)}", options
+
+
+@cache
+def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redis.Redis:
+    """Return a client of redis-py's that is never connected.
+
+    It is asked for the response callbacks and the encoder that such a client would use.
+    """
+    return redis.Redis(
+        protocol=2,
+        decode_responses=decode_responses,
+        encoding=encoding,
+        encoding_errors=encoding_errors,
+    )
+
+
+class Redis(Client, CoreCommands):  # type: ignore[misc]
+    """A client of a store in shared memory, with redis-py's methods.
+
+    ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
+    or a path; it is created where it is not there, with the ``capacity`` given (address
+    space, not memory). ``maxmemory`` sets the limit on what all processes store in it.
+    Both are bytes, or text such as ``"64gb"``. ``timeout`` is how many seconds this process
+    waits for another one that holds a lock and makes no progress, before
+    ``redis.exceptions.TimeoutError`` is raised (5 by default).
+
+    One object may be used by several threads, and after a fork.
+    """
+
+    # By this redis-py's types tell that its methods return values, not awaitables.
+    _is_async_client: Literal[False] = False
+
+    def __new__(
+        cls,
+        store: str | os.PathLike[str] = DEFAULT_STORE,
+        db: int = 0,
+        *,
+        decode_responses: bool = False,
+        encoding: str = "utf-8",
+        encoding_errors: str = "strict",
+        capacity: int | str | None = None,
+        maxmemory: int | str | None = None,
+        timeout: float | None = None,
+    ) -> Self:
+        """Open a store, or create it."""
+        self = super().__new__(
+            cls,
+            os.fspath(store),
+            db,
+            decode_responses=decode_responses,
+            encoding=encoding,
+            encoding_errors=encoding_errors,
+            capacity=_size(capacity),
+            maxmemory=_size(maxmemory),
+            timeout=timeout,
+        )
+        self._remote = _remote(decode_responses, encoding, encoding_errors)
+        self.response_callbacks = self._remote.response_callbacks
+        return self
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Open the store that a URL names.
+
+        ``undercroft://name`` is a store in shared memory, ``undercroft:///path`` a file.
+        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there.
+        """
+        store, chosen = _split(url)
+        return cls(store, **(options | chosen))
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run any command and return its reply, in the form redis-py gives it."""
+        try:
+            reply = self._execute(args, NEVER_DECODE not in options)
+        except redis.ResponseError:
+            if EMPTY_RESPONSE in options:
+                return options[EMPTY_RESPONSE]
+            raise
+        callback = self.response_callbacks.get(args[0])
+        if callback is None:
+            return reply
+        for name in (NEVER_DECODE, EMPTY_RESPONSE, "keys"):
+            options.pop(name, None)
+        return callback(reply, **options)
+
+    def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
+        """Let a function make the replies of a command into what its method returns."""
+        callbacks = self.response_callbacks.copy()
+        callbacks[command] = callback
+        self.response_callbacks = callbacks
+
+    def get_encoder(self) -> Any:
+        """Return redis-py's encoder with this client's encoding."""
+        return self._remote.get_encoder()
+
+    def get_connection_kwargs(self) -> dict[str, Any]:
+        """Return what a redis-py client with this client's settings would connect with."""
+        return self._remote.get_connection_kwargs()
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> NoReturn:
+        """Raise an error: pipelines come with transactions."""
+        raise NotImplementedError(
+            "pipelines are not there yet: expected commands one by one, or mset, mget and "
+            f"delete of several keys, got pipeline({transaction=}, {shard_hint=})"
+        )
+
+    def __enter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let go of the store."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return the store's path and the database."""
+        return f"<{type(self).__module__}.{type(self).__qualname__}({str(self.path)!r}, db={self.db})>"
