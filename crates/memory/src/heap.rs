@@ -16,6 +16,7 @@ use crate::layout::{EXTENT, EXTENT_PAGES, HEAP_LOG_RESERVED, PAGE, control, desc
 use crate::lock;
 use crate::log::Log;
 use crate::segment::Segment;
+use crate::trim::Batch;
 use crate::wait::{Waiter, Which};
 
 /// Partly used extents looked at for a run of several pages before a free
@@ -92,7 +93,7 @@ impl Segment {
         log.roll_back(
             |at, words| {
                 let end = at.saturating_add(words.saturating_mul(8));
-                let counts = at >= control::HEAP_HIGH && end <= control::HEAP_FREE_PAGES + 8;
+                let counts = at >= control::HEAP_HIGH && end <= control::HEAP_RESERVED + 8;
                 at % 8 == 0 && (counts || at >= layout.reserved_map && end <= layout.heap)
             },
             |_| Ok(()),
@@ -106,13 +107,19 @@ impl Segment {
         let needed = pages.div_ceil(EXTENT_PAGES);
         let high = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
         let left = layout.extents - high;
-        if needed > left {
-            return Err(Error::OutOfMemory);
-        }
-        let ahead = needed.max((high / 8).clamp(2, RESERVE_AHEAD)).min(left);
-        let count = if self.back_with_memory(high, ahead) {
-            ahead
-        } else if self.back_with_memory(high, needed) {
+        // What was given back comes first, then extents never used.
+        let given_back = self.with_heap(|heap| Ok(heap.retired_run(needed)))?;
+        let (first, wanted) = match given_back {
+            Some(first) => (first, needed),
+            None if needed > left => return Err(Error::OutOfMemory),
+            None => {
+                let ahead = (high / 8).clamp(2, RESERVE_AHEAD);
+                (high, needed.max(ahead).min(left))
+            }
+        };
+        let count = if self.back_with_memory(first, wanted) {
+            wanted
+        } else if self.back_with_memory(first, needed) {
             needed
         } else {
             return Err(Error::OutOfMemory);
@@ -120,8 +127,8 @@ impl Segment {
         self.with_heap(|heap| {
             // Another process may have been faster; what it reserved serves us
             // as well, and what we populated is still there for the next.
-            if self.mapping.load(control::HEAP_HIGH) == high {
-                heap.add_extents(high, count)?;
+            if heap.may_add(first, count) {
+                heap.add_extents(first, count)?;
             }
             Ok(())
         })
@@ -164,7 +171,20 @@ impl Drop for HeapGuard<'_> {
 }
 
 impl Heap<'_> {
-    fn set(&self, at: u64, value: u64) -> Result<(), Error> {
+    pub(crate) fn segment(&self) -> &Segment {
+        self.segment
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        self.segment.mapping.layout()
+    }
+
+    /// A bit of a map with a bit for each extent.
+    pub(crate) fn bit(&self, map: u64, extent: u64) -> bool {
+        self.load(map + extent / 64 * 8) >> (extent % 64) & 1 == 1
+    }
+
+    pub(crate) fn set(&self, at: u64, value: u64) -> Result<(), Error> {
         self.save(at, 1)?;
         self.segment.mapping.store(at, value);
         fault::step();
@@ -178,12 +198,12 @@ impl Heap<'_> {
             .map_err(|_| Error::OutOfMemory)
     }
 
-    fn load(&self, at: u64) -> u64 {
+    pub(crate) fn load(&self, at: u64) -> u64 {
         self.segment.mapping.load(at)
     }
 
     /// Sets or clears bits `first..first + count` of a bit map.
-    fn set_bits(&self, map: u64, first: u64, count: u64, on: bool) -> Result<(), Error> {
+    pub(crate) fn set_bits(&self, map: u64, first: u64, count: u64, on: bool) -> Result<(), Error> {
         let end = first + count;
         let mut bit = first;
         while bit < end {
@@ -216,14 +236,14 @@ impl Heap<'_> {
         self.set_bits(layout.all_free_map, extent, 1, mask == 0xffff)
     }
 
-    fn add_free_pages(&self, change: i64) -> Result<(), Error> {
+    pub(crate) fn add_free_pages(&self, change: i64) -> Result<(), Error> {
         let free = self.load(control::HEAP_FREE_PAGES);
         self.set(control::HEAP_FREE_PAGES, free.wrapping_add_signed(change))
     }
 
     /// Marks whole extents as free or used, in the masks and both maps; one log
     /// entry for all masks.
-    fn set_extents(&self, first: u64, count: u64, free: bool) -> Result<(), Error> {
+    pub(crate) fn set_extents(&self, first: u64, count: u64, free: bool) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         let end = first + count;
         let at = |extent: u64| layout.page_masks + extent / 4 * 8;
@@ -239,12 +259,26 @@ impl Heap<'_> {
         self.set_bits(layout.all_free_map, first, count, free)
     }
 
+    /// Whether the extents are still without memory, and next to those in use
+    /// or among them.
+    fn may_add(&self, first: u64, count: u64) -> bool {
+        let reserved = self.layout().reserved_map;
+        let high = self.load(control::HEAP_HIGH);
+        let apart = |batch: Batch| first + count <= batch.first || batch.first + batch.count <= first;
+        (first == high || first + count <= high)
+            && (first..first + count).all(|extent| !self.bit(reserved, extent))
+            && self.batch().is_none_or(apart)
+    }
+
     fn add_extents(&self, first: u64, count: u64) -> Result<(), Error> {
         self.set_extents(first, count, true)?;
         let reserved = self.segment.mapping.layout().reserved_map;
         self.set_bits(reserved, first, count, true)?;
         self.add_free_pages((count * EXTENT_PAGES) as i64)?;
-        self.set(control::HEAP_HIGH, first + count)
+        let backed = self.load(control::HEAP_RESERVED);
+        self.set(control::HEAP_RESERVED, backed + count)?;
+        let high = self.load(control::HEAP_HIGH);
+        self.set(control::HEAP_HIGH, high.max(first + count))
     }
 
     /// The first set bit of a map at or after `from`.

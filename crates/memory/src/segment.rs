@@ -355,6 +355,11 @@ impl Segment {
         }
     }
 
+    /// Whether the owner of a lock, or of a task, lives.
+    pub(crate) fn owner_lives(&self, owner: Owner) -> bool {
+        self.process.alive(&self.mapping, owner)
+    }
+
     /// Whether the path no longer names the mapped file.
     pub fn removed(&self) -> bool {
         self.check_place();
