@@ -17,6 +17,7 @@ mod error;
 mod expiry;
 mod flush;
 mod hot;
+mod inspect;
 mod name;
 mod roots;
 mod scan;
@@ -31,6 +32,6 @@ pub use name::{StoreName, list_stores};
 pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
 pub use undercroft_memory::{
-    HeldLock, Holder, Member, Options, Report, Staged, Statistics, WaitHook,
+    HeldLock, Holder, Member, Options, Report, Staged, Statistics, View, WaitHook,
 };
 pub use writer::{Expiry, Writer};

@@ -149,6 +149,19 @@ impl Writer<'_, '_> {
         self.put(database, key, found, Stored::Staged(staged), expiry)
     }
 
+    /// Sets a key to a string that is kept as text even where it is an
+    /// integer's, as INCRBYFLOAT does.
+    pub fn set_text(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value: &[u8],
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let found = self.find_slot(database, key)?;
+        self.put(database, key, found, Stored::Bytes(value), expiry)
+    }
+
     /// Sets a key to an integer.
     pub fn set_integer(
         &mut self,
@@ -310,7 +323,7 @@ impl Writer<'_, '_> {
     /// Appends to the string that a key holds. Returns its length.
     pub fn append(&mut self, database: usize, key: &Key<'_>, bytes: &[u8]) -> Result<u64, Error> {
         let Some(found) = self.find_slot(database, key)? else {
-            self.put(database, key, None, Stored::Bytes(bytes), Expiry::Never)?;
+            self.set_found(database, key, None, bytes, Expiry::Never)?;
             return Ok(bytes.len() as u64);
         };
         let length = found.entry.text(self.view())?.length();

@@ -1,0 +1,107 @@
+//! What commands ask about keys beside their values.
+
+use undercroft_memory::{View, block_size, coarse_milliseconds};
+
+use crate::entry::{Entry, Form};
+use crate::error::Error;
+use crate::roots::{KEYS, Root};
+use crate::store::{Key, Store};
+
+/// Bytes of a bucket for each key, where buckets are two thirds full.
+const BUCKET_SHARE: u64 = 14;
+
+impl Entry {
+    /// Bytes that the key takes, all in: its block, that of its value where it
+    /// has one of its own, and its share of a bucket.
+    pub fn memory_usage(&self, view: &View<'_>) -> Result<u64, Error> {
+        let block = match self.header.form() {
+            Some(Form::Block) => {
+                self.block(view)?;
+                block_size(self.header.value_length())
+            }
+            _ => 0,
+        };
+        Ok(block_size(self.size()) + block + BUCKET_SHARE)
+    }
+}
+
+impl Store {
+    /// Number of keys in a database at one moment, including those that have
+    /// expired and were not yet removed. O(number of shards).
+    pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
+        let shards = self.all_shards();
+        self.read(shards, |reader| {
+            let keys = shards
+                .iter()
+                .map(|shard| Root { shard, database }.get(reader.view(), KEYS));
+            Ok(keys.fold(0, u64::saturating_add))
+        })
+    }
+
+    /// Notes that a key was last used so many seconds ago, as RESTORE with
+    /// IDLETIME does. Approximate, as [`idle_seconds`](Store::idle_seconds).
+    pub fn set_idle_seconds(&self, key: &Key<'_>, seconds: u64) {
+        let now = coarse_milliseconds() / 1000;
+        let used = now.saturating_sub(seconds) as u32;
+        self.segment.set_hint(key.shard, key.hash, used);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undercroft_memory::Options;
+
+    use super::*;
+    use crate::writer::Expiry;
+
+    #[test]
+    fn a_key_tells_its_size_and_its_age() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let (small, large) = (store.key(b"small"), store.key(b"large"));
+        for (key, length) in [(&small, 10), (&large, 100_000)] {
+            store
+                .set(0, key.bytes(), &vec![b'x'; length])
+                .expect("the value is set");
+        }
+        let usage = |key: &Key<'_>| {
+            store.read(store.shards_of([key]), |reader| {
+                let entry = reader.find(0, key)?.expect("the key is there");
+                entry.memory_usage(reader.view())
+            })
+        };
+        let (few, many) = (usage(&small).expect("read"), usage(&large).expect("read"));
+        assert!((24..100).contains(&few), "{few}");
+        assert!((100_000..110_000).contains(&many), "{many}");
+        assert_eq!(store.count_keys(0).expect("counted"), 2);
+        assert_eq!(store.count_keys(1).expect("counted"), 0);
+
+        // The clock counts from the machine's start, which may be less than an hour ago.
+        let age = (coarse_milliseconds() / 1000).min(100);
+        store.set_idle_seconds(&small, age);
+        let idle = store.idle_seconds(&small);
+        assert!((age..age + 60).contains(&idle), "{idle}");
+    }
+
+    #[test]
+    fn text_that_looks_like_a_number_can_stay_text() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let key = store.key(b"k");
+        let encoding = |as_text: bool| {
+            let entry = store.write(store.shards_of([&key]), |writer| {
+                if as_text {
+                    writer.set_text(0, &key, b"12", Expiry::Never)?;
+                } else {
+                    writer.set(0, &key, b"12", Expiry::Never)?;
+                }
+                writer.find(0, &key)
+            });
+            let entry = entry.expect("the value is set").expect("the key is there");
+            entry.encoding().expect("a known encoding").name()
+        };
+        assert_eq!((encoding(false), encoding(true)), ("int", "embstr"));
+    }
+}
