@@ -112,7 +112,10 @@ impl From<Error> for Failure {
     }
 }
 
+/// What a handler returns.
+pub type Outcome = Result<(), Failure>;
+
 /// Runs one command. The arguments have the command's name first and are as many as its arity says.
 ///
 /// A handler writes one whole reply, or fails before it has written anything.
-pub type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Result<(), Failure>;
+pub type Handler = fn(&mut Context<'_>, &[&[u8]], &mut dyn Reply) -> Outcome;

@@ -1,4 +1,11 @@
 //! The handlers, one file for each family of commands.
 
+pub(crate) mod client;
 pub(crate) mod command;
+pub(crate) mod connection;
+pub(crate) mod expire;
+pub(crate) mod keys;
+pub(crate) mod object;
+pub(crate) mod parts;
+pub(crate) mod server;
 pub(crate) mod strings;

@@ -1,6 +1,11 @@
 //! Reading and writing whole strings.
 
-use crate::handler::{Context, Failure};
+use undercroft_engine::{Entry, Expiry, Key, Writer};
+
+use crate::arguments::{
+    CommandError, TimeBase, TimeUnit, is_keyword, parse_integer, positive_deadline,
+};
+use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
 
 /// GET key.
@@ -9,7 +14,7 @@ pub(crate) fn plain_get<R: Reply + ?Sized>(
     context: &mut Context<'_>,
     key: &[u8],
     reply: &mut R,
-) -> Result<(), Failure> {
+) -> Outcome {
     let database = context.database();
     context.session.scratch.clear();
     let found = context
@@ -31,7 +36,7 @@ pub(crate) fn plain_set<R: Reply + ?Sized>(
     key: &[u8],
     value: &[u8],
     reply: &mut R,
-) -> Result<(), Failure> {
+) -> Outcome {
     context.store.set(context.database(), key, value)?;
     reply.ok();
     Ok(())
@@ -42,6 +47,416 @@ pub(crate) fn get(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
-) -> Result<(), Failure> {
+) -> Outcome {
     plain_get(context, arguments[1], reply)
+}
+
+/// The options of SET, or those of GETEX, which share their syntax.
+#[derive(Default)]
+struct Options<'a> {
+    if_missing: bool,
+    if_present: bool,
+    get: bool,
+    keep: bool,
+    persist: bool,
+    time: Option<(TimeUnit, TimeBase, &'a [u8])>,
+}
+
+impl<'a> Options<'a> {
+    /// As Redis parses them: an option may be repeated, the last one counts; what excludes each other is an error.
+    fn parse(mut rest: &[&'a [u8]], getex: bool) -> Result<Options<'a>, CommandError> {
+        let mut options = Options::default();
+        while let [option, behind @ ..] = rest {
+            rest = behind;
+            if is_keyword(option, "NX") && !options.if_present && !getex {
+                options.if_missing = true;
+            } else if is_keyword(option, "XX") && !options.if_missing && !getex {
+                options.if_present = true;
+            } else if is_keyword(option, "GET") && !getex {
+                options.get = true;
+            } else if is_keyword(option, "KEEPTTL") && options.time.is_none() && !getex {
+                options.keep = true;
+            } else if is_keyword(option, "PERSIST") && options.time.is_none() && getex {
+                options.persist = true;
+            } else if let (Some((unit, base)), [time, behind @ ..]) = (time_option(option), rest)
+                && !options.keep
+                && !options.persist
+                && options
+                    .time
+                    .is_none_or(|(old_unit, old_base, _)| (old_unit, old_base) == (unit, base))
+            {
+                options.time = Some((unit, base, time));
+                rest = behind;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    /// The deadline in Unix milliseconds, where one is asked for.
+    fn deadline(&self, now: u64, name: &str) -> Result<Option<u64>, CommandError> {
+        let Some((unit, base, text)) = self.time else {
+            return Ok(None);
+        };
+        let deadline = positive_deadline(text, unit, base, now as i64, name)?;
+        Ok(Some(deadline.unsigned_abs()))
+    }
+}
+
+fn time_option(option: &[u8]) -> Option<(TimeUnit, TimeBase)> {
+    Some(match option.to_ascii_uppercase().as_slice() {
+        b"EX" => (TimeUnit::Seconds, TimeBase::Now),
+        b"PX" => (TimeUnit::Milliseconds, TimeBase::Now),
+        b"EXAT" => (TimeUnit::Seconds, TimeBase::Epoch),
+        b"PXAT" => (TimeUnit::Milliseconds, TimeBase::Epoch),
+        _ => return None,
+    })
+}
+
+/// Appends an entry's string to `out`, where there is one.
+fn copy_text(
+    writer: &Writer<'_, '_>,
+    entry: Option<&Entry>,
+    out: &mut Vec<u8>,
+) -> Result<bool, Failure> {
+    out.clear();
+    if let Some(entry) = entry {
+        entry.text(writer.view())?.append_to(writer.view(), out)?;
+    }
+    Ok(entry.is_some())
+}
+
+fn write_scratch(context: &Context<'_>, found: bool, reply: &mut dyn Reply) {
+    reply.bulk_or_null(found.then_some(&context.session.scratch));
+}
+
+/// SET.
+pub(crate) fn set(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let options = Options::parse(&arguments[3..], false)?;
+    let deadline = options.deadline(context.store.now(), "set")?;
+    let expiry = match deadline {
+        Some(deadline) => Expiry::At(deadline),
+        None if options.keep => Expiry::Keep,
+        None => Expiry::Never,
+    };
+    let (store, database) = (context.store, context.database());
+    let (key, value) = (store.key(arguments[1]), arguments[2]);
+    let scratch = &mut context.session.scratch;
+    let (found, set) = store.write(store.shards_of([&key]), |writer| {
+        let old = writer.find(database, &key)?;
+        let found = old.is_some();
+        if options.get {
+            copy_text(writer, old.as_ref(), scratch)?;
+        }
+        let set = !(options.if_missing && found || options.if_present && !found);
+        if set {
+            writer.set(database, &key, value, expiry)?;
+        }
+        Ok::<_, Failure>((found, set))
+    })?;
+    store.note_use(&key);
+    if options.get {
+        context.count_lookup(found);
+        write_scratch(context, found, reply);
+    } else if set {
+        reply.ok();
+    } else {
+        reply.null();
+    }
+    Ok(())
+}
+
+/// SETNX.
+pub(crate) fn setnx(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let set = store.write(store.shards_of([&key]), |writer| {
+        let missing = writer.find(database, &key)?.is_none();
+        if missing {
+            writer.set(database, &key, arguments[2], Expiry::Never)?;
+        }
+        Ok::<_, Failure>(missing)
+    })?;
+    store.note_use(&key);
+    reply.integer(set.into());
+    Ok(())
+}
+
+/// SETEX.
+pub(crate) fn setex(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    set_for(context, arguments, TimeUnit::Seconds, "setex", reply)
+}
+
+/// PSETEX.
+pub(crate) fn psetex(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    set_for(context, arguments, TimeUnit::Milliseconds, "psetex", reply)
+}
+
+fn set_for(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    unit: TimeUnit,
+    name: &str,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let now = store.now() as i64;
+    let deadline = positive_deadline(arguments[2], unit, TimeBase::Now, now, name)?;
+    let key = store.key(arguments[1]);
+    store.write(store.shards_of([&key]), |writer| {
+        let expiry = Expiry::At(deadline.unsigned_abs());
+        Ok::<_, Failure>(writer.set(database, &key, arguments[3], expiry)?)
+    })?;
+    store.note_use(&key);
+    reply.ok();
+    Ok(())
+}
+
+/// GETSET.
+pub(crate) fn getset(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    get_and(context, arguments[1], reply, |writer, database, key, _| {
+        writer.set(database, key, arguments[2], Expiry::Never)?;
+        Ok(())
+    })
+}
+
+/// GETDEL.
+pub(crate) fn getdel(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    get_and(
+        context,
+        arguments[1],
+        reply,
+        |writer, database, key, found| {
+            if found {
+                writer.remove(database, key)?;
+            }
+            Ok(())
+        },
+    )
+}
+
+/// GETEX.
+pub(crate) fn getex(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let options = Options::parse(&arguments[2..], true)?;
+    if options.time.is_none() && !options.persist {
+        return plain_get(context, arguments[1], reply);
+    }
+    get_and(
+        context,
+        arguments[1],
+        reply,
+        |writer, database, key, found| {
+            if !found {
+                return Ok(());
+            }
+            // A bad time is no error where there is no key.
+            match options.deadline(writer.now(), "getex")? {
+                Some(deadline) if deadline <= writer.now() => {
+                    writer.remove(database, key)?;
+                }
+                deadline => {
+                    writer.set_expiry(database, key, deadline)?;
+                }
+            }
+            Ok(())
+        },
+    )
+}
+
+/// Reads a string, changes its key in the same transaction, and replies with what was read.
+fn get_and(
+    context: &mut Context<'_>,
+    key: &[u8],
+    reply: &mut dyn Reply,
+    mut change: impl FnMut(&mut Writer<'_, '_>, usize, &Key<'_>, bool) -> Outcome,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(key);
+    let scratch = &mut context.session.scratch;
+    let found = store.write(store.shards_of([&key]), |writer| {
+        let old = writer.find(database, &key)?;
+        let found = copy_text(writer, old.as_ref(), scratch)?;
+        change(writer, database, &key, found)?;
+        Ok::<_, Failure>(found)
+    })?;
+    store.note_use(&key);
+    context.count_lookup(found);
+    write_scratch(context, found, reply);
+    Ok(())
+}
+
+/// MGET.
+pub(crate) fn mget(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let keys = context.keys(&arguments[1..]);
+    let scratch = &mut context.session.scratch;
+    // Where each value ends in the scratch buffer; none where the key holds no string.
+    let mut ends: Vec<Option<usize>> = Vec::with_capacity(keys.len());
+    store.read(store.shards_of(&keys), |reader| {
+        scratch.clear();
+        ends.clear();
+        for key in &keys {
+            let text = match reader.find(database, key)? {
+                None => None,
+                Some(entry) => match entry.text(reader.view()) {
+                    Err(undercroft_engine::Error::WrongType) => None,
+                    text => Some(text?),
+                },
+            };
+            ends.push(match text {
+                None => None,
+                Some(text) => {
+                    text.append_to(reader.view(), scratch)?;
+                    Some(scratch.len())
+                }
+            });
+        }
+        Ok::<_, Failure>(())
+    })?;
+    reply.array(keys.len());
+    let mut start = 0;
+    for (key, end) in keys.iter().zip(ends) {
+        context.count_lookup(end.is_some());
+        match end {
+            None => reply.null(),
+            Some(end) => {
+                store.note_use(key);
+                reply.bulk(&context.session.scratch[start..end]);
+                start = end;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// MSET.
+pub(crate) fn mset(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    set_many(context, arguments, "mset", false)?;
+    reply.ok();
+    Ok(())
+}
+
+/// MSETNX.
+pub(crate) fn msetnx(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let set = set_many(context, arguments, "msetnx", true)?;
+    reply.integer(set.into());
+    Ok(())
+}
+
+fn set_many(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    name: &str,
+    if_all_missing: bool,
+) -> Result<bool, Failure> {
+    let pairs = &arguments[1..];
+    if !pairs.len().is_multiple_of(2) {
+        return Err(CommandError::wrong_arity(name).into());
+    }
+    let (store, database) = (context.store, context.database());
+    let keys = context.keys(pairs.iter().step_by(2));
+    let values = || pairs.iter().skip(1).step_by(2);
+    let set = store.write(store.shards_of(&keys), |writer| {
+        if if_all_missing {
+            for key in &keys {
+                if writer.find(database, key)?.is_some() {
+                    return Ok(false);
+                }
+            }
+        }
+        for (key, value) in keys.iter().zip(values()) {
+            writer.set(database, key, value, Expiry::Never)?;
+        }
+        Ok::<_, Failure>(true)
+    })?;
+    keys.iter().for_each(|key| store.note_use(key));
+    Ok(set)
+}
+
+/// INCR.
+pub(crate) fn incr(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    increment(context, arguments[1], 1, reply)
+}
+
+/// DECR.
+pub(crate) fn decr(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    increment(context, arguments[1], -1, reply)
+}
+
+/// INCRBY.
+pub(crate) fn incrby(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let change = parse_integer(arguments[2]).ok_or(CommandError::NOT_AN_INTEGER)?;
+    increment(context, arguments[1], change, reply)
+}
+
+/// DECRBY.
+pub(crate) fn decrby(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let change = parse_integer(arguments[2]).ok_or(CommandError::NOT_AN_INTEGER)?;
+    let negated = change
+        .checked_neg()
+        .ok_or(CommandError::fixed("ERR decrement would overflow"))?;
+    increment(context, arguments[1], negated, reply)
+}
+
+fn increment(context: &mut Context<'_>, key: &[u8], change: i64, reply: &mut dyn Reply) -> Outcome {
+    let sum = context.store.increment(context.database(), key, change)?;
+    reply.integer(sum);
+    Ok(())
 }

@@ -100,6 +100,8 @@ named_set! {
     Fast => "fast",
     /// Before login.
     NoAuth => "no_auth",
+    /// Not even while a dataset is loaded beside the old one.
+    NoAsyncLoading => "no_async_loading",
     /// Not within MULTI.
     NoMulti => "no_multi",
     /// Even while a script runs for too long.

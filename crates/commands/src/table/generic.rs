@@ -1,6 +1,7 @@
 //! The commands on keys of any type.
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
+use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("del", -2, Group::Generic, "1.0.0")
@@ -22,7 +23,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys, and the size of what they hold",
             "Deletes keys.",
         )
-        .reply("integer: keys deleted"),
+        .reply("integer: keys deleted")
+        .handler(handlers::keys::del),
     Command::new("unlink", -2, Group::Generic, "4.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -42,7 +44,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys; large values are freed later",
             "Deletes keys and leaves freeing what they held for later.",
         )
-        .reply("integer: keys deleted"),
+        .reply("integer: keys deleted")
+        .handler(handlers::keys::del),
     Command::new("exists", -2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -53,7 +56,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys",
             "Counts how many of the keys exist.",
         )
-        .reply("integer: keys found, repeated ones counted again"),
+        .reply("integer: keys found, repeated ones counted again")
+        .handler(handlers::keys::exists),
     Command::new("type", 2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -63,7 +67,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Names the type of what a key holds; none where it does not exist.",
         )
-        .reply("simple"),
+        .reply("simple")
+        .handler(handlers::keys::type_of),
     Command::new("keys", 2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -73,7 +78,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for all N keys of the database",
             "Lists every key that matches a pattern.",
         )
-        .reply("array of bulk"),
+        .reply("array of bulk")
+        .handler(handlers::keys::keys),
     Command::new("scan", -2, Group::Generic, "2.8.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace])
@@ -83,13 +89,15 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1) for a call, O(N) for a whole iteration",
             "Lists the keys in small portions, each from where the last one ended.",
         )
-        .reply("array of the next cursor and an array of keys"),
+        .reply("array of the next cursor and an array of keys")
+        .handler(handlers::keys::scan),
     Command::new("randomkey", 1, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:all_shards", "nondeterministic_output"])
         .doc("", "O(1)", "Returns some key of the database.")
-        .reply("bulk or null"),
+        .reply("bulk or null")
+        .handler(handlers::keys::randomkey),
     Command::new("rename", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Keyspace])
@@ -111,7 +119,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Gives a key another name, replacing what had that name.",
         )
-        .reply("OK"),
+        .reply("OK")
+        .handler(handlers::keys::rename),
     Command::new("renamenx", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -133,7 +142,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Gives a key another name where that one is free.",
         )
-        .reply("integer: 1 renamed, 0 not"),
+        .reply("integer: 1 renamed, 0 not")
+        .handler(handlers::keys::renamenx),
     Command::new("copy", -3, Group::Generic, "6.2.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Keyspace])
@@ -150,7 +160,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the size of the value",
             "Copies a key's value and time to live to another key.",
         )
-        .reply("integer: 1 copied, 0 not"),
+        .reply("integer: 1 copied, 0 not")
+        .handler(handlers::keys::copy),
     Command::new("move", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -169,7 +180,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Moves a key to another database where it is not there yet.",
         )
-        .reply("integer: 1 moved, 0 not"),
+        .reply("integer: 1 moved, 0 not")
+        .handler(handlers::keys::move_key),
     Command::new("touch", -2, Group::Generic, "3.2.1")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -180,7 +192,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys",
             "Marks keys as just used.",
         )
-        .reply("integer: keys found"),
+        .reply("integer: keys found")
+        .handler(handlers::keys::touch),
     Command::new("dump", 2, Group::Generic, "2.6.0")
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace])
@@ -200,7 +213,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the size of the value",
             "Returns a value in a serialized, checksummed form.",
         )
-        .reply("bulk or null"),
+        .reply("bulk or null")
+        .handler(handlers::object::dump),
     Command::new("restore", -4, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -219,7 +233,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) in the size of the payload",
             "Creates a key from what DUMP returned.",
         )
-        .reply("OK"),
+        .reply("OK")
+        .handler(handlers::object::restore),
     Command::new("expire", -3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -238,7 +253,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets a time to live in seconds.",
         )
-        .reply("integer: 1 set, 0 not"),
+        .reply("integer: 1 set, 0 not")
+        .handler(handlers::expire::expire),
     Command::new("pexpire", -3, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -257,7 +273,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets a time to live in milliseconds.",
         )
-        .reply("integer: 1 set, 0 not"),
+        .reply("integer: 1 set, 0 not")
+        .handler(handlers::expire::pexpire),
     Command::new("expireat", -3, Group::Generic, "1.2.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -276,7 +293,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets the second at which a key expires.",
         )
-        .reply("integer: 1 set, 0 not"),
+        .reply("integer: 1 set, 0 not")
+        .handler(handlers::expire::expireat),
     Command::new("pexpireat", -3, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -295,7 +313,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Sets the millisecond at which a key expires.",
         )
-        .reply("integer: 1 set, 0 not"),
+        .reply("integer: 1 set, 0 not")
+        .handler(handlers::expire::pexpireat),
     Command::new("ttl", 2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -315,7 +334,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns the time a key has left, in seconds.",
         )
-        .reply("integer: seconds, -1 without, -2 without key"),
+        .reply("integer: seconds, -1 without, -2 without key")
+        .handler(handlers::expire::ttl),
     Command::new("pttl", 2, Group::Generic, "2.6.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -335,7 +355,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns the time a key has left, in milliseconds.",
         )
-        .reply("integer: milliseconds, -1 without, -2 without key"),
+        .reply("integer: milliseconds, -1 without, -2 without key")
+        .handler(handlers::expire::pttl),
     Command::new("expiretime", 2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -350,7 +371,8 @@ pub(super) const COMMANDS: &[Command] = &[
             },
         )
         .doc("key", "O(1)", "Returns the second at which a key expires.")
-        .reply("integer: Unix seconds, -1 without, -2 without key"),
+        .reply("integer: Unix seconds, -1 without, -2 without key")
+        .handler(handlers::expire::expiretime),
     Command::new("pexpiretime", 2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -369,7 +391,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Returns the millisecond at which a key expires.",
         )
-        .reply("integer: Unix milliseconds, -1 without, -2 without key"),
+        .reply("integer: Unix milliseconds, -1 without, -2 without key")
+        .handler(handlers::expire::pexpiretime),
     Command::new("persist", 2, Group::Generic, "2.2.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
@@ -384,7 +407,8 @@ pub(super) const COMMANDS: &[Command] = &[
             },
         )
         .doc("key", "O(1)", "Removes a key's time to live.")
-        .reply("integer: 1 removed, 0 not"),
+        .reply("integer: 1 removed, 0 not")
+        .handler(handlers::expire::persist),
     Command::new("object", -2, Group::Generic, "2.2.3")
         .doc(
             "",
@@ -400,33 +424,33 @@ pub(super) const COMMANDS: &[Command] = &[
 .tips(&["nondeterministic_output"])
 .keys(const { &[KeySpec::range(2, 0, 1, &[KeyFlag::ReadOnly])] })
 .doc("key", "O(1)", "Names the representation a value is stored in.")
-.reply("bulk or null"),
+.reply("bulk or null").handler(handlers::object::encoding),
 Command::new("object|idletime", 3, Group::Generic, "2.2.3")
 .flags(&[Flag::ReadOnly])
 .categories(&[Category::Keyspace])
 .tips(&["nondeterministic_output"])
 .keys(const { &[KeySpec::range(2, 0, 1, &[KeyFlag::ReadOnly])] })
 .doc("key", "O(1)", "Returns the seconds since a key was last used, approximately.")
-.reply("integer or null"),
+.reply("integer or null").handler(handlers::object::idletime),
 Command::new("object|freq", 3, Group::Generic, "4.0.0")
 .flags(&[Flag::ReadOnly])
 .categories(&[Category::Keyspace])
 .tips(&["nondeterministic_output"])
 .keys(const { &[KeySpec::range(2, 0, 1, &[KeyFlag::ReadOnly])] })
 .doc("key", "O(1)", "Returns how often a key is used, on a logarithmic scale, approximately.")
-.reply("integer or null"),
+.reply("integer or null").handler(handlers::object::freq),
 Command::new("object|refcount", 3, Group::Generic, "2.2.3")
 .flags(&[Flag::ReadOnly])
 .categories(&[Category::Keyspace])
 .tips(&["nondeterministic_output"])
 .keys(const { &[KeySpec::range(2, 0, 1, &[KeyFlag::ReadOnly])] })
 .doc("key", "O(1)", "Returns the number of references to a value.")
-.reply("integer or null"),
+.reply("integer or null").handler(handlers::object::refcount),
 Command::new("object|help", 2, Group::Generic, "6.2.0")
 .flags(&[Flag::Loading, Flag::Stale])
 .categories(&[Category::Keyspace])
 .doc("", "O(1)", "Explains the subcommands.")
-.reply("array of simple")]
+.reply("array of simple").handler(handlers::server::help)]
             },
         ),
 ];

@@ -9,7 +9,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
         .doc("", "O(1)", "Counts the keys of the database.")
-        .reply("integer"),
+        .reply("integer")
+        .handler(handlers::server::dbsize),
     Command::new("flushdb", -1, Group::Server, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -19,7 +20,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys; O(1) with ASYNC",
             "Deletes every key of the database.",
         )
-        .reply("OK"),
+        .reply("OK")
+        .handler(handlers::server::flushdb),
     Command::new("flushall", -1, Group::Server, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -29,7 +31,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N keys; O(1) with ASYNC",
             "Deletes every key of every database.",
         )
-        .reply("OK"),
+        .reply("OK")
+        .handler(handlers::server::flushall),
     Command::new("swapdb", 3, Group::Server, "4.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace, Category::Dangerous])
@@ -38,12 +41,40 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(N) for N clients that watch or wait for keys",
             "Exchanges two databases for all connections at once.",
         )
-        .reply("OK"),
+        .reply("OK")
+        .handler(handlers::server::swapdb),
+    Command::new("save", 1, Group::Server, "1.0.0")
+        .flags(&[
+            Flag::Admin,
+            Flag::NoScript,
+            Flag::NoAsyncLoading,
+            Flag::NoMulti,
+        ])
+        .doc("", "O(1)", "Says that snapshots are not there yet.")
+        .reply("an error")
+        .handler(handlers::server::no_snapshots),
+    Command::new("bgsave", -1, Group::Server, "1.0.0")
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::NoAsyncLoading])
+        .doc(
+            "[SCHEDULE]",
+            "O(1)",
+            "Says that snapshots are not there yet.",
+        )
+        .reply("an error")
+        .handler(handlers::server::no_snapshots),
+    Command::new("lastsave", 1, Group::Server, "1.0.0")
+        .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
+        .categories(&[Category::Admin, Category::Dangerous])
+        .tips(&["nondeterministic_output"])
+        .doc("", "O(1)", "Says that snapshots are not there yet.")
+        .reply("an error")
+        .handler(handlers::server::no_snapshots),
     Command::new("time", 1, Group::Server, "2.6.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .tips(&["nondeterministic_output"])
         .doc("", "O(1)", "Returns the server's clock.")
-        .reply("array of two bulks: seconds and microseconds"),
+        .reply("array of two bulks: seconds and microseconds")
+        .handler(handlers::connection::time),
     Command::new("command", -1, Group::Server, "2.8.13")
         .flags(&[Flag::Loading, Flag::Stale])
         .categories(&[Category::Connection])
@@ -117,7 +148,8 @@ pub(super) const COMMANDS: &[Command] = &[
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple"),
+                        .reply("array of simple")
+                        .handler(handlers::server::help),
                 ]
             },
         ),
@@ -134,7 +166,8 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Reports figures about the server.",
         )
-        .reply("verbatim text"),
+        .reply("verbatim text")
+        .handler(handlers::server::info),
     Command::new("config", -2, Group::Server, "2.0.0")
         .doc(
             "",
@@ -152,7 +185,8 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N parameters",
                             "Returns the parameters that match any of the patterns.",
                         )
-                        .reply("map of parameter to value"),
+                        .reply("map of parameter to value")
+                        .handler(handlers::server::config_get),
                     Command::new("config|set", -4, Group::Server, "2.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
@@ -161,7 +195,8 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N parameters",
                             "Changes parameters: all of them or none.",
                         )
-                        .reply("OK"),
+                        .reply("OK")
+                        .handler(handlers::server::config_set),
                     Command::new("config|resetstat", 2, Group::Server, "2.0.0")
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .doc(
@@ -169,11 +204,22 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(1)",
                             "Sets the counters that INFO reports back to zero.",
                         )
-                        .reply("OK"),
+                        .reply("OK")
+                        .handler(handlers::server::config_resetstat),
+                    Command::new("config|rewrite", 2, Group::Server, "2.8.0")
+                        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+                        .doc(
+                            "",
+                            "O(1)",
+                            "Says that configuration files are written by people only.",
+                        )
+                        .reply("an error")
+                        .handler(handlers::server::config_rewrite),
                     Command::new("config|help", 2, Group::Server, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple"),
+                        .reply("array of simple")
+                        .handler(handlers::server::help),
                 ]
             },
         ),
@@ -195,7 +241,8 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N entries",
                             "Returns the newest entries.",
                         )
-                        .reply("array of entries"),
+                        .reply("array of entries")
+                        .handler(handlers::server::slowlog_get),
                     Command::new("slowlog|len", 2, Group::Server, "2.2.12")
                         .flags(&[Flag::Admin, Flag::Loading, Flag::Stale])
                         .tips(&[
@@ -204,16 +251,19 @@ pub(super) const COMMANDS: &[Command] = &[
                             "nondeterministic_output",
                         ])
                         .doc("", "O(1)", "Counts the entries.")
-                        .reply("integer"),
+                        .reply("integer")
+                        .handler(handlers::server::slowlog_len),
                     Command::new("slowlog|reset", 2, Group::Server, "2.2.12")
                         .flags(&[Flag::Admin, Flag::Loading, Flag::Stale])
                         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
                         .doc("", "O(N) for N entries", "Deletes all entries.")
-                        .reply("OK"),
+                        .reply("OK")
+                        .handler(handlers::server::slowlog_reset),
                     Command::new("slowlog|help", 2, Group::Server, "6.2.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple"),
+                        .reply("array of simple")
+                        .handler(handlers::server::help),
                 ]
             },
         ),
@@ -231,11 +281,13 @@ pub(super) const COMMANDS: &[Command] = &[
                             "O(N) for N samples",
                             "Estimates the bytes a key and its value take.",
                         )
-                        .reply("integer or null"),
+                        .reply("integer or null")
+                        .handler(handlers::object::usage),
                     Command::new("memory|help", 2, Group::Server, "4.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple"),
+                        .reply("array of simple")
+                        .handler(handlers::server::help),
                 ]
             },
         ),
@@ -247,6 +299,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Helps in testing servers and clients.",
         )
         .reply("that of the subcommand")
+        .handler(handlers::server::debug)
         .system(),
     Command::new("shutdown", -1, Group::Server, "1.0.0")
         .flags(&[
@@ -262,5 +315,6 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(1)",
             "Stops the server.",
         )
-        .reply("nothing, or an error"),
+        .reply("nothing, or an error")
+        .handler(handlers::server::shutdown),
 ];

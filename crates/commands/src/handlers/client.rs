@@ -1,0 +1,206 @@
+//! CLIENT: connections, this one and the others.
+
+use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::handler::{Context, Outcome};
+use crate::reply::Reply;
+use crate::session::{ClientInfo, ClientKind, KillFilter, ReplyMode};
+
+/// Whether a connection may have this name: no spaces, nothing that could end a line of CLIENT LIST.
+pub(crate) fn check_name(name: &[u8]) -> Result<(), CommandError> {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        Ok(())
+    } else {
+        Err(CommandError::fixed(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        ))
+    }
+}
+
+/// CLIENT ID.
+pub(crate) fn id(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.integer(context.session.id as i64);
+    Ok(())
+}
+
+/// CLIENT GETNAME.
+pub(crate) fn getname(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let name = &context.session.name;
+    reply.bulk_or_null((!name.is_empty()).then_some(name));
+    Ok(())
+}
+
+/// CLIENT SETNAME.
+pub(crate) fn setname(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    check_name(arguments[2])?;
+    context.session.name = arguments[2].to_vec();
+    reply.ok();
+    Ok(())
+}
+
+fn own_info(context: &Context<'_>) -> ClientInfo {
+    let now = context.host.now_microseconds() / 1000;
+    context.session.info(now)
+}
+
+fn write_lines(clients: &[ClientInfo], reply: &mut dyn Reply) {
+    let text: String = clients.iter().map(|client| format!("{client}\n")).collect();
+    reply.verbatim("txt", text.as_bytes());
+}
+
+/// CLIENT INFO.
+pub(crate) fn info(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    write_lines(&[own_info(context)], reply);
+    Ok(())
+}
+
+fn kind(name: &[u8]) -> Result<ClientKind, CommandError> {
+    Ok(match name.to_ascii_lowercase().as_slice() {
+        b"normal" => ClientKind::Normal,
+        b"master" => ClientKind::Master,
+        b"slave" | b"replica" => ClientKind::Replica,
+        b"pubsub" => ClientKind::Pubsub,
+        _ => {
+            let name = String::from_utf8_lossy(name);
+            return Err(CommandError::new(format!(
+                "ERR Unknown client type '{name}'"
+            )));
+        }
+    })
+}
+
+/// CLIENT LIST.
+pub(crate) fn list(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (mut wanted_kind, mut wanted_ids) = (None, None);
+    match &arguments[2..] {
+        [] => {}
+        [option, name] if is_keyword(option, "TYPE") => wanted_kind = Some(kind(name)?),
+        [option, ids @ ..] if is_keyword(option, "ID") && !ids.is_empty() => {
+            let ids: Option<Vec<i64>> = ids.iter().map(|id| parse_integer(id)).collect();
+            wanted_ids = Some(ids.ok_or(CommandError::fixed("ERR Invalid client ID"))?);
+        }
+        _ => return Err(CommandError::SYNTAX.into()),
+    }
+    let mut clients = context.host.clients();
+    // The caller's own line as it is now; what the host knows of its buffers stays.
+    let mut own = own_info(context);
+    match clients.iter_mut().find(|client| client.id == own.id) {
+        None => clients.push(own),
+        Some(listed) => {
+            own.query_buffer = listed.query_buffer;
+            own.query_buffer_free = listed.query_buffer_free;
+            own.reply_buffer = listed.reply_buffer;
+            own.output_pending = listed.output_pending;
+            *listed = own;
+        }
+    }
+    clients.retain(|client| {
+        wanted_kind.is_none_or(|kind| kind == ClientKind::Normal)
+            && wanted_ids
+                .as_ref()
+                .is_none_or(|ids| ids.contains(&(client.id as i64)))
+    });
+    write_lines(&clients, reply);
+    Ok(())
+}
+
+/// CLIENT KILL.
+pub(crate) fn kill(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let own = own_info(context);
+    let (filter, spares_caller) = match arguments {
+        [_, _, address] => {
+            let address = Some(text(address));
+            let filter = KillFilter {
+                address,
+                ..KillFilter::default()
+            };
+            (filter, false)
+        }
+        _ => kill_filter(&arguments[2..])?,
+    };
+    let suicide = !spares_caller && filter.matches(&own);
+    let others = KillFilter {
+        except: Some(own.id),
+        ..filter
+    };
+    let killed = context.host.kill(&others) + usize::from(suicide);
+    if suicide {
+        context.session.close_after_reply = true;
+    }
+    if arguments.len() > 3 {
+        reply.integer(killed as i64);
+    } else if killed > 0 {
+        reply.ok();
+    } else {
+        return Err(CommandError::fixed("ERR No such client").into());
+    }
+    Ok(())
+}
+
+fn text(argument: &[u8]) -> String {
+    String::from_utf8_lossy(argument).into_owned()
+}
+
+/// The filter in pairs of option and value, and whether the caller itself is spared.
+fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
+    let (mut filter, mut spares_caller) = (KillFilter::default(), true);
+    while let [option, value, behind @ ..] = rest {
+        rest = behind;
+        match option.to_ascii_uppercase().as_slice() {
+            b"ID" => {
+                let id = parse_integer(value).and_then(|id| u64::try_from(id).ok());
+                let id = id.filter(|id| *id > 0);
+                filter.id = Some(id.ok_or(CommandError::fixed(
+                    "ERR client-id should be greater than 0",
+                ))?);
+            }
+            b"TYPE" => filter.kind = Some(kind(value)?),
+            b"ADDR" => filter.address = Some(text(value)),
+            b"LADDR" => filter.local_address = Some(text(value)),
+            b"USER" if *value == b"default" => filter.user = Some(text(value)),
+            b"USER" => {
+                let name = text(value);
+                return Err(CommandError::new(format!("ERR No such user '{name}'")));
+            }
+            b"SKIPME" if is_keyword(value, "yes") => spares_caller = true,
+            b"SKIPME" if is_keyword(value, "no") => spares_caller = false,
+            _ => return Err(CommandError::SYNTAX),
+        }
+    }
+    if rest.is_empty() {
+        Ok((filter, spares_caller))
+    } else {
+        Err(CommandError::SYNTAX)
+    }
+}
+
+/// CLIENT REPLY. OFF and SKIP are not answered.
+pub(crate) fn reply_mode(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let mode = &mut context.session.reply_mode;
+    match arguments[2].to_ascii_uppercase().as_slice() {
+        b"ON" => {
+            *mode = ReplyMode::On;
+            reply.ok();
+        }
+        b"OFF" => *mode = ReplyMode::Off,
+        b"SKIP" if *mode != ReplyMode::Off => *mode = ReplyMode::SkipNext,
+        b"SKIP" => {}
+        _ => return Err(CommandError::SYNTAX.into()),
+    }
+    Ok(())
+}

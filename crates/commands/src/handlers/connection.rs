@@ -1,0 +1,175 @@
+//! The connection itself: PING, SELECT, HELLO, AUTH and their like.
+
+use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::handler::{Context, Outcome};
+use crate::handlers::client::check_name;
+use crate::handlers::keys::database_number;
+use crate::reply::Reply;
+use crate::session::Protocol;
+
+const WRONG_PASSWORD: CommandError =
+    CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
+
+/// PING.
+pub(crate) fn ping(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    match arguments {
+        [_] => reply.simple("PONG"),
+        [_, message] => reply.bulk(message),
+        _ => return Err(CommandError::wrong_arity("ping").into()),
+    }
+    Ok(())
+}
+
+/// ECHO.
+pub(crate) fn echo(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.bulk(arguments[1]);
+    Ok(())
+}
+
+/// SELECT.
+pub(crate) fn select(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    context.session.database = database_number(arguments[1])? as u32;
+    reply.ok();
+    Ok(())
+}
+
+/// Logs a user in.
+fn log_in(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
+    if !context.host.authenticate(user, password) {
+        return Err(WRONG_PASSWORD);
+    }
+    context.session.user = Some(String::from_utf8_lossy(user).into_owned());
+    Ok(())
+}
+
+/// AUTH.
+pub(crate) fn auth(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (user, password) = match arguments {
+        [_, password] => {
+            if context.host.initial_user().is_some() {
+                return Err(CommandError::fixed(
+                    "ERR AUTH <password> called without any password configured for the default user. Are you sure \
+                     your configuration is correct?",
+                )
+                .into());
+            }
+            (&b"default"[..], *password)
+        }
+        [_, user, password] => (*user, *password),
+        _ => return Err(CommandError::SYNTAX.into()),
+    };
+    log_in(context, user, password)?;
+    reply.ok();
+    Ok(())
+}
+
+/// HELLO.
+pub(crate) fn hello(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let mut protocol = context.session.protocol;
+    let mut rest = &arguments[1..];
+    if let [version, behind @ ..] = rest {
+        protocol = match parse_integer(version) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
+            Some(_) => {
+                return Err(CommandError::fixed("NOPROTO unsupported protocol version").into());
+            }
+            None => {
+                return Err(CommandError::fixed(
+                    "ERR Protocol version is not an integer or out of range",
+                )
+                .into());
+            }
+        };
+        rest = behind;
+    }
+    let (mut login, mut name) = (None, None);
+    while let [option, behind @ ..] = rest {
+        match behind {
+            [user, password, behind @ ..] if is_keyword(option, "AUTH") => {
+                login = Some((*user, *password));
+                rest = behind;
+            }
+            [new_name, behind @ ..] if is_keyword(option, "SETNAME") => {
+                check_name(new_name)?;
+                name = Some(*new_name);
+                rest = behind;
+            }
+            _ => {
+                let option = String::from_utf8_lossy(option);
+                let text = format!("ERR Syntax error in HELLO option '{option}'");
+                return Err(CommandError::new(text).into());
+            }
+        }
+    }
+    if let Some((user, password)) = login {
+        log_in(context, user, password)?;
+    }
+    if context.session.user.is_none() {
+        return Err(CommandError::fixed(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+             <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+             same time",
+        )
+        .into());
+    }
+    if let Some(name) = name {
+        context.session.name = name.to_vec();
+    }
+    context.session.protocol = protocol;
+    reply.protocol(protocol);
+    reply.map(7);
+    // Clients that look at the name of the server know this one only.
+    reply.bulk(b"server");
+    reply.bulk(b"redis");
+    reply.bulk(b"version");
+    reply.bulk(crate::info::REDIS_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.integer(protocol.version());
+    reply.bulk(b"id");
+    reply.integer(context.session.id as i64);
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
+/// QUIT.
+pub(crate) fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.session.close_after_reply = true;
+    reply.ok();
+    Ok(())
+}
+
+/// RESET.
+pub(crate) fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let user = context.host.initial_user();
+    context.session.reset(user);
+    reply.protocol(context.session.protocol);
+    reply.simple("RESET");
+    Ok(())
+}
+
+/// TIME.
+pub(crate) fn time(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let now = context.host.now_microseconds();
+    reply.array(2);
+    reply.bulk((now / 1_000_000).to_string().as_bytes());
+    reply.bulk((now % 1_000_000).to_string().as_bytes());
+    Ok(())
+}

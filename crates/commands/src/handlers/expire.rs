@@ -1,0 +1,243 @@
+//! Deadlines of keys.
+
+use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline};
+use crate::handler::{Context, Failure, Outcome};
+use crate::reply::Reply;
+
+/// EXPIRE.
+pub(crate) fn expire(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    set_deadline(
+        context,
+        arguments,
+        TimeUnit::Seconds,
+        TimeBase::Now,
+        "expire",
+        reply,
+    )
+}
+
+/// PEXPIRE.
+pub(crate) fn pexpire(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    set_deadline(
+        context,
+        arguments,
+        TimeUnit::Milliseconds,
+        TimeBase::Now,
+        "pexpire",
+        reply,
+    )
+}
+
+/// EXPIREAT.
+pub(crate) fn expireat(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    set_deadline(
+        context,
+        arguments,
+        TimeUnit::Seconds,
+        TimeBase::Epoch,
+        "expireat",
+        reply,
+    )
+}
+
+/// PEXPIREAT.
+pub(crate) fn pexpireat(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    set_deadline(
+        context,
+        arguments,
+        TimeUnit::Milliseconds,
+        TimeBase::Epoch,
+        "pexpireat",
+        reply,
+    )
+}
+
+/// On which conditions a deadline is set.
+#[derive(Default)]
+struct Conditions {
+    if_none: bool,
+    if_some: bool,
+    if_later: bool,
+    if_sooner: bool,
+}
+
+impl Conditions {
+    fn parse(options: &[&[u8]]) -> Result<Conditions, CommandError> {
+        let mut conditions = Conditions::default();
+        for option in options {
+            let condition = match option.to_ascii_uppercase().as_slice() {
+                b"NX" => &mut conditions.if_none,
+                b"XX" => &mut conditions.if_some,
+                b"GT" => &mut conditions.if_later,
+                b"LT" => &mut conditions.if_sooner,
+                _ => {
+                    let option = String::from_utf8_lossy(option);
+                    return Err(CommandError::new(format!(
+                        "ERR Unsupported option {option}"
+                    )));
+                }
+            };
+            *condition = true;
+        }
+        let Conditions {
+            if_none,
+            if_some,
+            if_later,
+            if_sooner,
+        } = conditions;
+        if if_none && (if_some || if_later || if_sooner) {
+            return Err(CommandError::fixed(
+                "ERR NX and XX, GT or LT options at the same time are not compatible",
+            ));
+        }
+        if if_later && if_sooner {
+            return Err(CommandError::fixed(
+                "ERR GT and LT options at the same time are not compatible",
+            ));
+        }
+        Ok(conditions)
+    }
+
+    /// Whether they hold for a key with this deadline; one without lives for ever.
+    fn hold(&self, old: Option<u64>, new: i64) -> bool {
+        let old = old.map(|old| i64::try_from(old).unwrap_or(i64::MAX));
+        !(self.if_none && old.is_some()
+            || self.if_some && old.is_none()
+            || self.if_later && old.is_none_or(|old| new <= old)
+            || self.if_sooner && old.is_some_and(|old| new >= old))
+    }
+}
+
+fn set_deadline(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    unit: TimeUnit,
+    base: TimeBase,
+    name: &str,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let conditions = Conditions::parse(&arguments[3..])?;
+    let (store, database) = (context.store, context.database());
+    let deadline = deadline(arguments[2], unit, base, store.now() as i64, name)?;
+    let key = store.key(arguments[1]);
+    let set = store.write(store.shards_of([&key]), |writer| {
+        let Some(old) = writer.expiry(database, &key)? else {
+            return Ok(false);
+        };
+        if !conditions.hold(old, deadline) {
+            return Ok(false);
+        }
+        match u64::try_from(deadline) {
+            Ok(deadline) if deadline > writer.now() => {
+                writer.set_expiry(database, &key, Some(deadline))?;
+            }
+            _ => {
+                writer.remove(database, &key)?;
+            }
+        }
+        Ok::<_, Failure>(true)
+    })?;
+    reply.integer(set.into());
+    Ok(())
+}
+
+/// PERSIST.
+pub(crate) fn persist(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let removed = store.write(store.shards_of([&key]), |writer| {
+        let expires = matches!(writer.expiry(database, &key)?, Some(Some(_)));
+        if expires {
+            writer.set_expiry(database, &key, None)?;
+        }
+        Ok::<_, Failure>(expires)
+    })?;
+    reply.integer(removed.into());
+    Ok(())
+}
+
+/// TTL.
+pub(crate) fn ttl(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    tell(context, arguments[1], reply, |deadline, now| {
+        rounded_seconds((deadline - now).max(0))
+    })
+}
+
+/// PTTL.
+pub(crate) fn pttl(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    tell(context, arguments[1], reply, |deadline, now| {
+        (deadline - now).max(0)
+    })
+}
+
+/// EXPIRETIME.
+pub(crate) fn expiretime(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    tell(context, arguments[1], reply, |deadline, _| {
+        rounded_seconds(deadline)
+    })
+}
+
+/// PEXPIRETIME.
+pub(crate) fn pexpiretime(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    tell(context, arguments[1], reply, |deadline, _| deadline)
+}
+
+/// To the nearest second. Written so that no deadline overflows.
+fn rounded_seconds(milliseconds: i64) -> i64 {
+    milliseconds / 1000 + (milliseconds % 1000 + 500) / 1000
+}
+
+fn tell(
+    context: &mut Context<'_>,
+    key: &[u8],
+    reply: &mut dyn Reply,
+    figure: fn(i64, i64) -> i64,
+) -> Outcome {
+    let expiry = context.store.expiry(context.database(), key)?;
+    context.count_lookup(expiry.is_some());
+    reply.integer(match expiry {
+        None => -2,
+        Some(None) => -1,
+        Some(Some(deadline)) => {
+            let deadline = i64::try_from(deadline).unwrap_or(i64::MAX);
+            figure(deadline, context.store.now() as i64)
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,345 @@
+//! Keys of any type: deleting, finding, renaming, copying.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use undercroft_engine::{DATABASES, ValueType};
+
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::glob::{Case, TooComplex, matches};
+use crate::handler::{Context, Failure, Outcome};
+use crate::reply::Reply;
+
+/// Source and destination are one.
+const SAME: CommandError = CommandError::fixed("ERR source and destination objects are the same");
+
+/// The number of a database, as SELECT, MOVE and COPY take it.
+pub(crate) fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
+    let number = integer(argument)?;
+    if i32::try_from(number).is_err() {
+        return Err(CommandError::fixed(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ));
+    }
+    check_database(number)
+}
+
+pub(crate) fn check_database(number: i64) -> Result<usize, CommandError> {
+    match usize::try_from(number) {
+        Ok(number) if number < DATABASES => Ok(number),
+        _ => Err(CommandError::DATABASE_OUT_OF_RANGE),
+    }
+}
+
+/// DEL and UNLINK.
+pub(crate) fn del(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let removed = if let [_, key] = arguments {
+        let key = store.key(key);
+        store.write(store.shards_of([&key]), |writer| {
+            Ok::<_, Failure>(i64::from(writer.remove(database, &key)?))
+        })?
+    } else {
+        store.delete(database, &arguments[1..])? as i64
+    };
+    reply.integer(removed);
+    Ok(())
+}
+
+/// EXISTS.
+pub(crate) fn exists(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let found = context.store.exists(context.database(), &arguments[1..])?;
+    let counters = &mut context.session.counters;
+    counters.hits += found;
+    counters.misses += arguments.len() as u64 - 1 - found;
+    reply.integer(found as i64);
+    Ok(())
+}
+
+/// TOUCH.
+pub(crate) fn touch(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let keys = context.keys(&arguments[1..]);
+    let found = store.read(store.shards_of(&keys), |reader| {
+        let found = keys
+            .iter()
+            .map(|key| Ok(reader.find(database, key)?.is_some()));
+        found.collect::<Result<Vec<bool>, Failure>>()
+    })?;
+    for (key, found) in keys.iter().zip(&found) {
+        context.count_lookup(*found);
+        if *found {
+            store.note_use(key);
+        }
+    }
+    reply.integer(found.iter().filter(|found| **found).count() as i64);
+    Ok(())
+}
+
+/// TYPE.
+pub(crate) fn type_of(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let found = store.read(store.shards_of([&key]), |reader| {
+        let entry = reader.find(database, &key)?;
+        Ok::<_, Failure>(entry.map(|entry| entry.value_type()).transpose()?)
+    })?;
+    context.count_lookup(found.is_some());
+    reply.simple(found.map_or("none", ValueType::name));
+    Ok(())
+}
+
+/// The pattern took more steps on a key than [`crate::glob::STEP_BUDGET`].
+const TOO_COMPLEX: CommandError =
+    CommandError::fixed("ERR pattern takes too many steps to match, expected a simpler one");
+
+/// KEYS.
+pub(crate) fn keys(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let mut complex = None;
+    let found = context.store.keys_where(context.database(), |key| {
+        Ok(matches_all(arguments[1], key).unwrap_or_else(|error| {
+            complex = Some(error);
+            false
+        }))
+    })?;
+    if complex.is_some() {
+        return Err(TOO_COMPLEX.into());
+    }
+    reply.array(found.len());
+    found.iter().for_each(|key| reply.bulk(key));
+    Ok(())
+}
+
+/// As KEYS and SCAN match: a lone `*` takes every key, the empty one, too.
+fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex> {
+    if pattern == b"*" {
+        return Ok(true);
+    }
+    matches(pattern, key, Case::Sensitive)
+}
+
+/// SCAN.
+pub(crate) fn scan(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let cursor = scan_cursor(arguments[1])?;
+    let (mut count, mut pattern, mut kind) = (10, None, None);
+    let mut rest = &arguments[2..];
+    while let [option, value, behind @ ..] = rest {
+        rest = behind;
+        if is_keyword(option, "COUNT") {
+            count = integer(value)?;
+            if count < 1 {
+                return Err(CommandError::SYNTAX.into());
+            }
+        } else if is_keyword(option, "MATCH") {
+            pattern = Some(*value);
+        } else if is_keyword(option, "TYPE") {
+            kind = Some(*value);
+        } else {
+            return Err(CommandError::SYNTAX.into());
+        }
+    }
+    if !rest.is_empty() {
+        return Err(CommandError::SYNTAX.into());
+    }
+    let (mut found, mut complex) = (Vec::new(), None);
+    let next = context.store.scan(
+        context.database(),
+        cursor,
+        count.unsigned_abs(),
+        |_, entry| Ok(Some(entry.value_type()?)),
+        |key, key_type| {
+            let wanted = kind.is_none_or(|kind| is_keyword(kind, key_type.name()));
+            match pattern.map_or(Ok(true), |pattern| matches_all(pattern, &key)) {
+                Ok(true) if wanted => found.push(key),
+                Ok(_) => {}
+                Err(error) => complex = Some(error),
+            }
+        },
+    )?;
+    if complex.is_some() {
+        return Err(TOO_COMPLEX.into());
+    }
+    reply.array(2);
+    reply.bulk(next.to_string().as_bytes());
+    reply.array(found.len());
+    found.iter().for_each(|key| reply.bulk(key));
+    Ok(())
+}
+
+/// A cursor as C's `strtoul` reads it, without white space in front: an empty one is zero, a sign is allowed.
+fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    };
+    let sum = digits.iter().try_fold(0u64, |sum, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        sum.checked_mul(10)?.checked_add(digit)
+    });
+    match sum {
+        Some(_) if digits.is_empty() && !text.is_empty() => {
+            Err(CommandError::fixed("ERR invalid cursor"))
+        }
+        Some(sum) if negative => Ok(sum.wrapping_neg()),
+        Some(sum) => Ok(sum),
+        None => Err(CommandError::fixed("ERR invalid cursor")),
+    }
+}
+
+/// RANDOMKEY.
+pub(crate) fn randomkey(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    // Every RandomState has keys of its own: a number that nobody can foresee, without a generator to keep.
+    let random = RandomState::new().build_hasher().finish();
+    let key = context.store.random_key(context.database(), random)?;
+    reply.bulk_or_null(key.as_deref());
+    Ok(())
+}
+
+/// RENAME.
+pub(crate) fn rename(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
+    store.write(store.shards_of([&from, &to]), |writer| {
+        if writer.rename(database, &from, &to)? {
+            Ok(())
+        } else {
+            Err(Failure::from(CommandError::NO_SUCH_KEY))
+        }
+    })?;
+    store.note_use(&to);
+    reply.ok();
+    Ok(())
+}
+
+/// RENAMENX.
+pub(crate) fn renamenx(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
+    let renamed = store.write(store.shards_of([&from, &to]), |writer| {
+        if writer.find(database, &from)?.is_none() {
+            return Err(Failure::from(CommandError::NO_SUCH_KEY));
+        }
+        if writer.find(database, &to)?.is_some() {
+            return Ok(false);
+        }
+        Ok(writer.rename(database, &from, &to)?)
+    })?;
+    reply.integer(renamed.into());
+    Ok(())
+}
+
+/// COPY.
+pub(crate) fn copy(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let (mut target, mut replace) = (database, false);
+    let mut rest = &arguments[3..];
+    while let [option, behind @ ..] = rest {
+        rest = behind;
+        if is_keyword(option, "REPLACE") {
+            replace = true;
+        } else if let (true, [number, behind @ ..]) = (is_keyword(option, "DB"), rest) {
+            target = database_number(number)?;
+            rest = behind;
+        } else {
+            return Err(CommandError::SYNTAX.into());
+        }
+    }
+    if target == database && arguments[1] == arguments[2] {
+        return Err(SAME.into());
+    }
+    let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
+    let copied = store.write(store.shards_of([&from, &to]), |writer| {
+        if writer.find(database, &from)?.is_none() {
+            return Ok(false);
+        }
+        if writer.find(target, &to)?.is_some() {
+            if !replace {
+                return Ok(false);
+            }
+            writer.remove(target, &to)?;
+        }
+        Ok::<_, Failure>(writer.copy((database, &from), (target, &to))?)
+    })?;
+    reply.integer(copied.into());
+    Ok(())
+}
+
+/// MOVE.
+pub(crate) fn move_key(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let target = database_number(arguments[2])?;
+    if target == database {
+        return Err(SAME.into());
+    }
+    let key = store.key(arguments[1]);
+    let moved = store.write(store.shards_of([&key]), |writer| {
+        if writer.find(target, &key)?.is_some() {
+            return Ok(false);
+        }
+        Ok::<_, Failure>(writer.move_to(&key, database, target)?)
+    })?;
+    reply.integer(moved.into());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_are_read_as_c_reads_them() {
+        for (text, cursor) in [
+            ("", Some(0)),
+            ("+7", Some(7)),
+            ("-1", Some(u64::MAX)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("-", None),
+            ("1x", None),
+            (" 1", None),
+        ] {
+            assert_eq!(scan_cursor(text.as_bytes()).ok(), cursor, "{text:?}");
+        }
+    }
+}

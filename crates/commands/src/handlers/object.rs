@@ -1,0 +1,262 @@
+//! DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
+
+use undercroft_engine::{Entry, Expiry, STRING_MAX, View};
+
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::config::Value;
+use crate::dump::{dump_string, restore_string};
+use crate::handler::{Context, Failure, Outcome};
+use crate::reply::Reply;
+
+/// What `look` finds in a key's entry; none where the key is not there.
+pub(crate) fn look<R>(
+    context: &mut Context<'_>,
+    key: &[u8],
+    mut look: impl FnMut(&Entry, &View<'_>) -> Result<R, Failure>,
+) -> Result<Option<R>, Failure> {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(key);
+    store.read(store.shards_of([&key]), |reader| {
+        match reader.find(database, &key)? {
+            None => Ok(None),
+            Some(entry) => Ok(Some(look(&entry, reader.view())?)),
+        }
+    })
+}
+
+/// DUMP.
+pub(crate) fn dump(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let value = look(context, arguments[1], |entry, view| {
+        let mut value = Vec::new();
+        entry.text(view)?.append_to(view, &mut value)?;
+        Ok(value)
+    })?;
+    context.count_lookup(value.is_some());
+    reply.bulk_or_null(value.map(|value| dump_string(&value)).as_deref());
+    Ok(())
+}
+
+#[derive(Default)]
+struct RestoreOptions {
+    replace: bool,
+    absolute: bool,
+    idle: Option<u64>,
+    frequency: bool,
+}
+
+impl RestoreOptions {
+    fn parse(mut rest: &[&[u8]]) -> Result<RestoreOptions, CommandError> {
+        let mut options = RestoreOptions::default();
+        while let [option, behind @ ..] = rest {
+            rest = behind;
+            if is_keyword(option, "REPLACE") {
+                options.replace = true;
+            } else if is_keyword(option, "ABSTTL") {
+                options.absolute = true;
+            } else if let [value, behind @ ..] = rest
+                && is_keyword(option, "IDLETIME")
+                && !options.frequency
+            {
+                let idle = u64::try_from(integer(value)?);
+                options.idle = Some(idle.map_err(|_| {
+                    CommandError::fixed("ERR Invalid IDLETIME value, must be >= 0")
+                })?);
+                rest = behind;
+            } else if let [value, behind @ ..] = rest
+                && is_keyword(option, "FREQ")
+                && options.idle.is_none()
+            {
+                if !(0..=255).contains(&integer(value)?) {
+                    return Err(CommandError::fixed(
+                        "ERR Invalid FREQ value, must be >= 0 and <= 255",
+                    ));
+                }
+                options.frequency = true;
+                rest = behind;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// RESTORE.
+pub(crate) fn restore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let options = RestoreOptions::parse(&arguments[4..])?;
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    // The time and the payload are looked at only where the key may be written, as in Redis, but parsed once.
+    let parsed = restored(context, arguments, &options);
+    store.write(store.shards_of([&key]), |writer| {
+        let there = writer.find(database, &key)?.is_some();
+        if there && !options.replace {
+            const BUSY: CommandError =
+                CommandError::fixed("BUSYKEY Target key name already exists.");
+            return Err(BUSY.into());
+        }
+        let (value, deadline) = parsed.as_ref().map_err(|error| error.clone())?;
+        match deadline {
+            Some(deadline) if *deadline <= writer.now() => {
+                writer.remove(database, &key)?;
+            }
+            Some(deadline) => writer.set(database, &key, value, Expiry::At(*deadline))?,
+            None => writer.set(database, &key, value, Expiry::Never)?,
+        }
+        Ok::<_, Failure>(())
+    })?;
+    store.set_idle_seconds(&key, options.idle.unwrap_or(0));
+    reply.ok();
+    Ok(())
+}
+
+/// The value and the deadline that RESTORE is to set.
+fn restored(
+    context: &Context<'_>,
+    arguments: &[&[u8]],
+    options: &RestoreOptions,
+) -> Result<(Vec<u8>, Option<u64>), CommandError> {
+    let time = u64::try_from(integer(arguments[2])?)
+        .map_err(|_| CommandError::fixed("ERR Invalid TTL value, must be >= 0"))?;
+    let deadline = match time {
+        0 => None,
+        time if options.absolute => Some(time),
+        time => Some(time.saturating_add(context.store.now())),
+    };
+    let longest = context.host.config().integer("proto-max-bulk-len");
+    let longest = longest.unsigned_abs().min(STRING_MAX) as usize;
+    let value = restore_string(arguments[3], longest)
+        .map_err(|error| CommandError::fixed(error.message()))?;
+    Ok((value, deadline))
+}
+
+/// OBJECT ENCODING.
+pub(crate) fn encoding(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let name = look(context, arguments[2], |entry, _| {
+        Ok(entry.encoding()?.name())
+    })?;
+    reply.bulk_or_null(name.map(str::as_bytes));
+    Ok(())
+}
+
+/// OBJECT REFCOUNT: a value has one owner, always.
+pub(crate) fn refcount(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    match look(context, arguments[2], |_, _| Ok(()))? {
+        Some(()) => reply.integer(1),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+fn is_frequency_policy(context: &Context<'_>) -> bool {
+    let policy = context.host.config().value("maxmemory-policy");
+    matches!(policy, Value::Choice("allkeys-lfu" | "volatile-lfu"))
+}
+
+/// OBJECT IDLETIME.
+pub(crate) fn idletime(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let found = look(context, arguments[2], |_, _| Ok(()))?;
+    if found.is_none() {
+        reply.null();
+    } else if is_frequency_policy(context) {
+        return Err(CommandError::fixed(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+             policies at runtime LRU and LFU data will take some time to adjust.",
+        )
+        .into());
+    } else {
+        let store = context.store;
+        reply.integer(store.idle_seconds(&store.key(arguments[2])) as i64);
+    }
+    Ok(())
+}
+
+/// OBJECT FREQ: a key begins at 5 and loses a point for each minute in which nobody uses it, which is what the
+/// access clocks can tell (R6).
+pub(crate) fn freq(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let found = look(context, arguments[2], |_, _| Ok(()))?;
+    if found.is_none() {
+        reply.null();
+    } else if !is_frequency_policy(context) {
+        return Err(CommandError::fixed(
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when \
+             switching between policies at runtime LRU and LFU data will take some time to adjust.",
+        )
+        .into());
+    } else {
+        let store = context.store;
+        let minutes = store.idle_seconds(&store.key(arguments[2])) / 60;
+        reply.integer(5u64.saturating_sub(minutes) as i64);
+    }
+    Ok(())
+}
+
+/// MEMORY USAGE. Every value is in one piece, so there is nothing to sample.
+pub(crate) fn usage(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let mut rest = &arguments[3..];
+    while let [option, count, behind @ ..] = rest {
+        if !is_keyword(option, "SAMPLES") {
+            return Err(CommandError::SYNTAX.into());
+        }
+        if integer(count)? < 0 {
+            return Err(CommandError::SYNTAX.into());
+        }
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        return Err(CommandError::SYNTAX.into());
+    }
+    match look(context, arguments[2], |entry, view| {
+        Ok(entry.memory_usage(view)?)
+    })? {
+        Some(bytes) => reply.integer(bytes as i64),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+/// DEBUG OBJECT.
+pub(crate) fn debug(context: &mut Context<'_>, key: &[u8], reply: &mut dyn Reply) -> Outcome {
+    let found = look(context, key, |entry, view| {
+        Ok((
+            entry.encoding()?.name(),
+            entry.text(view)?.length(),
+            entry.memory_usage(view)?,
+        ))
+    })?;
+    let (encoding, length, memory) = found.ok_or(CommandError::NO_SUCH_KEY)?;
+    let idle = context.store.idle_seconds(&context.store.key(key));
+    reply.simple(&format!(
+        "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{length} lru:0 lru_seconds_idle:{idle} \
+         memory:{memory}"
+    ));
+    Ok(())
+}

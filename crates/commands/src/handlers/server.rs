@@ -1,0 +1,299 @@
+//! The server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG, DEBUG, SHUTDOWN.
+
+use std::time::Duration;
+
+use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::config::Value;
+use crate::handler::{Context, Failure, Outcome};
+use crate::handlers::keys::check_database;
+use crate::handlers::object;
+use crate::info;
+use crate::reply::Reply;
+use crate::session::ShutdownOptions;
+
+/// DBSIZE.
+pub(crate) fn dbsize(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let keys = context.store.count_keys(context.database())?;
+    reply.integer(keys as i64);
+    Ok(())
+}
+
+/// FLUSHDB.
+pub(crate) fn flushdb(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let wait = flush_waits(context, arguments)?;
+    context.store.flush(&[context.database()], wait)?;
+    reply.ok();
+    Ok(())
+}
+
+/// FLUSHALL.
+pub(crate) fn flushall(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let wait = flush_waits(context, arguments)?;
+    context.store.flush_all(wait)?;
+    reply.ok();
+    Ok(())
+}
+
+/// Whether a flush returns only when all memory is free again.
+fn flush_waits(context: &Context<'_>, arguments: &[&[u8]]) -> Result<bool, CommandError> {
+    match &arguments[1..] {
+        [] => Ok(!context.host.config().boolean("lazyfree-lazy-user-flush")),
+        [mode] if is_keyword(mode, "SYNC") => Ok(true),
+        [mode] if is_keyword(mode, "ASYNC") => Ok(false),
+        _ => Err(CommandError::SYNTAX),
+    }
+}
+
+/// SWAPDB.
+pub(crate) fn swapdb(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let number = |argument: &[u8], error: &'static str| {
+        let number = parse_integer(argument).filter(|number| i32::try_from(*number).is_ok());
+        number.ok_or(CommandError::fixed(error))
+    };
+    let one = number(arguments[1], "ERR invalid first DB index")?;
+    let other = number(arguments[2], "ERR invalid second DB index")?;
+    let (one, other) = (check_database(one)?, check_database(other)?);
+    let store = context.store;
+    store.write(store.all_shards(), |writer| {
+        Ok::<_, Failure>(writer.swap_databases(one, other)?)
+    })?;
+    reply.ok();
+    Ok(())
+}
+
+/// SAVE, BGSAVE and LASTSAVE, until there is durability.
+pub(crate) fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    Err(CommandError::fixed(
+        "ERR snapshots are not there yet: the store lives in its file; 'undercroft export' writes a consistent copy",
+    )
+    .into())
+}
+
+/// INFO.
+pub(crate) fn info(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let text = info::text(context, &arguments[1..])?;
+    reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// CONFIG GET.
+pub(crate) fn config_get(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let mut found = context.host.config().get(&arguments[2..]);
+    for (name, value) in &mut found {
+        // The limit is the store's: another process may have changed it.
+        if is_keyword(name, "maxmemory") {
+            *value = context.store.max_memory().to_string().into_bytes();
+        }
+    }
+    reply.map(found.len());
+    for (name, value) in &found {
+        reply.bulk(name);
+        reply.bulk(value);
+    }
+    Ok(())
+}
+
+/// CONFIG SET.
+pub(crate) fn config_set(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let pairs = &arguments[2..];
+    if !pairs.len().is_multiple_of(2) {
+        return Err(CommandError::wrong_arity("config|set").into());
+    }
+    let pairs: Vec<(&[u8], &[u8])> = pairs.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+    let (host, store) = (context.host, context.store);
+    host.config().set(&pairs, |changes| {
+        host.apply(changes)?;
+        for (parameter, value) in changes {
+            if let ("maxmemory", Value::Memory(bytes)) = (parameter.name, value) {
+                store
+                    .set_max_memory(*bytes)
+                    .map_err(|error| (*parameter, error.to_string()))?;
+            }
+        }
+        Ok(())
+    })?;
+    host.slowlog().configure(host.config());
+    context.look_at_slowlog();
+    reply.ok();
+    Ok(())
+}
+
+/// CONFIG RESETSTAT.
+pub(crate) fn config_resetstat(
+    context: &mut Context<'_>,
+    _: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    context.session.counters = Default::default();
+    context.host.reset_statistics();
+    reply.ok();
+    Ok(())
+}
+
+/// CONFIG REWRITE.
+pub(crate) fn config_rewrite(context: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    let file = context.host.facts().config_file;
+    Err(if file.is_empty() {
+        CommandError::fixed("ERR The server is running without a config file")
+    } else {
+        CommandError::new(format!(
+            "ERR Rewriting config file: {file} is written by people only; change it there"
+        ))
+    }
+    .into())
+}
+
+/// SLOWLOG GET.
+pub(crate) fn slowlog_get(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let count =
+        match &arguments[2..] {
+            [] => 10,
+            [count] => match parse_integer(count) {
+                Some(-1) => usize::MAX,
+                count => count.and_then(|count| usize::try_from(count).ok()).ok_or(
+                    CommandError::fixed("ERR count should be greater than or equal to -1"),
+                )?,
+            },
+            _ => return Err(CommandError::subcommand_syntax("slowlog", arguments[1]).into()),
+        };
+    let entries = context.host.slowlog().newest(count);
+    reply.array(entries.len());
+    for entry in entries {
+        reply.array(6);
+        reply.integer(entry.id);
+        reply.integer(entry.time);
+        reply.integer(entry.microseconds);
+        reply.array(entry.arguments.len());
+        for argument in &entry.arguments {
+            reply.bulk(argument);
+        }
+        reply.bulk(entry.address.as_bytes());
+        reply.bulk(&entry.name);
+    }
+    Ok(())
+}
+
+/// SLOWLOG LEN.
+pub(crate) fn slowlog_len(
+    context: &mut Context<'_>,
+    _: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    reply.integer(context.host.slowlog().len() as i64);
+    Ok(())
+}
+
+/// SLOWLOG RESET.
+pub(crate) fn slowlog_reset(
+    context: &mut Context<'_>,
+    _: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    context.host.slowlog().reset();
+    reply.ok();
+    Ok(())
+}
+
+/// DEBUG SLEEP, OBJECT and HELP. They harm nobody's data, so they need no permission in the configuration.
+pub(crate) fn debug(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    match &arguments[1..] {
+        [what, seconds] if is_keyword(what, "SLEEP") => {
+            // What is no number is zero, as C reads it.
+            let seconds = std::str::from_utf8(seconds).ok();
+            let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(0.0);
+            std::thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+            reply.ok();
+            Ok(())
+        }
+        [what, key] if is_keyword(what, "OBJECT") => object::debug(context, key, reply),
+        [what] if is_keyword(what, "HELP") => {
+            let lines = [
+                "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                "OBJECT <key>",
+                "    Tells how a key's value is held.",
+                "SLEEP <seconds>",
+                "    Keeps this thread of the server from doing anything else.",
+                "HELP",
+                "    Prints this help.",
+            ];
+            reply.array(lines.len());
+            lines.iter().for_each(|line| reply.simple(line));
+            Ok(())
+        }
+        _ => Err(CommandError::subcommand_syntax("debug", arguments[1]).into()),
+    }
+}
+
+/// SHUTDOWN. Where it succeeds, the end of the connection is the answer.
+pub(crate) fn shutdown(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    _: &mut dyn Reply,
+) -> Outcome {
+    let mut options = ShutdownOptions::default();
+    for option in &arguments[1..] {
+        match option.to_ascii_uppercase().as_slice() {
+            b"SAVE" if options.save != Some(false) => options.save = Some(true),
+            b"NOSAVE" if options.save != Some(true) => options.save = Some(false),
+            b"NOW" => options.now = true,
+            b"FORCE" => options.force = true,
+            b"ABORT" => options.abort = true,
+            _ => return Err(CommandError::SYNTAX.into()),
+        }
+    }
+    if options.abort && arguments.len() > 2 {
+        return Err(CommandError::SYNTAX.into());
+    }
+    Ok(context.host.shutdown(options).map_err(CommandError::new)?)
+}
+
+/// HELP of a command with subcommands, told from the table.
+pub(crate) fn help(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let Some(container) = crate::table::find(arguments[0]) else {
+        return Err(CommandError::unknown_command(arguments).into());
+    };
+    let name = container.name.to_ascii_uppercase();
+    let mut lines = vec![format!(
+        "{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    )];
+    for command in container.subcommands {
+        let short = command.short_name().to_ascii_uppercase();
+        lines.push(format!("{short} {}", command.syntax).trim_end().to_owned());
+        lines.push(format!("    {}", command.summary));
+    }
+    reply.array(lines.len());
+    lines.iter().for_each(|line| reply.simple(line));
+    Ok(())
+}
