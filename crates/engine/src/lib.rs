@@ -21,6 +21,7 @@ mod inspect;
 mod name;
 mod roots;
 mod scan;
+mod snapshot;
 mod store;
 mod strings;
 mod writer;
@@ -29,6 +30,7 @@ pub use entry::{Encoding, Entry, Text, ValueType};
 pub use error::Error;
 pub use hot::{Condition, SetOptions};
 pub use name::{StoreName, list_stores};
+pub use snapshot::Item;
 pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
 pub use undercroft_memory::{

@@ -156,7 +156,7 @@ impl Store {
 }
 
 /// Visits the entries that a position stands for; returns the next position.
-fn scan_bucket(
+pub(crate) fn scan_bucket(
     view: &View<'_>,
     root: Root,
     position: u64,
