@@ -22,6 +22,9 @@ use crate::wait::{Suspicion, WaitHook, Waiter, Which};
 const READ_ATTEMPTS: u32 = 64;
 /// Looks at an odd counter before it counts as a failed attempt.
 const ODD_SPINS: u32 = 32;
+/// Times that memory is reserved for one transaction. Others may be faster to
+/// use what was reserved, but only damage makes them so time after time.
+const ROOM_ATTEMPTS: u32 = 100;
 /// Default for [`Segment::set_patience`].
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -271,7 +274,7 @@ impl Segment {
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         self.prepare_to_write()?;
-        loop {
+        for _ in 0..ROOM_ATTEMPTS {
             let mut transaction = Transaction::begin(self, shards)?;
             let result = body(&mut transaction);
             let shortage = transaction.shortage;
@@ -287,6 +290,7 @@ impl Segment {
                 }
             }
         }
+        Err(Error::OutOfMemory.into())
     }
 
     #[cold]
