@@ -6,7 +6,10 @@
 //! number of [mutated](Mutator) seed inputs on every `make test`; `make fuzz`
 //! links the same functions with libFuzzer, which lets coverage guide it.
 
+#[path = "../../crates/memory/tests/survival/image.rs"]
+mod image;
 mod mutate;
+mod store;
 mod targets;
 
 pub use mutate::Mutator;

@@ -1,5 +1,6 @@
 //! The targets: one function for each thing that reads bytes from elsewhere.
 
+use crate::store;
 use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
 
 /// Something to fuzz.
@@ -9,18 +10,30 @@ pub struct Target {
     pub name: &'static str,
     /// The pieces that inputs are made of, for the random driver.
     pub tokens: &'static [&'static [u8]],
+    /// What an input costs, in inputs of the cheapest target: the random driver
+    /// makes as many fewer.
+    pub cost: u64,
     /// Returns on every input; panics only where the code under test is wrong.
     pub run: fn(&[u8]),
 }
 
 /// Every target.
-pub const TARGETS: &[Target] = &[Target {
-    name: "request",
-    tokens: &[
-        b"\r\n", b"\n", b"*", b"$", b"$-1\r\n", b"*-1\r\n", b"\"", b"'", b"\\x", b" ",
-    ],
-    run: request,
-}];
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "request",
+        tokens: &[
+            b"\r\n", b"\n", b"*", b"$", b"$-1\r\n", b"*-1\r\n", b"\"", b"'", b"\\x", b" ",
+        ],
+        cost: 1,
+        run: request,
+    },
+    Target {
+        name: "store",
+        tokens: store::TOKENS,
+        cost: 100,
+        run: store::open_and_use,
+    },
+];
 
 /// The commands in a stream of bytes, and the error that ended it, if one did.
 #[derive(Debug, PartialEq)]

@@ -1,7 +1,8 @@
 //! Every target with its seeds, and with a bounded number of inputs made of them.
 //!
 //! - `UNDERCROFT_FUZZ_SEED`: the random seed, as a failing run prints it
-//! - `UNDERCROFT_FUZZ_INPUTS`: how many inputs a target gets (default 50,000)
+//! - `UNDERCROFT_FUZZ_INPUTS`: how many inputs a target gets (default 50,000),
+//!   divided by its cost
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -68,6 +69,7 @@ fn every_target_survives_mutated_seeds() {
     for target in TARGETS {
         let seeds = seeds(target);
         let mut mutator = Mutator::new(&seeds, target.tokens, random_seed);
+        let inputs = inputs.div_ceil(target.cost);
         for _ in 0..inputs {
             run(target, &mutator.input(), &how);
         }

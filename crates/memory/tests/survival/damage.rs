@@ -4,16 +4,21 @@
 //! - `UNDERCROFT_DAMAGE_SEED`: the first seed, as a failing run prints it
 //! - `UNDERCROFT_DAMAGE_COUNT`: how many seeds from there on (default 3,000)
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_memory::layout::PAGE;
+use undercroft_memory::{Segment, ShardSet};
 
 use crate::child::{Child, Role, limit, say};
-use crate::image::{Image, samples, use_store};
+use crate::image::{Image, ROOTS, get, samples, use_store};
 
-pub(crate) const ROLES: &[Role] = &[("damage", damage_batch)];
+pub(crate) const ROLES: &[Role] = &[("damage", damage_batch), ("live", live)];
 
 const SEED: &str = "UNDERCROFT_DAMAGE_SEED";
 const COUNT: &str = "UNDERCROFT_DAMAGE_COUNT";
@@ -83,6 +88,13 @@ fn damage(image: &mut Image, seed: u64) {
         };
         image.set_word(page, word, new);
     }
+    // Damage behind the header counts only if the header seems sound.
+    if random.below(8) != 0 {
+        image.seal();
+    }
+    if random.below(64) == 0 {
+        image.cut(random.below(20_000) as u64 * PAGE);
+    }
 }
 
 /// Uses one damaged store after the other, each announced.
@@ -101,34 +113,110 @@ fn damage_batch(directory: &Path) {
     say("end");
 }
 
+/// Reads every block of a store, many times.
+fn read_store(path: &Path, write: bool) {
+    let Ok(segment) = Segment::open(path, write) else {
+        return;
+    };
+    segment.set_patience(Duration::from_millis(1));
+    for round in 0..200 {
+        for root in 0..ROOTS {
+            let shard = round % segment.shards();
+            let _ = segment.read(ShardSet::one(shard), |view| get(view, shard, root));
+        }
+        let shards = ShardSet::first(segment.shards());
+        let _ = segment.read(shards, |view| get(view, 0, 1));
+        let _ = segment.statistics();
+    }
+}
+
+/// Writes into the file what was damaged, and then what was there before.
+fn write_changes(damaged: &Image, sound: &Image, file: &File) {
+    for image in [damaged, sound] {
+        for (pages, (at, page)) in damaged.pages.iter().zip(&sound.pages).zip(&image.pages) {
+            let ((_, damaged), (_, sound)) = pages;
+            for word in (0..page.len()).step_by(8) {
+                if damaged[word..word + 8] != sound[word..word + 8] {
+                    file.write_all_at(&page[word..word + 8], at + word as u64)
+                        .expect("a word");
+                }
+            }
+        }
+    }
+}
+
+/// Reads while another thread damages the file: half of the readers could lock,
+/// the others have to live with what they find.
+fn live(directory: &Path) {
+    let path = directory.join("damaged");
+    let first = number(SEED).expect("the first seed");
+    for seed in first..first + number(COUNT).expect("a number of seeds") {
+        say(&format!("seed {seed}"));
+        limit(HANG);
+        let image = samples(directory).swap_remove(0);
+        image.write_to(&path);
+        let (done, barrier) = (AtomicBool::new(false), Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = File::options().write(true).open(&path).expect("a file");
+                let mut random = Random(seed);
+                barrier.wait();
+                while !done.load(Ordering::Relaxed) {
+                    let mut damaged = image.clone();
+                    damage(&mut damaged, random.next());
+                    write_changes(&damaged, &image, &file);
+                }
+            });
+            barrier.wait();
+            read_store(&path, seed % 2 == 0);
+            done.store(true, Ordering::Relaxed);
+        });
+    }
+    say("end");
+}
+
+/// Runs a role over seeds in a child, and fails with the seed at which it ended.
+fn run_batch(role: &str, first: u64, count: u64) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    command
+        .env(SEED, first.to_string())
+        .env(COUNT, count.to_string());
+    let mut child = Child::start_by(command, role, directory.path());
+    let mut seed = String::from("none");
+    loop {
+        match child.next() {
+            Some(word) if word == "end" => break,
+            Some(word) => seed = word,
+            None => {
+                let status = child.end();
+                panic!("{role}: {status} at {seed}; replay by {SEED}=it {COUNT}=1");
+            }
+        }
+    }
+    child.finish();
+}
+
+/// The first seed: the one asked for, or a new one.
+fn first_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    number(SEED).unwrap_or_else(|| now.map_or(0, |now| now.as_millis() as u64))
+}
+
+#[test]
+fn readers_survive_damage_under_them() {
+    let (first, count) = (first_seed(), number(COUNT).unwrap_or(3000).div_ceil(100));
+    run_batch("live", first, count);
+    println!("damage: {count} stores damaged under their readers, {SEED}={first}");
+}
+
 #[test]
 fn damage_anywhere_is_an_error_or_an_answer() {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let first = number(SEED).unwrap_or_else(|| now.map_or(0, |now| now.as_millis() as u64));
-    let count = number(COUNT).unwrap_or(3000);
+    let (first, count) = (first_seed(), number(COUNT).unwrap_or(3000));
     let half = count.div_ceil(2);
     std::thread::scope(|scope| {
         for (first, count) in [(first, half), (first + half, count - half)] {
-            scope.spawn(move || {
-                let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-                let mut command = Command::new(std::env::current_exe().expect("this test"));
-                command
-                    .env(SEED, first.to_string())
-                    .env(COUNT, count.to_string());
-                let mut child = Child::start_by(command, "damage", directory.path());
-                let mut seed = String::from("none");
-                loop {
-                    match child.next() {
-                        Some(word) if word == "end" => break,
-                        Some(word) => seed = word,
-                        None => {
-                            let status = child.end();
-                            panic!("{status} at {seed}; replay by {SEED}=it {COUNT}=1");
-                        }
-                    }
-                }
-                child.finish();
-            });
+            scope.spawn(move || run_batch("damage", first, count));
         }
     });
     println!("damage: {count} damaged stores used, {SEED}={first}");

@@ -12,7 +12,8 @@ use undercroft_memory::layout::{EXTENT, Layout, PAGE, header};
 use undercroft_memory::{Error, Offset, Options, Segment, ShardSet, View};
 
 const SHARDS: usize = 2;
-const ROOTS: usize = 8;
+/// Roots with a block in each shard.
+pub(crate) const ROOTS: usize = 8;
 const EXTENTS: u64 = 24;
 /// Sizes of blocks: of small and large classes, of one and several pages, of
 /// runs within an extent and beyond.
@@ -22,7 +23,8 @@ const SIZES: [u64; ROOTS] = [16, 72, 600, 3000, 9000, 16_384, 30_000, 150_000];
 #[derive(Clone)]
 pub(crate) struct Image {
     length: u64,
-    pages: Vec<(u64, Vec<u8>)>,
+    /// Their offsets and contents, ascending.
+    pub(crate) pages: Vec<(u64, Vec<u8>)>,
     /// Number of pages before the heap.
     control_pages: usize,
 }
@@ -158,7 +160,7 @@ fn take(segment: &Segment, shard: usize, root: usize) -> Result<(), Error> {
 }
 
 /// Reads the block of a root as its first word says how long it is.
-fn get(view: &View<'_>, shard: usize, root: usize) -> Result<(Offset, Vec<u8>), Error> {
+pub(crate) fn get(view: &View<'_>, shard: usize, root: usize) -> Result<(Offset, Vec<u8>), Error> {
     let at = view.root(shard, root);
     let length = view.word(at)?;
     view.recheck()?;

@@ -1,0 +1,59 @@
+//! The file opener, and all that reads a store behind it: a sound store, damaged
+//! as the input says, is opened, read, written and checked.
+//!
+//! An input is a byte that picks the store, a byte that says what else is done
+//! to it (bit 0: leave the header's checksum as it is; bit 1: the next two bytes
+//! are the page at which the file is cut off), and changes of twelve bytes each:
+//! page, word in the page, and what is xored into the word.
+
+use std::sync::LazyLock;
+
+use crate::image::{Image, samples, use_store};
+use tempfile::TempDir;
+
+/// Changes that reach far: a word of each page, a lock word, high and low bits.
+pub(crate) const TOKENS: &[&[u8]] = &[
+    b"\0\0",
+    b"\x01\0\0\0\x01\0\0\0\0\0\0\0",
+    b"\x01\0\x18\0\xff\xff\0\0\0\0\0\0",
+    b"\x04\0\x12\0\x10\0\0\0\0\0\0\0",
+    b"\0\0\0\0\0\0\0\x80",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff",
+];
+
+/// Words in a page.
+const WORDS: usize = 512;
+
+static DIRECTORY: LazyLock<TempDir> =
+    LazyLock::new(|| tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm"));
+static SAMPLES: LazyLock<Vec<Image>> = LazyLock::new(|| samples(DIRECTORY.path()));
+
+/// Damages a store as the input says, and uses it.
+pub(crate) fn open_and_use(input: &[u8]) {
+    let [which, how, rest @ ..] = input else {
+        return;
+    };
+    let mut image = SAMPLES[usize::from(*which) % SAMPLES.len()].clone();
+    let (cut, changes) = match rest {
+        [low, high, rest @ ..] if how & 2 != 0 => (Some(u16::from_le_bytes([*low, *high])), rest),
+        _ => (None, rest),
+    };
+    for change in changes.chunks_exact(12) {
+        let number = |at: usize| usize::from(u16::from_le_bytes([change[at], change[at + 1]]));
+        let pages = image.pages() + image.control_pages();
+        // Twice as often before the heap.
+        let page = number(0) % pages % image.pages();
+        let word = number(2) % WORDS;
+        let value = u64::from_le_bytes(change[4..].try_into().expect("eight bytes"));
+        image.set_word(page, word, image.word(page, word) ^ value);
+    }
+    if how & 1 == 0 {
+        image.seal();
+    }
+    if let Some(page) = cut {
+        image.cut(u64::from(page) * 4096);
+    }
+    let path = DIRECTORY.path().join("damaged");
+    image.write_to(&path);
+    use_store(&path);
+}
