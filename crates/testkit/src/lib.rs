@@ -1,11 +1,12 @@
 //! What the crash tests share: what is done when a process dies
 //! ([`scenario`]), a tracer that executes a process one machine instruction at
-//! a time ([`trace`]), images and copies of store files ([`image`]), and what
-//! must hold afterwards ([`state`]).
+//! a time ([`trace`]), images and copies of store files ([`image`]), what must
+//! hold afterwards ([`state`]), and the processes of a [`storm`].
 //!
 //! For tests only; `docs/testing.md` says what is done with it.
 
 pub mod image;
 pub mod scenario;
 pub mod state;
+pub mod storm;
 pub mod trace;

@@ -1,6 +1,8 @@
 //! The changes in whose midst a process is killed: one list for death at every
 //! undo-log step and for death at every machine instruction.
 
+use std::sync::LazyLock;
+
 use siphasher::sip::SipHasher13;
 use undercroft_engine::{Condition, Error, Expiry, SetOptions, Store, Writer};
 
@@ -423,38 +425,57 @@ fn shard(key: &[u8]) -> usize {
     (hash(key) >> 58) as usize & 1
 }
 
-/// The `index`-th name that `wanted` picks.
-fn name(prefix: &str, index: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+/// Names for keys, by where they lie in a store of two shards.
+struct Names {
+    /// Of each shard.
+    shards: [Vec<Vec<u8>>; 2],
+    /// Of shard 0, with bucket 0 of 8 as their home.
+    crowded: Vec<Vec<u8>>,
+    /// Of shard 0, with another.
+    uncrowded: Vec<Vec<u8>>,
+}
+
+static NAMES: LazyLock<Names> = LazyLock::new(|| Names {
+    shards: [0, 1].map(|of| names("key", 400, |key| shard(key) == of)),
+    crowded: names("crowded", 20, |key| shard(key) == 0 && hash(key) & 7 == 0),
+    uncrowded: names("uncrowded", 50, |key| shard(key) == 0 && hash(key) & 7 != 0),
+});
+
+fn names(prefix: &str, count: usize, wanted: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
     (0_u32..)
         .map(|number| format!("{prefix}:{number}").into_bytes())
         .filter(|key| wanted(key))
-        .nth(index)
-        .expect("half of all keys lie in each shard")
+        .take(count)
+        .collect()
+}
+
+/// Chooses the names of all keys, which would otherwise be part of the first
+/// change and takes more instructions than that.
+pub fn choose_names() {
+    LazyLock::force(&NAMES);
 }
 
 /// A key of one of the two shards.
 pub fn key(of: usize, index: usize) -> Vec<u8> {
-    name("key", index, |key| shard(key) == of)
+    NAMES.shards[of][index].clone()
 }
 
 /// A key of shard 0 whose home is bucket 0 in a table of 8.
 fn crowded(index: usize) -> Vec<u8> {
-    name("crowded", index, |key| {
-        shard(key) == 0 && hash(key) & 7 == 0
-    })
+    NAMES.crowded[index].clone()
 }
 
 /// A key of shard 0 whose home is some other bucket.
 fn uncrowded(index: usize) -> Vec<u8> {
-    name("uncrowded", index, |key| {
-        shard(key) == 0 && hash(key) & 7 != 0
-    })
+    NAMES.uncrowded[index].clone()
 }
 
 /// A value that tells its length, and differs from one of another length.
 fn value(length: usize) -> Vec<u8> {
     let text = format!("{length}-");
-    text.bytes().cycle().take(length).collect()
+    let mut value = text.into_bytes().repeat(length / 2 + 1);
+    value.truncate(length);
+    value
 }
 
 fn set_text(store: &Store, key: &[u8], value: &[u8]) {

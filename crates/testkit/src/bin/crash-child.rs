@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use undercroft_testkit::scenario::SCENARIOS;
+use undercroft_testkit::scenario::{self, SCENARIOS};
+use undercroft_testkit::storm::{reader, writer};
 use undercroft_testkit::{state, trace};
 
 fn main() {
@@ -10,23 +11,48 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["act", scenario, path] => act(scenario, Path::new(path)),
+        [role, path, progress, seed, threads] => {
+            if let Err(error) = join(role, path, progress, number(seed), number(threads)) {
+                eprintln!("{role}: {error}");
+                std::process::exit(1);
+            }
+        }
         _ => {
-            eprintln!("expected: act SCENARIO PATH, got {arguments:?}");
+            eprintln!(
+                "expected: act SCENARIO PATH, or write|read|read-only PATH PROGRESS SEED THREADS, \
+                 got {arguments:?}"
+            );
             std::process::exit(2);
         }
     }
 }
 
+fn number(text: &str) -> u64 {
+    text.parse()
+        .unwrap_or_else(|_| panic!("expected a number, got {text:?}"))
+}
+
+/// Takes part in a storm until it is killed.
+fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Result<(), String> {
+    let (path, progress) = (Path::new(path), Path::new(progress));
+    match role {
+        "write" => writer::run(path, progress, seed, threads),
+        "read" | "read-only" => reader::run(path, progress, seed, role == "read"),
+        _ => Err("expected the role write, read or read-only".into()),
+    }
+}
+
 /// Makes one scenario's change between two markers.
-fn act(scenario: &str, path: &Path) {
+fn act(name: &str, path: &Path) {
     let scenario = SCENARIOS
         .iter()
-        .find(|known| known.name == scenario)
-        .unwrap_or_else(|| panic!("expected the name of a scenario, got {scenario:?}"));
+        .find(|known| known.name == name)
+        .unwrap_or_else(|| panic!("expected the name of a scenario, got {name:?}"));
     trace::trace_me();
     let store = state::open(path).expect("the prepared store");
     // Joins the store, so that the change begins with the first marker.
     store.recover().expect("a whole store");
+    scenario::choose_names();
     trace::marker();
     (scenario.act)(&store);
     trace::marker();

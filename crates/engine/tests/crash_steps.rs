@@ -1,0 +1,168 @@
+//! Death at every undo-log step of every kind of change to keys: a thread dies
+//! after the N-th store that matters, for N = 0, 1, 2, ... until the change
+//! completes, and another handle recovers the store and checks it.
+
+use std::path::{Path, PathBuf};
+
+use undercroft_memory::fault::die_after;
+use undercroft_testkit::image::{Image, copy_store};
+use undercroft_testkit::scenario::{SCENARIOS, Scenario, choose_names};
+use undercroft_testkit::state::{self, Expected, Outcome, State};
+
+/// Deaths, by what they left.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    old: u64,
+    new: u64,
+}
+
+struct Prepared {
+    directory: tempfile::TempDir,
+    base: PathBuf,
+    image: Image,
+    expected: Expected,
+}
+
+fn prepare(scenario: &Scenario) -> Prepared {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let base = directory.path().join("base");
+    let store = state::create(&base);
+    (scenario.prepare)(&store);
+    let before = State::of(&store).expect("a whole store");
+    drop(store);
+    let done = directory.path().join("done");
+    copy_store(&base, &done).expect("room for a copy");
+    let store = state::open(&done).expect("a whole store");
+    (scenario.act)(&store);
+    let after = State::of(&store).expect("a whole store");
+    assert_ne!(before, after, "{}: it changes something", scenario.name);
+    let file = std::fs::File::open(&base).expect("just made");
+    Prepared {
+        base,
+        image: Image::read(&file).expect("an image"),
+        directory,
+        expected: Expected {
+            before,
+            after,
+            gradual: scenario.gradual,
+        },
+    }
+}
+
+/// Lets a thread die after so many steps of the change. False where it
+/// completed before.
+fn die(scenario: &Scenario, path: &Path, steps: u64) -> bool {
+    let store = state::open(path).expect("a whole store");
+    let died = die_after(steps, || (scenario.act)(&store)).is_none();
+    if died {
+        store.abandon();
+    }
+    died
+}
+
+fn die_at_every_step(scenario: &Scenario) -> Count {
+    let prepared = prepare(scenario);
+    let path = prepared.directory.path().join("store");
+    let mut count = Count::default();
+    for steps in 0.. {
+        prepared.image.write_to(&path).expect("room for a copy");
+        let died = die(scenario, &path, steps);
+        let heir = state::open(&path).expect("a store that opens");
+        match state::verify(&heir, &prepared.expected, steps) {
+            Ok(Outcome::New) => count.new += 1,
+            Ok(Outcome::Old) if died => count.old += 1,
+            Ok(Outcome::Old) => panic!("{}: completed, but the state is old", scenario.name),
+            Err(why) => panic!("{}: dead after {steps} steps: {why}", scenario.name),
+        }
+        drop(heir);
+        std::fs::remove_file(&path).expect("just made");
+        if !died {
+            break;
+        }
+    }
+    std::fs::remove_file(&prepared.base).expect("just made");
+    count
+}
+
+#[test]
+fn death_at_every_undo_log_step() {
+    choose_names();
+    println!(
+        "{:52} {:>6} {:>6} {:>6}",
+        "death at every undo-log step", "deaths", "old", "new"
+    );
+    let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
+    let mut total = Count::default();
+    let mut changes = 0;
+    for scenario in SCENARIOS
+        .iter()
+        .filter(|known| known.name.contains(&filter))
+    {
+        let count = die_at_every_step(scenario);
+        // The last run completed.
+        let deaths = count.old + count.new - 1;
+        println!(
+            "{:52} {deaths:>6} {:>6} {:>6}",
+            scenario.name,
+            count.old,
+            count.new - 1
+        );
+        assert!(
+            count.old >= 5 && count.new >= 2,
+            "{}: {deaths} deaths",
+            scenario.name
+        );
+        total.old += count.old;
+        total.new += count.new - 1;
+        changes += 1;
+    }
+    println!(
+        "crash: {changes} kinds of change, {} deaths, one at each undo-log step, all recovered",
+        total.old + total.new
+    );
+}
+
+/// The heir dies as well, at every step of its recovery.
+#[test]
+fn a_second_death_at_every_step_of_the_recovery() {
+    choose_names();
+    let seed = std::env::var("UNDERCROFT_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
+    println!("second deaths: seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut deaths = 0;
+    for scenario in SCENARIOS {
+        let prepared = prepare(scenario);
+        let steps = random.u64(1..60);
+        for again in 0.. {
+            let path = prepared.directory.path().join("store");
+            prepared.image.write_to(&path).expect("room for a copy");
+            if !die(scenario, &path, steps) {
+                std::fs::remove_file(&path).expect("just made");
+                break;
+            }
+            let second = state::open(&path).expect("a store that opens");
+            let died = die_after(again, || second.recover().expect("a recovery")).is_none();
+            if died {
+                second.abandon();
+                deaths += 1;
+            }
+            let third = state::open(&path).expect("a store that opens");
+            if let Err(why) = state::verify(&third, &prepared.expected, again) {
+                panic!(
+                    "{}: dead after {steps} steps, its heir after {again} (seed {seed}): {why}",
+                    scenario.name
+                );
+            }
+            drop((second, third));
+            std::fs::remove_file(&path).expect("just made");
+            if !died {
+                break;
+            }
+        }
+    }
+    assert!(deaths > 1000, "{deaths} second deaths (seed {seed})");
+    println!("crash: {deaths} second deaths, one at each step of a recovery, all recovered");
+}

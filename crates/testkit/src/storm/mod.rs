@@ -1,0 +1,192 @@
+//! A storm: processes that write and read one store while others are killed.
+//!
+//! Every process counts what it has done in a file of its own, a word each, so
+//! that the storm's master sees who stands still, and how often a counter was
+//! incremented by processes that no longer live.
+
+pub mod reader;
+pub mod values;
+pub mod writer;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use undercroft_engine::{Error, Store};
+
+/// Keys with sealed values.
+pub const SEALED: u32 = 40;
+/// Keys with appended texts.
+pub const APPENDED: u32 = 8;
+/// Counters.
+pub const COUNTERS: u32 = 4;
+/// Groups of keys that are always equal, and keys in each.
+pub const GROUPS: u32 = 6;
+/// Keys in each group.
+pub const MEMBERS: u32 = 12;
+/// The names that one value is renamed between.
+pub const NAMES: u32 = 6;
+/// The most threads of one process.
+pub const THREADS: u64 = 4;
+
+/// A key with a sealed value.
+pub fn sealed_key(index: u32) -> Vec<u8> {
+    format!("sealed:{index}").into_bytes()
+}
+
+/// A key with an appended text.
+pub fn appended_key(index: u32) -> Vec<u8> {
+    format!("appended:{index}").into_bytes()
+}
+
+/// A counter.
+pub fn counter_key(index: u32) -> Vec<u8> {
+    format!("counter:{index}").into_bytes()
+}
+
+/// What all values that are renamed between [`NAMES`] are sealed with.
+pub const RENAMED: &[u8] = b"renamed";
+
+/// A name that a value may have.
+pub fn renamed_key(index: u32) -> Vec<u8> {
+    format!("renamed:{index}").into_bytes()
+}
+
+/// What the values of a group are sealed with.
+pub fn group_name(group: u32) -> Vec<u8> {
+    format!("group:{group}").into_bytes()
+}
+
+/// The keys of a group.
+pub fn group(group: u32) -> Vec<Vec<u8>> {
+    (0..MEMBERS)
+        .map(|member| format!("group:{group}:{member}").into_bytes())
+        .collect()
+}
+
+/// What a process has done so far.
+#[derive(Debug)]
+pub struct Progress {
+    file: File,
+}
+
+/// Words of a [`Progress`]: of each thread its operations, then of each counter
+/// and thread the increments begun and done.
+const BEGUN: u64 = THREADS;
+const DONE: u64 = BEGUN + THREADS * COUNTERS as u64;
+const WORDS: u64 = DONE + THREADS * COUNTERS as u64;
+
+impl Progress {
+    /// Makes the file of a process that is about to start.
+    pub fn create(path: &Path) -> io::Result<Progress> {
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true).open(path)?;
+        file.set_len(WORDS * 8)?;
+        Ok(Progress { file })
+    }
+
+    /// Opens it in that process.
+    pub fn open(path: &Path) -> io::Result<Progress> {
+        let file = File::options().read(true).write(true).open(path)?;
+        Ok(Progress { file })
+    }
+
+    fn word(&self, index: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.file
+            .read_exact_at(&mut bytes, index * 8)
+            .expect("a file of that length");
+        u64::from_le_bytes(bytes)
+    }
+
+    fn add(&self, index: u64) {
+        let next = self.word(index) + 1;
+        self.file
+            .write_all_at(&next.to_le_bytes(), index * 8)
+            .expect("a file of that length");
+    }
+
+    /// Counts an operation of a thread.
+    pub fn operation(&self, thread: u64) {
+        self.add(thread);
+    }
+
+    /// Operations of each thread.
+    pub fn operations(&self) -> Vec<u64> {
+        (0..THREADS).map(|thread| self.word(thread)).collect()
+    }
+
+    /// Counts an increment that is about to be made.
+    pub fn begin(&self, thread: u64, counter: u32) {
+        self.add(BEGUN + thread * u64::from(COUNTERS) + u64::from(counter));
+    }
+
+    /// Counts an increment that was made.
+    pub fn done(&self, thread: u64, counter: u32) {
+        self.add(DONE + thread * u64::from(COUNTERS) + u64::from(counter));
+    }
+
+    /// Increments of a counter: done, and begun.
+    pub fn increments(&self, counter: u32) -> (u64, u64) {
+        let sum = |first: u64| {
+            (0..THREADS)
+                .map(|thread| self.word(first + thread * u64::from(COUNTERS) + u64::from(counter)))
+                .sum()
+        };
+        (sum(DONE), sum(BEGUN))
+    }
+}
+
+/// Everything in the store that can be told to be whole or not.
+pub fn check_values(store: &Store) -> Result<(), String> {
+    let say = |error: Error| error.to_string();
+    for index in 0..SEALED {
+        check_key(store, &sealed_key(index), values::check_sealed).map_err(say)??;
+    }
+    for index in 0..APPENDED {
+        check_key(store, &appended_key(index), values::check_records).map_err(say)??;
+    }
+    let sealed_alike = |_: &[u8], value: &[u8]| values::check_sealed(RENAMED, value);
+    for index in 0..NAMES {
+        check_key(store, &renamed_key(index), sealed_alike).map_err(say)??;
+    }
+    for index in 0..GROUPS {
+        check_group(store, index)?;
+    }
+    Ok(())
+}
+
+/// Reads a key and checks its value, where there is one.
+pub(crate) fn check_key(
+    store: &Store,
+    key: &[u8],
+    check: impl Fn(&[u8], &[u8]) -> Result<(), String>,
+) -> Result<Result<(), String>, Error> {
+    let mut value = Vec::new();
+    Ok(if store.get(0, key, &mut value)? {
+        check(key, &value)
+    } else {
+        Ok(())
+    })
+}
+
+/// Reads a group at one moment: all are there and equal, or none is.
+pub(crate) fn check_group(store: &Store, index: u32) -> Result<(), String> {
+    let keys = group(index);
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let values = store
+        .get_many(0, &keys)
+        .map_err(|error| error.to_string())?;
+    if values.iter().any(|value| *value != values[0]) {
+        let lengths: Vec<_> = values
+            .iter()
+            .map(|value| value.as_ref().map(Vec::len))
+            .collect();
+        return Err(format!("group {index} is torn apart: lengths {lengths:?}"));
+    }
+    match &values[0] {
+        Some(value) => values::check_sealed(&group_name(index), value),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,104 @@
+//! A process that reads at random, checks what it sees, and is not killed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use undercroft_engine::{Error, Store};
+
+use super::{
+    APPENDED, COUNTERS, GROUPS, NAMES, Progress, RENAMED, SEALED, appended_key, check_group,
+    check_key, counter_key, renamed_key, sealed_key, values,
+};
+
+/// Reads, with a lock as the last resort (`write`) or without any. Returns only
+/// to say what went wrong.
+pub fn run(path: &Path, progress: &Path, seed: u64, write: bool) -> Result<(), String> {
+    let say = |error: Error| error.to_string();
+    let store = Store::open(path, write).map_err(say)?;
+    let progress = Progress::open(progress).map_err(|error| error.to_string())?;
+    if !write {
+        // It depends on writers that come by to recover what a dead one left.
+        store.set_patience(Duration::from_secs(60));
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut counters = [0; COUNTERS as usize];
+    loop {
+        match random.u32(0..10) {
+            0..3 => {
+                let key = sealed_key(random.u32(0..SEALED));
+                check_key(&store, &key, values::check_sealed).map_err(say)??;
+            }
+            3..6 => check_group(&store, random.u32(0..GROUPS))?,
+            6 => {
+                let key = appended_key(random.u32(0..APPENDED));
+                check_key(&store, &key, values::check_records).map_err(say)??;
+            }
+            7 => {
+                let key = renamed_key(random.u32(0..NAMES));
+                let check = |_: &[u8], value: &[u8]| values::check_sealed(RENAMED, value);
+                check_key(&store, &key, check).map_err(say)??;
+            }
+            8 => {
+                let index = random.u32(0..COUNTERS);
+                let now = read_counter(&store, index)?;
+                let last = &mut counters[index as usize];
+                if now < *last {
+                    return Err(format!("counter {index} went from {last} back to {now}"));
+                }
+                *last = now;
+            }
+            _ => scan(&store, random.usize(2..4))?,
+        }
+        progress.operation(0);
+    }
+}
+
+/// What a counter stands at; 0 where it is not there.
+pub fn read_counter(store: &Store, index: u32) -> Result<u64, String> {
+    let mut text = Vec::new();
+    let there = store
+        .get(0, &counter_key(index), &mut text)
+        .map_err(|error| error.to_string())?;
+    if !there {
+        return Ok(0);
+    }
+    let text = String::from_utf8_lossy(&text);
+    text.parse()
+        .map_err(|_| format!("counter {index}: expected an integer, got {text:?}"))
+}
+
+/// Walks a database whose tables grow and shrink meanwhile.
+fn scan(store: &Store, database: usize) -> Result<(), String> {
+    let mut cursor = 0;
+    let mut strange = None;
+    loop {
+        cursor = store
+            .scan(
+                database,
+                cursor,
+                50,
+                |reader, entry| {
+                    let mut value = Vec::new();
+                    entry
+                        .text(reader.view())?
+                        .append_to(reader.view(), &mut value)?;
+                    Ok(Some(value))
+                },
+                |key, value| {
+                    if !key.starts_with(b"many:") || value != b"one of many" {
+                        strange = Some(key);
+                    }
+                },
+            )
+            .map_err(|error| error.to_string())?;
+        if let Some(key) = strange {
+            return Err(format!(
+                "a strange key or value: {}",
+                String::from_utf8_lossy(&key)
+            ));
+        }
+        if cursor == 0 {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The kill -9 storm: real writer processes are killed at random moments while
+//! others write and read. Nobody hangs, no value is torn, keys that are set
+//! together stay together, no increment is lost or made twice, the structure is
+//! sound, no lock stays held, and nothing is in use once the store is emptied.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use undercroft_engine::{Holder, Options, Store};
+use undercroft_testkit::state::problems;
+use undercroft_testkit::storm::{COUNTERS, Progress, check_values, reader};
+
+/// Kills of writers in a part and in a full run, at least.
+const KILLS: [u32; 2] = [60, 300];
+/// Kills in one store, which then is checked and thrown away: a young store's
+/// tables and logs grow.
+const KILLS_PER_STORE: u32 = 20;
+/// Threads of each writer. All but the last are killed, again and again.
+const WRITERS: [u64; 4] = [1, 2, 1, 1];
+/// Operations that every survivor must do after a kill.
+const PROGRESS: u64 = 20;
+/// After so long without them it hangs. Far beyond any wait for a lock.
+const HANGS_AFTER: Duration = Duration::from_secs(60);
+
+/// One process of the storm. Killed when dropped.
+struct Member {
+    name: String,
+    child: Child,
+    threads: u64,
+    progress: Progress,
+    errors: PathBuf,
+}
+
+impl Member {
+    fn start(directory: &Path, name: &str, role: &[&str], threads: u64, seed: u64) -> Member {
+        let path = |suffix: &str| directory.join(format!("{name}.{suffix}"));
+        let progress = Progress::create(&path("progress")).expect("a new file");
+        let errors = path("errors");
+        let child = Command::new(env!("CARGO_BIN_EXE_crash-child"))
+            .args(role)
+            .arg(directory.join("store"))
+            .arg(path("progress"))
+            .args([seed.to_string(), threads.to_string()])
+            .stderr(File::create(&errors).expect("a new file"))
+            .spawn()
+            .expect("the child program starts");
+        Member {
+            name: name.into(),
+            child,
+            threads,
+            progress,
+            errors,
+        }
+    }
+
+    fn writer(directory: &Path, number: u32, threads: u64, seed: u64) -> Member {
+        Member::start(
+            directory,
+            &format!("writer-{number}"),
+            &["write"],
+            threads,
+            seed,
+        )
+    }
+
+    fn operations(&self) -> Vec<u64> {
+        let mut operations = self.progress.operations();
+        operations.truncate(self.threads as usize);
+        operations
+    }
+
+    /// Panics with the process' last words if it ended by itself.
+    fn expect_alive(&mut self, seed: u64) {
+        if let Some(status) = self.child.try_wait().expect("a child to ask for") {
+            let words = std::fs::read_to_string(&self.errors).unwrap_or_default();
+            panic!("{} ended with {status} (seed {seed}): {words}", self.name);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().expect("a child to kill");
+        self.child.wait().expect("a child to wait for");
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // It may have been killed already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What happened so far.
+#[derive(Default)]
+struct Tally {
+    kills: u32,
+    /// Kills after which a lock was found held by the dead.
+    holding: u32,
+    operations: u64,
+    stores: u32,
+}
+
+struct Storm {
+    seed: u64,
+    random: fastrand::Rng,
+    directory: tempfile::TempDir,
+    store: Store,
+    writers: Vec<Member>,
+    readers: Vec<Member>,
+    started: u32,
+    /// Increments of each counter by writers that are dead: done, and begun.
+    increments: [(u64, u64); COUNTERS as usize],
+}
+
+impl Storm {
+    fn new(seed: u64) -> Storm {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let options = Options {
+            capacity: Some(128 << 20),
+            shards: Some(4),
+        };
+        let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+        let mut storm = Storm {
+            seed,
+            random: fastrand::Rng::with_seed(seed),
+            store,
+            writers: Vec::new(),
+            readers: Vec::new(),
+            started: 0,
+            increments: [(0, 0); COUNTERS as usize],
+            directory,
+        };
+        for threads in WRITERS {
+            let writer = storm.new_writer(threads);
+            storm.writers.push(writer);
+        }
+        for role in ["read", "read-only"] {
+            let seed = storm.random.u64(..);
+            let reader = Member::start(storm.directory.path(), role, &[role], 1, seed);
+            storm.readers.push(reader);
+        }
+        storm
+    }
+
+    fn new_writer(&mut self, threads: u64) -> Member {
+        self.started += 1;
+        let seed = self.random.u64(..);
+        Member::writer(self.directory.path(), self.started, threads, seed)
+    }
+
+    /// Waits until every thread of every process has gone on; says who has not.
+    fn wait_for_progress(&mut self) {
+        let seed = self.seed;
+        let before: Vec<Vec<u64>> = self.members().map(|member| member.operations()).collect();
+        let start = Instant::now();
+        loop {
+            let mut standing = Vec::new();
+            for (member, before) in self.members().zip(&before) {
+                member.expect_alive(seed);
+                for (thread, (now, then)) in member.operations().iter().zip(before).enumerate() {
+                    if now - then < PROGRESS {
+                        standing.push(format!("{}, thread {thread}", member.name));
+                    }
+                }
+            }
+            if standing.is_empty() {
+                return;
+            }
+            assert!(
+                start.elapsed() < HANGS_AFTER,
+                "no progress for {HANGS_AFTER:?} (seed {seed}): {standing:?}; locks: {:?}",
+                self.store.held_locks()
+            );
+            std::thread::yield_now();
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn members(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.writers.iter_mut().chain(&mut self.readers)
+    }
+
+    /// Kills one writer, sometimes two, at a random moment; others take their
+    /// places.
+    fn kill_some(&mut self, tally: &mut Tally) {
+        std::thread::sleep(Duration::from_micros(self.random.u64(0..3000)));
+        let count = if self.random.u32(0..4) == 0 { 2 } else { 1 };
+        let first = self.random.usize(0..WRITERS.len() - 1);
+        let victims: Vec<usize> = (0..count)
+            .map(|offset| (first + offset) % (WRITERS.len() - 1))
+            .collect();
+        for &victim in &victims {
+            self.writers[victim].expect_alive(self.seed);
+            self.writers[victim].kill();
+        }
+        let dead = |lock: &undercroft_engine::HeldLock| matches!(lock.holder, Holder::Dead);
+        tally.holding += u32::from(self.store.held_locks().iter().any(dead));
+        for &victim in &victims {
+            self.bury(victim, tally);
+            self.writers[victim] = self.new_writer(WRITERS[victim]);
+        }
+    }
+
+    /// Notes what a dead writer had done.
+    fn bury(&mut self, victim: usize, tally: &mut Tally) {
+        let progress = &self.writers[victim].progress;
+        for (counter, (done, begun)) in (0..).zip(&mut self.increments) {
+            let (more_done, more_begun) = progress.increments(counter);
+            *done += more_done;
+            *begun += more_begun;
+        }
+        tally.kills += 1;
+        tally.operations += progress.operations().iter().sum::<u64>();
+    }
+
+    fn expect_sound(&self, when: &str) {
+        let found = self.store.check().expect("a check").problems;
+        assert!(found.is_empty(), "{when} (seed {}): {found:?}", self.seed);
+    }
+
+    /// Kills everybody, and checks what they left.
+    fn end(mut self, tally: &mut Tally) {
+        self.expect_sound("the check while all write");
+        for reader in &mut self.readers {
+            reader.expect_alive(self.seed);
+            reader.kill();
+            tally.operations += reader.operations().iter().sum::<u64>();
+        }
+        for writer in &mut self.writers {
+            writer.expect_alive(self.seed);
+            writer.kill();
+        }
+        (0..WRITERS.len()).for_each(|victim| self.bury(victim, tally));
+        tally.stores += 1;
+        let seed = self.seed;
+        let found = problems(&self.store).expect("a check");
+        assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");
+        if let Err(torn) = check_values(&self.store) {
+            panic!("after the storm (seed {seed}): {torn}");
+        }
+        for (index, (done, begun)) in (0..).zip(self.increments) {
+            let value = reader::read_counter(&self.store, index).expect("a counter");
+            assert!(
+                (done..=begun).contains(&value),
+                "counter {index} (seed {seed}): expected {done} to {begun}, got {value}"
+            );
+        }
+        self.store.flush_all(true).expect("an emptied store");
+        self.expect_sound("the emptied store");
+        assert_eq!(self.store.used_memory(), 0, "a leak (seed {seed})");
+    }
+}
+
+#[test]
+fn a_storm_of_kills() {
+    let full = std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full");
+    let seed = std::env::var("UNDERCROFT_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
+    println!("the kill -9 storm: seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut tally = Tally::default();
+    while tally.kills < KILLS[usize::from(full)] {
+        let mut storm = Storm::new(random.u64(..));
+        storm.wait_for_progress();
+        let last = tally.kills + KILLS_PER_STORE;
+        while tally.kills < last {
+            storm.kill_some(&mut tally);
+            storm.wait_for_progress();
+        }
+        storm.end(&mut tally);
+    }
+    println!(
+        "storm: {} kill -9 of writers in {} stores, {} of them with a lock held; {} operations \
+         counted; nobody hung, nothing torn, lost or leaked ({}; seed {seed})",
+        tally.kills,
+        tally.stores,
+        tally.holding,
+        tally.operations,
+        if full {
+            "the whole storm"
+        } else {
+            "a part; `make crash` runs all"
+        }
+    );
+}
