@@ -13,7 +13,7 @@ use undercroft_testkit::state::problems;
 use undercroft_testkit::storm::{COUNTERS, Progress, check_values, reader};
 
 /// Kills of writers in a part and in a full run, at least.
-const KILLS: [u32; 2] = [60, 300];
+const KILLS: [u32; 2] = [100, 1500];
 /// Kills in one store, which then is checked and thrown away: a young store's
 /// tables and logs grow.
 const KILLS_PER_STORE: u32 = 20;
