@@ -14,6 +14,8 @@ use crate::roots::{DATABASES, EXPIRES, KEYS, Root, SWEEP};
 use crate::store::{Store, hash};
 use crate::writer::{Found, Writer};
 
+/// Free memory that a store keeps in any case, in bytes.
+const KEPT_FREE: u64 = 64 << 20;
 /// Entries looked at in one bucket and its chain at most.
 const CHAIN_ENTRIES_MAX: usize = 64;
 
@@ -80,11 +82,17 @@ fn bucket_number(tables: &Tables, number: u64) -> u64 {
 
 impl Store {
     /// Goes on with the bounded work that otherwise insertions do: removes
-    /// expired keys, frees flushed dictionaries, resizes. Looks at about
+    /// expired keys, frees flushed dictionaries, resizes, and gives memory back
+    /// to the system where much is free. Looks at about
     /// `buckets` buckets in every shard that has something to do. Returns how
     /// many expired keys it removed.
     pub fn sweep(&self, buckets: u64) -> Result<usize, Error> {
         let mut removed = 0;
+        // Freed memory stays warm for reuse, up to a point (H5).
+        let keep = KEPT_FREE.max(self.used_memory() / 4);
+        if self.statistics().free > keep {
+            self.segment.trim(keep)?;
+        }
         for shard in 0..self.shards() {
             let due = self.segment.read(ShardSet::one(shard), |view| {
                 let expiring = (0..DATABASES)

@@ -177,10 +177,19 @@ impl Store {
         })?;
         if wait {
             for shard in shards.iter() {
-                while self.write(ShardSet::one(shard), |writer| {
-                    free_a_little(writer, shard, STEP)?;
-                    Ok::<_, Error>(is_dying(writer.view(), shard))
-                })? {}
+                loop {
+                    let dying = self.write(ShardSet::one(shard), |writer| {
+                        free_a_little(writer, shard, STEP)?;
+                        Ok::<_, Error>(is_dying(writer.view(), shard))
+                    });
+                    match dying {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        // The keys are gone; whoever holds the lock frees the rest.
+                        Err(error) if error.is_wait() => break,
+                        Err(error) => return Err(error),
+                    }
+                }
             }
         }
         Ok(removed)

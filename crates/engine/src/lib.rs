@@ -18,6 +18,7 @@ mod expiry;
 mod flush;
 mod hot;
 mod inspect;
+mod met;
 mod name;
 mod roots;
 mod scan;

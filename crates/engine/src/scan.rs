@@ -10,6 +10,7 @@ use undercroft_memory::{Offset, ShardSet, View};
 use crate::dictionary::{Table, for_each_in_chain};
 use crate::entry::Entry;
 use crate::error::Error;
+use crate::met;
 use crate::roots::{KEYS, Root};
 use crate::store::{Reader, Store};
 
@@ -45,6 +46,7 @@ impl Store {
                         .expiry(reader.view())?
                         .is_some_and(|expiry| expiry <= self.now())
                     {
+                        met::remember(reader.view(), database, &entry);
                         return Ok(());
                     }
                     if let Some(picked) = pick(reader, &entry)? {

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::dictionary;
 use crate::entry::Entry;
 use crate::error::Error;
+use crate::met;
 use crate::roots::{self, EXPIRES, KEYS, Root};
 use crate::writer::Writer;
 
@@ -310,14 +311,20 @@ impl<'s> Reader<'_, 's> {
             database,
         };
         match dictionary::find(self.view, root, key)? {
-            Some(entry) if entry.header.expires() && self.has_expired(&entry)? => Ok(None),
+            Some(entry) if entry.header.expires() && self.has_expired(database, &entry)? => {
+                Ok(None)
+            }
             found => Ok(found),
         }
     }
 
     #[cold]
-    fn has_expired(&self, entry: &Entry) -> Result<bool, Error> {
+    fn has_expired(&self, database: usize, entry: &Entry) -> Result<bool, Error> {
         let expiry = entry.expiry(self.view)?;
-        Ok(expiry.is_some_and(|expiry| expiry <= self.store.now()))
+        let expired = expiry.is_some_and(|expiry| expiry <= self.store.now());
+        if expired {
+            met::remember(self.view, database, entry);
+        }
+        Ok(expired)
     }
 }

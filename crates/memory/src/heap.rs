@@ -12,11 +12,12 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::{Error, Fault};
 use crate::fault;
-use crate::layout::{EXTENT, EXTENT_PAGES, HEAP_LOG_RESERVED, PAGE, control, descriptor, shard};
+use crate::layout::{
+    EXTENT, EXTENT_PAGES, HEAP_LOG_RESERVED, Layout, PAGE, control, descriptor, shard,
+};
 use crate::lock;
 use crate::log::Log;
 use crate::segment::Segment;
-use crate::trim::Batch;
 use crate::wait::{Waiter, Which};
 
 /// Partly used extents looked at for a run of several pages before a free
@@ -106,32 +107,34 @@ impl Segment {
         let layout = self.mapping.layout();
         let needed = pages.div_ceil(EXTENT_PAGES);
         let high = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
-        let left = layout.extents - high;
-        // What was given back comes first, then extents never used.
-        let given_back = self.with_heap(|heap| Ok(heap.retired_run(needed)))?;
-        let (first, wanted) = match given_back {
-            Some(first) => (first, needed),
-            None if needed > left => return Err(Error::OutOfMemory),
-            None => {
-                let ahead = (high / 8).clamp(2, RESERVE_AHEAD);
-                (high, needed.max(ahead).min(left))
-            }
-        };
-        let count = if self.back_with_memory(first, wanted) {
-            wanted
-        } else if self.back_with_memory(first, needed) {
-            needed
-        } else {
+        let Some((first, end)) = self.with_heap(|heap| Ok(heap.backable_run(needed)))? else {
             return Err(Error::OutOfMemory);
         };
-        self.with_heap(|heap| {
-            // Another process may have been faster; what it reserved serves us
-            // as well, and what we populated is still there for the next.
-            if heap.may_add(first, count) {
-                heap.add_extents(first, count)?;
+        // What lies beyond all that was ever reserved, a little ahead of need.
+        if end > high {
+            let start = first.max(high);
+            let ahead = (high / 8).clamp(2, RESERVE_AHEAD);
+            let wanted = (end - start).max(ahead).min(layout.extents - start);
+            let count = if self.back_with_memory(start, wanted) {
+                wanted
+            } else if self.back_with_memory(start, end - start) {
+                end - start
+            } else {
+                return Err(Error::OutOfMemory);
+            };
+            self.with_heap(|heap| heap.add_if_missing(start, count))?;
+        }
+        // What was given back, inside of it.
+        for extent in first..end.min(high) {
+            if self.with_heap(|heap| Ok(heap.is_backed(extent)))? {
+                continue;
             }
-            Ok(())
-        })
+            if !self.back_with_memory(extent, 1) {
+                return Err(Error::OutOfMemory);
+            }
+            self.with_heap(|heap| heap.add_if_missing(extent, 1))?;
+        }
+        Ok(())
     }
 
     /// Allocates the extents and the parts of the tables that describe them.
@@ -259,15 +262,61 @@ impl Heap<'_> {
         self.set_bits(layout.all_free_map, first, count, free)
     }
 
-    /// Whether the extents are still without memory, and next to those in use
-    /// or among them.
-    fn may_add(&self, first: u64, count: u64) -> bool {
-        let reserved = self.layout().reserved_map;
+    /// Marks extents as backed by memory, unless another process was faster:
+    /// what that one reserved serves us as well, and what we populated is still
+    /// there for the next.
+    fn add_if_missing(&self, first: u64, count: u64) -> Result<(), Error> {
         let high = self.load(control::HEAP_HIGH);
-        let apart = |batch: Batch| first + count <= batch.first || batch.first + batch.count <= first;
-        (first == high || first + count <= high)
-            && (first..first + count).all(|extent| !self.bit(reserved, extent))
-            && self.batch().is_none_or(apart)
+        let missing = (first..first + count).all(|extent| !self.is_backed(extent));
+        let apart = self
+            .batch()
+            .is_none_or(|batch| first + count <= batch.first || batch.end() <= first);
+        if missing && apart && first <= high {
+            self.add_extents(first, count)?;
+        }
+        Ok(())
+    }
+
+    fn is_backed(&self, extent: u64) -> bool {
+        self.bit(self.layout().reserved_map, extent)
+    }
+
+    /// A run of so many extents of which some are still to be backed with
+    /// memory, and the rest is free: first and end. One without any memory
+    /// comes first: the transaction that is short of memory may itself have
+    /// used what is free now. O(extents ever reserved).
+    fn backable_run(&self, wanted: u64) -> Option<(u64, u64)> {
+        let free = self.layout().all_free_map;
+        self.lowest_run(wanted, |_| false)
+            .or_else(|| self.lowest_run(wanted, |extent| self.bit(free, extent)))
+    }
+
+    /// The lowest run of so many extents, each without memory and in no batch,
+    /// or backed and `usable`, but not all of the latter kind.
+    fn lowest_run(&self, wanted: u64, usable: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
+        let layout = *self.layout();
+        let high = self.load(control::HEAP_HIGH).min(layout.extents);
+        let batch = self.batch();
+        let in_batch =
+            |extent: u64| batch.is_some_and(|batch| (batch.first..batch.end()).contains(&extent));
+        let mut first = 0;
+        let mut last_missing = None;
+        for extent in 0..high {
+            if !self.is_backed(extent) && !in_batch(extent) {
+                last_missing = Some(extent);
+            } else if !self.is_backed(extent) || !usable(extent) {
+                first = extent + 1;
+            }
+            let start = (extent + 1).saturating_sub(wanted).max(first);
+            if extent + 1 - start == wanted && last_missing.is_some_and(|missing| missing >= start)
+            {
+                return Some((start, extent + 1));
+            }
+        }
+        // Onwards into what was never reserved: one extent of it at least.
+        let start = (high + 1).saturating_sub(wanted).max(first);
+        let end = start.checked_add(wanted)?;
+        (end > high && end <= layout.extents).then_some((start, end))
     }
 
     fn add_extents(&self, first: u64, count: u64) -> Result<(), Error> {

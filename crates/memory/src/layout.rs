@@ -55,10 +55,20 @@ pub mod control {
     pub const HEAP_LOCK: u64 = START;
     /// Bytes in use in the heap's undo log.
     pub const HEAP_LOG_TAIL: u64 = START + 64;
-    /// Extents reserved so far, from the first on.
+    /// Extents that were ever reserved, from the first on.
     pub const HEAP_HIGH: u64 = START + 128;
     /// Free pages in the reserved extents.
     pub const HEAP_FREE_PAGES: u64 = START + 136;
+    /// First extent of the batch that is being given back to the system.
+    pub const RETIRED_FIRST: u64 = START + 144;
+    /// Extents in that batch; 0 is no batch.
+    pub const RETIRED_COUNT: u64 = START + 152;
+    /// When the batch was retired, Unix milliseconds.
+    pub const RETIRED_SINCE: u64 = START + 160;
+    /// Who punches it out of the file, as in a lock word; 0 is nobody yet.
+    pub const RETIRED_OWNER: u64 = START + 168;
+    /// Extents backed by memory: those reserved less those given back.
+    pub const HEAP_RESERVED: u64 = START + 176;
     /// Entries of the process table that were ever claimed.
     pub const SLOTS_USED: u64 = START + 192;
     /// `maxmemory` in bytes; 0 is none.
@@ -284,6 +294,7 @@ pub(crate) fn fingerprint() -> u64 {
         SLOTS,
         control::HEAP_LOG_TAIL,
         control::HEAP_HIGH,
+        control::RETIRED_FIRST,
         control::SLOTS_USED,
         control::MAX_MEMORY,
         slot::STRIDE,

@@ -40,6 +40,7 @@ mod slab;
 mod staging;
 mod statistics;
 mod transaction;
+mod trim;
 mod view;
 mod wait;
 

@@ -147,6 +147,15 @@ pub(crate) fn allocate(file: &File, start: u64, length: u64) -> io::Result<()> {
     }
 }
 
+/// Gives the memory behind a range of the file back; it reads as zeros then.
+pub(crate) fn punch(file: &File, start: u64, length: u64) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: the descriptor is open; the call touches no memory of ours but
+    // the mapped file's, which is read as atomics only.
+    let result = unsafe { libc::fallocate(file.as_raw_fd(), mode, start as i64, length as i64) };
+    check(result).map(drop)
+}
+
 /// Tries to take the lock on one byte of the file, for this open file
 /// description, without waiting (L1).
 pub(crate) fn try_lock_byte(file: &File, at: u64) -> io::Result<bool> {

@@ -63,9 +63,11 @@ impl Segment {
             created: self.mapping.load(header::CREATED),
             shards: layout.shards,
             capacity: layout.extents * EXTENT,
-            reserved: self.mapping.load(control::HEAP_HIGH).min(layout.extents)
-                * EXTENT_PAGES
-                * PAGE,
+            reserved: self
+                .mapping
+                .load(control::HEAP_RESERVED)
+                .min(layout.extents)
+                * EXTENT,
             free: self
                 .mapping
                 .load(control::HEAP_FREE_PAGES)
@@ -85,8 +87,13 @@ impl Segment {
     /// Bytes in pages granted to shards, at least those in allocated blocks.
     #[inline]
     pub fn granted_bytes(&self) -> u64 {
-        let pages = self.mapping.load(control::HEAP_HIGH) * EXTENT_PAGES;
-        pages.saturating_sub(self.mapping.load(control::HEAP_FREE_PAGES)) * PAGE
+        let pages = self
+            .mapping
+            .load(control::HEAP_RESERVED)
+            .wrapping_mul(EXTENT_PAGES);
+        pages
+            .saturating_sub(self.mapping.load(control::HEAP_FREE_PAGES))
+            .wrapping_mul(PAGE)
     }
 
     /// The limit on the bytes in allocated blocks; 0 is none.

@@ -1,0 +1,125 @@
+//! Expired keys that reading met, for somebody who may remove them.
+//!
+//! Readers write nothing (R6), so an expired key that is only read stays until
+//! a writer or a sweep comes by. Redis removes it at once, and clients see that
+//! in DBSIZE. So each thread remembers the expired keys its reads met, and the
+//! command layer has them removed once it has replied.
+
+use std::cell::RefCell;
+
+use undercroft_memory::View;
+
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::store::Store;
+
+/// Keys remembered at most: what is beyond is left to the sweep.
+const KEYS_MAX: usize = 1024;
+/// Longest key remembered.
+const KEY_LENGTH_MAX: u64 = 4096;
+/// Keys removed in one transaction.
+const STEP: usize = 32;
+
+thread_local! {
+    /// Database and name of each. They need not be true: every one is looked up
+    /// again before it is removed.
+    static MET: RefCell<Vec<(usize, Vec<u8>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Remembers a key that a read took for expired.
+#[cold]
+pub(crate) fn remember(view: &View<'_>, database: usize, entry: &Entry) {
+    MET.with_borrow_mut(|met| {
+        let mut key = Vec::new();
+        // A torn read may fail, and then has met nothing.
+        if met.len() < KEYS_MAX
+            && entry.key_length() <= KEY_LENGTH_MAX
+            && entry.append_key(view, &mut key).is_ok()
+            && !met.contains(&(database, key.clone()))
+        {
+            met.push((database, key));
+        }
+    });
+}
+
+impl Store {
+    /// Whether reads of this thread met expired keys.
+    #[inline]
+    pub fn met_expired() -> bool {
+        MET.with_borrow(|met| !met.is_empty())
+    }
+
+    /// Removes the expired keys that reads of this thread met. Returns how many
+    /// were still there and have expired.
+    pub fn remove_met(&self) -> Result<u64, Error> {
+        let met = MET.take();
+        if !self.writable() {
+            return Ok(0);
+        }
+        let mut removed = 0;
+        for some in met.chunks(STEP) {
+            let keys: Vec<_> = some.iter().map(|(_, key)| self.key(key)).collect();
+            let databases = || some.iter().map(|(database, _)| *database);
+            removed += self.write(self.shards_of(&keys), |writer| {
+                let mut removed = 0;
+                for (database, key) in databases().zip(&keys) {
+                    removed += u64::from(writer.remove_expired(database, key)?);
+                }
+                Ok::<_, Error>(removed)
+            })?;
+        }
+        Ok(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undercroft_memory::Options;
+
+    use super::*;
+    use crate::hot::{Condition, SetOptions};
+    use crate::writer::Expiry;
+
+    #[test]
+    fn what_a_read_met_is_removed_unless_it_lives_again() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        store.set_time(1000);
+        let set = |key: &[u8]| {
+            let options = SetOptions {
+                condition: Condition::Always,
+                expiry: Expiry::At(2000),
+            };
+            store.set_with(0, key, b"v", options).expect("set");
+        };
+        (0..100_u8).for_each(|number| set(&[number]));
+        store.set_time(3000);
+        let mut out = Vec::new();
+        for number in 0..100_u8 {
+            assert!(!store.get(0, &[number], &mut out).expect("read"));
+        }
+        assert_eq!(store.count_keys(0).expect("counted"), 100);
+        store.set(0, &[7], b"again").expect("set");
+        assert!(Store::met_expired());
+        assert_eq!(store.remove_met().expect("removed"), 99);
+        assert!(!Store::met_expired());
+        assert_eq!(store.count_keys(0).expect("counted"), 1);
+        assert!(store.get(0, &[7], &mut out).expect("read"));
+    }
+
+    #[test]
+    fn a_walk_meets_them_too() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::At(1),
+        };
+        store.set_with(3, b"old", b"v", options).expect("set");
+        assert!(store.keys_where(3, |_| Ok(true)).expect("walked").is_empty());
+        assert_eq!(store.remove_met().expect("removed"), 1);
+        assert_eq!(store.count_keys(3).expect("counted"), 0);
+    }
+}

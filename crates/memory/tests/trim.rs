@@ -1,0 +1,115 @@
+//! Giving memory back to the system: what is free shrinks the file, comes back
+//! when it is needed, and no death in between loses an extent.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use undercroft_memory::fault::die_after;
+use undercroft_memory::{Error, Offset, Options, Segment, ShardSet};
+
+fn create(path: &Path) -> Segment {
+    let options = Options {
+        capacity: Some(64 << 20),
+        shards: Some(1),
+    };
+    Segment::create(path, &options).expect("a new store")
+}
+
+fn allocate(segment: &Segment, bytes: u64) -> Offset {
+    let block = segment.write(ShardSet::one(0), |transaction| {
+        let at = transaction.allocate(0, bytes)?;
+        transaction.fill(at, &vec![9; bytes as usize])?;
+        Ok::<_, Error>(at)
+    });
+    block.expect("room")
+}
+
+fn free(segment: &Segment, at: Offset) {
+    segment
+        .write(ShardSet::one(0), |transaction| {
+            transaction.free(0, at);
+            Ok::<_, Error>(())
+        })
+        .expect("a free");
+}
+
+fn sound(segment: &Segment, blocks: &[Offset]) {
+    let report = segment
+        .check(|_, _, reach, _| blocks.iter().for_each(|&at| reach(at)))
+        .expect("a check");
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+fn file_bytes(segment: &Segment) -> u64 {
+    std::fs::metadata(segment.path()).expect("a file").blocks() * 512
+}
+
+#[test]
+fn free_memory_goes_back_and_comes_again() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let segment = create(&directory.path().join("store"));
+    let small = allocate(&segment, 100);
+    let large = allocate(&segment, 20 << 20);
+    let full = file_bytes(&segment);
+    free(&segment, large);
+    assert_eq!(segment.trim(1 << 20).expect("a batch is retired"), 0);
+    sound(&segment, &[small]);
+    assert_eq!(
+        segment.trim_now(1 << 20).expect("the batch is punched") / (1 << 20),
+        19
+    );
+    sound(&segment, &[small]);
+    assert!(full - file_bytes(&segment) > 18 << 20);
+    // More than the rest of the capacity: the extents given back serve again.
+    let blocks = [
+        allocate(&segment, 30 << 20),
+        allocate(&segment, 15 << 20),
+        small,
+    ];
+    sound(&segment, &blocks);
+}
+
+#[test]
+fn a_batch_is_reused_by_nobody_until_it_is_punched() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let segment = create(&directory.path().join("store"));
+    let large = allocate(&segment, 40 << 20);
+    free(&segment, large);
+    segment.set_patience(Duration::from_millis(10));
+    segment.trim(0).expect("a batch is retired");
+    let fits = segment.write(ShardSet::one(0), |transaction| {
+        transaction.allocate(0, 60 << 20)
+    });
+    assert!(matches!(fits, Err(Error::OutOfMemory)), "{fits:?}");
+    segment.trim_now(0).expect("the batch is punched");
+    sound(&segment, &[allocate(&segment, 60 << 20)]);
+}
+
+#[test]
+fn whoever_dies_while_giving_back_loses_nothing() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    for steps in 0.. {
+        let path = directory.path().join(format!("store-{steps}"));
+        let segment = create(&path);
+        let large = allocate(&segment, 2 << 20);
+        free(&segment, large);
+        let done = die_after(steps, || {
+            segment.trim(0).expect("a batch is retired");
+            segment.trim_now(0).expect("the batch is punched");
+        })
+        .is_some();
+        segment.abandon();
+        let heir = Segment::open(&path, true).expect("the same store");
+        sound(&heir, &[]);
+        heir.trim_now(0).expect("a step");
+        heir.trim_now(0).expect("another");
+        sound(&heir, &[]);
+        sound(&heir, &[allocate(&heir, 3 << 20)]);
+        std::fs::remove_file(path).expect("just made");
+        if done {
+            assert!(steps > 20, "{steps} steps");
+            break;
+        }
+    }
+}
