@@ -38,6 +38,13 @@ pub(crate) fn run<'py>(
     for object in &objects {
         encoded.push(encode(&client.codec, object)?);
     }
+    if let Some(first) = objects
+        .first()
+        .and_then(|first| first.cast::<PyString>().ok())
+    {
+        // Command names are ASCII, whatever the client's encoding is.
+        encoded[0] = Argument::Own(first.to_cow()?.into_owned().into_bytes());
+    }
     let mut words: SmallVec<[&[u8]; 8]> = SmallVec::new();
     if let Some((first, rest)) = encoded.split_first() {
         // "CONFIG GET" is a command and its subcommand.

@@ -9,6 +9,7 @@ use undercroft_engine::{Error, Key};
 
 use super::keys::items;
 use crate::codec;
+use crate::error::Failed;
 use crate::held::Held;
 use crate::method::{Call, Method, Miss, Outcome};
 
@@ -72,9 +73,9 @@ fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
             };
             ends.push(end);
         }
-        Ok::<_, Error>(())
+        Ok::<_, Failed>(())
     });
-    read.map_err(|error| call.failed(&shared, error))?;
+    read.map_err(|failed| call.failed(&shared, *failed.0))?;
     keys.iter().for_each(|key| store.note_use(key));
     // SAFETY: the thread is attached.
     let list = unsafe { ffi::PyList_New(ends.len() as ffi::Py_ssize_t) };
@@ -115,7 +116,7 @@ impl Method for Mset {
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[mapping] = call.exactly()?;
         let mut held = Held::default();
-        let mut pairs: SmallVec<[(&[u8], &[u8]); FEW]> = SmallVec::new();
+        let mut given: SmallVec<[(&[u8], Given<'_>); FEW]> = SmallVec::new();
         let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
         // SAFETY: the mapping is a valid object; a dictionary is walked only
         // while nothing else runs, and what it holds is kept alive beyond that.
@@ -126,9 +127,13 @@ impl Method for Mset {
             while ffi::PyDict_Next(mapping, &mut position, &mut name, &mut value) != 0 {
                 held.keep(name);
                 held.keep(value);
-                pairs.push((call.bytes(name)?, call.bytes(value)?));
+                given.push((call.bytes(name)?, Given::new(call, value)?));
             }
         }
+        let pairs: SmallVec<[(&[u8], &[u8]); FEW]> = given
+            .iter()
+            .map(|(name, value)| (*name, value.bytes()))
+            .collect();
         if pairs.is_empty() {
             return Err(Miss::Unusual);
         }
@@ -136,6 +141,33 @@ impl Method for Mset {
         match shared.store.set_many(call.database(), &pairs) {
             Ok(()) => Ok(codec::boolean(call.py, true)),
             Err(error) => Err(call.failed(&shared, error)),
+        }
+    }
+}
+
+/// A value: bytes that belong to an object, or the digits of an integer.
+enum Given<'a> {
+    Bytes(&'a [u8]),
+    Digits([u8; 20], usize),
+}
+
+impl<'a> Given<'a> {
+    #[inline(always)]
+    fn new(call: &Call<'a, '_>, value: *mut ffi::PyObject) -> Result<Self, Miss> {
+        if let Ok(bytes) = call.bytes(value) {
+            return Ok(Given::Bytes(bytes));
+        }
+        let mut buffer = itoa::Buffer::new();
+        let text = buffer.format(call.integer(value)?).as_bytes();
+        let mut digits = [0; 20];
+        digits[..text.len()].copy_from_slice(text);
+        Ok(Given::Digits(digits, text.len()))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Given::Bytes(bytes) => bytes,
+            Given::Digits(digits, length) => &digits[..*length],
         }
     }
 }

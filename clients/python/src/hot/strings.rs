@@ -3,10 +3,11 @@
 use std::ffi::CStr;
 
 use pyo3::ffi;
-use undercroft_engine::{Condition, Error, Expiry, SetOptions, Text};
+use undercroft_engine::{Condition, Expiry, SetOptions, Text};
 
 use crate::codec;
-use crate::method::{Call, Method, Miss, Outcome, made};
+use crate::error::Failed;
+use crate::method::{Call, Method, Miss, Outcome};
 
 /// Values up to this length are copied out by way of the stack.
 const SMALL: usize = 256;
@@ -28,35 +29,37 @@ impl Method for Get {
         let key = store.key(name);
         let mut small = [0; SMALL];
         let mut large = Vec::new();
-        let found = store.read(store.shards_of([&key]), |reader| {
-            let Some(entry) = reader.find(database, &key)? else {
-                return Ok::<_, Error>(None);
-            };
-            match entry.text(reader.view())? {
-                Text::Bytes(at, length) if length <= SMALL as u64 => {
-                    let length = length as usize;
-                    reader.view().copy_to(at, &mut small[..length])?;
-                    Ok(Some(length))
-                }
-                text => {
-                    large.clear();
-                    text.append_to(reader.view(), &mut large)?;
-                    Ok(Some(large.len()))
-                }
-            }
-        });
-        match found {
-            Ok(Some(length)) => {
-                store.note_use(&key);
-                let value = if large.is_empty() {
-                    &small[..length]
-                } else {
-                    &large[..]
+        let mut length = None;
+        let read = store.read(store.shards_of([&key]), |reader| {
+            length = None;
+            if let Some(entry) = reader.find(database, &key)? {
+                let found = match entry.text(reader.view())? {
+                    Text::Bytes(at, length) if length <= SMALL as u64 => {
+                        let length = length as usize;
+                        reader.view().copy_to(at, &mut small[..length])?;
+                        length
+                    }
+                    text => {
+                        large.clear();
+                        text.append_to(reader.view(), &mut large)?;
+                        large.len()
+                    }
                 };
-                call.string(value)
+                length = Some(found);
             }
-            Ok(None) => Ok(codec::none(call.py)),
-            Err(error) => Err(call.failed(&shared, error)),
+            Ok::<_, Failed>(())
+        });
+        if let Err(failed) = read {
+            return Err(call.failed(&shared, *failed.0));
+        }
+        let Some(length) = length else {
+            return Ok(codec::none(call.py));
+        };
+        store.note_use(&key);
+        if large.is_empty() {
+            call.string(&small[..length])
+        } else {
+            call.string(&large)
         }
     }
 }
@@ -81,11 +84,11 @@ impl Method for Set {
             Ok(value) => value,
             Err(_) => digits.format(call.integer(*value)?).as_bytes(),
         };
-        let shared = call.enter()?;
-        let database = call.database();
         if call.unnamed().is_err() {
             return with_options(call, name, value);
         }
+        let shared = call.enter()?;
+        let database = call.database();
         match shared.store.set(database, name, value) {
             Ok(()) => Ok(codec::boolean(call.py, true)),
             Err(error) => Err(call.failed(&shared, error)),
@@ -136,7 +139,7 @@ fn with_options(call: &Call<'_, '_>, name: &[u8], value: &[u8]) -> Outcome {
     if set {
         Ok(codec::boolean(call.py, true))
     } else {
-        made(codec::none(call.py))
+        Ok(codec::none(call.py))
     }
 }
 

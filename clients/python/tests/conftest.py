@@ -1,0 +1,58 @@
+"""What the tests share: a store of their own, and a real Redis server to compare with."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+import undercroft
+
+# A container's /tmp is often an overlay, where a store may not live.
+SCRATCH = "/dev/shm"
+
+
+@pytest.fixture
+def path() -> Iterator[str]:
+    """Return a path at which a store may be made."""
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
+        yield f"{directory}/store"
+
+
+@pytest.fixture
+def r(path: str) -> Iterator[undercroft.Redis]:
+    """Return a client of a fresh store."""
+    with undercroft.Redis(path) as client:
+        yield client
+
+
+@pytest.fixture
+def d(path: str) -> Iterator[undercroft.Redis]:
+    """Return a client of the same store as ``r`` that decodes replies."""
+    with undercroft.Redis(path, decode_responses=True) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def server_socket() -> Iterator[str]:
+    """Return the socket of a Redis server that the tests start, and stop."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        pytest.skip("redis-server is not installed: nothing to compare with")
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
+        socket = f"{directory}/redis.sock"
+        server = subprocess.Popen(
+            [binary, "--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert server.stdout is not None
+            lines = iter(server.stdout.readline, "")
+            if not any("ready to accept connections" in line.lower() for line in lines):
+                pytest.fail(f"redis-server did not start; exit status {server.wait()}")
+            yield socket
+        finally:
+            server.terminate()
+            server.wait()

@@ -1,0 +1,175 @@
+"""Opening a store, by name, path and URL; what belongs to the client itself."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import redis
+
+import undercroft
+
+
+def test_a_url_names_a_file_and_options(path: str) -> None:
+    url = f"undercroft://{path}?db=3&decode_responses=true&timeout=1.5"
+    with undercroft.Redis.from_url(url, db=1) as r:
+        r.set("k", "v")
+        assert (r.get("k"), r.db, r.path) == ("v", 3, Path(path))
+    with undercroft.Redis.from_url(f"undercroft://{path}", db=3) as r:
+        assert r.get("k") == b"v"
+        assert undercroft.Redis(Path(path)).get("k") is None
+
+
+def test_a_url_is_unquoted(path: str) -> None:
+    with undercroft.Redis.from_url(f"undercroft://{path}%20%23") as r:
+        assert r.path == Path(f"{path} #")
+
+
+def test_a_name_is_a_private_file_in_shared_memory() -> None:
+    name = f"test-{os.getpid()}"
+    with undercroft.Redis.from_url(f"undercroft://{name}") as r:
+        try:
+            assert r.path == Path(f"/dev/shm/undercroft-{os.geteuid()}/{name}")
+            assert stat.S_IMODE(r.path.stat().st_mode) == 0o600
+            assert stat.S_IMODE(r.path.parent.stat().st_mode) == 0o700
+            assert undercroft.Redis(f"undercroft://{name}").set("k", 1)
+            assert r.get("k") == b"1"
+        finally:
+            r.path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis://localhost", "expected undercroft://name or undercroft:///path, got 'redis:"),
+        ("undercroft://", "expected a store's name"),
+        ("undercroft://../x", "expected a store's name"),
+        ("undercroft://name?nope=1", "expected one of the options db, .* got 'nope'"),
+        ("undercroft://name?db=x", "invalid value for 'db'"),
+        ("undercroft://name?decode_responses=perhaps", "expected true or false, got 'perhaps'"),
+        ("undercroft://name?db=16", "expected a db below 16, got 16"),
+        ("undercroft://name?capacity=64tb", "expected a size such as .* got '64tb'"),
+        ("undercroft://name?timeout=-1", "timeout: "),
+    ],
+)
+def test_a_wrong_url_says_what_was_expected(url: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        undercroft.Redis.from_url(url)
+
+
+def test_a_file_that_is_no_store_is_refused(path: str) -> None:
+    Path(path).write_bytes(b"x" * 10_000)
+    with pytest.raises(redis.ConnectionError, match="is not a usable store"):
+        undercroft.Redis(path)
+    assert Path(path).read_bytes() == b"x" * 10_000
+    with pytest.raises(redis.ConnectionError, match="Not a directory"):
+        undercroft.Redis(f"{path}/in/no/directory")
+
+
+def test_sizes_are_numbers_or_text(path: str) -> None:
+    with undercroft.Redis(path, capacity="64mb", maxmemory="1mb") as r:
+        assert 64 << 20 <= r.path.stat().st_size < 1 << 30
+        with pytest.raises(redis.exceptions.OutOfMemoryError, match="maxmemory"):
+            for i in range(100):
+                r.set(f"k{i}", "v" * 50_000)
+        assert undercroft.Redis(path, maxmemory=0).set("k", "v" * 50_000)
+
+
+def test_clients_of_one_store_share_its_mapping(path: str) -> None:
+    with undercroft.Redis(path) as r:
+        others = [undercroft.Redis(path, db=i % 16) for i in range(50)]
+        maps = Path("/proc/self/maps").read_text()
+        assert all(other.ping() for other in others)
+        assert Path("/proc/self/maps").read_text().count(path) == maps.count(path)
+        assert r.ping()
+
+
+def test_closing_lets_go_and_using_opens_again(path: str) -> None:
+    with undercroft.Redis(path) as r:
+        r.set("k", "v")
+        assert path in Path("/proc/self/maps").read_text()
+    assert path not in Path("/proc/self/maps").read_text()
+    r.close()
+    assert r.get("k") == b"v"
+    r.close()
+
+
+def test_a_store_that_was_removed_is_a_lost_connection(path: str) -> None:
+    with undercroft.Redis(path) as r:
+        r.set("k", "v")
+        Path(path).unlink()
+        # The path is looked at once a second at most.
+        with pytest.raises(redis.ConnectionError, match="was removed or replaced"):
+            while True:
+                r.set("k", "v")
+        with undercroft.Redis(path) as new:
+            assert new.get("k") is None
+
+
+def test_the_client_says_what_it_is(path: str) -> None:
+    r = undercroft.Redis(path, db=2)
+    assert repr(r) == f"<undercroft.client.Redis('{path}', db=2)>"
+    with pytest.raises(TypeError):
+        undercroft.Redis(path, nonsense=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
+def test_text_is_in_the_encoding_asked_for(path: str, encoding: str) -> None:
+    with undercroft.Redis(path, decode_responses=True, encoding=encoding) as r:
+        r.set("k\xe9", "v\xe9")
+        r.mset({"l\xe9": "w\xe9"})
+        assert r.mget("k\xe9", "l\xe9") == ["v\xe9", "w\xe9"]
+        assert r.get("k\xe9") == r.execute_command("GET", "k\xe9") == "v\xe9"
+        raw = undercroft.Redis(path)
+        assert raw.get("k\xe9".encode(encoding)) == "v\xe9".encode(encoding)
+
+
+def test_errors_in_text_are_handled_as_asked_for(path: str) -> None:
+    r = undercroft.Redis(path, decode_responses=True)
+    undercroft.Redis(path).set(b"\xff", b"a\xff")
+    with pytest.raises(UnicodeEncodeError):
+        r.get("\udcff")
+    lax = undercroft.Redis(path, decode_responses=True, encoding_errors="surrogateescape")
+    assert lax.get("\udcff") == "a\udcff"
+    assert lax.mget("\udcff") == ["a\udcff"]
+    assert undercroft.Redis(path, decode_responses=True, encoding_errors="replace").keys() == [
+        "\ufffd"
+    ]
+    with pytest.raises(UnicodeDecodeError):
+        r.get(b"\xff")
+    with pytest.raises(UnicodeDecodeError):
+        r.mget(b"\xff")
+
+
+def test_a_bytearray_is_bytes(r: undercroft.Redis) -> None:
+    r.set(bytearray(b"k"), bytearray(b"v"))
+    assert r.get(bytearray(b"k")) == b"v"
+
+
+def test_a_dump_is_never_decoded(d: undercroft.Redis) -> None:
+    d.set("k", "v")
+    assert isinstance(d.dump("k"), bytes)
+
+
+def test_a_callback_changes_one_client_only(r: undercroft.Redis, d: undercroft.Redis) -> None:
+    r.set_response_callback("TYPE", lambda reply, **_: reply.decode().upper())
+    r.set("k", "v")
+    assert (r.type("k"), d.type("k")) == ("STRING", "string")
+
+
+def test_what_is_not_there_says_so(r: undercroft.Redis) -> None:
+    with pytest.raises(redis.ResponseError, match="unknown command 'HSET'"):
+        r.hset("h", "f", "v")
+    with pytest.raises(NotImplementedError, match="pipelines are not there yet"):
+        r.pipeline()
+
+
+def test_a_subclass_may_change_a_method(path: str) -> None:
+    class Prefixed(undercroft.Redis):
+        def get(self, name: str) -> object:  # type: ignore[override]
+            return super().get(f"prefix:{name}")
+
+    with Prefixed(path) as r:
+        r.set("prefix:k", "v")
+        assert r.get("k") == b"v"
+        assert r["k"] == b"v"

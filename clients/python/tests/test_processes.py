@@ -1,0 +1,228 @@
+"""Several processes, threads and signals at work on one store."""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+import undercroft
+
+WRITERS = 4
+ROUNDS = 2000
+
+
+def count(path: str) -> None:
+    r = undercroft.Redis(path)
+    for i in range(ROUNDS):
+        r.incr("n")
+        r.set(f"{os.getpid()}:{i}", "v")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_no_count_is_lost_between_processes(path: str, method: str) -> None:
+    context = multiprocessing.get_context(method)
+    with undercroft.Redis(path) as r:
+        r.set("n", 0)
+        children = [context.Process(target=count, args=(path,)) for _ in range(WRITERS)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join()
+        assert [child.exitcode for child in children] == [0] * WRITERS
+        assert int(r.get("n")) == WRITERS * ROUNDS
+        assert r.dbsize() == 1 + WRITERS * ROUNDS
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Run some work in a forked child; return its exit status."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_uses_the_client_it_inherits(r: undercroft.Redis) -> None:
+    r.set("k", "parent")
+
+    def work() -> None:
+        assert r.get("k") == b"parent"
+        r.set("k", "child")
+        assert in_child(lambda: r.set("l", "grandchild") and None) == 0
+
+    assert in_child(work) == 0
+    assert r.mget("k", "l") == [b"child", b"grandchild"]
+    r.set("k", "parent again")
+    assert r.get("k") == b"parent again"
+
+
+def test_a_child_forked_beside_busy_threads_works(r: undercroft.Redis) -> None:
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            r.mset({f"{threading.get_ident()}:{i}": i for i in range(50)})
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for i in range(20):
+            assert in_child(lambda i=i: r.mset({"child": i, "other": i}) and None) == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert r.mget("child", "other") == [b"19", b"19"]
+
+
+def test_no_count_is_lost_between_threads(r: undercroft.Redis) -> None:
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for i in range(ROUNDS):
+                r.incr("n")
+                r.execute_command("INCR", "n")
+                assert r.mget(["a", "b"])[0] in (None, b"x" * (i + 1), *[b"x" * j for j in range(9)])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert int(r.get("n")) == WRITERS * ROUNDS * 2
+
+
+# A process that does nothing but write, so that most stops find it holding a lock.
+HOLDER = """
+import sys, undercroft
+r = undercroft.Redis(sys.argv[1])
+pairs = {f"key:{i}": "v" * 3000 for i in range(2000)}
+print("ready", flush=True)
+while True:
+    r.incr("rounds")
+    r.mset(pairs)
+"""
+
+
+class Holder:
+    """A process that is stopped while it holds locks of a store."""
+
+    def __init__(self, path: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, path], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def stop(self, quick: undercroft.Redis) -> None:
+        """Stop the process, again and again until it is inside a transaction."""
+        seed = random.randrange(2**32)
+        moments = random.Random(seed)
+        for _ in range(500):
+            rounds = quick.get("rounds")
+            while quick.get("rounds") == rounds:
+                pass
+            for _ in range(moments.randrange(20_000)):
+                quick.get("rounds")
+            self.process.send_signal(signal.SIGSTOP)
+            os.waitpid(self.process.pid, os.WUNTRACED)
+            try:
+                quick.set("key:1", "x")
+            except redis.TimeoutError as error:
+                assert f"process {self.process.pid} is stopped" in str(error)
+                return
+            self.process.send_signal(signal.SIGCONT)
+        pytest.fail(f"500 stops (seed {seed}), and none met the writer inside a transaction")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def test_waiting_for_a_stopped_process_ends_with_an_error_or_a_signal(path: str) -> None:
+    holder = Holder(path)
+    try:
+        r = undercroft.Redis(path, timeout=0.2)
+        holder.stop(r)
+        with pytest.raises(redis.TimeoutError, match=f"process {holder.process.pid} is stopped"):
+            r.execute_command("SET", "key:1", "x")
+
+        # From here on nobody gives up by himself.
+        r = undercroft.Redis(path, timeout=3600)
+        waiting = threading.Thread(target=lambda: r.set("key:1", "from the thread"))
+        waiting.start()
+        # This thread runs on although that one waits: it holds no interpreter lock.
+        alarms = []
+        signal.signal(signal.SIGALRM, lambda *_: alarms.append(time.monotonic()))
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            killer = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    "import os, signal, sys, time\n"
+                    "os.kill(int(sys.argv[1]), signal.SIGALRM)\n"
+                    "time.sleep(0.3)\n"
+                    "os.kill(int(sys.argv[1]), signal.SIGINT)\n",
+                    str(os.getpid()),
+                ]
+            )
+            with pytest.raises(KeyboardInterrupt):
+                r.set("key:1", "never written")
+            killer.wait()
+            assert alarms, "a handler that raises nothing lets the wait go on"
+        finally:
+            signal.signal(signal.SIGINT, handler)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        assert waiting.is_alive()
+    finally:
+        holder.end()
+    waiting.join()
+    # Its death is noticed, its transaction rolled back, and the wait ends.
+    assert r.get("key:1") == b"from the thread"
+
+
+def test_a_process_may_end_while_a_thread_waits(path: str) -> None:
+    holder = Holder(path)
+    try:
+        holder.stop(undercroft.Redis(path, timeout=0.2))
+        code = """
+import sys, threading, undercroft
+r = undercroft.Redis(sys.argv[1], timeout=3600)
+threading.Thread(target=lambda: r.set("key:1", "x"), daemon=True).start()
+print("ended")
+"""
+        run = subprocess.run(
+            [sys.executable, "-c", code, path], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (run.returncode, run.stdout, run.stderr) == (0, "ended\n", "")
+    finally:
+        holder.end()
+
+
+def test_a_killed_writer_is_not_noticed(path: str) -> None:
+    holder = Holder(path)
+    holder.end()
+    with undercroft.Redis(path) as r:
+        values = {len(value) for value in r.mget([f"key:{i}" for i in range(2000)]) if value}
+        assert values <= {3000}
+        assert r.mset({f"key:{i}": "new" for i in range(2000)})
+    assert Path(path).exists()
