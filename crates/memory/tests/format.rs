@@ -1,0 +1,122 @@
+//! `docs/file-format.md` against the constants of `layout.rs`: each is there
+//! once, with its value, and the page tells of no others.
+
+use std::collections::BTreeMap;
+
+use undercroft_memory::layout;
+
+const PAGE: &str = include_str!("../../../docs/file-format.md");
+const SOURCE: &str = include_str!("../src/layout.rs");
+
+macro_rules! constants {
+    ($($module:ident: $($name:ident)*;)*) => {
+        [$($((
+            concat!(stringify!($module), "::", stringify!($name)),
+            layout::$module::$name,
+        )),*),*]
+    };
+}
+
+/// Every constant and its value; a field's is its offset in its structure.
+fn constants() -> BTreeMap<String, u64> {
+    let in_modules = constants! {
+        header: MAGIC VERSION BYTE_ORDER FINGERPRINT SHARDS EXTENTS FILE_LENGTH CREATED HASH_KEY
+            CHECKSUM MAGIC_VALUE VERSION_VALUE BYTE_ORDER_VALUE;
+        control: START HEAP_LOCK HEAP_LOG_TAIL HEAP_HIGH HEAP_FREE_PAGES RETIRED_FIRST
+            RETIRED_COUNT RETIRED_SINCE RETIRED_OWNER HEAP_RESERVED SLOTS_USED MAX_MEMORY;
+        slot: TABLE STRIDE GENERATION PID START_TIME BOOT_ID CLAIMED PINS RECORDS RECORD_COUNT
+            RECORD_STRIDE NUMBER COMMITTED SHARDS;
+        shard: LOCK COUNTER LOG_OWNER LOG_NUMBER LOG_TAIL LOG_RESERVED USED_BYTES PAGES FREE_LIST
+            FREE_COUNT GRAVEYARD RETURNING STAGING HINT_BITS CLASSES ROOTS ROOT_WORDS HINTS
+            HINT_BITS_MAX HINT_BITS_MIN LOG LOG_RESERVED_MIN;
+        descriptor: STRIDE RUN KIND NEXT PREVIOUS BITMAP;
+    };
+    let top = [
+        ("PAGE", layout::PAGE),
+        ("EXTENT", layout::EXTENT),
+        ("EXTENT_PAGES", layout::EXTENT_PAGES),
+        ("SHARDS_MAX", layout::SHARDS_MAX as u64),
+        ("SLOTS", layout::SLOTS),
+        ("HEAP_LOG", layout::HEAP_LOG),
+        ("HEAP_LOG_RESERVED", layout::HEAP_LOG_RESERVED),
+    ];
+    let in_page = |(name, value): (&'static str, u64)| {
+        let field = name.starts_with("control::") && name != "control::START";
+        (name, value - if field { layout::control::START } else { 0 })
+    };
+    let all = in_modules.map(in_page).into_iter().chain(top);
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The constants that the source declares.
+fn declared() -> Vec<String> {
+    let mut module = "";
+    let mut names = Vec::new();
+    for line in SOURCE.lines() {
+        if let Some(name) = line.strip_prefix("pub mod ") {
+            module = name.trim_end_matches(" {");
+        } else if line == "}" {
+            module = "";
+        } else if let Some(rest) = line.trim_start().strip_prefix("pub const ") {
+            let name = rest.split(':').next().expect("a name");
+            let prefix = if module.is_empty() { "" } else { "::" };
+            names.push(format!("{module}{prefix}{name}"));
+        }
+    }
+    names
+}
+
+/// Rows of the page's tables whose second cell names a constant: number, name.
+fn rows() -> Vec<(u64, String)> {
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let name = cells.get(2)?.strip_prefix('`')?.strip_suffix('`')?;
+        Some((cells[1].parse().expect("a number"), name.to_owned()))
+    };
+    PAGE.lines()
+        .filter(|line| line.starts_with('|'))
+        .filter_map(row)
+        .collect()
+}
+
+#[test]
+fn the_page_and_the_source_agree() {
+    let constants = constants();
+    let mut missing = declared();
+    assert!(missing.len() > 60, "constants in the source: {missing:?}");
+    for name in &missing {
+        assert!(
+            constants.contains_key(name),
+            "this test does not know {name}"
+        );
+    }
+    for (number, name) in rows() {
+        let place = missing.iter().position(|wanted| *wanted == name);
+        let place = place.unwrap_or_else(|| panic!("{name} is no constant, or is there twice"));
+        missing.swap_remove(place);
+        assert_eq!(number, constants[&name], "{name}");
+    }
+    assert_eq!(missing, Vec::<String>::new(), "not on the page");
+}
+
+#[test]
+fn the_places_on_the_page_are_those_of_a_store() {
+    let small = layout::Layout::new(2, 8 << 20);
+    let number = |bytes: u64| {
+        let digits = bytes.to_string();
+        let groups = digits.as_bytes().rchunks(3).rev();
+        let groups: Vec<_> = groups.map(|group| String::from_utf8_lossy(group)).collect();
+        groups.join(",")
+    };
+    for place in [
+        format!("| {} | shards |", number(small.shard_start)),
+        format!("each {} and", number(layout::shard::LOG)),
+    ] {
+        assert!(PAGE.contains(&place), "{place:?} is not on the page");
+    }
+    let after_shards = small.shard_start + 2 * small.shard_stride;
+    assert_eq!(small.heap_log, after_shards);
+    assert_eq!(small.reserved_map, after_shards + layout::HEAP_LOG);
+    assert!(small.heap.is_multiple_of(2 << 20));
+    assert_eq!(small.log_capacity, (8 << 20) / 16);
+}
