@@ -9,6 +9,7 @@
 //! next for this shard finishes the return.
 
 use std::sync::atomic::{Ordering, compiler_fence};
+use std::time::Duration;
 
 use crate::error::{Error, Fault};
 use crate::fault;
@@ -68,8 +69,17 @@ impl Segment {
         &self,
         step: impl FnOnce(&Heap<'_>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.with_heap_within(self.patience(), step)
+    }
+
+    /// [`with_heap`](Self::with_heap) with a patience of its own.
+    pub(crate) fn with_heap_within<R>(
+        &self,
+        patience: Duration,
+        step: impl FnOnce(&Heap<'_>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         let word = self.mapping.half(control::HEAP_LOCK);
-        let mut waiter = Waiter::new(self, Which::Heap, self.patience());
+        let mut waiter = Waiter::new(self, Which::Heap, patience);
         let me = self.process.owner();
         if !lock::try_acquire(word, me) {
             lock::acquire(word, me, &mut waiter).map_err(|refusal| waiter.explain(refusal))?;

@@ -5,6 +5,8 @@
 //! the blocks, so that filling a fresh block spoils nothing that a rollback
 //! needs (W4).
 
+use std::time::Duration;
+
 use crate::classes;
 use crate::error::{Error, Fault};
 use crate::fault;
@@ -19,6 +21,9 @@ use crate::view::Offset;
 const KEPT_PAGES: u64 = 16;
 /// Runs returned to the heap after one transaction at most (W9).
 const BURIED_AT_ONCE: usize = 4;
+
+/// How long a transaction that is over waits for the heap's lock.
+const BURIAL_PATIENCE: Duration = Duration::from_millis(1);
 
 /// What a page is used for, as its descriptor says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -480,7 +485,10 @@ impl Segment {
             return;
         }
         for _ in 0..BURIED_AT_ONCE {
-            if !pending() || self.with_heap(|heap| heap.bury_one(index)).is_err() {
+            // Others wait for the shard: what holds the heap up (a stopped
+            // process) must not hold them up.
+            let step = self.with_heap_within(BURIAL_PATIENCE, |heap| heap.bury_one(index));
+            if !matches!(step, Ok(true)) {
                 return;
             }
             fault::step();
