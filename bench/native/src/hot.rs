@@ -1,0 +1,157 @@
+//! get and set, against the standard library's HashMap in the same run.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::time::Instant;
+
+use clap::Args;
+use undercroft_engine::Store;
+
+use crate::fresh_store;
+
+/// Bytes of a key and of a value.
+const KEY: usize = 16;
+const VALUE: usize = 64;
+
+#[derive(Args)]
+pub(crate) struct Work {
+    /// Number of keys.
+    #[arg(long, default_value_t = 100_000)]
+    keys: usize,
+    /// Interleaved rounds over all keys.
+    #[arg(long, default_value_t = 21)]
+    rounds: usize,
+}
+
+#[derive(Args)]
+pub(crate) struct Loop {
+    /// get or set.
+    operation: String,
+    /// Number of keys.
+    #[arg(long, default_value_t = 100_000)]
+    keys: usize,
+    /// Times to go over all keys.
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
+}
+
+/// Keys in an order that no prefetcher guesses; the same in every run.
+fn keys(count: usize) -> Vec<[u8; KEY]> {
+    let mut keys: Vec<_> = (0..count)
+        .map(|index| {
+            let text = format!("key:{index:012}");
+            text.into_bytes().try_into().expect("16 bytes")
+        })
+        .collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for index in (1..keys.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        keys.swap(index, (state % (index as u64 + 1)) as usize);
+    }
+    keys
+}
+
+fn value(round: usize) -> [u8; VALUE] {
+    [b'a' + (round % 26) as u8; VALUE]
+}
+
+fn filled(keys: &[[u8; KEY]]) -> (tempfile::TempDir, Store) {
+    let (directory, store) = fresh_store(4 << 30);
+    for key in keys {
+        store.set(0, key, &value(0)).expect("room");
+    }
+    (directory, store)
+}
+
+/// Nanoseconds an operation, for each of the two sides, round by round.
+fn report(ours: &[f64], theirs: &[f64], loop_cost: f64) {
+    println!("{{\"ours_ns\": {ours:?}, \"theirs_ns\": {theirs:?}, \"loop_ns\": {loop_cost:?}}}");
+}
+
+fn timed(keys: &[[u8; KEY]], mut operation: impl FnMut(&[u8; KEY])) -> f64 {
+    let start = Instant::now();
+    for key in keys {
+        operation(black_box(key));
+    }
+    start.elapsed().as_nanos() as f64 / keys.len() as f64
+}
+
+impl Work {
+    pub(crate) fn get(&self) {
+        let keys = keys(self.keys);
+        let (_directory, store) = filled(&keys);
+        let map: HashMap<Vec<u8>, Vec<u8>> = keys
+            .iter()
+            .map(|key| (key.to_vec(), value(0).to_vec()))
+            .collect();
+        let mut out = Vec::with_capacity(VALUE);
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..self.rounds {
+            ours.push(timed(&keys, |key| {
+                out.clear();
+                assert!(store.get(0, key, &mut out).expect("readable"));
+                black_box(&out);
+            }));
+            assert_eq!(out, value(0));
+            theirs.push(timed(&keys, |key| {
+                out.clear();
+                out.extend_from_slice(map.get(&key[..]).expect("there"));
+                black_box(&out);
+            }));
+        }
+        let loop_cost = timed(&keys, |key| {
+            black_box(key);
+        });
+        report(&ours, &theirs, loop_cost);
+    }
+
+    pub(crate) fn set(&self) {
+        let keys = keys(self.keys);
+        let (_directory, store) = filled(&keys);
+        let mut map: HashMap<Vec<u8>, Vec<u8>> = keys
+            .iter()
+            .map(|key| (key.to_vec(), value(0).to_vec()))
+            .collect();
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for round in 0..self.rounds {
+            let value = value(round);
+            ours.push(timed(&keys, |key| {
+                store.set(0, key, black_box(&value)).expect("room");
+            }));
+            theirs.push(timed(&keys, |key| {
+                black_box(map.insert(key.to_vec(), black_box(&value).to_vec()));
+            }));
+        }
+        let mut out = Vec::new();
+        assert!(store.get(0, &keys[0], &mut out).expect("readable"));
+        assert_eq!(out, value(self.rounds - 1));
+        let loop_cost = timed(&keys, |key| {
+            black_box(key);
+        });
+        report(&ours, &theirs, loop_cost);
+    }
+}
+
+impl Loop {
+    pub(crate) fn run(&self) {
+        let keys = keys(self.keys);
+        let (_directory, store) = filled(&keys);
+        let mut out = Vec::with_capacity(VALUE);
+        for round in 0..self.rounds {
+            let value = value(round);
+            for key in &keys {
+                match self.operation.as_str() {
+                    "get" => {
+                        out.clear();
+                        assert!(store.get(0, key, &mut out).expect("readable"));
+                    }
+                    "set" => store.set(0, key, &value).expect("room"),
+                    other => panic!("expected get or set, got {other}"),
+                }
+            }
+        }
+        println!("{{\"operations\": {}}}", self.rounds * keys.len());
+    }
+}

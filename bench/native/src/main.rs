@@ -1,0 +1,57 @@
+//! The benchmark's rows that are native code: each subcommand prints one JSON
+//! object with its raw figures, and `bench/run.py` makes the table.
+
+mod hot;
+mod readers;
+mod sizes;
+
+use clap::{Parser, Subcommand};
+
+/// Measures the embedded engine from native code.
+///
+/// Example: undercroft-bench get --keys 100000 --rounds 21
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// get into the caller's buffer, against HashMap get and copy.
+    Get(hot::Work),
+    /// set that overwrites, against HashMap insert.
+    Set(hot::Work),
+    /// Only the store's side of one operation, for counting instructions.
+    Loop(hot::Loop),
+    /// One and two reading processes beside a writer.
+    Readers(readers::Work),
+    /// Memory per key, all in.
+    Memory(sizes::Memory),
+    /// Time to open a store from a new process.
+    Open(sizes::Open),
+}
+
+fn main() {
+    match Arguments::parse().what {
+        What::Get(work) => work.get(),
+        What::Set(work) => work.set(),
+        What::Loop(work) => work.run(),
+        What::Readers(work) => work.run(),
+        What::Memory(work) => work.run(),
+        What::Open(work) => work.run(),
+    }
+}
+
+/// A fresh store in shared memory, removed with its directory.
+fn fresh_store(capacity: u64) -> (tempfile::TempDir, undercroft_engine::Store) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let options = undercroft_engine::Options {
+        capacity: Some(capacity),
+        ..Default::default()
+    };
+    let path = directory.path().join("store");
+    let store = undercroft_engine::Store::create(&path, &options).expect("a new store");
+    store.set_max_memory(0).expect("a writable store");
+    (directory, store)
+}

@@ -1,0 +1,161 @@
+//! Readers beside a writer: what one more reader costs the others.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use undercroft_engine::Store;
+
+use crate::fresh_store;
+
+#[derive(Args)]
+pub(crate) struct Work {
+    /// Number of keys.
+    #[arg(long, default_value_t = 100_000)]
+    keys: usize,
+    /// Interleaved rounds of one reader and of two.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Seconds a round.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Writes a second; the writer sleeps between them.
+    #[arg(long, default_value_t = 10_000)]
+    writes: u64,
+    /// For the processes that this starts: their part.
+    #[arg(long, hide = true)]
+    part: Option<String>,
+    /// For the processes that this starts: the store.
+    #[arg(long, hide = true)]
+    store: Option<PathBuf>,
+}
+
+fn key(index: usize) -> [u8; 16] {
+    format!("key:{index:012}")
+        .into_bytes()
+        .try_into()
+        .expect("16 bytes")
+}
+
+impl Work {
+    pub(crate) fn run(&self) {
+        match (self.part.as_deref(), &self.store) {
+            (Some("read"), Some(path)) => self.read(path),
+            (Some("write"), Some(path)) => self.write(path),
+            _ => self.compare(),
+        }
+    }
+
+    fn compare(&self) {
+        let (_directory, store) = fresh_store(4 << 30);
+        for index in 0..self.keys {
+            store.set(0, &key(index), &[b'v'; 64]).expect("room");
+        }
+        let (mut one, mut two) = (Vec::new(), Vec::new());
+        let mut writes = Vec::new();
+        for _ in 0..self.rounds {
+            for (count, rates) in [(1, &mut one), (2, &mut two)] {
+                let writer = self.start("write", store.path());
+                let readers: Vec<Child> = (0..count)
+                    .map(|_| self.start("read", store.path()))
+                    .collect();
+                let each: Vec<f64> = readers.into_iter().map(figure).collect();
+                rates.push(each.iter().sum::<f64>() / each.len() as f64);
+                writes.push(figure(writer));
+            }
+        }
+        println!(
+            "{{\"one_reads_per_cpu_second\": {one:?}, \"two_reads_per_cpu_second\": {two:?}, \
+             \"writes_per_second\": {writes:?}}}"
+        );
+    }
+
+    fn start(&self, part: &str, store: &Path) -> Child {
+        Command::new(std::env::current_exe().expect("this program's path"))
+            .args(["readers", "--part", part, "--store"])
+            .arg(store)
+            .args(["--keys", &self.keys.to_string()])
+            .args(["--seconds", &self.seconds.to_string()])
+            .args(["--writes", &self.writes.to_string()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child process")
+    }
+
+    fn read(&self, path: &Path) {
+        let store = Store::open(path, true).expect("a store");
+        let mut out = Vec::with_capacity(64);
+        let mut state = u64::from(std::process::id()) | 1;
+        let (start, cpu) = (Instant::now(), cpu_seconds());
+        let mut reads = 0_u64;
+        while start.elapsed() < Duration::from_secs_f64(self.seconds) {
+            for _ in 0..1000 {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                out.clear();
+                let found = store.get(0, &key_of(state, self.keys), &mut out);
+                assert!(found.expect("readable") && out[0] == out[63]);
+            }
+            reads += 1000;
+        }
+        println!("{}", reads as f64 / (cpu_seconds() - cpu));
+    }
+
+    fn write(&self, path: &Path) {
+        let store = Store::open(path, true).expect("a store");
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let pause = Duration::from_secs_f64(1.0 / self.writes as f64);
+        let start = Instant::now();
+        let mut writes = 0_u64;
+        while start.elapsed() < Duration::from_secs_f64(self.seconds) {
+            // Sleeps are longer than asked for: catch up in small bursts.
+            let due = (start.elapsed().as_secs_f64() * self.writes as f64) as u64;
+            while writes < due {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                let value = [b'a' + (state % 26) as u8; 64];
+                store
+                    .set(0, &key_of(state, self.keys), &value)
+                    .expect("room");
+                writes += 1;
+            }
+            std::thread::sleep(pause);
+        }
+        println!("{}", writes as f64 / start.elapsed().as_secs_f64());
+    }
+}
+
+/// A key by chance, without the cost of formatting it.
+fn key_of(random: u64, keys: usize) -> [u8; 16] {
+    let mut key = *b"key:000000000000";
+    let mut left = random % keys as u64;
+    for place in key[4..].iter_mut().rev() {
+        *place = b'0' + (left % 10) as u8;
+        left /= 10;
+    }
+    key
+}
+
+fn figure(mut child: Child) -> f64 {
+    let mut line = String::new();
+    let output = child.stdout.take().expect("a pipe");
+    BufReader::new(output).read_line(&mut line).expect("a line");
+    assert!(child.wait().expect("the child").success());
+    line.trim().parse().expect("a number")
+}
+
+/// CPU seconds this process has used, user and system.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("the scheduler's figures");
+    let nanoseconds: f64 = text
+        .split(' ')
+        .next()
+        .expect("a field")
+        .parse()
+        .expect("a number");
+    nanoseconds / 1e9
+}
