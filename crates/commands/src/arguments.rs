@@ -7,10 +7,15 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::number::Extended;
+use crate::reply::Reply;
 
 /// An error reply, whole, with its code in front.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandError(Cow<'static, str>);
+pub struct CommandError {
+    text: Cow<'static, str>,
+    /// What goes to the client instead, where it repeats bytes that are no UTF-8.
+    raw: Option<Box<[u8]>>,
+}
 
 impl CommandError {
     /// The value or argument is no integer of 64 bits.
@@ -43,23 +48,49 @@ impl CommandError {
 
     /// An error whose text is known at compile time.
     pub const fn fixed(text: &'static str) -> CommandError {
-        CommandError(Cow::Borrowed(text))
+        CommandError {
+            text: Cow::Borrowed(text),
+            raw: None,
+        }
     }
 
     /// An error with a text made for the occasion. Line ends become spaces, as in Redis, so that nothing a client
     /// sent can end the reply early.
     pub fn new(text: String) -> CommandError {
-        let clean = if text.contains(['\r', '\n']) {
-            text.replace(['\r', '\n'], " ")
-        } else {
-            text
-        };
-        CommandError(Cow::Owned(clean))
+        CommandError::from_parts(&[text.as_bytes()])
     }
 
-    /// The text.
+    /// An error that repeats bytes of the client's, which need not be text.
+    pub fn from_parts(parts: &[&[u8]]) -> CommandError {
+        let mut text = parts.concat();
+        for byte in &mut text {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+        match String::from_utf8(text) {
+            Ok(text) => CommandError {
+                text: Cow::Owned(text),
+                raw: None,
+            },
+            Err(error) => CommandError {
+                text: Cow::Owned(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+                raw: Some(error.into_bytes().into()),
+            },
+        }
+    }
+
+    /// The text. What is no UTF-8 in it is replaced.
     pub fn text(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// Writes the reply.
+    pub fn write<R: Reply + ?Sized>(&self, reply: &mut R) {
+        match &self.raw {
+            None => reply.error(&self.text),
+            Some(bytes) => reply.error_bytes(bytes),
+        }
     }
 
     /// Too few or too many arguments; `name` is lower-case, with `container|` in front for a subcommand.
@@ -84,29 +115,40 @@ impl CommandError {
             shown.extend(c_string(argument, SHOWN + 1 - shown.len()));
             shown.extend(b"' ");
         }
-        let name = String::from_utf8_lossy(c_string(name, SHOWN));
-        let shown = String::from_utf8_lossy(&shown);
-        CommandError::new(format!(
-            "ERR unknown command '{name}', with args beginning with: {shown}"
-        ))
+        CommandError::from_parts(&[
+            b"ERR unknown command '",
+            c_string(name, SHOWN),
+            b"', with args beginning with: ",
+            &shown,
+        ])
     }
 
     /// No subcommand of this name; `container` is the command's name.
     pub fn unknown_subcommand(container: &str, name: &[u8]) -> CommandError {
-        let name = String::from_utf8_lossy(c_string(name, 128));
-        let container = container.to_ascii_uppercase();
-        CommandError::new(format!(
-            "ERR unknown subcommand '{name}'. Try {container} HELP."
-        ))
+        CommandError::from_parts(&[
+            b"ERR unknown subcommand '",
+            c_string(name, 128),
+            b"'. Try ",
+            container.to_ascii_uppercase().as_bytes(),
+            b" HELP.",
+        ])
     }
 
     /// A subcommand's options are unknown or incomplete.
     pub fn subcommand_syntax(container: &str, name: &[u8]) -> CommandError {
-        let name = String::from_utf8_lossy(c_string(name, 128));
-        let container = container.to_ascii_uppercase();
-        CommandError::new(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{name}'. Try {container} HELP."
-        ))
+        CommandError::from_parts(&[
+            b"ERR unknown subcommand or wrong number of arguments for '",
+            c_string(name, 128),
+            b"'. Try ",
+            container.to_ascii_uppercase().as_bytes(),
+            b" HELP.",
+        ])
+    }
+
+    /// An error about an argument, which is shown between quotes up to its first zero byte.
+    pub fn quoting(before: &str, argument: &[u8], after: &str) -> CommandError {
+        let argument = c_string(argument, argument.len());
+        CommandError::from_parts(&[before.as_bytes(), b"'", argument, b"'", after.as_bytes()])
     }
 
     /// A time to live that is zero, negative or too far away; `name` is lower-case.
@@ -117,7 +159,7 @@ impl CommandError {
 
 impl fmt::Display for CommandError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        formatter.write_str(&self.text)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use undercroft_engine::Store;
+
 use crate::arguments::CommandError;
 use crate::handler::{Blocked, Context, Failure};
 use crate::handlers::strings;
@@ -101,6 +103,15 @@ fn note_if_slow(context: &mut Context<'_>, arguments: &[&[u8]], start: Instant) 
     }
 }
 
+/// Removes expired keys that the command met, as Redis does.
+#[cold]
+fn remove_met(context: &mut Context<'_>) {
+    // Where the lock is held or the store is damaged, the next writer will do it, or say so.
+    if let Ok(removed) = context.store.remove_met() {
+        context.session.counters.expired += removed;
+    }
+}
+
 #[inline(always)]
 fn finish<R: Reply + ?Sized>(
     context: &mut Context<'_>,
@@ -115,11 +126,14 @@ fn finish<R: Reply + ?Sized>(
         Ok(()) => {}
         Err(Failure::Reply(error)) => {
             session.counters.errors += 1;
-            reply.error(error.text());
+            error.write(reply);
         }
         // It will run again, and be counted then.
         Err(Failure::Blocked(blocked)) => return Err(blocked),
     }
     session.counters.commands += 1;
+    if Store::met_expired() {
+        remove_met(context);
+    }
     Ok(())
 }

@@ -231,7 +231,7 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("total_net_input_bytes", facts.input_bytes, out);
     line("total_net_output_bytes", facts.output_bytes, out);
     line("rejected_connections", facts.rejected_connections, out);
-    line("expired_keys", facts.expired_keys, out);
+    line("expired_keys", facts.expired_keys + own.expired, out);
     line("evicted_keys", 0, out);
     line("evicted_clients", 0, out);
     line("keyspace_hits", facts.hits + own.hits, out);

@@ -18,6 +18,10 @@ pub trait Reply {
     fn simple(&mut self, text: &str);
     /// An error, whole, with its code in front: `ERR syntax error`. It must hold no line ends.
     fn error(&mut self, text: &str);
+    /// An error that repeats bytes of the client's which are no UTF-8.
+    fn error_bytes(&mut self, text: &[u8]) {
+        self.error(&String::from_utf8_lossy(text));
+    }
     /// A signed 64-bit integer.
     fn integer(&mut self, value: i64);
     /// A string of arbitrary bytes.
@@ -68,6 +72,9 @@ impl<R: Reply + ?Sized> Reply for &mut R {
     }
     fn error(&mut self, text: &str) {
         (**self).error(text);
+    }
+    fn error_bytes(&mut self, text: &[u8]) {
+        (**self).error_bytes(text);
     }
     fn integer(&mut self, value: i64) {
         (**self).integer(value);

@@ -103,6 +103,8 @@ pub struct Counters {
     pub misses: u64,
     /// Replies that are errors.
     pub errors: u64,
+    /// Expired keys removed because a command met them.
+    pub expired: u64,
 }
 
 impl Session {

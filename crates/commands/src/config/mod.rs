@@ -156,10 +156,8 @@ impl Config {
         let mut chosen: Vec<Found> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {
             let found = find(name).ok_or_else(|| {
-                let name = String::from_utf8_lossy(name);
-                CommandError::new(format!(
-                    "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
-                ))
+                let before = "ERR Unknown option or number of arguments for CONFIG SET - ";
+                CommandError::quoting(before, name, "")
             })?;
             if found.parameter.immutable {
                 return Err(failure(name, "can't set immutable config"));
@@ -231,10 +229,11 @@ fn find(name: &[u8]) -> Option<Found> {
 }
 
 fn failure(name: &[u8], reason: &str) -> CommandError {
-    let name = String::from_utf8_lossy(name);
-    CommandError::new(format!(
-        "ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"
-    ))
+    CommandError::quoting(
+        "ERR CONFIG SET failed (possibly related to argument ",
+        name,
+        &format!(") - {reason}"),
+    )
 }
 
 #[cfg(test)]

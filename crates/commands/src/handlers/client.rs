@@ -64,10 +64,7 @@ fn kind(name: &[u8]) -> Result<ClientKind, CommandError> {
         b"slave" | b"replica" => ClientKind::Replica,
         b"pubsub" => ClientKind::Pubsub,
         _ => {
-            let name = String::from_utf8_lossy(name);
-            return Err(CommandError::new(format!(
-                "ERR Unknown client type '{name}'"
-            )));
+            return Err(CommandError::quoting("ERR Unknown client type ", name, ""));
         }
     })
 }
@@ -170,8 +167,7 @@ fn kill_filter(mut rest: &[&[u8]]) -> Result<(KillFilter, bool), CommandError> {
             b"LADDR" => filter.local_address = Some(text(value)),
             b"USER" if *value == b"default" => filter.user = Some(text(value)),
             b"USER" => {
-                let name = text(value);
-                return Err(CommandError::new(format!("ERR No such user '{name}'")));
+                return Err(CommandError::quoting("ERR No such user ", value, ""));
             }
             b"SKIPME" if is_keyword(value, "yes") => spares_caller = true,
             b"SKIPME" if is_keyword(value, "no") => spares_caller = false,

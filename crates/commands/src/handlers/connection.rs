@@ -108,9 +108,8 @@ pub(crate) fn hello(
                 rest = behind;
             }
             _ => {
-                let option = String::from_utf8_lossy(option);
-                let text = format!("ERR Syntax error in HELLO option '{option}'");
-                return Err(CommandError::new(text).into());
+                let before = "ERR Syntax error in HELLO option ";
+                return Err(CommandError::quoting(before, option, "").into());
             }
         }
     }

@@ -87,10 +87,12 @@ impl Conditions {
                 b"GT" => &mut conditions.if_later,
                 b"LT" => &mut conditions.if_sooner,
                 _ => {
-                    let option = String::from_utf8_lossy(option);
-                    return Err(CommandError::new(format!(
-                        "ERR Unsupported option {option}"
-                    )));
+                    let end = option.iter().position(|byte| *byte == 0);
+                    let option = &option[..end.unwrap_or(option.len())];
+                    return Err(CommandError::from_parts(&[
+                        b"ERR Unsupported option ",
+                        option,
+                    ]));
                 }
             };
             *condition = true;

@@ -1,0 +1,66 @@
+//! The commands before the judge: every written case, and random commands beside a real Redis.
+
+mod server;
+mod wire;
+
+use server::Served;
+use undercroft_conformance::cases::{Report, directory, read_all};
+use undercroft_conformance::compare::Rules;
+use undercroft_conformance::differential::{Plan, run};
+use undercroft_conformance::expiry::keys_expire;
+use undercroft_conformance::generate::FAMILIES;
+use undercroft_conformance::servers::{Kind, Server, Settings};
+
+#[test]
+fn every_written_case_passes() {
+    let served = Served::start();
+    let mut report = Report::default();
+    for file in read_all(&directory()).expect("the case files read") {
+        file.run(&served.address, &mut report)
+            .expect("the cases run");
+    }
+    println!("{} cases, {} failed", report.cases, report.failures.len());
+    assert!(report.cases >= 150, "{} cases", report.cases);
+    assert!(
+        report.failures.is_empty(),
+        "{}",
+        report.failures.join("\n\n")
+    );
+    served.check();
+}
+
+#[test]
+fn random_commands_are_answered_as_by_redis() {
+    let mut redis = match Server::start(Kind::Redis, Settings::default()) {
+        Ok(redis) => redis,
+        Err(error) => {
+            println!("skipped: no real Redis to compare with: {error:#}");
+            return;
+        }
+    };
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let seed = number("UNDERCROFT_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
+    println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
+    let plan = Plan {
+        commands: number("UNDERCROFT_COMMANDS").unwrap_or(30_000) as usize,
+        seed,
+        batch: 100,
+        families: FAMILIES.to_vec(),
+        rules: Rules {
+            dump_bytes: false,
+            encodings: true,
+        },
+    };
+    let served = Served::start();
+    let mut ours = served.address.clone();
+    if let Some(failure) = run(&mut redis, &mut ours, &plan, |_| ()).expect("the run works") {
+        panic!("{failure}");
+    }
+    served.check();
+}
+
+#[test]
+fn keys_expire_in_real_time() {
+    let served = Served::start();
+    keys_expire(&served.address).expect("keys expire when they should");
+}

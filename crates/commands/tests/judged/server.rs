@@ -1,0 +1,168 @@
+//! The commands behind a socket, a thread a connection: just enough of a server for the judge to reach them.
+
+use std::collections::BTreeMap;
+use std::io::{BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::SystemTime;
+
+use tempfile::TempDir;
+use undercroft_commands::config::{Config, Parameter, Value};
+use undercroft_commands::info::Facts;
+use undercroft_commands::session::{ClientInfo, Host, KillFilter, Session, ShutdownOptions};
+use undercroft_commands::slowlog::SlowLog;
+use undercroft_commands::{Context, execute};
+use undercroft_conformance::client::Address;
+use undercroft_conformance::resp;
+use undercroft_engine::{Options, Store};
+
+use crate::wire::Wire;
+
+/// A store in shared memory with its commands on a port of its own.
+pub(crate) struct Served {
+    shared: Arc<Shared>,
+    pub(crate) address: Address,
+}
+
+struct Shared {
+    store: Store,
+    config: Config,
+    slowlog: SlowLog,
+    clients: Mutex<BTreeMap<u64, (ClientInfo, TcpStream)>>,
+    next: AtomicU64,
+    _directory: TempDir,
+}
+
+fn now_microseconds() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.expect("a clock after 1970").as_micros() as i64
+}
+
+impl Shared {
+    fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, (ClientInfo, TcpStream)>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host for Shared {
+    fn now_microseconds(&self) -> i64 {
+        now_microseconds()
+    }
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn apply(&self, _: &[(&'static Parameter, Value)]) -> Result<(), (&'static Parameter, String)> {
+        Ok(())
+    }
+    fn slowlog(&self) -> &SlowLog {
+        &self.slowlog
+    }
+    fn clients(&self) -> Vec<ClientInfo> {
+        self.clients()
+            .values()
+            .map(|(info, _)| info.clone())
+            .collect()
+    }
+    fn kill(&self, filter: &KillFilter) -> usize {
+        let clients = self.clients();
+        let meant = clients.values().filter(|(info, _)| filter.matches(info));
+        meant
+            .map(|(_, socket)| socket.shutdown(Shutdown::Both))
+            .count()
+    }
+    fn authenticate(&self, user: &[u8], _: &[u8]) -> bool {
+        user == b"default"
+    }
+    fn initial_user(&self) -> Option<String> {
+        Some("default".into())
+    }
+    fn facts(&self) -> Facts {
+        Facts {
+            connected_clients: self.clients().len() as u64,
+            ..Facts::default()
+        }
+    }
+    fn reset_statistics(&self) {}
+    fn shutdown(&self, _: ShutdownOptions) -> Result<(), String> {
+        Err("ERR Errors trying to SHUTDOWN. Check logs.".into())
+    }
+}
+
+impl Served {
+    pub(crate) fn start() -> Served {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a spare port");
+        let address = listener.local_addr().expect("its address").to_string();
+        let config = Config::new();
+        // As the judge is set up.
+        config
+            .set_at_start("maxclients", "12000")
+            .expect("a number of clients");
+        let shared = Arc::new(Shared {
+            store: Store::create(&path, &Options::default()).expect("a new store"),
+            config,
+            slowlog: SlowLog::new(),
+            clients: Mutex::default(),
+            next: AtomicU64::new(1),
+            _directory: directory,
+        });
+        let served = Served {
+            shared: Arc::clone(&shared),
+            address: Address::Tcp(address),
+        };
+        thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || serve(&shared, socket));
+            }
+        });
+        served
+    }
+
+    /// Fails where the store's structures do not hold together.
+    pub(crate) fn check(&self) {
+        let report = self.shared.store.check().expect("the store can be checked");
+        assert!(report.problems.is_empty(), "{report:?}");
+    }
+}
+
+/// Runs one connection's commands until either side ends it.
+fn serve(shared: &Shared, socket: TcpStream) {
+    let id = shared.next.fetch_add(1, Ordering::Relaxed);
+    let mut session = Session::new(id, shared.initial_user(), now_microseconds() / 1000);
+    session.address = socket
+        .peer_addr()
+        .map_or(String::new(), |at| at.to_string());
+    let mut reader = BufReader::new(socket.try_clone().expect("a second handle"));
+    let mut writer = socket.try_clone().expect("a third handle");
+    let listed = (session.info(0), socket);
+    shared.clients().insert(id, listed);
+    let mut wire = Wire::default();
+    while let Ok(request) = resp::read_reply(&mut reader) {
+        let words = request.items().unwrap_or_default().iter();
+        let arguments: Vec<&[u8]> = words.filter_map(resp::Reply::bytes).collect();
+        let start = wire.out.len();
+        let mut context = Context::new(&mut session, shared, &shared.store);
+        execute(&mut context, &arguments, &mut wire).expect("no lock is held for long");
+        if !session.finish_command() {
+            wire.out.truncate(start);
+        }
+        if let Some((info, _)) = shared.clients().get_mut(&id) {
+            *info = session.info(now_microseconds() / 1000);
+        }
+        if reader.buffer().is_empty() || session.close_after_reply {
+            let sent = writer.write_all(&wire.out);
+            wire.out.clear();
+            if sent.is_err() || session.close_after_reply {
+                break;
+            }
+        }
+    }
+    if let Some((_, socket)) = shared.clients().remove(&id) {
+        // The other side may have closed first; either way it is over.
+        let _ = socket.shutdown(Shutdown::Both);
+    }
+}
