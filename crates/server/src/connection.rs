@@ -245,7 +245,6 @@ impl Connection {
         let mut turn = Turn {
             writer: Writer::new(out, self.session.protocol),
             context: Context::new(&mut self.session, shared, &shared.store),
-            card: &self.card,
             parser: &mut self.parser,
             limits,
             closing: &mut self.closing,
@@ -416,7 +415,6 @@ enum End {
 struct Turn<'a> {
     writer: Writer,
     context: Context<'a>,
-    card: &'a Card,
     parser: &'a mut RequestParser,
     limits: &'a Limits,
     closing: &'a mut bool,
@@ -460,10 +458,6 @@ impl Turn<'_> {
     #[inline]
     fn command(&mut self, input: &[u8]) -> Result<(), Blocked> {
         let arguments: SmallVec<[&[u8]; 8]> = self.parser.args(input).iter().collect();
-        // CLIENT LIST and its like show this connection, too, as it is now.
-        if arguments[0].eq_ignore_ascii_case(b"client") {
-            self.card.update(self.context.session, Buffers::default());
-        }
         let before = self.writer.out.len();
         let was_logged_in = self.context.session.user.is_some();
         execute(&mut self.context, &arguments, &mut self.writer)?;
@@ -473,6 +467,7 @@ impl Turn<'_> {
         }
         *self.closing = session.close_after_reply;
         if was_logged_in != session.user.is_some() {
+            drop(arguments);
             self.parser.set_limits(parser_limits(self.limits, session));
         }
         Ok(())

@@ -21,4 +21,4 @@ mod worker;
 mod writer;
 
 pub use error::Error;
-pub use server::{Handle, Options, Server};
+pub use server::{Handle, Options, Server, default_config};

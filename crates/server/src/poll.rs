@@ -46,15 +46,33 @@ pub(crate) struct Ready {
 /// A level-triggered epoll instance: what is not read is reported again.
 pub(crate) struct Poll {
     epoll: OwnedFd,
-    events: Vec<Event>,
+}
+
+/// What a wait returned. Stays on its thread.
+pub(crate) struct Events(Vec<Event>);
+
+impl Events {
+    pub(crate) fn new() -> Events {
+        Events(Vec::with_capacity(EVENTS))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Ready> {
+        self.0.iter().map(|event| {
+            let Event { flags, data, .. } = *event;
+            Ready {
+                token: data.u64(),
+                readable: flags.contains(EventFlags::IN),
+                writable: flags.contains(EventFlags::OUT),
+                hung_up: flags.intersects(EventFlags::HUP | EventFlags::ERR),
+            }
+        })
+    }
 }
 
 impl Poll {
     pub(crate) fn new() -> io::Result<Poll> {
-        Ok(Poll {
-            epoll: epoll::create(CreateFlags::CLOEXEC)?,
-            events: Vec::with_capacity(EVENTS),
-        })
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Poll { epoll })
     }
 
     pub(crate) fn add(&self, socket: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
@@ -76,32 +94,17 @@ impl Poll {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
-    /// Waits until something is ready, for `timeout` at most. Returns how many there are.
-    pub(crate) fn wait(&mut self, timeout: Duration) -> io::Result<usize> {
+    /// Waits until something is ready, for `timeout` at most.
+    pub(crate) fn wait(&self, events: &mut Events, timeout: Duration) -> io::Result<()> {
         let timeout = Timespec {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: timeout.subsec_nanos().into(),
         };
-        self.events.clear();
-        match epoll::wait(
-            &self.epoll,
-            spare_capacity(&mut self.events),
-            Some(&timeout),
-        ) {
-            Ok(count) => Ok(count),
-            Err(rustix::io::Errno::INTR) => Ok(0),
+        events.0.clear();
+        let buffer = spare_capacity(&mut events.0);
+        match epoll::wait(&self.epoll, buffer, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// One of those that the last wait returned.
-    pub(crate) fn ready(&self, index: usize) -> Ready {
-        let Event { flags, data, .. } = self.events[index];
-        Ready {
-            token: data.u64(),
-            readable: flags.contains(EventFlags::IN),
-            writable: flags.contains(EventFlags::OUT),
-            hung_up: flags.intersects(EventFlags::HUP | EventFlags::ERR),
         }
     }
 }

@@ -23,6 +23,18 @@ pub struct Options {
     pub config_file: String,
 }
 
+/// The configuration of a server where nobody sets anything: that of the commands, but with finite output buffers. A
+/// client that does not read is not listened to above 64 MiB of replies, closed after a minute of that, and closed at
+/// once above 1 GiB, which only a single reply can reach.
+pub fn default_config() -> Config {
+    let config = Config::new();
+    let limits = "normal 1gb 64mb 60";
+    if let Err(reason) = config.set_at_start("client-output-buffer-limit", limits) {
+        unreachable!("{limits} is a value of it: {reason}");
+    }
+    config
+}
+
 /// A server that listens and does not serve yet.
 pub struct Server {
     shared: Arc<Shared>,

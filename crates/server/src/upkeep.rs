@@ -50,7 +50,6 @@ impl Upkeep {
         self.next = now + Duration::from_secs(1) / hz;
         self.sweep(shared, now);
         self.sample(shared, now);
-        self.follow_max_memory(shared);
         if !self.told_removed && shared.store.removed() {
             self.told_removed = true;
             log(format_args!(
@@ -105,19 +104,6 @@ impl Upkeep {
                     .commands_per_second
                     .store(rate.round() as u64, Ordering::Relaxed);
             }
-        }
-    }
-
-    /// The limit is the store's, and any process may set it.
-    fn follow_max_memory(&self, shared: &Shared) {
-        let bytes = shared.store.max_memory();
-        let known = shared.config.value("maxmemory").text();
-        let text = bytes.to_string();
-        if text.as_bytes() != known {
-            // A number of bytes is always a value of it.
-            let _ = shared
-                .config
-                .set(&[(b"maxmemory", text.as_bytes())], |_| Ok(()));
         }
     }
 }

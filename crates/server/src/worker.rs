@@ -13,7 +13,7 @@ use crate::connection::{Connection, Moved, Next, Workspace};
 use crate::limits::Limits;
 use crate::listener::{Accepted, Listener, tune};
 use crate::log::log;
-use crate::poll::{Interest, Poll};
+use crate::poll::{Events, Interest, Poll, Ready};
 use crate::registry::Card;
 use crate::shared::{Message, Shared};
 use crate::upkeep::Upkeep;
@@ -98,14 +98,15 @@ impl Worker {
 
     /// Serves until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::new();
         let mut next_look = Instant::now() + LOOK;
         while !self.shared.stopping() {
-            let count = self.poll.wait(self.patience(next_look))?;
+            self.poll.wait(&mut events, self.patience(next_look))?;
             let start = Instant::now();
             self.limits.refresh(&self.shared.config);
             let now = self.shared.now_microseconds() / 1000;
-            for index in 0..count {
-                self.event(index, now);
+            for ready in events.iter() {
+                self.event(ready, now);
             }
             self.take_turns();
             if !self.parked.is_empty() && start >= self.retry_at {
@@ -140,8 +141,7 @@ impl Worker {
         until.saturating_duration_since(now)
     }
 
-    fn event(&mut self, index: usize, now: i64) {
-        let ready = self.poll.ready(index);
+    fn event(&mut self, ready: Ready, now: i64) {
         match ready.token {
             WAKER => return self.take_messages(),
             token if token >= LISTENERS => return self.accept((token - LISTENERS) as usize),

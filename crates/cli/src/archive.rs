@@ -1,0 +1,403 @@
+//! The format of an export; `docs/export-format.md` describes it.
+//!
+//! ```text
+//! file    = header, blocks, end
+//! header  | magic, 8 | version, 4 | reserved, 4 | created, 8 | CRC-32C of these 24 bytes, 4 |
+//! block   | kind 1, 4 | records, 4 | length, 8 | CRC-32C of these 16 bytes and the payload, 4 | payload |
+//! end     | kind 2, 4 | 0, 4 | 24, 8 | CRC-32C, 4 | records, 8 | blocks, 8 | bytes of keys and values, 8 |
+//! record  | database, 2 | type, 1 | flags, 1 | key length, 4 | value length, 8 | expiry, 8, if flag 1 | key | value |
+//! ```
+
+use std::fmt;
+use std::io::{self, Read, Write};
+
+use crc::{CRC_32_ISCSI, Crc, Digest, Table};
+use undercroft_engine::{DATABASES, Item, STRING_MAX, ValueType};
+
+/// What an export begins with.
+pub(crate) const MAGIC: [u8; 8] = *b"UNDEREXP";
+/// The version of the format that is written, and the only one that is read.
+pub(crate) const VERSION: u32 = 1;
+/// Length of the header.
+pub(crate) const HEADER: usize = 28;
+/// Length of what stands before a block's payload.
+pub(crate) const BLOCK_HEADER: usize = 20;
+/// Length of a record without its expiry, key and value.
+pub(crate) const RECORD_HEADER: usize = 16;
+/// A block of records.
+pub(crate) const KIND_RECORDS: u32 = 1;
+/// The end of the file, with the counts.
+pub(crate) const KIND_END: u32 = 2;
+/// Length of the end's payload.
+pub(crate) const END: usize = 24;
+/// The record has an expiry.
+pub(crate) const FLAG_EXPIRES: u8 = 1;
+/// A string; its value is its bytes.
+pub(crate) const TYPE_STRING: u8 = 0;
+/// A block takes no more records from this many bytes on.
+pub(crate) const BLOCK_FULL: usize = 1 << 20;
+/// Longest block: one record with the longest key and value, in a block that was nearly full.
+const BLOCK_MAX: u64 = (BLOCK_FULL + RECORD_HEADER + 8) as u64 + 2 * STRING_MAX;
+
+static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
+
+/// What an export holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) records: u64,
+    pub(crate) blocks: u64,
+    /// Of keys and values.
+    pub(crate) bytes: u64,
+}
+
+/// Builds the blocks of an export in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    /// Finished blocks, and the one that is being filled.
+    blocks: Vec<Block>,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Block {
+    records: u32,
+    payload: Vec<u8>,
+}
+
+impl Builder {
+    /// Adds one key. Called under the locks of the store, so it only copies.
+    pub(crate) fn add(&mut self, item: &Item<'_>) {
+        if self
+            .blocks
+            .last()
+            .is_none_or(|block| block.payload.len() >= BLOCK_FULL)
+        {
+            self.blocks.push(Block::default());
+        }
+        let Some(block) = self.blocks.last_mut() else {
+            return;
+        };
+        let code = match item.value_type {
+            ValueType::String => TYPE_STRING,
+        };
+        let flags = if item.expiry.is_some() {
+            FLAG_EXPIRES
+        } else {
+            0
+        };
+        let payload = &mut block.payload;
+        payload.extend_from_slice(&(item.database as u16).to_le_bytes());
+        payload.extend_from_slice(&[code, flags]);
+        payload.extend_from_slice(&(item.key.len() as u32).to_le_bytes());
+        payload.extend_from_slice(&(item.value.len() as u64).to_le_bytes());
+        if let Some(expiry) = item.expiry {
+            payload.extend_from_slice(&expiry.to_le_bytes());
+        }
+        payload.extend_from_slice(item.key);
+        payload.extend_from_slice(item.value);
+        block.records += 1;
+        self.counts.records += 1;
+        self.counts.bytes += (item.key.len() + item.value.len()) as u64;
+    }
+
+    /// Bytes of the finished file.
+    pub(crate) fn length(&self) -> u64 {
+        let blocks = self
+            .blocks
+            .iter()
+            .map(|block| block.payload.len() + BLOCK_HEADER);
+        (HEADER + blocks.sum::<usize>() + BLOCK_HEADER + END) as u64
+    }
+
+    /// Writes the file and frees the blocks on the way; `written` is told the bytes so far.
+    pub(crate) fn write(
+        mut self,
+        out: &mut impl Write,
+        created: u64,
+        mut written: impl FnMut(u64),
+    ) -> io::Result<Counts> {
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[16..24].copy_from_slice(&created.to_le_bytes());
+        let checksum = CRC32C.checksum(&header[..24]);
+        header[24..].copy_from_slice(&checksum.to_le_bytes());
+        out.write_all(&header)?;
+        let mut total = HEADER as u64;
+        for block in std::mem::take(&mut self.blocks) {
+            total += write_block(out, KIND_RECORDS, block.records, &block.payload)?;
+            self.counts.blocks += 1;
+            written(total);
+        }
+        let mut end = [0; END];
+        let Counts {
+            records,
+            blocks,
+            bytes,
+        } = self.counts;
+        for (field, value) in end.chunks_mut(8).zip([records, blocks, bytes]) {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
+        write_block(out, KIND_END, 0, &end)?;
+        Ok(self.counts)
+    }
+}
+
+fn write_block(out: &mut impl Write, kind: u32, records: u32, payload: &[u8]) -> io::Result<u64> {
+    let mut header = [0; BLOCK_HEADER];
+    header[..4].copy_from_slice(&kind.to_le_bytes());
+    header[4..8].copy_from_slice(&records.to_le_bytes());
+    header[8..16].copy_from_slice(&(payload.len() as u64).to_le_bytes());
+    let mut digest: Digest<'_, u32, Table<16>> = CRC32C.digest();
+    digest.update(&header[..16]);
+    digest.update(payload);
+    header[16..].copy_from_slice(&digest.finalize().to_le_bytes());
+    out.write_all(&header)?;
+    out.write_all(payload)?;
+    Ok((BLOCK_HEADER + payload.len()) as u64)
+}
+
+/// Why a file is not read any further.
+#[derive(Debug)]
+pub(crate) enum Refusal<E> {
+    /// It is not a sound export: what was expected, and where.
+    Damaged { at: u64, expected: String },
+    /// It could not be read.
+    Io(io::Error),
+    /// What the visitor said.
+    Visitor(E),
+}
+
+impl<E: fmt::Display> fmt::Display for Refusal<E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Damaged { at, expected } => {
+                write!(formatter, "damaged at byte {at}: expected {expected}")
+            }
+            Refusal::Io(error) => error.fmt(formatter),
+            Refusal::Visitor(error) => error.fmt(formatter),
+        }
+    }
+}
+
+/// Reads an export from its start, verifies all of it, and shows each key to `visit`. `length` is the file's; no
+/// memory is taken for more than it. O(file), with the memory of one block.
+pub(crate) fn read<E>(
+    input: &mut impl Read,
+    length: u64,
+    mut visit: impl FnMut(Item<'_>, u64) -> Result<(), E>,
+) -> Result<Counts, Refusal<E>> {
+    let mut reader = Reader {
+        input,
+        length,
+        at: 0,
+    };
+    let header: [u8; HEADER] = reader.array("a header of 28 bytes")?;
+    if header[..8] != MAGIC {
+        return Err(damaged(0, "the mark UNDEREXP of an export"));
+    }
+    if CRC32C.checksum(&header[..24]) != u32_at(&header, 24) {
+        return Err(damaged(24, "the header's checksum"));
+    }
+    let version = u32_at(&header, 8);
+    if version != VERSION {
+        return Err(damaged(
+            8,
+            format!("version {VERSION} of the format, found {version}"),
+        ));
+    }
+    let mut counts = Counts::default();
+    let mut payload = Vec::new();
+    loop {
+        let start = reader.at;
+        let header: [u8; BLOCK_HEADER] = reader.array("a block or the end")?;
+        let (kind, records) = (u32_at(&header, 0), u32_at(&header, 4));
+        let size = u64_at(&header, 8);
+        if kind != KIND_RECORDS && kind != KIND_END {
+            return Err(damaged(
+                start,
+                format!("a block of kind 1 or 2, found {kind}"),
+            ));
+        }
+        let left = length - reader.at;
+        if size > left.min(BLOCK_MAX) {
+            return Err(damaged(
+                start + 8,
+                format!("a block of at most {left} bytes, found {size}"),
+            ));
+        }
+        let body = reader.at;
+        reader.fill(&mut payload, size)?;
+        let mut digest = CRC32C.digest();
+        digest.update(&header[..16]);
+        digest.update(&payload);
+        if digest.finalize() != u32_at(&header, 16) {
+            return Err(damaged(
+                start + 16,
+                format!("the checksum of the block at byte {start}"),
+            ));
+        }
+        if kind == KIND_END {
+            return finish(&reader, body, records, &payload, counts);
+        }
+        counts.blocks += 1;
+        block(&payload, body, records, &mut counts, &mut visit)?;
+    }
+}
+
+fn finish<E, R>(
+    reader: &Reader<'_, R>,
+    body: u64,
+    records: u32,
+    payload: &[u8],
+    counts: Counts,
+) -> Result<Counts, Refusal<E>> {
+    if payload.len() != END || records != 0 {
+        return Err(damaged(body, "an end with three counts"));
+    }
+    let told = Counts {
+        records: u64_at(payload, 0),
+        blocks: u64_at(payload, 8),
+        bytes: u64_at(payload, 16),
+    };
+    if told != counts {
+        let text = format!("the counts of what came before, {counts:?}, found {told:?}");
+        return Err(damaged(body, text));
+    }
+    if reader.at != reader.length {
+        return Err(damaged(reader.at, "nothing behind the end"));
+    }
+    Ok(counts)
+}
+
+/// Shows the records of one block.
+fn block<E>(
+    payload: &[u8],
+    body: u64,
+    records: u32,
+    counts: &mut Counts,
+    visit: &mut impl FnMut(Item<'_>, u64) -> Result<(), E>,
+) -> Result<(), Refusal<E>> {
+    let mut rest = payload;
+    for _ in 0..records {
+        let at = body + (payload.len() - rest.len()) as u64;
+        let (item, behind) = record(rest).map_err(|expected| damaged(at, expected))?;
+        counts.records += 1;
+        counts.bytes += (item.key.len() + item.value.len()) as u64;
+        rest = behind;
+        visit(item, at).map_err(Refusal::Visitor)?;
+    }
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let at = body + (payload.len() - rest.len()) as u64;
+    Err(damaged(at, "nothing behind a block's last record"))
+}
+
+/// The first record, and what is behind it.
+fn record(bytes: &[u8]) -> Result<(Item<'_>, &[u8]), String> {
+    let (header, rest) = bytes
+        .split_at_checked(RECORD_HEADER)
+        .ok_or("a record's header of 16 bytes")?;
+    let database = usize::from(u16::from_le_bytes([header[0], header[1]]));
+    if database >= DATABASES {
+        return Err(format!("a database below {DATABASES}, found {database}"));
+    }
+    if header[2] != TYPE_STRING {
+        return Err(format!(
+            "a value of type {TYPE_STRING}, found {}",
+            header[2]
+        ));
+    }
+    if header[3] & !FLAG_EXPIRES != 0 {
+        return Err(format!(
+            "no other flag than {FLAG_EXPIRES}, found {}",
+            header[3]
+        ));
+    }
+    let (key_length, value_length) = (u64::from(u32_at(header, 4)), u64_at(header, 8));
+    if key_length.max(value_length) > STRING_MAX {
+        return Err(format!(
+            "a key and a value of at most {STRING_MAX} bytes, found {key_length} and {value_length}"
+        ));
+    }
+    let (expiry, rest) = if header[3] & FLAG_EXPIRES == 0 {
+        (None, rest)
+    } else {
+        let (field, rest) = rest.split_at_checked(8).ok_or("an expiry of 8 bytes")?;
+        (Some(u64_at(field, 0)), rest)
+    };
+    let (key, rest) = rest
+        .split_at_checked(key_length as usize)
+        .ok_or("a whole key")?;
+    let (value, rest) = rest
+        .split_at_checked(value_length as usize)
+        .ok_or("a whole value")?;
+    let item = Item {
+        database,
+        key,
+        value_type: ValueType::String,
+        expiry,
+        value,
+    };
+    Ok((item, rest))
+}
+
+struct Reader<'r, R> {
+    input: &'r mut R,
+    length: u64,
+    at: u64,
+}
+
+impl<R: Read> Reader<'_, R> {
+    fn array<const N: usize, E>(&mut self, expected: &str) -> Result<[u8; N], Refusal<E>> {
+        let mut bytes = [0; N];
+        match self.input.read_exact(&mut bytes) {
+            Ok(()) => {
+                self.at += N as u64;
+                Ok(bytes)
+            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(damaged(
+                self.at,
+                format!("{expected}, found the end of the file"),
+            )),
+            Err(error) => Err(Refusal::Io(error)),
+        }
+    }
+
+    /// Reads exactly so many bytes, which are known to be no more than the file has.
+    fn fill<E>(&mut self, payload: &mut Vec<u8>, size: u64) -> Result<(), Refusal<E>> {
+        payload.clear();
+        let read = self.input.take(size).read_to_end(payload);
+        let read = read.map_err(Refusal::Io)? as u64;
+        self.at += read;
+        if read < size {
+            // The file has become shorter while it was read.
+            return Err(damaged(self.at, format!("{} bytes more", size - read)));
+        }
+        Ok(())
+    }
+}
+
+fn damaged<E>(at: u64, expected: impl Into<String>) -> Refusal<E> {
+    Refusal::Damaged {
+        at,
+        expected: expected.into(),
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+#[path = "archive_tests.rs"]
+mod tests;

@@ -1,0 +1,251 @@
+//! The command line: what there is, and the help that teaches it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser};
+
+use crate::size::parse_bytes;
+
+/// The store that is meant where none is named.
+pub(crate) const DEFAULT_STORE: &str = "undercroft://default";
+
+const ABOUT: &str = "\
+Redis data structures in shared memory.
+
+A store is one file that any number of processes map and use at the same time, without a server. `undercroft serve`
+gives it to Redis clients as well; the other commands look at it, mend it and copy it.
+
+A STORE is named in one of three ways:
+  undercroft://NAME    a store in shared memory, in a directory of yours under /dev/shm
+  undercroft:///PATH   a file, by its absolute path
+  PATH                 a file";
+
+const EXAMPLES: &str = "\
+Examples:
+  undercroft serve                         serve undercroft://default on 127.0.0.1:6379
+  undercroft exec SET greeting hello       run one command, without a server
+  undercroft stat                          what the store holds and who uses it
+  undercroft export backup.undercroft      copy the store into a file
+  undercroft help serve                    more about a command
+
+Exit status: 0 success; 1 failure, one line on standard error says which; 2 wrong usage.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "undercroft", version, about = "Redis data structures in shared memory.", long_about = ABOUT)]
+#[command(after_help = EXAMPLES, max_term_width = 110, disable_help_subcommand = false)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) subcommand: Subcommand,
+}
+
+/// What to do.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Subcommand {
+    Serve(Box<Serve>),
+    Exec(Exec),
+    Stat(OfStore),
+    Check(OfStore),
+    Recover(OfStore),
+    Export(Export),
+    Import(Import),
+    /// List your stores in shared memory
+    #[command(after_help = "\
+Shows the stores named undercroft://NAME, their sizes and how many processes have written to them and still live.
+Stores at other paths are not listed: look at one with undercroft stat --store PATH.
+
+Examples:
+  undercroft list")]
+    List,
+    Rm(Remove),
+}
+
+/// Which store.
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgument {
+    /// The store: undercroft://NAME, undercroft:///PATH or PATH
+    #[arg(long, value_name = "STORE", env = "UNDERCROFT_STORE", default_value = DEFAULT_STORE, hide_default_value = true)]
+    pub(crate) store: String,
+}
+
+/// Serve a store to Redis clients
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The store is created where it is missing. Clients on this machine only are served unless --bind says otherwise, and
+those on other machines need a password: set one with --requirepass or UNDERCROFT_REQUIREPASS.
+It ends cleanly by Ctrl-C, SIGTERM or the SHUTDOWN command; the data stays in the store.
+
+A configuration file has lines of a name and a value, as redis.conf has, with the names below and those of CONFIG GET
+(timeout, hz, slowlog-log-slower-than ...). The command line counts before the environment, and that before the file.
+
+Examples:
+  undercroft serve
+  undercroft serve --store undercroft://cache --port 6400 --maxmemory 4gb
+  undercroft serve --port 0 --unixsocket /run/me/undercroft.sock
+  UNDERCROFT_REQUIREPASS=secret undercroft serve --bind '* -::*'
+  undercroft serve --config /etc/undercroft.conf")]
+pub(crate) struct Serve {
+    /// The store, created where it is missing [default: undercroft://default]
+    #[arg(long, value_name = "STORE", env = "UNDERCROFT_STORE")]
+    pub(crate) store: Option<String>,
+    /// TCP port; 0 is none [default: 6379]
+    #[arg(long, value_name = "N", env = "UNDERCROFT_PORT")]
+    pub(crate) port: Option<String>,
+    /// Addresses to listen on, with blanks between them; one that begins with '-' may be missing on this machine,
+    /// '*' and '::*' are all of IPv4 and IPv6 [default: 127.0.0.1 -::1]
+    #[arg(
+        long,
+        value_name = "ADDRESSES",
+        env = "UNDERCROFT_BIND",
+        allow_hyphen_values = true
+    )]
+    pub(crate) bind: Option<String>,
+    /// Unix socket to listen on, for this user only
+    #[arg(long, value_name = "PATH", env = "UNDERCROFT_UNIXSOCKET")]
+    pub(crate) unixsocket: Option<String>,
+    /// Password that clients must send (AUTH); others on this machine can read the command line, so better set the
+    /// environment variable or the file
+    #[arg(
+        long,
+        value_name = "PASSWORD",
+        env = "UNDERCROFT_REQUIREPASS",
+        hide_env_values = true
+    )]
+    pub(crate) requirepass: Option<String>,
+    /// Address space of a store that is created: the most it can ever hold, costs nothing until it is used
+    /// [default: 64gb, or the file system's size]
+    #[arg(long, value_name = "SIZE", env = "UNDERCROFT_CAPACITY")]
+    pub(crate) capacity: Option<String>,
+    /// Limit on the data of the store, from now on and for all its users; 0 is none [default: 1gb for a new store]
+    #[arg(long, value_name = "SIZE", env = "UNDERCROFT_MAXMEMORY")]
+    pub(crate) maxmemory: Option<String>,
+    /// Most clients at a time [default: 10000]
+    #[arg(long, value_name = "N", env = "UNDERCROFT_MAXCLIENTS")]
+    pub(crate) maxclients: Option<String>,
+    /// Threads that serve clients [default: one for each core]
+    #[arg(long, value_name = "N", env = "UNDERCROFT_THREADS")]
+    pub(crate) threads: Option<String>,
+    /// Configuration file
+    #[arg(long, value_name = "FILE", env = "UNDERCROFT_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// Run one command on a store, without a server
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints the reply as redis-cli does: with types and quotes on a terminal, plain otherwise (--raw and --no-raw choose).
+The exit status is 1 where the reply is an error.
+
+Examples:
+  undercroft exec SET greeting 'hello world' EX 60
+  undercroft exec GET greeting
+  undercroft exec --store undercroft://cache SCAN 0 MATCH 'user:*' COUNT 100
+  undercroft exec INFO keyspace")]
+pub(crate) struct Exec {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+    /// Database to run it in
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        hide_default_value = true
+    )]
+    pub(crate) database: u32,
+    /// Print strings as they are, whatever the output is
+    #[arg(long, overrides_with = "no_raw")]
+    pub(crate) raw: bool,
+    /// Print types and quotes, whatever the output is
+    #[arg(long)]
+    pub(crate) no_raw: bool,
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A command on one store.
+#[derive(Debug, Args)]
+pub(crate) struct OfStore {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+}
+
+/// Copy a store into a file
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The copy shows the whole store at one moment. Writers wait while it is read into this process' memory, which needs as
+much of it as the data has; the file is written after that, and takes its name only when it is complete.
+The format is described in docs/export-format.md; import reads it.
+
+Examples:
+  undercroft export backup.undercroft
+  undercroft export --store undercroft://cache backup.undercroft")]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+    /// The file to write; one that is there is replaced
+    pub(crate) file: PathBuf,
+}
+
+/// Fill a store from a file that export wrote
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The store is created where it is missing. The whole file is verified first: a damaged one is refused, with the place
+of the damage, and changes nothing. Keys that have expired meanwhile are left out.
+
+Examples:
+  undercroft import backup.undercroft
+  undercroft import backup.undercroft --store undercroft://copy --maxmemory 8gb
+  undercroft import backup.undercroft --replace")]
+pub(crate) struct Import {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+    /// The file to read
+    pub(crate) file: PathBuf,
+    /// Remove all keys of the store first; without it a store that has keys is refused
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Address space of a store that is created [default: 64gb, or the file system's size]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) capacity: Option<u64>,
+    /// Limit on the data of the store from now on; 0 is none [default: 1gb for a new store]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) maxmemory: Option<u64>,
+}
+
+/// Remove a store
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Asks before it removes a store that living processes use: they keep the memory they have mapped, and their writes
+fail from then on.
+
+Examples:
+  undercroft rm cache
+  undercroft rm undercroft://cache --yes
+  undercroft rm ./store")]
+pub(crate) struct Remove {
+    /// The store: its name, undercroft://NAME, undercroft:///PATH, or a path with a '/'
+    #[arg(value_name = "STORE")]
+    pub(crate) store: String,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}

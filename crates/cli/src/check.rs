@@ -1,0 +1,35 @@
+//! `undercroft check`.
+
+use std::process::ExitCode;
+
+use crate::arguments::OfStore;
+use crate::failure::Outcome;
+use crate::progress::Progress;
+use crate::size::{counted, human};
+use crate::store::{self, Access};
+
+pub(crate) fn run(arguments: &OfStore) -> Outcome {
+    let store = store::open(&arguments.store.store, Access::Write)?;
+    let report = {
+        let _progress = Progress::spin("checking");
+        store.check()?
+    };
+    if report.problems.is_empty() {
+        println!(
+            "sound: {} of {} in {}",
+            counted(report.blocks, "block"),
+            human(report.block_bytes),
+            counted(report.pages, "page"),
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    for problem in &report.problems {
+        println!("{problem}");
+    }
+    println!(
+        "damaged: {} in {}; undercroft export saves what can be read",
+        counted(report.problems.len() as u64, "problem"),
+        store.path().display()
+    );
+    Ok(ExitCode::FAILURE)
+}

@@ -1,0 +1,91 @@
+//! The command line as commands see it: a server with one connection, itself.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use undercroft_commands::config::{Config, Parameter, Value};
+use undercroft_commands::info::Facts;
+use undercroft_commands::session::{ClientInfo, Host, KillFilter, ShutdownOptions};
+use undercroft_commands::slowlog::SlowLog;
+use undercroft_engine::Store;
+
+/// The host of `undercroft exec`.
+pub(crate) struct CommandLine<'s> {
+    store: &'s Store,
+    config: Config,
+    slowlog: SlowLog,
+}
+
+impl CommandLine<'_> {
+    pub(crate) fn new(store: &Store) -> CommandLine<'_> {
+        CommandLine {
+            store,
+            config: Config::new(),
+            slowlog: SlowLog::new(),
+        }
+    }
+}
+
+impl Host for CommandLine<'_> {
+    fn now_microseconds(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |elapsed| elapsed.as_micros() as i64)
+    }
+
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn apply(
+        &self,
+        changes: &[(&'static Parameter, Value)],
+    ) -> Result<(), (&'static Parameter, String)> {
+        for (parameter, value) in changes {
+            match (parameter.name, value) {
+                ("maxmemory", Value::Memory(bytes)) => {
+                    let set = self.store.set_max_memory(*bytes);
+                    set.map_err(|error| (*parameter, error.to_string()))?;
+                }
+                _ => {
+                    let text = "it belongs to a server, and this is none";
+                    return Err((parameter, text.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn slowlog(&self) -> &SlowLog {
+        &self.slowlog
+    }
+
+    fn clients(&self) -> Vec<ClientInfo> {
+        Vec::new()
+    }
+
+    fn kill(&self, _: &KillFilter) -> usize {
+        0
+    }
+
+    fn authenticate(&self, user: &[u8], _: &[u8]) -> bool {
+        user == b"default"
+    }
+
+    fn initial_user(&self) -> Option<String> {
+        Some("default".into())
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            threads: 1,
+            started: self.now_microseconds() / 1000,
+            connected_clients: 1,
+            ..Facts::default()
+        }
+    }
+
+    fn reset_statistics(&self) {}
+
+    fn shutdown(&self, _: ShutdownOptions) -> Result<(), String> {
+        Err("ERR there is no server to shut down: the command runs embedded".into())
+    }
+}

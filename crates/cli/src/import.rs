@@ -1,0 +1,115 @@
+//! `undercroft import`.
+
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{BufReader, Seek};
+use std::process::ExitCode;
+
+use undercroft_engine::{Condition, DATABASES, Error, Expiry, Item, SetOptions, Store};
+
+use crate::archive::{self, Counts, Refusal};
+use crate::arguments::Import;
+use crate::failure::{Failure, Outcome, at};
+use crate::progress::Progress;
+use crate::size::{counted, human};
+use crate::store;
+
+pub(crate) fn run(arguments: &Import) -> Outcome {
+    let path = arguments.file.display();
+    let file = File::open(&arguments.file).map_err(at(format_args!("opening {path}")))?;
+    let status = file
+        .metadata()
+        .map_err(at(format_args!("opening {path}")))?;
+    if !status.is_file() {
+        return Err(Failure::new(format_args!(
+            "{path}: expected a file, which is read twice; found something else"
+        )));
+    }
+    let mut file = BufReader::with_capacity(1 << 20, file);
+    let counts = verify(&mut file, status.len())
+        .map_err(|refusal| Failure::new(format_args!("{path}: {refusal}; nothing was changed")))?;
+    let store = store::open_or_create(&arguments.store.store, arguments.capacity)?;
+    if let Some(bytes) = arguments.maxmemory {
+        store.set_max_memory(bytes)?;
+    }
+    prepare(&store, counts, arguments)?;
+    file.rewind().map_err(at(format_args!("reading {path}")))?;
+    let imported = fill(&store, &mut file, status.len())
+        .map_err(|refusal| Failure::new(format_args!("{path}: {refusal}")))?;
+    let expired = match counts.records - imported {
+        0 => String::new(),
+        expired => format!("; {} had expired meanwhile", counted(expired, "key")),
+    };
+    println!(
+        "imported {} ({} of keys and values) into {}{expired}",
+        counted(imported, "key"),
+        human(counts.bytes),
+        store.path().display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the whole file and believes nothing.
+fn verify(file: &mut BufReader<File>, length: u64) -> Result<Counts, Refusal<Infallible>> {
+    let mut progress = Progress::new("verifying", length);
+    archive::read(file, length, |_, at| {
+        progress.at(at);
+        Ok(())
+    })
+}
+
+/// Sees to it that the data has room and meets no other.
+fn prepare(store: &Store, counts: Counts, arguments: &Import) -> Result<(), Failure> {
+    let mut keys = 0;
+    for database in 0..DATABASES {
+        keys += store.count_keys(database)?;
+    }
+    if keys > 0 && !arguments.replace {
+        return Err(Failure::new(format_args!(
+            "{} has {} already; --replace removes them first",
+            store.path().display(),
+            counted(keys, "key")
+        )));
+    }
+    let limit = store.max_memory();
+    if limit != 0 && counts.bytes > limit {
+        return Err(Failure::new(format_args!(
+            "the file holds {} and the store takes {} at most; raise it with --maxmemory",
+            human(counts.bytes),
+            human(limit)
+        )));
+    }
+    if keys > 0 {
+        store.flush_all(true)?;
+    }
+    Ok(())
+}
+
+fn fill(store: &Store, file: &mut BufReader<File>, length: u64) -> Result<u64, Refusal<Failure>> {
+    let mut progress = Progress::new("importing", length);
+    let mut imported = 0;
+    archive::read(file, length, |item, at| {
+        progress.at(at);
+        let written = put(store, item).map_err(|error| {
+            Failure::new(format_args!(
+                "{error} ({} imported; the store is incomplete)",
+                counted(imported, "key")
+            ))
+        })?;
+        imported += u64::from(written);
+        Ok(())
+    })?;
+    Ok(imported)
+}
+
+/// Sets one key, unless it has expired meanwhile.
+fn put(store: &Store, item: Item<'_>) -> Result<bool, Error> {
+    if item.expiry.is_some_and(|expiry| expiry <= store.now()) {
+        return Ok(false);
+    }
+    let options = SetOptions {
+        condition: Condition::Always,
+        expiry: item.expiry.map_or(Expiry::Never, Expiry::At),
+    };
+    store.set_with(item.database, item.key, item.value, options)
+}

@@ -1,0 +1,82 @@
+//! How far a long command is: a bar on a terminal, a line every few seconds elsewhere, nothing for short ones.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Nothing is shown before.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Between two lines where there is no terminal.
+const BETWEEN_LINES: Duration = Duration::from_secs(5);
+
+/// The progress of one task, on standard error.
+pub(crate) struct Progress {
+    doing: &'static str,
+    total: u64,
+    start: Instant,
+    next_line: Duration,
+    terminal: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// A task of so many bytes; 0 where nobody knows.
+    pub(crate) fn new(doing: &'static str, total: u64) -> Progress {
+        Progress {
+            doing,
+            total,
+            start: Instant::now(),
+            next_line: BETWEEN_LINES,
+            terminal: std::io::stderr().is_terminal(),
+            bar: None,
+        }
+    }
+
+    /// So many bytes are done.
+    pub(crate) fn at(&mut self, done: u64) {
+        let elapsed = self.start.elapsed();
+        if elapsed < PATIENCE {
+            return;
+        }
+        if self.terminal {
+            let (doing, total) = (self.doing, self.total);
+            let bar = self.bar.get_or_insert_with(|| bar(doing, total));
+            bar.set_position(done);
+        } else if elapsed >= self.next_line {
+            self.next_line = elapsed + BETWEEN_LINES;
+            match (done * 100).checked_div(self.total) {
+                Some(percent) => eprintln!("{}: {percent} %", self.doing),
+                None => eprintln!("{}: {} s", self.doing, elapsed.as_secs()),
+            }
+        }
+    }
+
+    /// The task does not tell how far it is; shows that it goes on.
+    pub(crate) fn spin(doing: &'static str) -> Progress {
+        let mut progress = Progress::new(doing, 0);
+        if progress.terminal {
+            let spinner = ProgressBar::new_spinner().with_message(doing);
+            spinner.enable_steady_tick(Duration::from_millis(100));
+            progress.bar = Some(spinner);
+        }
+        progress
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(doing: &'static str, total: u64) -> ProgressBar {
+    let template = "{msg} [{bar:40}] {bytes}/{total_bytes}, {eta} left";
+    let bar = ProgressBar::new(total).with_message(doing);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.progress_chars("=> ")),
+        Err(_) => bar,
+    }
+}

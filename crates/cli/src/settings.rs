@@ -1,0 +1,177 @@
+//! Settings of `serve`: from a file, the environment and the command line, the latter before the former.
+
+use std::fs;
+use std::path::Path;
+
+use undercroft_commands::config::Config;
+use undercroft_resp::split_args;
+
+use crate::arguments::{DEFAULT_STORE, Serve};
+use crate::failure::{Failure, at};
+use crate::size::parse_bytes;
+
+/// Everything `serve` needs to know.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) store: String,
+    pub(crate) capacity: Option<u64>,
+    pub(crate) threads: usize,
+    /// Whether somebody set `maxmemory`; otherwise the store's own limit stays.
+    pub(crate) sets_max_memory: bool,
+    pub(crate) config: Config,
+}
+
+impl Settings {
+    pub(crate) fn read(arguments: &Serve) -> Result<Settings, Failure> {
+        let mut settings = Settings {
+            store: DEFAULT_STORE.to_owned(),
+            capacity: None,
+            threads: 0,
+            sets_max_memory: false,
+            config: undercroft_server::default_config(),
+        };
+        if let Some(path) = &arguments.config {
+            let text = fs::read_to_string(path).map_err(at(format_args!(
+                "reading the configuration {}",
+                path.display()
+            )))?;
+            settings.read_file(path, &text)?;
+        }
+        let given = [
+            ("store", &arguments.store),
+            ("port", &arguments.port),
+            ("bind", &arguments.bind),
+            ("unixsocket", &arguments.unixsocket),
+            ("requirepass", &arguments.requirepass),
+            ("capacity", &arguments.capacity),
+            ("maxmemory", &arguments.maxmemory),
+            ("maxclients", &arguments.maxclients),
+            ("threads", &arguments.threads),
+        ];
+        for (name, value) in given {
+            if let Some(value) = value {
+                settings
+                    .set(name, value)
+                    .map_err(|reason| Failure::usage(format_args!("--{name}: {reason}")))?;
+            }
+        }
+        Ok(settings)
+    }
+
+    fn read_file(&mut self, path: &Path, text: &str) -> Result<(), Failure> {
+        for (number, line) in (1..).zip(text.lines()) {
+            let set = self.read_line(line);
+            set.map_err(|reason| {
+                Failure::usage(format_args!("{}, line {number}: {reason}", path.display()))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A line of a name and its value, an empty one, or one that begins with `#`.
+    fn read_line(&mut self, line: &str) -> Result<(), String> {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        split_args(line.as_bytes(), &mut bytes, &mut spans)
+            .map_err(|_| "a quote is not closed".to_owned())?;
+        let words: Vec<String> = spans
+            .iter()
+            .map(|span| String::from_utf8_lossy(&bytes[span.range()]).into_owned())
+            .collect();
+        match words.split_first() {
+            None => Ok(()),
+            Some((name, [])) => Err(format!("expected a value after '{name}'")),
+            Some((name, values)) => self.set(&name.to_ascii_lowercase(), &values.join(" ")),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "store" => self.store = value.to_owned(),
+            "capacity" => self.capacity = Some(parse_bytes(value)?),
+            "threads" => {
+                let threads: Option<usize> = value.parse().ok().filter(|n| (1..=1024).contains(n));
+                self.threads = threads.ok_or_else(|| {
+                    format!("expected a number of threads from 1 to 1024, got '{value}'")
+                })?;
+            }
+            _ => {
+                self.config.set_at_start(name, value)?;
+                self.sets_max_memory |= name == "maxmemory";
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Arguments, Subcommand};
+    use clap::Parser;
+
+    fn settings(arguments: &[&str], file: &str) -> Result<Settings, String> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("conf");
+        fs::write(&path, file).expect("a file");
+        let path = path.to_str().expect("ASCII");
+        let line = ["undercroft", "serve", "--config", path];
+        let parsed = Arguments::try_parse_from(line.iter().chain(arguments));
+        let Subcommand::Serve(serve) = parsed.expect("sound").subcommand else {
+            panic!("not serve");
+        };
+        Settings::read(&serve).map_err(|failure| failure.to_string().replace(path, "conf"))
+    }
+
+    #[test]
+    fn the_command_line_counts_before_the_file() {
+        let file = "# ours\n\nport 7000\nthreads 3\nTimeout 60\nrequirepass \"a b\"\nbind 127.0.0.1 -::1\n";
+        let settings = settings(&["--port", "0", "--capacity", "2gb"], file).expect("sound");
+        assert_eq!(settings.config.integer("port"), 0);
+        assert_eq!(settings.config.integer("timeout"), 60);
+        assert_eq!(settings.config.value("requirepass").text(), b"a b");
+        assert_eq!(settings.config.value("bind").text(), b"127.0.0.1 -::1");
+        assert_eq!((settings.threads, settings.capacity), (3, Some(2 << 30)));
+        assert_eq!(
+            (settings.store.as_str(), settings.sets_max_memory),
+            (DEFAULT_STORE, false)
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (arguments, file, expected) in [
+            (
+                &[][..],
+                "port 1\nprot 2\n",
+                "conf, line 2: there is no configuration parameter 'prot'",
+            ),
+            (&[], "port\n", "conf, line 1: expected a value after 'port'"),
+            (
+                &[],
+                "requirepass \"a\n",
+                "conf, line 1: a quote is not closed",
+            ),
+            (
+                &["--threads", "0"],
+                "",
+                "--threads: expected a number of threads from 1 to 1024, got '0'",
+            ),
+            (
+                &["--capacity", "x"],
+                "",
+                "--capacity: expected a size such as 512mb or 64gb, got 'x'",
+            ),
+            (
+                &["--port", "70000"],
+                "",
+                "--port: port '70000': argument must be between 0 and 65535 inclusive",
+            ),
+        ] {
+            assert_eq!(settings(arguments, file).expect_err("wrong"), expected);
+        }
+    }
+}

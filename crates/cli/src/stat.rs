@@ -1,0 +1,150 @@
+//! `undercroft stat`.
+
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use undercroft_engine::{DATABASES, Holder, Store};
+
+use crate::arguments::OfStore;
+use crate::failure::{Failure, Outcome};
+use crate::processes::name_of;
+use crate::size::{counted, grouped, human};
+use crate::store::{self, Access};
+
+/// How long a look at the keys waits for a writer.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+pub(crate) fn run(arguments: &OfStore) -> Outcome {
+    let store = store::open(&arguments.store.store, Access::Read)?;
+    // A holder that is stopped is something to show, not to wait for.
+    store.set_patience(PATIENCE);
+    if store.removed() {
+        println!(
+            "WARNING: the file was removed or replaced while it was looked at; its users must open the store again"
+        );
+    }
+    sizes(&store);
+    locks(&store);
+    processes(&store);
+    keys(&store)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(name: &str, value: impl std::fmt::Display) {
+    println!("{name:<12} {value}");
+}
+
+fn size(name: &str, bytes: u64, note: &str) {
+    let exact = grouped(bytes);
+    println!("{name:<12} {:>10}  {exact:>18} bytes  {note}", human(bytes));
+}
+
+fn sizes(store: &Store) {
+    let statistics = store.statistics();
+    line("store", store.path().display());
+    line("age", age(statistics.created));
+    line("shards", statistics.shards);
+    println!();
+    size(
+        "capacity",
+        statistics.capacity,
+        "address space for data, free until used",
+    );
+    match store.max_memory() {
+        0 => line("maxmemory", "none"),
+        bytes => size("maxmemory", bytes, "limit on the data"),
+    }
+    size("data", statistics.used, "keys, values and tables");
+    size(
+        "heap",
+        statistics.reserved,
+        "memory taken from the system for data",
+    );
+    size("  free", statistics.free, "of it in no shard's use");
+    size("logs", statistics.logs, "undo logs");
+}
+
+fn age(created: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |elapsed| elapsed.as_millis() as u64);
+    let seconds = now.saturating_sub(created) / 1000;
+    match seconds {
+        0..=119 => counted(seconds, "second"),
+        120..=7199 => counted(seconds / 60, "minute"),
+        7200..=172_799 => counted(seconds / 3600, "hour"),
+        _ => counted(seconds / 86_400, "day"),
+    }
+}
+
+fn process(pid: u32) -> String {
+    let name = name_of(pid).unwrap_or_else(|| "in another pid namespace, or gone".into());
+    format!("pid {pid} ({name})")
+}
+
+fn locks(store: &Store) {
+    let held = store.held_locks();
+    println!();
+    if held.is_empty() {
+        return line("locks", "none held");
+    }
+    line("locks", format_args!("{} held", held.len()));
+    for lock in held {
+        let what = lock
+            .shard
+            .map_or("the heap".into(), |shard| format!("shard {shard}"));
+        let doing = match lock.holder {
+            Holder::Active => "writing",
+            Holder::Stopped => "STOPPED while it holds the lock (SIGCONT lets it go on)",
+            Holder::Dead => "DEAD (the next writer recovers it, or undercroft recover)",
+        };
+        println!("  {what}: {}, {doing}", process(lock.pid));
+    }
+}
+
+fn processes(store: &Store) {
+    let members = store.members();
+    println!();
+    if members.is_empty() {
+        return line("writers", "no living process has written to the store");
+    }
+    line("writers", counted(members.len() as u64, "process"));
+    for member in members {
+        println!(
+            "  slot {}: {}, joined {} ago",
+            member.slot,
+            process(member.pid),
+            age(member.joined)
+        );
+    }
+}
+
+fn keys(store: &Store) -> Result<(), Failure> {
+    let mut databases = Vec::new();
+    println!();
+    for database in 0..DATABASES {
+        let keys = match store.count_keys(database) {
+            Err(error) if error.is_wait() => {
+                line("keys", format_args!("not counted: {error}"));
+                return Ok(());
+            }
+            keys => keys?,
+        };
+        if keys > 0 {
+            databases.push((database, keys, store.expiring_keys(database)));
+        }
+    }
+    if databases.is_empty() {
+        line("keys", "none");
+        return Ok(());
+    }
+    let total = databases.iter().map(|(_, keys, _)| keys).sum();
+    line("keys", counted(total, "string"));
+    for (database, keys, expiring) in databases {
+        println!(
+            "  db {database}: {}, {} of them expire",
+            counted(keys, "key"),
+            grouped(expiring)
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! `undercroft list` and `undercroft rm`.
+
+use std::fs;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use undercroft_engine::{DATABASES, Member, Store, StoreName, list_stores};
+
+use crate::arguments::Remove;
+use crate::failure::{Failure, Outcome, at};
+use crate::processes::name_of;
+use crate::size::{counted, grouped, human};
+use crate::store::missing;
+
+/// One line of the list.
+struct Row {
+    name: String,
+    keys: String,
+    data: String,
+    writers: String,
+}
+
+pub(crate) fn list() -> Outcome {
+    let stores = list_stores().map_err(at("reading the directory of stores"))?;
+    if stores.is_empty() {
+        println!("no stores in shared memory; undercroft serve creates undercroft://default");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows: Vec<Row> = stores.iter().map(|(name, path)| row(name, path)).collect();
+    let widest = |field: fn(&Row) -> &str, title: &str| {
+        let widths = rows.iter().map(|row| field(row).chars().count());
+        widths.max().unwrap_or(0).max(title.len())
+    };
+    let name = widest(|row| &row.name, "store");
+    let keys = widest(|row| &row.keys, "keys");
+    let data = widest(|row| &row.data, "data");
+    println!(
+        "{:<name$}  {:>keys$}  {:>data$}  writers",
+        "store", "keys", "data"
+    );
+    for row in &rows {
+        println!(
+            "{:<name$}  {:>keys$}  {:>data$}  {}",
+            row.name, row.keys, row.data, row.writers
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(name: &str, path: &Path) -> Row {
+    let name = format!("undercroft://{name}");
+    let figures = Store::open(path, false).and_then(|store| {
+        let mut keys = 0;
+        for database in 0..DATABASES {
+            keys += store.count_keys(database)?;
+        }
+        Ok((keys, store.statistics().used, store.members().len()))
+    });
+    match figures {
+        Ok((keys, data, writers)) => Row {
+            name,
+            keys: grouped(keys),
+            data: human(data),
+            writers: writers.to_string(),
+        },
+        Err(error) => Row {
+            name,
+            keys: "?".into(),
+            data: "?".into(),
+            writers: error.to_string(),
+        },
+    }
+}
+
+pub(crate) fn remove(arguments: &Remove) -> Outcome {
+    // A bare word is a name here: nobody removes a store in the working directory by accident.
+    let text = if arguments.store.contains('/') {
+        arguments.store.clone()
+    } else {
+        format!("undercroft://{}", arguments.store)
+    };
+    let name = StoreName::parse(&text).map_err(Failure::usage)?;
+    let status = match name.path.symlink_metadata() {
+        Ok(status) => status,
+        Err(_) => return Err(missing(&text, &name)),
+    };
+    let question = match Store::open(&name.path, false) {
+        Ok(store) => in_use(&store.members()),
+        // Never a file that only looks like one: what is no store is not removed by its name.
+        Err(error) if !arguments.yes || !name.named || !status.is_file() => {
+            return Err(Failure::new(format_args!("{error}; it was not removed")));
+        }
+        Err(_) => None,
+    };
+    if let Some(question) = question.filter(|_| !arguments.yes) {
+        confirm(&format!("{text} {question}"))?;
+    }
+    fs::remove_file(&name.path).map_err(at(format_args!("removing {}", name.path.display())))?;
+    println!("removed {text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who uses the store, None where nobody does.
+fn in_use(members: &[Member]) -> Option<String> {
+    let [first, others @ ..] = members else {
+        return None;
+    };
+    let name = name_of(first.pid).unwrap_or_else(|| "unknown".into());
+    let others = match others.len() {
+        0 => String::new(),
+        count => format!(" and {}", counted(count as u64, "other")),
+    };
+    Some(format!("is in use by pid {} ({name}){others}", first.pid))
+}
+
+/// Asks on a terminal; elsewhere nobody can answer.
+fn confirm(state: &str) -> Result<(), Failure> {
+    let kept = "it was not removed";
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::new(format_args!(
+            "{state}: {kept}; --yes removes it all the same"
+        )));
+    }
+    eprint!("{state}. Remove it? [y/N] ");
+    // The question stands there even where flushing fails.
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    std::io::stdin()
+        .read_line(&mut answer)
+        .map_err(at("reading the answer"))?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(Failure::new(kept))
+    }
+}
