@@ -172,6 +172,9 @@ impl Transaction<'_> {
         if again || self.granted.contains(&page) {
             return Ok(false);
         }
+        // A return that was interrupted may name this very run, of an earlier
+        // time: it would be returned once it is the shard's again.
+        self.finish_return(to)?;
         self.moved.push((at, at + pages * PAGE - 1, from));
         let run = Run { shard: to, pages };
         let at = self.segment.mapping.layout().descriptor(page);
@@ -457,13 +460,19 @@ impl Transaction<'_> {
         self.add(index, shard::FREE_COUNT, 1)
     }
 
+    /// Finishes a return to the heap that its owner did not live to finish.
+    fn finish_return(&self, index: usize) -> Result<(), Error> {
+        if self.shard_word(index, shard::RETURNING) == 0 {
+            return Ok(());
+        }
+        self.segment.with_heap(|heap| heap.finish_return(index))
+    }
+
     /// Puts a run on the list of those that go back to the heap after commit.
     fn bury(&mut self, index: usize, page: u64, pages: u64) -> Result<(), Error> {
         // A return that was interrupted may still have its run at the front of
         // the list: it must come off before another run hides it there.
-        if self.shard_word(index, shard::RETURNING) != 0 {
-            self.segment.with_heap(|heap| heap.finish_return(index))?;
-        }
+        self.finish_return(index)?;
         let layout = *self.segment.mapping.layout();
         let at = layout.descriptor(page) + descriptor::KIND;
         self.set(index, at, Kind::Buried.pack())?;

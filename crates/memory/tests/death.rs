@@ -245,6 +245,35 @@ fn an_interrupted_return_is_finished_before_more_are_buried() {
     }
 }
 
+/// A run whose return was interrupted after it was final may belong to another
+/// shard by now, which may give it to this one: it must not be returned again.
+#[test]
+fn an_interrupted_return_is_finished_before_its_run_comes_back() {
+    const BLOCK: u64 = 100_000;
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    for steps in 0.. {
+        let path = directory.path().join(format!("store-{steps}"));
+        let segment = create(&path);
+        put(&segment, 0, 0, BLOCK, 1).expect("room");
+        if die_after(steps, || clear(&segment, 0, 0).expect("a free")).is_some() {
+            break;
+        }
+        segment.abandon();
+        let heir = Segment::open(&path, true).expect("the same store");
+        put(&heir, 1, 0, BLOCK, 2).expect("room");
+        heir.write(both(), |transaction| {
+            let at = transaction.view().root(1, 0);
+            assert!(transaction.transfer(at, 1, 0)?);
+            transaction.set_root(1, 0, 0)?;
+            transaction.set_root(0, 1, at)
+        })
+        .expect("a transfer");
+        put(&heir, 0, 2, BLOCK, 3).expect("room");
+        assert_eq!(content(&heir).get(&(0, 1)), Some(&(BLOCK, 2)), "{steps}");
+        std::fs::remove_file(path).expect("just made");
+    }
+}
+
 #[test]
 fn a_second_death_during_recovery() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
