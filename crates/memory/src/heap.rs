@@ -444,11 +444,15 @@ impl Heap<'_> {
     /// Takes a run back if it belongs to the shard; done already otherwise.
     pub(crate) fn take_back(&self, index: usize, page: u64) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
-        if !self.segment.mapping.page_reserved(page) {
+        if page >= layout.pages() {
             return Err(Error::Damaged(Fault {
                 at: page,
-                what: "the number of a page in a reserved extent",
+                what: "the number of a page in the heap",
             }));
+        }
+        // Free since, and given back to the system.
+        if !self.segment.mapping.page_reserved(page) {
+            return Ok(());
         }
         let at = layout.descriptor(page);
         match Run::unpack(self.load(at)) {

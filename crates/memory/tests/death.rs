@@ -274,6 +274,51 @@ fn an_interrupted_return_is_finished_before_its_run_comes_back() {
     }
 }
 
+/// What a dead process noted of a run that is free again may be read after the
+/// run was given back to the system: there is nothing left to return.
+#[test]
+fn notes_of_runs_that_were_given_back_to_the_system_do_no_harm() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let large = |segment: &Segment| put(segment, 0, 0, 300_000, 1).expect("room");
+    let freed = |segment: &Segment| clear(segment, 0, 0).expect("a free");
+    let mut given_back = 0;
+    for (prepare, operation) in [
+        (
+            &(|_: &Segment| ()) as &dyn Fn(&Segment),
+            &large as &dyn Fn(&Segment),
+        ),
+        (&large, &freed),
+    ] {
+        for steps in 0.. {
+            let path = directory.path().join("store");
+            let segment = create(&path);
+            prepare(&segment);
+            // It has a slot of its own: nobody reclaims the dead process' one,
+            // which would recover the shard.
+            let witness = Segment::open(&path, true).expect("the same store");
+            witness.recover().expect("a whole store");
+            if die_after(steps, || operation(&segment)).is_some() {
+                std::fs::remove_file(path).expect("just made");
+                break;
+            }
+            segment.abandon();
+            for _ in 0..4 {
+                given_back += witness.trim_now(0).expect("a trim");
+            }
+            witness.recover().expect("a recovery");
+            content(&witness);
+            put(&witness, 0, 1, 100_000, 2).expect("room");
+            assert_eq!(
+                content(&witness).get(&(0, 1)),
+                Some(&(100_000, 2)),
+                "{steps}"
+            );
+            std::fs::remove_file(path).expect("just made");
+        }
+    }
+    assert!(given_back > 0);
+}
+
 #[test]
 fn a_second_death_during_recovery() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
