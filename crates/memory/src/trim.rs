@@ -55,7 +55,10 @@ impl Segment {
     }
 
     fn trim_after(&self, keep: u64, grace: Duration) -> Result<u64, Error> {
-        let free = self.mapping.load(control::HEAP_FREE_PAGES) * PAGE;
+        let free = self
+            .mapping
+            .load(control::HEAP_FREE_PAGES)
+            .saturating_mul(PAGE);
         let pending = self.mapping.load(control::RETIRED_COUNT) != 0;
         if !pending && free <= keep.saturating_add(EXTENT) {
             return Ok(0);
