@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Usage: scripts/bench.sh TABLE
+# Usage: scripts/bench.sh TABLE [OPTION...]
 # Measures one table of bench/ on this machine, beside the peers that are there.
+# QUICK=1 takes a fast look; options go to bench/run.py (--only server ...).
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
 table=${1:?which table: core}
-[[ -f bench/run.py ]] || fail "there is no benchmark yet: bench/run.py comes with the Python package"
+shift
+[[ -z ${QUICK:-} ]] || set -- --quick "$@"
 scripts/setup.sh scripts/requirements-bench.txt
 scripts/packages.sh bench
 scripts/build.sh
-exec .venv/bin/python bench/run.py --table "$table"
+say "building target/release/undercroft-bench"
+cargo build --release --locked --package undercroft-bench
+exec .venv/bin/python bench/run.py --table "$table" "$@"

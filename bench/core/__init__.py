@@ -1,0 +1,1 @@
+"""The parts of the benchmark: rows by group, peers, measuring, and the report."""

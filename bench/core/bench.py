@@ -1,0 +1,22 @@
+"""What every group of rows is told."""
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+
+@dataclasses.dataclass
+class Bench:
+    """Where things are, and how long measuring may take."""
+
+    scratch: Path
+    binaries: Path
+    quick: bool
+
+    def directory(self) -> Path:
+        """Return a new directory in shared memory, removed at the end."""
+        return Path(tempfile.mkdtemp(dir=self.scratch))
+
+    def pick(self, quick: int, full: int) -> int:
+        """Return how many: of rounds, of operations."""
+        return quick if self.quick else full

@@ -1,0 +1,142 @@
+"""Peers: servers that are started and stopped, and Python environments of their own."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# Load on one core, server on the other; on a machine with one core, both on that.
+CORES = sorted(os.sched_getaffinity(0))
+CLIENT_CORE, SERVER_CORE = CORES[0], CORES[-1]
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Server:
+    """A running server and its unix socket."""
+
+    def __init__(self, name: str, path: Path, process: subprocess.Popen[bytes]) -> None:
+        """Take over a process that was started."""
+        self.name = name
+        self.path = path
+        self.process = process
+
+    def cpu(self) -> tuple[float, float]:
+        """Return the CPU seconds it has used so far, in user mode and in the kernel."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8")
+        fields = stat.rpartition(")")[2].split()
+        return int(fields[11]) / TICKS, int(fields[12]) / TICKS
+
+    def connect(self) -> socket.socket:
+        """Return a new connection."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(self.path))
+        return connection
+
+    def fill(self, count: int, value: bytes) -> None:
+        """Set ``count`` keys of 16 bytes, as redis-benchmark names them."""
+        with self.connect() as connection, connection.makefile("rb") as replies:
+            for start in range(0, count, 1000):
+                some = range(start, min(start + 1000, count))
+                connection.sendall(b"".join(set_command(b"key:%012d" % at, value) for at in some))
+                for _ in some:
+                    if replies.readline() != b"+OK\r\n":
+                        raise RuntimeError(f"{self.name}: expected +OK for a SET")
+
+    def info(self, section: str) -> dict[str, str]:
+        """Return the fields of one section of INFO."""
+        with self.connect() as connection, connection.makefile("rb") as reply:
+            connection.sendall(b"INFO %s\r\n" % section.encode())
+            length = int(reply.readline()[1:])
+            lines = reply.read(length).decode().splitlines()
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def set_command(key: bytes, value: bytes) -> bytes:
+    """Return a SET as it goes over the wire."""
+    return b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(key), key, len(value), value)
+
+
+@contextlib.contextmanager
+def serving(name: str, command: list[str], path: Path) -> Iterator[Server]:
+    """Run a server on the server's core until the block ends."""
+    log = path.with_suffix(".log")
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            ["taskset", "--cpu-list", str(SERVER_CORE), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    server = Server(name, path, process)
+    try:
+        wait_for(server, log)
+        yield server
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_for(server: Server, log: Path) -> None:
+    """Wait until a server answers."""
+    deadline = time.monotonic() + 10
+    while True:
+        with contextlib.suppress(OSError), server.connect() as connection:
+            connection.sendall(b"PING\r\n")
+            if connection.recv(16).startswith(b"+PONG"):
+                return
+        if server.process.poll() is not None or time.monotonic() > deadline:
+            text = log.read_text(encoding="utf-8", errors="replace")
+            raise RuntimeError(f"{server.name} did not answer on {server.path}:\n{text}")
+        time.sleep(0.02)
+
+
+def redis_server(directory: Path) -> contextlib.AbstractContextManager[Server]:
+    """Run Debian's Redis server, without persistence, as ours is without it."""
+    path = directory / "redis.sock"
+    options = ["--port", "0", "--unixsocket", str(path), "--dir", str(directory)]
+    return serving(
+        "redis-server", ["redis-server", *options, "--save", "", "--appendonly", "no"], path
+    )
+
+
+def undercroft_server(directory: Path, binaries: Path) -> contextlib.AbstractContextManager[Server]:
+    """Run ours on a fresh store, with one thread, as Redis has."""
+    path = directory / "undercroft.sock"
+    command = [str(binaries / "undercroft"), "serve", "--store", str(directory / "served")]
+    options = ["--port", "0", "--unixsocket", str(path), "--threads", "1", "--maxmemory", "0"]
+    return serving("undercroft serve", [*command, *options], path)
+
+
+def has(*commands: str) -> str | None:
+    """Return None where all commands are installed, else a word on what is missing."""
+    missing = [command for command in commands if not shutil.which(command)]
+    return f"not measured: {', '.join(missing)} is not installed" if missing else None
+
+
+def environment(name: str) -> Path:
+    """Return the Python of an environment that holds ``requirements-NAME.txt``, made when needed.
+
+    It lies under target/, and is made anew when the requirements change.
+    """
+    requirements = ROOT / "bench" / f"requirements-{name}.txt"
+    text = requirements.read_bytes() + sys.version.encode()
+    directory = ROOT / "target" / f"bench-venv-{name}-{hashlib.sha256(text).hexdigest()[:8]}"
+    python = directory / "bin" / "python"
+    done = directory / "complete"
+    if not done.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
+        quiet = ["--quiet", "--disable-pip-version-check"]
+        subprocess.run([python, "-m", "pip", "install", *quiet, "-r", requirements], check=True)
+        done.touch()
+    return python

@@ -1,0 +1,126 @@
+"""Rows of a table, and how they are written down."""
+
+import dataclasses
+import json
+import statistics
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+
+@dataclasses.dataclass
+class Figure:
+    """What was measured over all rounds: the median, and how far the rounds lay apart."""
+
+    name: str
+    median: float
+    least: float
+    most: float
+    unit: str
+
+    @classmethod
+    def of(cls, name: str, rounds: Sequence[float], unit: str) -> "Figure":
+        """Return the figure of the rounds' values."""
+        return cls(name, statistics.median(rounds), min(rounds), max(rounds), unit)
+
+    def __str__(self) -> str:
+        """Return it as the table shows it."""
+        text = f"{number(self.median)} {self.unit}"
+        if self.least != self.most:
+            text += f" ({number(self.least)}..{number(self.most)})"
+        return text
+
+
+@dataclasses.dataclass
+class Row:
+    """One line of the table: ours beside a peer's, their ratio, and what it must reach.
+
+    ``ratio`` is what ``target`` speaks of; a row without a target is only printed. A row
+    that could not be measured has no figures and says why in ``note``.
+    """
+
+    id: str
+    work: str
+    ours: Figure | None = None
+    peer: Figure | None = None
+    ratio: float | None = None
+    at_most: float | None = None
+    at_least: float | None = None
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None where there is none, or nothing was measured."""
+        if self.ratio is None:
+            return None
+        if self.at_most is not None:
+            return self.ratio <= self.at_most
+        if self.at_least is not None:
+            return self.ratio >= self.at_least
+        return None
+
+    @property
+    def target(self) -> str:
+        """The target in words."""
+        if self.at_most is not None:
+            return f"at most {self.at_most:g}"
+        if self.at_least is not None:
+            return f"at least {self.at_least:g}"
+        return "-"
+
+
+@dataclasses.dataclass
+class Result:
+    """A whole table with all that is needed to judge it."""
+
+    table: str
+    quick: bool
+    groups: list[str]
+    machine: dict[str, str]
+    versions: dict[str, str]
+    rows: list[Row] = dataclasses.field(default_factory=list)
+    seconds: int = 0
+    date: str = dataclasses.field(
+        default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
+    )
+
+
+def number(value: float) -> str:
+    """Return a number with three significant digits, and thousands grouped."""
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - len(str(int(abs(value)))) + 1) if abs(value) >= 1 else 3
+    return f"{value:,.{digits}f}"
+
+
+def to_json(result: Result) -> str:
+    """Return the result as JSON text."""
+    plain: dict[str, Any] = dataclasses.asdict(result)
+    for row, written in zip(result.rows, plain["rows"], strict=True):
+        written["target"] = row.target
+        written["met"] = row.met
+    return json.dumps(plain, indent=1) + "\n"
+
+
+def markdown(result: Result) -> str:
+    """Return the result as a Markdown table with its circumstances."""
+    mets = [row.met for row in result.rows if row.met is not None]
+    lines = [
+        f"### Table {result.table}{' (quick: indicative only)' if result.quick else ''}",
+        "",
+        "| work | ours | peer | ratio | target | met |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in result.rows:
+        peer = f"{row.peer.name}: {row.peer}" if row.peer else "-"
+        ratio = number(row.ratio) if row.ratio is not None else "-"
+        met = {True: "yes", False: "**no**", None: "-"}[row.met]
+        ours = str(row.ours) if row.ours else "not measured"
+        lines.append(f"| {row.work} | {ours} | {peer} | {ratio} | {row.target} | {met} |")
+    lines += ["", f"Targets met: {sum(mets)} of {len(mets)}.", ""]
+    lines += [f"- {row.work}: {row.note}" for row in result.rows if row.note]
+    lines += ["", f"Measured {result.date} in {result.seconds} s. Medians of interleaved rounds,"]
+    lines[-1] += " with the least and the most in brackets."
+    for title, facts in (("Machine", result.machine), ("Versions", result.versions)):
+        lines.append(f"{title}: " + "; ".join(f"{name} {fact}" for name, fact in facts.items()))
+    return "\n".join(lines)

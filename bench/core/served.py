@@ -1,0 +1,134 @@
+"""Rows of the server, under redis-benchmark, beside redis-server."""
+
+import contextlib
+import csv
+import dataclasses
+import io
+import resource
+import subprocess
+import time
+
+from core import peers
+from core.bench import Bench
+from core.peers import Server
+from core.report import Figure, Row
+
+KEYS = 100_000
+CLIENTS = 50
+# For each pipeline: how much faster, and how much of the CPU, and requests a round (quick, full).
+TARGETS = {
+    1: (1.0, 0.95, 30_000, 100_000),
+    16: (2.0, 0.5, 200_000, 800_000),
+    64: (2.5, 0.4, 300_000, 1_500_000),
+}
+
+
+@dataclasses.dataclass
+class Load:
+    """What one run of the load tool showed, per request where it is time."""
+
+    throughput: float
+    user: float
+    kernel: float
+    tool_busy: float
+
+
+def _load(server: Server, operation: str, pipeline: int, requests: int) -> Load:
+    """Run redis-benchmark once, on the client's core."""
+    command = [
+        *("taskset", "--cpu-list", str(peers.CLIENT_CORE), "redis-benchmark"),
+        *("-s", str(server.path), "-t", operation, "-c", str(CLIENTS), "-P", str(pipeline)),
+        *("-d", "64", "-r", str(KEYS), "-n", str(requests), "--csv"),
+    ]
+    before, tool, start = server.cpu(), _children(), time.monotonic()
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    elapsed, after = time.monotonic() - start, server.cpu()
+    rows = {row["test"]: row for row in csv.DictReader(io.StringIO(run.stdout))}
+    return Load(
+        throughput=float(rows[operation.upper()]["rps"]),
+        user=(after[0] - before[0]) / requests * 1e6,
+        kernel=(after[1] - before[1]) / requests * 1e6,
+        tool_busy=(_children() - tool) / elapsed,
+    )
+
+
+def _children() -> float:
+    """Return the CPU seconds of the children that ended so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def rows(bench: Bench) -> list[Row]:
+    """Measure throughput and CPU for each pipeline length, GET and SET."""
+    if missing := peers.has("redis-server", "redis-benchmark", "taskset"):
+        return [Row(id="server", work="server, beside redis-server", note=missing)]
+    found = []
+    with contextlib.ExitStack() as stack:
+        servers = [
+            stack.enter_context(peers.undercroft_server(bench.directory(), bench.binaries)),
+            stack.enter_context(peers.redis_server(bench.directory())),
+        ]
+        for server in servers:
+            server.fill(KEYS, b"v" * 64)
+        for pipeline, (faster, share, quick, full) in TARGETS.items():
+            for operation in ("get", "set"):
+                loads: dict[str, list[Load]] = {server.name: [] for server in servers}
+                # The least round is for warming up.
+                for turn in range(bench.pick(2, 5) + 1):
+                    requests = bench.pick(quick, full) if turn else 10_000
+                    for server in servers if turn % 2 else servers[::-1]:
+                        load = _load(server, operation, pipeline, requests)
+                        if turn:
+                            loads[server.name].append(load)
+                ours, theirs = (loads[server.name] for server in servers)
+                found += _rows(operation, pipeline, ours, theirs, (faster, share))
+    return found
+
+
+def _rows(
+    operation: str,
+    pipeline: int,
+    ours: list[Load],
+    theirs: list[Load],
+    targets: tuple[float, float],
+) -> list[Row]:
+    name = f"server {operation.upper()}, -P {pipeline}"
+    rate, their_rate = (
+        Figure.of("redis-server", [load.throughput / 1e3 for load in side], "k/s")
+        for side in (ours, theirs)
+    )
+    cpu, their_cpu = (
+        Figure.of("redis-server", [load.user + load.kernel for load in side], "us")
+        for side in (ours, theirs)
+    )
+    return [
+        Row(
+            id=f"server-{operation}-{pipeline}-throughput",
+            work=f"{name}: requests",
+            ours=rate,
+            peer=their_rate,
+            ratio=rate.median / their_rate.median,
+            at_least=targets[0],
+            note=f"redis-benchmark was busy {_busy(ours)} with ours, {_busy(theirs)} with Redis.",
+        ),
+        Row(
+            id=f"server-{operation}-{pipeline}-cpu",
+            work=f"{name}: CPU a request",
+            ours=cpu,
+            peer=their_cpu,
+            ratio=cpu.median / their_cpu.median,
+            at_most=targets[1],
+            note=f"ours {_parts(ours)}; Redis {_parts(theirs)}.",
+        ),
+    ]
+
+
+def _busy(loads: list[Load]) -> str:
+    return f"{100 * max(load.tool_busy for load in loads):.0f} %"
+
+
+def _parts(loads: list[Load]) -> str:
+    """Return user and kernel time a request, apart."""
+    user = Figure.of("user", [load.user for load in loads], "us user")
+    kernel = Figure.of("kernel", [load.kernel for load in loads], "us kernel")
+    return f"{user} and {kernel}"

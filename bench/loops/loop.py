@@ -1,0 +1,184 @@
+"""One side of a comparison: a process that runs timed loops when it is told to.
+
+It holds one client (the first argument) and reads lines ``OPERATION COUNT`` from standard
+input; for each it answers with the nanoseconds an operation took, the loop's own cost
+included. So the caller can let several of them take turns. It runs in environments that
+hold nothing but the client under test, and imports only that.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+KEYS = 100_000
+VALUE = b"v" * 64
+Operation = Callable[[int], float]
+
+
+def keys() -> list[bytes]:
+    """Return new key objects of 16 bytes, in order; their hashes are not known yet."""
+    return [b"key:%012d" % index for index in range(KEYS)]
+
+
+def shuffled(items: list[bytes], seed: int = 1) -> list[bytes]:
+    """Return the same objects in an order by chance, the same in every process."""
+    order = items.copy()
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def over(operation: Callable[[bytes], object], chosen: list[bytes]) -> float:
+    """Return the nanoseconds a call takes, over all the keys given."""
+    start = time.perf_counter_ns()
+    for key in chosen:
+        operation(key)
+    return (time.perf_counter_ns() - start) / len(chosen)
+
+
+def parts(order: list[bytes]) -> Callable[[int], list[bytes]]:
+    """Return a function that gives the next keys of an endless walk over ``order``."""
+    position = 0
+
+    def take(count: int) -> list[bytes]:
+        nonlocal position
+        if position + count > len(order):
+            position = 0
+        chosen = order[position : position + count]
+        position += count
+        return chosen
+
+    return take
+
+
+def values() -> Iterator[bytes]:
+    """Return a value for each round, each other than the one before."""
+    while True:
+        for letter in b"abcdefghijklmnopqrstuvwxyz":
+            yield bytes([letter]) * 64
+
+
+def empty(chosen: list[bytes]) -> float:
+    """Return what the loop itself costs."""
+    start = time.perf_counter_ns()
+    for _key in chosen:
+        pass
+    return (time.perf_counter_ns() - start) / len(chosen)
+
+
+def embedded(path: str) -> dict[str, Operation]:
+    """Return the loops over a store in this process, and over a dict of the same data."""
+    import undercroft
+
+    store = undercroft.Redis(path, maxmemory=0)
+    stored = keys()
+    plain = dict.fromkeys(stored)
+    for key in stored:
+        store.set(key, VALUE)
+        # A value of its own for each key, as a program that reads its data in has.
+        plain[key] = b"%b" % bytearray(VALUE)
+    get, put, look = store.get, store.set, plain.get
+    same, equal = shuffled(stored), shuffled(keys())
+    if any(get(key) != look(key) for key in equal):
+        raise AssertionError("store and dict differ")
+    take, value = parts(equal), values()
+
+    def overwrite(count: int) -> float:
+        chosen, new = take(count), next(value)
+        start = time.perf_counter_ns()
+        for key in chosen:
+            put(key, new)
+        taken = time.perf_counter_ns() - start
+        if get(chosen[-1]) != new:
+            raise AssertionError("a SET was lost")
+        return taken / count
+
+    return {
+        "get": lambda count: over(get, take(count)),
+        "get-same": lambda count: over(get, same[:count]),
+        "get-fresh": lambda count: over(get, shuffled(keys())[:count]),
+        "dict": lambda count: over(look, take(count)),
+        "dict-same": lambda count: over(look, same[:count]),
+        "dict-fresh": lambda count: over(look, shuffled(keys())[:count]),
+        "loop": lambda count: empty(take(count)),
+        "set": overwrite,
+        "mget100": lambda count: many(store.mget, take(count)),
+    }
+
+
+def many(mget: Callable[[list[bytes]], list[object]], chosen: list[bytes]) -> float:
+    """Return the nanoseconds a key takes when a hundred are read at a time."""
+    groups = [chosen[at : at + 100] for at in range(0, len(chosen), 100)]
+    start = time.perf_counter_ns()
+    for group in groups:
+        mget(group)
+    return (time.perf_counter_ns() - start) / len(chosen)
+
+
+def over_socket(path: str) -> dict[str, Operation]:
+    """Return the loops of redis-py, whichever version this environment has."""
+    import redis
+
+    client = redis.Redis(unix_socket_path=path)
+    client.ping()
+    connection = client.connection_pool.get_connection()
+    parser = type(connection._parser).__name__  # the one thing that says so
+    client.connection_pool.release(connection)
+    print(f"redis-py {redis.__version__}, {parser}", flush=True)
+    take, value = parts(shuffled(keys())), values()
+    if client.get(take(1)[0]) is None:
+        raise AssertionError("the server was not filled")
+
+    def overwrite(count: int) -> float:
+        new = next(value)
+        return over(lambda key: client.set(key, new), take(count))
+
+    return {
+        "get": lambda count: over(client.get, take(count)),
+        "set": overwrite,
+        "mget100": lambda count: many(client.mget, take(count)),
+    }
+
+
+def lmdb_puts(path: str) -> dict[str, Operation]:
+    """Return the loop of py-lmdb: a transaction for each put, and nothing synced."""
+    import lmdb
+
+    environment = lmdb.open(
+        path, map_size=1 << 30, writemap=True, sync=False, metasync=False, map_async=True
+    )
+    with environment.begin(write=True) as transaction:
+        for key in keys():
+            transaction.put(key, VALUE)
+    take, value = parts(shuffled(keys())), values()
+    begin = environment.begin
+
+    def overwrite(count: int) -> float:
+        chosen, new = take(count), next(value)
+        start = time.perf_counter_ns()
+        for key in chosen:
+            with begin(write=True) as transaction:
+                transaction.put(key, new)
+        taken = time.perf_counter_ns() - start
+        with begin() as transaction:
+            if transaction.get(chosen[-1]) != new:
+                raise AssertionError("a put was lost")
+        return taken / count
+
+    return {"put": overwrite}
+
+
+CLIENTS = {"embedded": embedded, "redis": over_socket, "lmdb": lmdb_puts}
+
+
+def main() -> None:
+    """Answer one line at a time until standard input ends."""
+    operations = CLIENTS[sys.argv[1]](sys.argv[2])
+    print("ready", flush=True)
+    for line in sys.stdin:
+        operation, count = line.split()
+        print(operations[operation](int(count)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

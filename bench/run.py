@@ -1,0 +1,78 @@
+"""Measure a table beside its peers on this machine.
+
+Writes the table as Markdown to standard output and everything that was measured as
+JSON to ``bench/results/``. Progress goes to standard error.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from core import machine, report, tables
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        epilog="example: bench/run.py --table core --quick --only server",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--table", choices=sorted(tables.TABLES), default="core")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument(
+        "--only", metavar="GROUP", nargs="+", help=f"of: {', '.join(tables.TABLES['core'])}"
+    )
+    parser.add_argument(
+        "--binaries",
+        type=Path,
+        default=Path("target/release"),
+        metavar="DIRECTORY",
+        help="where undercroft and undercroft-bench are (default: target/release)",
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="the JSON file (default: by date)"
+    )
+    arguments = parser.parse_args()
+
+    groups = tables.TABLES[arguments.table]
+    chosen = arguments.only or list(groups)
+    if unknown := set(chosen) - set(groups):
+        parser.error(f"expected groups of {', '.join(groups)}, got {', '.join(sorted(unknown))}")
+
+    # Stores of all kinds live in shared memory, so that no peer waits for a disk.
+    with tempfile.TemporaryDirectory(prefix="undercroft-bench-", dir="/dev/shm") as scratch:
+        bench = tables.Bench(
+            scratch=Path(scratch), binaries=arguments.binaries.resolve(), quick=arguments.quick
+        )
+        started = time.monotonic()
+        result = report.Result(
+            table=arguments.table,
+            quick=arguments.quick,
+            groups=chosen,
+            machine=machine.describe(),
+            versions=machine.versions(bench.binaries),
+        )
+        for name in chosen:
+            since = time.monotonic()
+            print(f"measuring {name} ...", end=" ", file=sys.stderr, flush=True)
+            rows = groups[name](bench)
+            result.rows += rows
+            print(f"{time.monotonic() - since:.0f} s", file=sys.stderr)
+        result.seconds = round(time.monotonic() - started)
+    print(report.markdown(result))
+    partial = "" if chosen == list(groups) else "-partial"
+    quick = "-quick" if arguments.quick else ""
+    output = arguments.output or RESULTS / f"{result.date[:10]}-{result.table}{quick}{partial}.json"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(report.to_json(result), encoding="utf-8")
+    print(f"written to {output}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
