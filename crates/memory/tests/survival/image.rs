@@ -222,6 +222,9 @@ pub(crate) fn use_store(path: &Path) {
     let _ = segment.read(shards, |view| get(view, last, 7));
     let _ = segment.recover();
     let _ = segment.trim(0);
+    if let Ok(mut staged) = segment.stage(last, 20_000) {
+        staged.fill(8, &[5; 3000]);
+    }
     let _ = put(&segment, 0, 0, SIZES[ROOTS - 1]);
     let _ = check(&segment);
     let _ = segment.held_locks();
