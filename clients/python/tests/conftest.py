@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
-
 import undercroft
 
 # A container's /tmp is often an overlay, where a store may not live.

@@ -1,12 +1,12 @@
 """Opening a store, by name, path and URL; what belongs to the client itself."""
 
+import itertools
 import os
 import stat
 from pathlib import Path
 
 import pytest
 import redis
-
 import undercroft
 
 
@@ -70,8 +70,7 @@ def test_sizes_are_numbers_or_text(path: str) -> None:
     with undercroft.Redis(path, capacity="64mb", maxmemory="1mb") as r:
         assert 64 << 20 <= r.path.stat().st_size < 1 << 30
         with pytest.raises(redis.exceptions.OutOfMemoryError, match="maxmemory"):
-            for i in range(100):
-                r.set(f"k{i}", "v" * 50_000)
+            [r.set(f"k{i}", "v" * 50_000) for i in range(100)]
         assert undercroft.Redis(path, maxmemory=0).set("k", "v" * 50_000)
 
 
@@ -100,8 +99,7 @@ def test_a_store_that_was_removed_is_a_lost_connection(path: str) -> None:
         Path(path).unlink()
         # The path is looked at once a second at most.
         with pytest.raises(redis.ConnectionError, match="was removed or replaced"):
-            while True:
-                r.set("k", "v")
+            all(r.set("k", "v") for _ in itertools.repeat(None))
         with undercroft.Redis(path) as new:
             assert new.get("k") is None
 

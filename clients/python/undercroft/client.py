@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -73,18 +72,23 @@ def _split(url: str) -> tuple[str, dict[str, Any]]:
     return f"undercroft://{unquote(parts.netloc + parts.path)}", options
 
 
-@cache
+_remotes: dict[tuple[bool, str, str], redis.Redis] = {}
+
+
 def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redis.Redis:
-    """Return a client of redis-py's that is never connected.
+    """Return a client of redis-py's that is never connected, always the same one.
 
     It is asked for the response callbacks and the encoder that such a client would use.
     """
-    return redis.Redis(
-        protocol=2,
-        decode_responses=decode_responses,
-        encoding=encoding,
-        encoding_errors=encoding_errors,
-    )
+    settings = (decode_responses, encoding, encoding_errors)
+    if settings not in _remotes:
+        _remotes[settings] = redis.Redis(
+            protocol=2,
+            decode_responses=decode_responses,
+            encoding=encoding,
+            encoding_errors=encoding_errors,
+        )
+    return _remotes[settings]
 
 
 class Redis(Client, CoreCommands):  # type: ignore[misc]
@@ -102,6 +106,10 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
 
     # By this redis-py's types tell that its methods return values, not awaitables.
     _is_async_client: Literal[False] = False
+
+    # What makes replies into results, by command; set_response_callback changes it.
+    response_callbacks: dict[str, Callable[..., Any]]
+    _remote: redis.Redis
 
     def __new__(
         cls,
@@ -158,9 +166,9 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
         """Let a function make the replies of a command into what its method returns."""
-        callbacks = self.response_callbacks.copy()
-        callbacks[command] = callback
-        self.response_callbacks = callbacks
+        # The callbacks are shared by all clients until one of them is changed.
+        self.response_callbacks = type(self.response_callbacks)(self.response_callbacks)
+        self.response_callbacks[command] = callback
 
     def get_encoder(self) -> Any:
         """Return redis-py's encoder with this client's encoding."""
@@ -168,7 +176,7 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
 
     def get_connection_kwargs(self) -> dict[str, Any]:
         """Return what a redis-py client with this client's settings would connect with."""
-        return self._remote.get_connection_kwargs()
+        return dict(self._remote.get_connection_kwargs())
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> NoReturn:
         """Raise an error: pipelines come with transactions."""
@@ -192,4 +200,6 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         """Return the store's path and the database."""
-        return f"<{type(self).__module__}.{type(self).__qualname__}({str(self.path)!r}, db={self.db})>"
+        return (
+            f"<{type(self).__module__}.{type(self).__qualname__}({str(self.path)!r}, db={self.db})>"
+        )

@@ -1,0 +1,31 @@
+"""The samples that people read do what they say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run(*arguments: str | Path) -> str:
+    """Run a Python program and return what it prints; it must not fail."""
+    done = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_workers_share_one_store(path: str) -> None:
+    printed = run(ROOT / "examples/python/workers.py", f"undercroft://{path}")
+    assert printed == (
+        "4 workers served 1000 pages; 50 are in the cache\n"
+        "every page was made at least once: True\n"
+    )
+
+
+@pytest.mark.parametrize("page", ["README.md", "clients/python/README.md"])
+def test_the_samples_of_a_page_print_what_it_says(page: str) -> None:
+    assert "0 differ" in run(ROOT / "scripts/readme.py", ROOT / page)
