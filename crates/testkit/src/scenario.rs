@@ -122,6 +122,14 @@ pub const SCENARIOS: &[Scenario] = &[
     full("SET KEEPTTL", expiring_keys, |s| {
         keep_expiry(s, &key(0, 1), 300)
     }),
+    steps("SET insert 300,000, staged", some_keys, |s| {
+        set(s, &key(0, 90), 300_000)
+    }),
+    steps(
+        "SET overwrite 300,000, staged",
+        |s| with(s, 300_000),
+        |s| set(s, &key(0, 90), 290_000),
+    ),
     // Counting and changing in place.
     quick(
         "INCR",

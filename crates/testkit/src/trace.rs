@@ -1,10 +1,10 @@
 //! Processes executed one machine instruction at a time.
 
-use std::process::Command;
+use std::process::{Child, Command};
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::signal::{Signal, raise};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
@@ -14,7 +14,9 @@ const NOT_ALLOWED: i32 = 77;
 /// A traced process that stands still. Killed when dropped.
 #[derive(Debug)]
 pub struct Traced {
+    child: Child,
     pid: Pid,
+    /// Its end was not waited for yet.
     alive: bool,
 }
 
@@ -51,14 +53,19 @@ impl Traced {
     pub fn start(command: &mut Command) -> Result<Traced, String> {
         let child = command.spawn().expect("the child program starts");
         let pid = Pid::from_raw(child.id() as i32);
+        let mut traced = Traced {
+            child,
+            pid,
+            alive: true,
+        };
         match waitpid(pid, None).expect("a child to wait for") {
             WaitStatus::Stopped(_, Signal::SIGSTOP) => {}
             WaitStatus::Exited(_, NOT_ALLOWED) => {
+                traced.alive = false;
                 return Err("a process may not be traced by its parent here".into());
             }
             other => panic!("expected the child to stop at its marker, got {other:?}"),
         }
-        let traced = Traced { pid, alive: true };
         ptrace::setoptions(pid, ptrace::Options::PTRACE_O_EXITKILL)
             .expect("the child stands still");
         Ok(traced)
@@ -83,18 +90,6 @@ impl Traced {
         }
     }
 
-    /// Lets the child run until its next marker.
-    ///
-    /// # Panics
-    /// As [`step`](Self::step).
-    pub fn run(&mut self) {
-        ptrace::cont(self.pid, None).expect("the child stands still");
-        match waitpid(self.pid, None) {
-            Ok(WaitStatus::Stopped(_, Signal::SIGSTOP)) => {}
-            other => panic!("expected a marker, got {other:?}"),
-        }
-    }
-
     /// Kills the child and waits for its end.
     pub fn kill(mut self) {
         self.end();
@@ -102,12 +97,9 @@ impl Traced {
 
     fn end(&mut self) {
         if std::mem::take(&mut self.alive) {
-            // It may have died already; then there is nothing to wait for.
-            let _ = kill(self.pid, Signal::SIGKILL);
-            while matches!(
-                waitpid(self.pid, None),
-                Ok(WaitStatus::Stopped(..)) | Err(Errno::EINTR)
-            ) {}
+            // Either fails only where it has died already.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
     }
 }

@@ -236,6 +236,8 @@ impl Storm {
         (0..WRITERS.len()).for_each(|victim| self.bury(victim, tally));
         tally.stores += 1;
         let seed = self.seed;
+        // Frees what the dead were still filling.
+        self.store.recover().expect("a recovery");
         let found = problems(&self.store).expect("a check");
         assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");
         if let Err(torn) = check_values(&self.store) {

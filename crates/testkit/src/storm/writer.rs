@@ -57,6 +57,7 @@ impl Writer<'_> {
     /// Mostly small values, some on each side of every threshold, a few large.
     fn length(&mut self) -> usize {
         match self.random.u32(0..40) {
+            0 if self.random.bool() => self.random.usize(260_000..400_000),
             0 => self.random.usize(60_000..150_000),
             1 => self.random.usize(16_000..18_000),
             2..6 => self.random.usize(3000..6000),
