@@ -1,9 +1,9 @@
 //! The native half of the Python package `undercroft`: the class that
 //! `undercroft.Redis` is built on.
 //!
-//! Its hot methods ([`hot`]) work on the store directly; every other command
+//! Its hot methods (`hot`) work on the store directly; every other command
 //! goes through the one command table, and its reply becomes Python objects at
-//! once ([`reply`]). Both leave what is unusual to redis-py's own classes.
+//! once (`reply`). Both leave what is unusual to redis-py's own classes.
 
 use pyo3::prelude::*;
 
