@@ -8,6 +8,7 @@ import argparse
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 from core import machine, report, tables
@@ -45,6 +46,7 @@ def main() -> int:
         parser.error(f"expected groups of {', '.join(groups)}, got {', '.join(sorted(unknown))}")
 
     # Stores of all kinds live in shared memory, so that no peer waits for a disk.
+    failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="undercroft-bench-", dir="/dev/shm") as scratch:
         bench = tables.Bench(
             scratch=Path(scratch), binaries=arguments.binaries.resolve(), quick=arguments.quick
@@ -60,18 +62,24 @@ def main() -> int:
         for name in chosen:
             since = time.monotonic()
             print(f"measuring {name} ...", end=" ", file=sys.stderr, flush=True)
-            rows = groups[name](bench)
-            result.rows += rows
+            try:
+                result.rows += groups[name](bench)
+            except Exception:
+                # The figures of the other groups are worth minutes: keep them.
+                failed.append(name)
+                traceback.print_exc()
             print(f"{time.monotonic() - since:.0f} s", file=sys.stderr)
         result.seconds = round(time.monotonic() - started)
     print(report.markdown(result))
-    partial = "" if chosen == list(groups) else "-partial"
+    partial = "" if set(chosen) - set(failed) == set(groups) else "-partial"
     quick = "-quick" if arguments.quick else ""
     output = arguments.output or RESULTS / f"{result.date[:10]}-{result.table}{quick}{partial}.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(report.to_json(result), encoding="utf-8")
     print(f"written to {output}", file=sys.stderr)
-    return 0
+    if failed:
+        print(f"error: could not measure {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

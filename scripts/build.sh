@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Leaves target/release/undercroft and a .venv/bin/python that imports undercroft.
+# Leaves target/release/undercroft, the demo's Rust process beside it, and a .venv/bin/python that imports undercroft.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -7,7 +7,7 @@ source "$(dirname "$0")/lib.sh"
 scripts/setup.sh
 
 say "building target/release/undercroft"
-cargo build --release --locked --package undercroft-cli
+cargo build --release --locked --package undercroft-cli --package undercroft-demo
 
 if has_python_client; then
     say "building the Python package into .venv"

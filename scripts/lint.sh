@@ -27,6 +27,9 @@ say "ruff"
 .venv/bin/ruff check
 .venv/bin/ruff format --check
 
+say "measured tables"
+.venv/bin/python bench/readme.py --check
+
 say "mypy"
 # A directory with py.typed is a package that ships types.
 mapfile -t typed < <(find clients -name py.typed -printf '%h\n')

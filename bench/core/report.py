@@ -102,6 +102,20 @@ def to_json(result: Result) -> str:
     return json.dumps(plain, indent=1) + "\n"
 
 
+def from_json(text: str) -> Result:
+    """Return the result that ``to_json`` wrote."""
+    plain = json.loads(text)
+    rows = []
+    for written in plain.pop("rows"):
+        for derived in ("target", "met"):
+            written.pop(derived)
+        for side in ("ours", "peer"):
+            if written[side]:
+                written[side] = Figure(**written[side])
+        rows.append(Row(**written))
+    return Result(rows=rows, **plain)
+
+
 def markdown(result: Result) -> str:
     """Return the result as a Markdown table with its circumstances."""
     mets = [row.met for row in result.rows if row.met is not None]

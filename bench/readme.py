@@ -1,0 +1,125 @@
+"""Write the measured tables into README.md and docs/benchmarks.md, or check them.
+
+Both are made from the newest whole table in ``bench/results/``, between two comments, so
+that no figure is ever typed by hand. ``--check`` changes nothing and fails where a page
+says something else than the result file.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from core import report
+from core.report import Figure, Result, Row
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "bench" / "results"
+NOT_YET = "No figures are committed yet; `make bench TABLE=core` measures them."
+
+# The rows of the README: their id, what was done, and what the peer is called there.
+ESSENTIAL = (
+    ("python-get-redis-5.2", "Python `get`", "redis-py 5.2 with hiredis, unix socket"),
+    ("python-get-redis-newest", "Python `get`", "redis-py as it comes, unix socket"),
+    ("python-get-dict", "Python `get`", "`dict.get`"),
+    ("python-set-lmdb", "Python `set`", "py-lmdb `put`, nothing synced"),
+    ("rust-get", "Rust `get`", "`HashMap` get and copy"),
+    ("rust-set", "Rust `set`", "`HashMap` insert"),
+    ("server-get-1-throughput", "server, GET", "redis-server"),
+    ("server-get-16-throughput", "server, GET, 16 in a pipeline", "redis-server"),
+    ("server-set-16-throughput", "server, SET, 16 in a pipeline", "redis-server"),
+    ("server-get-64-throughput", "server, GET, 64 in a pipeline", "redis-server"),
+    ("server-get-16-cpu", "server, CPU of a GET of those 16", "redis-server"),
+    ("memory", "memory of a key of 16 bytes, value of 64", "redis-server"),
+)
+
+
+def newest() -> tuple[Path, Result] | None:
+    """Return the newest result that is neither quick nor a part, and its file."""
+    found = [path for path in RESULTS.glob("*-core.json") if path.name[:4].isdecimal()]
+    if not found:
+        return None
+    path = max(found)
+    return path, report.from_json(path.read_text(encoding="utf-8"))
+
+
+def comparison(row: Row) -> str:
+    """Return ours beside the peer's in words, as a time, a rate or a size has them."""
+    if not row.ours or not row.peer:
+        return "-"
+    more = row.ours.median / row.peer.median
+    if row.ours.unit == "k/s":
+        return f"{report.number(more)} times its requests"
+    if row.ours.unit == "ns" and more < 1:
+        return f"{report.number(1 / more)} times faster"
+    kind = {"ns": "time", "us": "CPU"}.get(row.ours.unit, "memory")
+    return f"{report.number(more)} of its {kind}"
+
+
+def value(figure: Figure | None) -> str:
+    """Return the median with its unit."""
+    return f"{report.number(figure.median)} {figure.unit}" if figure else "not measured"
+
+
+def short_table() -> str:
+    """Return the README's table."""
+    result = newest()
+    if result is None:
+        return NOT_YET
+    path, found = result
+    rows = {row.id: row for row in found.rows}
+    lines = ["| | Undercroft | beside it | |", "| --- | --- | --- | --- |"]
+    for name, work, peer in ESSENTIAL:
+        if row := rows.get(name):
+            lines.append(
+                f"| {work} | {value(row.ours)} | {peer}: {value(row.peer)} | {comparison(row)} |"
+            )
+    missed = sum(row.met is False for row in found.rows)
+    targets = sum(row.met is not None for row in found.rows)
+    lines += [
+        "",
+        f"Measured on {found.date[:10]} with {found.machine['cores']} cores of an "
+        f"{found.machine['processor']}: medians of interleaved rounds, 100,000 keys of 16 bytes, "
+        f"values of 64. {targets - missed} of {targets} targets were met.",
+        f"[How, on what, and every row with its spread](docs/benchmarks.md), from "
+        f"[{path.name}]({path.relative_to(ROOT)}).",
+    ]
+    return "\n".join(lines)
+
+
+def whole_table() -> str:
+    """Return the whole table for docs/benchmarks.md."""
+    result = newest()
+    return NOT_YET if result is None else report.markdown(result[1])
+
+
+def filled(page: str, text: str, where: Path) -> str:
+    """Return a page with the text between its two comments."""
+    begin, end = "<!-- bench: core -->", "<!-- bench: end -->"
+    before, found, rest = page.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise SystemExit(f"{where}: expected a line {begin} and after it a line {end}")
+    return f"{before}{begin}\n{text}\n{end}{after}"
+
+
+def main() -> int:
+    """Write both pages, or check them; return the exit status."""
+    parser = argparse.ArgumentParser(description="Put the measured tables into the pages.")
+    parser.add_argument("--check", action="store_true", help="change nothing, fail on a difference")
+    check = parser.parse_args().check
+    stale = 0
+    for name, text in (("README.md", short_table()), ("docs/benchmarks.md", whole_table())):
+        path = ROOT / name
+        page = path.read_text(encoding="utf-8")
+        new = filled(page, text, path)
+        if check and new != page:
+            print(f"{name}: its table is not the newest result's; type: python bench/readme.py")
+            stale += 1
+        elif new != page:
+            path.write_text(new, encoding="utf-8")
+            print(f"{name}: table written")
+    return int(stale > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

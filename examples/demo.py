@@ -1,0 +1,255 @@
+"""The main job on real input: many processes, one store, one of them killed.
+
+Loads the names and categories of Python's unicodedata into a fresh store in shared
+memory. Four Python workers look names up, count their words and write the results; a
+Rust process, and redis-py and redis-cli through ``undercroft serve``, use the same store
+at the same time. One worker is killed in the middle of a write. At the end everything is
+checked, and the time of an operation is shown beside a Redis server's, where there is one.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unicodedata
+from pathlib import Path
+
+import redis
+import undercroft
+from demo import timing
+from demo.processes import output_of, result, running, wait_for
+from demo.screen import Progress, heading, line, table, verdict
+
+ROOT = Path(__file__).parents[1]
+PARTS = Path(__file__).parent / "demo"
+WORKERS = 4
+BLOCK = 200  # names that a worker takes at a time
+Names = dict[str, str]
+
+
+def load(r: undercroft.Redis) -> tuple[Names, int]:
+    """Store name and category of every named code point; return the names, and how many blocks."""
+    names: Names = {}
+    blocks, seconds = 0, 0.0
+    progress = Progress(sys.maxunicode + 1)
+    points: list[str] = []
+    records: Names = {}
+    for code in range(sys.maxunicode + 1):
+        name = unicodedata.name(chr(code), None)
+        if name is not None:
+            point = f"U+{code:04X}"
+            points.append(point)
+            records[f"name:{point}"] = name
+            records[f"category:{point}"] = unicodedata.category(chr(code))
+            names[f"name:{point}"] = name
+        if len(points) == BLOCK or (points and code == sys.maxunicode):
+            records[f"block:{blocks}"] = " ".join(points)
+            since = time.perf_counter()
+            r.mset(records)
+            seconds += time.perf_counter() - since
+            blocks += 1
+            points.clear()
+            records.clear()
+        if code % 1024 == 0:
+            progress.show(code)
+    progress.clear()
+    keys = r.dbsize()
+    line("loaded", f"{len(names):,} code points of Unicode {unicodedata.unidata_version}")
+    line("keys", f"{keys:,}, such as name:U+1F980 and category:U+1F980")
+    line(
+        "in the store", f"{seconds:.2f} s in MSETs of {BLOCK}, {seconds / keys * 1e6:.2f} us a key"
+    )
+    return names, blocks
+
+
+def redis_cli(socket: Path, *commands: list[str]) -> None:
+    """Show what redis-cli gets for a few commands."""
+    if not shutil.which("redis-cli"):
+        line("redis-cli", "not installed, left out (Debian: apt-get install redis-tools)")
+        return
+    for command in commands:
+        reply = output_of("redis-cli", "-s", socket, "--no-raw", *command)
+        line("redis-cli", f"{' '.join(command):<26} {reply}")
+
+
+def rate(r: undercroft.Redis, seconds: float) -> float:
+    """Return how many names a second all workers look up, over a while."""
+    before, since = int(r.get("names") or 0), time.perf_counter()
+    time.sleep(seconds)
+    return (int(r.get("names") or 0) - before) / (time.perf_counter() - since)
+
+
+def state_of(pid: int) -> str:
+    """Return the letter of a process's state: R, S, T ..."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+
+
+def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str]) -> None:
+    """Kill a worker at a moment at which it holds locks, as `undercroft stat` sees them."""
+    for attempt in range(1, 201):
+        victim.send_signal(signal.SIGSTOP)
+        wait_for(lambda: state_of(victim.pid) == "T", "SIGSTOP")
+        held = [
+            text.split(":")[0].strip()
+            for text in output_of(binary, "stat", "--store", store).splitlines()
+            if f"pid {victim.pid} " in text and "holds the lock" in text
+        ]
+        if held:
+            victim.kill()
+            victim.wait()
+            line(
+                "killed",
+                f"worker {WORKERS} (pid {victim.pid}) by SIGKILL, in the middle of an MSET",
+            )
+            locks = f"the lock of {held[0]}" if len(held) == 1 else f"{len(held)} locks"
+            line("", f"it held {locks}, as undercroft stat shows")
+            return
+        victim.send_signal(signal.SIGCONT)
+        time.sleep(0.001 * (attempt % 7))
+    raise RuntimeError("the worker was never met while it wrote")
+
+
+def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: int) -> bool:
+    """Check the structure, and every value against unicodedata."""
+    good = verdict("structure", True, output_of(binary, "check", "--store", store))
+    wrong = turns_wrong = 0
+    for number in range(r.exists(*[f"block:{at}" for at in range(len(names) // BLOCK + 1)])):
+        points = r.get(f"block:{number}").split(" ")
+        keys = [f"name:{point}" for point in points]
+        wrong += sum(names[key] != name for key, name in zip(keys, r.mget(keys), strict=True))
+        results = [text.split(" ") for text in r.mget([f"words:{point}" for point in points])]
+        counts = [str(len(names[key].split(" "))) for key in keys]
+        wrong += sum(count != found[1] for count, found in zip(counts, results, strict=True))
+        turns_wrong += len({turn for turn, _ in results}) != 1
+    good &= verdict("values", wrong == 0, f"{2 * len(names):,} compared with unicodedata")
+    good &= verdict("torn writes", torn + turns_wrong == 0, f"{torn + turns_wrong} seen")
+    total = int(r.get("names") or 0)
+    each = [int(r.get(f"names:worker {number}") or 0) for number in range(1, WORKERS + 1)]
+    # The worker that was killed may have died between its two increments.
+    text = f"the counter of all names says {total:,}, the workers' own {sum(each):,}"
+    return verdict("counters", total - sum(each) in (0, BLOCK), text) and good
+
+
+def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) -> None:
+    """Show the time of an operation: embedded, and over sockets."""
+    with contextlib.ExitStack() as stack:
+        clients = {"embedded": r}
+        if shutil.which("redis-server"):
+            path = directory / "redis.sock"
+            options = f"--port 0 --unixsocket {path} --dir {directory} --save".split()
+            stack.enter_context(running("redis-server", *options, "", log=directory / "redis.log"))
+            wait_for(path.exists, "redis-server")
+            clients["redis-server"] = redis.Redis(unix_socket_path=str(path), decode_responses=True)
+        clients["undercroft serve"] = redis.Redis(
+            unix_socket_path=str(served), decode_responses=True
+        )
+        found = timing.measure(clients, names)
+    peer = "redis-server" if "redis-server" in clients else "undercroft serve"
+    rows = [["microseconds a call", *clients, "embedded is faster by"]]
+    for operation, times in found.items():
+        figures = [f"{times[name]:.2f}" for name in clients]
+        rows.append([operation, *figures, f"{times[peer] / times['embedded']:.0f} times"])
+    table(rows)
+    print(
+        f"  embedded: this process maps the store; others: redis-py {redis.__version__} "
+        "on a unix socket"
+    )
+    if peer != "redis-server":
+        print("  redis-server is not installed, so it is not here to compare with")
+
+
+def run(binaries: Path, directory: Path) -> bool:
+    """Run all of it on a store in a directory; return whether everything was right."""
+    store, socket, binary = directory / "store", directory / "socket", binaries / "undercroft"
+    python = sys.executable
+    with contextlib.ExitStack() as stack:
+        heading("1. Load Python's unicodedata into a store in shared memory")
+        r = stack.enter_context(undercroft.Redis(store, decode_responses=True))
+        names, blocks = load(r)
+
+        heading("2. Many processes use it at once")
+        serve = [binary, "serve", "--store", store, "--port", "0", "--unixsocket", socket]
+        stack.enter_context(running(*serve, log=directory / "serve.log"))
+        wait_for(socket.exists, "undercroft serve")
+        start = [(python, PARTS / "worker.py", store, str(at + 1)) for at in range(WORKERS)]
+        workers = [stack.enter_context(running(*map(str, command))) for command in start]
+        native = stack.enter_context(running(binaries / "undercroft-demo", store))
+        stock = stack.enter_context(running(python, PARTS / "stock_client.py", socket))
+        line(
+            "Python",
+            f"{WORKERS} workers look up names, count words, write {BLOCK} results at a time",
+        )
+        line("Rust", "1 process reads the workers' results while they are written")
+        line("redis-py", "1 process does so, too, through undercroft serve on a unix socket")
+        redis_cli(socket, ["GET", "name:U+1F980"], ["GET", "category:U+1F980"], ["INCR", "served"])
+        wait_for(lambda: int(r.get("turns") or 0) > blocks, "the first pass over all names", 60)
+        before = rate(r, 1.5)
+
+        heading("3. One of them is killed while it writes")
+        kill_while_writing(binary, store, workers[-1])
+        after = rate(r, 1.5)
+        line(
+            "names a second",
+            f"{before:,.0f} before, {after:,.0f} after, by {WORKERS - 1} of {WORKERS}",
+        )
+        redis_cli(socket, ["INCR", "served"], ["DBSIZE"])
+
+        heading("4. What each found")
+        r.set("stop", "now")
+        slowest = 0.0
+        for number, worker in enumerate(workers[:-1], 1):
+            found = result(worker)
+            slowest = max(slowest, found["ms"])
+            words = f"{found['words']:,} words, most often {', '.join(found['common'])}"
+            line(f"worker {number}", f"{found['names']:,} names, {words}")
+        line(f"worker {WORKERS}", "killed, and nobody noticed")
+        seen, views = result(native), result(stock)
+        line("Rust", f"{seen['values']:,} results in {seen['views']:,} views, {seen['torn']} torn")
+        line("", f"the longest name: {seen['longest']}")
+        line(f"redis-py {views['version']}", f"{views['views']:,} views, {views['torn']} torn")
+        line("slowest MSET", f"{slowest:.1f} ms, of all workers that lived on")
+
+        heading("5. Is everything right?")
+        good = check(binary, store, r, names, seen["torn"] + views["torn"])
+
+        heading("6. The time of an operation")
+        timings(directory, names, r, socket)
+    return good
+
+
+def main() -> int:
+    """Run the demo in a directory that is gone afterwards; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--binaries",
+        type=Path,
+        default=ROOT / "target/release",
+        help="where undercroft and undercroft-demo are",
+    )
+    binaries = parser.parse_args().binaries.resolve()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
+    started = time.monotonic()
+    try:
+        # A container's /tmp is often an overlay, where a store may not live.
+        with tempfile.TemporaryDirectory(prefix="undercroft-demo-", dir="/dev/shm") as directory:
+            good = run(binaries, Path(directory))
+    except KeyboardInterrupt:
+        print("\ninterrupted: every process is stopped and the store removed")
+        return 130
+    state = "everything was right" if good else "SOMETHING WAS WRONG, see above"
+    print(
+        f"\n{state}, in {time.monotonic() - started:.0f} s; "
+        "every process is stopped and the store removed"
+    )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    os.environ.pop("UNDERCROFT_STORE", None)
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Output that reads well on a terminal and in a log."""
+
+import os
+import shutil
+import sys
+import time
+
+TERMINAL = sys.stdout.isatty()
+COLOUR = TERMINAL and "NO_COLOR" not in os.environ
+
+
+def _styled(text: str, code: str) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if COLOUR else text
+
+
+def heading(text: str) -> None:
+    """Begin a part of the output."""
+    print(f"\n{_styled(text, '1')}", flush=True)
+
+
+def line(name: str, text: str) -> None:
+    """Show a fact under its name, with the names in a column."""
+    print(f"  {name:<16} {text}", flush=True)
+
+
+def verdict(name: str, good: bool, text: str) -> bool:
+    """Show a fact that is either as it must be or not, and return which."""
+    word = _styled("ok", "32") if good else _styled("WRONG", "31")
+    line(name, f"{word}: {text}")
+    return good
+
+
+class Progress:
+    """A bar that moves on a terminal, and is not there in a log."""
+
+    def __init__(self, total: int) -> None:
+        """Begin at nothing."""
+        self.total = total
+        self.shown = 0.0
+
+    def show(self, done: int) -> None:
+        """Draw the bar, at most twenty times a second."""
+        if not TERMINAL or (done < self.total and time.monotonic() - self.shown < 0.05):
+            return
+        self.shown = time.monotonic()
+        width = max(10, min(50, shutil.get_terminal_size().columns - 20))
+        full = width * done // self.total
+        bar = "#" * full + "-" * (width - full)
+        print(f"\r  [{bar}] {100 * done // self.total:3} %", end="", flush=True)
+
+    def clear(self) -> None:
+        """Take the bar away, so that a line of text can stand in its place."""
+        if TERMINAL:
+            print("\r\x1b[K", end="", flush=True)
+
+
+def table(rows: list[list[str]]) -> None:
+    """Show rows of which the first is the heading; numbers are aligned to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        print("  " + "   ".join(cells).rstrip())
+        if number == 0:
+            print("  " + "   ".join("-" * width for width in widths))
+    sys.stdout.flush()

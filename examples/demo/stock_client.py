@@ -1,0 +1,31 @@
+"""A stock redis-py client of the demo: knows nothing of Undercroft, only a socket."""
+
+import json
+import os
+import random
+import signal
+import sys
+
+import redis
+
+
+def main() -> None:
+    """Read the workers' results through the server at the socket named first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = os.getppid()
+    r = redis.Redis(unix_socket_path=sys.argv[1], decode_responses=True)
+    blocks = []
+    while points := r.get(f"block:{len(blocks)}"):
+        blocks.append([f"words:{point}" for point in points.split(" ")])
+    views = torn = 0
+    while not r.exists("stop") and os.getppid() == parent:
+        results = r.mget(random.choice(blocks))
+        # One block is written by one MSET: all of its results are of the same turn.
+        torn += len({result and result.split(" ")[0] for result in results}) > 1
+        views += 1
+        r.incr("views")
+    print(json.dumps({"views": views, "torn": torn, "version": redis.__version__}))
+
+
+if __name__ == "__main__":
+    main()

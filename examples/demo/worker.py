@@ -1,0 +1,53 @@
+"""A worker of the demo: looks names up and counts their words, until told to stop.
+
+The work is shared by a counter in the store: whoever increments it has the next block of
+names. The results of a block are written by one MSET, marked with the number of the turn,
+so that readers can tell a torn write. Nothing here guards against the death of a worker.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+
+import undercroft
+
+
+def main() -> None:
+    """Work on the store named first, as the worker numbered second."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the demo's; it stops its workers
+    parent = os.getppid()
+    r = undercroft.Redis(sys.argv[1], decode_responses=True)
+    own = f"names:worker {sys.argv[2]}"
+    blocks = []
+    while points := r.get(f"block:{len(blocks)}"):
+        blocks.append(points.split(" "))
+
+    words: Counter[str] = Counter()
+    looked_up, slowest = 0, 0.0
+    while not r.exists("stop") and os.getppid() == parent:
+        turn = r.incr("turns")
+        points = blocks[turn % len(blocks)]
+        results = {}
+        for point in points:
+            found = r.get(f"name:{point}").split(" ")
+            words.update(found)
+            results[f"words:{point}"] = f"{turn} {len(found)}"
+        since = time.perf_counter()
+        r.mset(results)
+        slowest = max(slowest, time.perf_counter() - since)
+        r.incrby("names", len(points))
+        r.incrby(own, len(points))
+        looked_up += len(points)
+    common = [word for word, _ in words.most_common(3)]
+    print(
+        json.dumps(
+            {"names": looked_up, "words": words.total(), "common": common, "ms": slowest * 1000}
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
