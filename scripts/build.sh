@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Leaves target/release/undercroft, the demo's Rust process beside it, and a .venv/bin/python that imports undercroft.
+# Leaves target/release/undercroft with the demo's Rust process beside it, and a
+# .venv/bin/python that imports undercroft.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
