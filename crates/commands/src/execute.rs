@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use undercroft_engine::Store;
 
-use crate::arguments::CommandError;
+use crate::arguments::{CommandError, is_keyword};
+use crate::config::PARAMETERS;
 use crate::handler::{Blocked, Context, Failure};
 use crate::handlers::strings;
 use crate::reply::Reply;
-use crate::table::{Flag, GET, SET, resolve};
+use crate::table::{Command, Flag, GET, SET, resolve};
 
 /// A connection's buffer for values is given back where one value made it larger than this.
 const SCRATCH_MAX: usize = 64 * 1024;
@@ -93,6 +94,8 @@ fn note_if_slow(context: &mut Context<'_>, arguments: &[&[u8]], start: Instant) 
     if (0..=microseconds).contains(&slowlog.threshold()) {
         let seconds = context.host.now_microseconds() / 1_000_000;
         let session = &context.session;
+        let arguments = without_secrets(session.last_command, arguments);
+        let arguments = &arguments;
         slowlog.record(
             arguments,
             seconds,
@@ -101,6 +104,32 @@ fn note_if_slow(context: &mut Context<'_>, arguments: &[&[u8]], start: Instant) 
             &session.name,
         );
     }
+}
+
+/// The arguments as the slow log may show them: no password in them.
+fn without_secrets<'a>(command: Option<&'static Command>, arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    const HIDDEN: &[u8] = b"(redacted)";
+    let mut shown = arguments.to_vec();
+    match command.map(|command| command.name) {
+        Some("auth") => shown.iter_mut().skip(1).for_each(|word| *word = HIDDEN),
+        Some("hello") => {
+            let login = arguments.iter().position(|word| is_keyword(word, "AUTH"));
+            let secrets = shown.iter_mut().skip(login.map_or(usize::MAX, |at| at + 1));
+            secrets.take(2).for_each(|word| *word = HIDDEN);
+        }
+        Some("config|set") => {
+            for pair in shown[2..].chunks_mut(2) {
+                let secret = PARAMETERS
+                    .iter()
+                    .any(|parameter| parameter.secret && is_keyword(pair[0], parameter.name));
+                if let (true, [_, value]) = (secret, pair) {
+                    *value = HIDDEN;
+                }
+            }
+        }
+        _ => {}
+    }
+    shown
 }
 
 /// Removes expired keys that the command met, as Redis does.

@@ -95,16 +95,16 @@ pub(crate) fn hello(
         };
         rest = behind;
     }
-    let (mut login, mut name) = (None, None);
     while let [option, behind @ ..] = rest {
         match behind {
             [user, password, behind @ ..] if is_keyword(option, "AUTH") => {
-                login = Some((*user, *password));
+                // At once, whatever comes behind it, as in Redis; so is the name.
+                log_in(context, user, password)?;
                 rest = behind;
             }
             [new_name, behind @ ..] if is_keyword(option, "SETNAME") => {
                 check_name(new_name)?;
-                name = Some(*new_name);
+                context.session.name = new_name.to_vec();
                 rest = behind;
             }
             _ => {
@@ -113,9 +113,6 @@ pub(crate) fn hello(
             }
         }
     }
-    if let Some((user, password)) = login {
-        log_in(context, user, password)?;
-    }
     if context.session.user.is_none() {
         return Err(CommandError::fixed(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
@@ -123,9 +120,6 @@ pub(crate) fn hello(
              same time",
         )
         .into());
-    }
-    if let Some(name) = name {
-        context.session.name = name.to_vec();
     }
     context.session.protocol = protocol;
     reply.protocol(protocol);

@@ -190,8 +190,11 @@ pub(crate) fn scan(
     Ok(())
 }
 
-/// A cursor as C's `strtoul` reads it, without white space in front: an empty one is zero, a sign is allowed.
+/// A cursor as C's `strtoul` reads it, without white space in front: it ends at a zero byte, an empty one is zero, a
+/// sign is allowed.
 fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
+    let end = text.iter().position(|byte| *byte == 0);
+    let text = &text[..end.unwrap_or(text.len())];
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),
@@ -332,6 +335,7 @@ mod tests {
         for (text, cursor) in [
             ("", Some(0)),
             ("+7", Some(7)),
+            ("8\0x", Some(8)),
             ("-1", Some(u64::MAX)),
             ("18446744073709551615", Some(u64::MAX)),
             ("18446744073709551616", None),

@@ -121,7 +121,7 @@ pub(crate) fn config_set(
 ) -> Outcome {
     let pairs = &arguments[2..];
     if !pairs.len().is_multiple_of(2) {
-        return Err(CommandError::wrong_arity("config|set").into());
+        return Err(CommandError::SYNTAX.into());
     }
     let pairs: Vec<(&[u8], &[u8])> = pairs.chunks(2).map(|pair| (pair[0], pair[1])).collect();
     let (host, store) = (context.host, context.store);

@@ -1,6 +1,8 @@
 //! Comparisons with a real redis-server 7.0 and redis-cli; each is skipped with a printed word where they are not
 //! installed.
 
+#[path = "../support/alone.rs"]
+mod alone;
 mod arguments;
 mod config;
 mod dump;

@@ -1,0 +1,295 @@
+//! Every command over an embedded store: each has a handler, each keeps its promise to write one reply or none, and
+//! each can be run again after it was blocked.
+
+#[path = "../support/alone.rs"]
+mod alone;
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use alone::Alone;
+use tempfile::TempDir;
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::session::{Host, Session};
+use undercroft_commands::table::{Command, all};
+use undercroft_commands::{Blocked, Context, execute};
+use undercroft_engine::{Error, Options, Store};
+
+/// One embedded client.
+struct Client {
+    host: Alone,
+    session: Session,
+    store: Store,
+    directory: TempDir,
+}
+
+impl Client {
+    fn new(password: Option<&'static [u8]>) -> Client {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let host = Alone::new(password);
+        Client {
+            session: Session::new(1, host.initial_user(), 0),
+            store: Store::create(&path, &Options::default()).expect("a new store"),
+            host,
+            directory,
+        }
+    }
+
+    /// The reply, or none where the command writes none.
+    fn try_run(&mut self, arguments: &[&[u8]]) -> Result<Option<Tree>, Blocked> {
+        let mut reply = Recorder::new();
+        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        let outcome = execute(&mut context, arguments, &mut reply);
+        let mut replies = reply.finish().expect("a whole reply");
+        assert!(replies.len() <= 1, "{replies:?}");
+        if outcome.is_err() {
+            assert_eq!(replies, [], "a blocked command wrote something");
+        }
+        outcome.map(|()| replies.pop())
+    }
+
+    fn run(&mut self, line: &str) -> Tree {
+        let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let reply = self.try_run(&arguments).expect("nobody holds a lock");
+        reply.unwrap_or_else(|| panic!("no reply to {line}"))
+    }
+
+    fn error(&mut self, line: &str) -> String {
+        match self.run(line) {
+            Tree::Error(text) => text,
+            other => panic!("{line}: expected an error, got {other:?}"),
+        }
+    }
+}
+
+fn every_command() -> impl Iterator<Item = &'static Command> {
+    all()
+        .iter()
+        .copied()
+        .flat_map(|command| std::iter::once(command).chain(command.subcommands))
+}
+
+#[test]
+fn every_command_has_a_handler() {
+    let without: Vec<&str> = every_command()
+        .filter(|command| command.handler.is_none() && command.subcommands.is_empty())
+        .map(|command| command.name)
+        .collect();
+    assert!(without.is_empty(), "{without:?}");
+}
+
+#[test]
+fn no_arguments_break_a_handler() {
+    const WORDS: [&str; 16] = [
+        "k",
+        "j",
+        "0",
+        "1",
+        "-1",
+        "9223372036854775807",
+        "EX",
+        "GET",
+        "NX",
+        "XX",
+        "ID",
+        "DB",
+        "LEN",
+        "COUNT",
+        "",
+        "\u{e4}\r\n",
+    ];
+    let seed = fastrand::u64(..1 << 40);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut client = Client::new(None);
+    let mut ran = 0;
+    for command in every_command() {
+        for _ in 0..200 {
+            let mut arguments: Vec<&[u8]> = command.name.split('|').map(str::as_bytes).collect();
+            for _ in 0..random.usize(..6) {
+                arguments.push(random.choice(WORDS).unwrap_or_default().as_bytes());
+            }
+            if command.name == "debug" {
+                arguments.truncate(2);
+            }
+            client.try_run(&arguments).expect("nobody holds a lock");
+            client.session.reset(Some("default".into()));
+            ran += 1;
+        }
+    }
+    println!("{ran} commands ran");
+    let report = client.store.check().expect("the store can be checked");
+    assert!(report.problems.is_empty(), "{report:?}");
+}
+
+#[test]
+fn a_blocked_command_changes_nothing_and_runs_later() {
+    let mut client = Client::new(None);
+    client.run("MSET k 1 other 2 third 3");
+    client.store.set_patience(Duration::from_millis(1));
+    let path = client.directory.path().join("store");
+    for line in [
+        "SET k 2",
+        "SET k 20 GET",
+        "INCR k",
+        "APPEND k x",
+        "SETRANGE k 0 y",
+        "GETSET k 7",
+        "GETEX k EX 100",
+        "MSET other 5 k 6",
+        "EXPIRE k 100",
+        "COPY k other REPLACE",
+        "SWAPDB 0 1",
+        "SWAPDB 0 1",
+        "RENAME other k",
+        "MOVE k 3",
+        "FLUSHALL",
+    ] {
+        let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let before = contents(&mut client);
+        // Another process' handle holds every lock of the store until it is told to go on.
+        let (held, wait_held) = mpsc::channel();
+        let (go_on, wait_go_on) = mpsc::channel::<()>();
+        let path = path.clone();
+        let holder = thread::spawn(move || {
+            let store = Store::open(&path, true).expect("the same store");
+            store.write(store.all_shards(), |_| {
+                held.send(()).expect("somebody waits");
+                wait_go_on.recv().expect("a word to go on");
+                Ok::<_, Error>(())
+            })
+        });
+        wait_held.recv().expect("the locks are held");
+        let blocked = client.try_run(&arguments).expect_err("a lock is held");
+        assert!(blocked.0.is_wait(), "{blocked}");
+        go_on.send(()).expect("the holder waits");
+        let held = holder.join().expect("the holder ends");
+        held.expect("its transaction does nothing");
+        assert_eq!(contents(&mut client), before, "{line}");
+        let reply = client.try_run(&arguments).expect("nobody holds a lock");
+        assert!(
+            !matches!(reply, None | Some(Tree::Error(_))),
+            "{line}: {reply:?}"
+        );
+        if line != "COPY k other REPLACE" {
+            assert_ne!(contents(&mut client), before, "{line}");
+        }
+    }
+}
+
+fn contents(client: &mut Client) -> Vec<Tree> {
+    let questions = [
+        "MGET k other third",
+        "PEXPIRETIME k",
+        "DBSIZE",
+        "OBJECT ENCODING other",
+    ];
+    questions.map(|line| client.run(line)).to_vec()
+}
+
+#[test]
+fn nothing_runs_before_the_password() {
+    let mut client = Client::new(Some(b"secret"));
+    assert_eq!(client.error("GET k"), "NOAUTH Authentication required.");
+    assert_eq!(client.error("SET k v"), "NOAUTH Authentication required.");
+    assert_eq!(client.error("COMMAND"), "NOAUTH Authentication required.");
+    assert!(client.error("NOSUCH").starts_with("ERR unknown command"));
+    assert!(
+        client
+            .error("HELLO 3")
+            .starts_with("NOAUTH HELLO must be called")
+    );
+    assert!(client.error("AUTH wrong").starts_with("WRONGPASS "));
+    assert_eq!(client.error("GET k"), "NOAUTH Authentication required.");
+    assert!(matches!(
+        client.run("HELLO 3 AUTH default secret"),
+        Tree::Map(_)
+    ));
+    assert_eq!(client.run("GET k"), Tree::Null);
+    assert_eq!(client.run("RESET"), Tree::Simple("RESET".into()));
+    assert_eq!(client.error("GET k"), "NOAUTH Authentication required.");
+    assert_eq!(client.run("AUTH secret"), Tree::Simple("OK".into()));
+    assert_eq!(client.run("SET k v"), Tree::Simple("OK".into()));
+}
+
+#[test]
+fn a_full_store_refuses_what_needs_memory_only() {
+    let mut client = Client::new(None);
+    client.run("SET k v");
+    client.run("CONFIG SET maxmemory 1");
+    let out_of_memory = "OOM command not allowed when used memory > 'maxmemory'.";
+    for line in [
+        "SET k w",
+        "APPEND k w",
+        "INCR n",
+        "MSET a 1",
+        "COPY k j",
+        "GETSET k w",
+    ] {
+        assert_eq!(client.error(line), out_of_memory, "{line}");
+    }
+    assert_eq!(client.run("GET k"), Tree::Bulk(b"v".to_vec()));
+    assert_eq!(client.run("DEL k"), Tree::Integer(1));
+    client.run("CONFIG SET maxmemory 0");
+    assert_eq!(client.run("SET k w"), Tree::Simple("OK".into()));
+}
+
+#[test]
+fn the_slow_log_keeps_no_secrets() {
+    let mut client = Client::new(None);
+    client.run("CONFIG SET slowlog-log-slower-than 0");
+    client.run("SLOWLOG RESET");
+    client.run("GET key");
+    client.run("AUTH default hidden1");
+    client.run("HELLO 2 AUTH default hidden2 SETNAME me");
+    client.run("CONFIG SET requirepass hidden3 timeout 0");
+    let log = format!("{:?}", client.host.slowlog().newest(100));
+    let words: Vec<Vec<Vec<u8>>> = client
+        .host
+        .slowlog()
+        .newest(100)
+        .into_iter()
+        .map(|entry| entry.arguments)
+        .collect();
+    let text = |entry: usize| {
+        let words = &words[entry];
+        words
+            .iter()
+            .map(|word| String::from_utf8_lossy(word))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(
+        text(0),
+        "CONFIG SET requirepass (redacted) timeout 0",
+        "{log}"
+    );
+    assert_eq!(text(1), "HELLO 2 AUTH (redacted) (redacted) SETNAME me");
+    assert_eq!(text(2), "AUTH (redacted) (redacted)");
+    assert_eq!(text(3), "GET key");
+}
+
+#[test]
+fn helps_are_told_from_the_table() {
+    let mut client = Client::new(None);
+    for container in all()
+        .iter()
+        .filter(|command| !command.subcommands.is_empty())
+    {
+        let Tree::Array(lines) = client.run(&format!("{} HELP", container.name)) else {
+            panic!("{} HELP: expected an array", container.name);
+        };
+        assert_eq!(
+            lines.len(),
+            1 + 2 * container.subcommands.len(),
+            "{}",
+            container.name
+        );
+    }
+    assert!(matches!(client.run("DEBUG HELP"), Tree::Array(_)));
+    for line in ["SAVE", "BGSAVE", "LASTSAVE"] {
+        assert!(client.error(line).contains("undercroft export"), "{line}");
+    }
+}
