@@ -116,7 +116,8 @@ struct Storm {
 }
 
 impl Storm {
-    fn new(seed: u64) -> Storm {
+    /// `seed` is the whole run's, for messages; `own` is this store's.
+    fn new(seed: u64, own: u64) -> Storm {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
         let options = Options {
             capacity: Some(128 << 20),
@@ -125,7 +126,7 @@ impl Storm {
         let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
         let mut storm = Storm {
             seed,
-            random: fastrand::Rng::with_seed(seed),
+            random: fastrand::Rng::with_seed(own),
             store,
             writers: Vec::new(),
             readers: Vec::new(),
@@ -267,7 +268,7 @@ fn a_storm_of_kills() {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut tally = Tally::default();
     while tally.kills < KILLS[usize::from(full)] {
-        let mut storm = Storm::new(random.u64(..));
+        let mut storm = Storm::new(seed, random.u64(..));
         storm.wait_for_progress();
         let last = tally.kills + KILLS_PER_STORE;
         while tally.kills < last {
