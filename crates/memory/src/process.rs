@@ -119,12 +119,11 @@ impl Process {
         }
         let result = self.take_slot(mapping).and_then(recover);
         if result.is_err() {
-            drop(
-                self.description
-                    .lock()
-                    .expect("no panic while it is held")
-                    .take(),
-            );
+            // Behind the gate, so that no child is forked with the mutex held.
+            close_fork_gate();
+            let description = self.description.lock().map(|mut held| held.take());
+            open_fork_gate();
+            drop(description);
         }
         let next = if result.is_ok() { CLAIMED } else { UNCLAIMED };
         state.store(next, Ordering::Release);
