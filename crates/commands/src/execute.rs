@@ -13,6 +13,8 @@ use crate::table::{Command, Flag, GET, SET, resolve};
 
 /// A connection's buffer for values is given back where one value made it larger than this.
 const SCRATCH_MAX: usize = 64 * 1024;
+/// A fast command with more arguments than these may take long all the same.
+const QUICK_ARGUMENTS: usize = 64;
 
 /// Runs one command, its name first, for the connection in `context`, and writes its reply: what it answers, or
 /// why it could not.
@@ -57,13 +59,7 @@ fn execute_any(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Blocked> {
-    let start = (context.host.slowlog().threshold() >= 0).then(Instant::now);
     let outcome = run(context, arguments, reply);
-    if !matches!(outcome, Err(Failure::Blocked(_)))
-        && let Some(start) = start
-    {
-        note_if_slow(context, arguments, start);
-    }
     finish(context, outcome, reply)
 }
 
@@ -83,10 +79,19 @@ fn run(
     if command.flags.has(Flag::DenyOom) {
         context.store.check_memory()?;
     }
-    handler(context, arguments, reply)
+    // Reading the clock twice costs as much as a fast command.
+    let quick = command.flags.has(Flag::Fast) && arguments.len() <= QUICK_ARGUMENTS;
+    if quick && !context.timed {
+        return handler(context, arguments, reply);
+    }
+    let start = Instant::now();
+    let outcome = handler(context, arguments, reply);
+    if !matches!(outcome, Err(Failure::Blocked(_))) {
+        note_if_slow(context, arguments, start);
+    }
+    outcome
 }
 
-#[cold]
 fn note_if_slow(context: &mut Context<'_>, arguments: &[&[u8]], start: Instant) {
     let microseconds = i64::try_from(start.elapsed().as_micros()).unwrap_or(i64::MAX);
     let slowlog = context.host.slowlog();
@@ -94,10 +99,8 @@ fn note_if_slow(context: &mut Context<'_>, arguments: &[&[u8]], start: Instant) 
     if (0..=microseconds).contains(&slowlog.threshold()) {
         let seconds = context.host.now_microseconds() / 1_000_000;
         let session = &context.session;
-        let arguments = without_secrets(session.last_command, arguments);
-        let arguments = &arguments;
         slowlog.record(
-            arguments,
+            &without_secrets(session.last_command, arguments),
             seconds,
             microseconds,
             &session.address,

@@ -16,12 +16,12 @@ pub struct Context<'a> {
     pub host: &'a dyn Host,
     /// The store the commands work on.
     pub store: &'a Store,
-    /// Whether even the shortest commands are timed for the slow log.
+    /// Whether even the fastest commands are timed for the slow log.
     pub(crate) timed: bool,
 }
 
-/// Microseconds below which a slow log's threshold makes every command worth timing. Above it GET and SET are not
-/// timed: they never take so long.
+/// Microseconds below which a slow log's threshold makes every command worth timing. From there on plain SETs and
+/// commands in constant time are not timed: they never take so long.
 const WORTH_TIMING: i64 = 10_000;
 
 impl<'a> Context<'a> {
