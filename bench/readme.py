@@ -56,8 +56,12 @@ def comparison(row: Row) -> str:
 
 
 def value(figure: Figure | None) -> str:
-    """Return the median with its unit."""
-    return f"{report.number(figure.median)} {figure.unit}" if figure else "not measured"
+    """Return the median with its unit, long times in microseconds."""
+    if not figure:
+        return "not measured"
+    if figure.unit == "ns" and figure.median >= 10_000:
+        return f"{report.number(figure.median / 1000)} us"
+    return f"{report.number(figure.median)} {figure.unit}"
 
 
 def short_table() -> str:

@@ -73,8 +73,8 @@ def rows(bench: Bench) -> list[Row]:
         for pipeline, (faster, share, quick, full) in TARGETS.items():
             for operation in ("get", "set"):
                 loads: dict[str, list[Load]] = {server.name: [] for server in servers}
-                # The least round is for warming up.
-                for turn in range(bench.pick(2, 5) + 1):
+                # Turn 0 is for warming up.
+                for turn in range(bench.pick(2, 7) + 1):
                     requests = bench.pick(quick, full) if turn else 10_000
                     for server in servers if turn % 2 else servers[::-1]:
                         load = _load(server, operation, pipeline, requests)

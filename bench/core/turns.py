@@ -30,7 +30,8 @@ class Loop:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.process.args!r} ended early")
+            status = self.process.wait()
+            raise RuntimeError(f"{self.process.args!r} ended early, with status {status}")
         return line.strip()
 
     def run(self, operation: str, count: int) -> float:
