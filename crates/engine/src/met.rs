@@ -16,7 +16,7 @@ use crate::store::Store;
 /// Keys remembered at most: what is beyond is left to the sweep.
 const KEYS_MAX: usize = 1024;
 /// Longest key remembered.
-const KEY_LENGTH_MAX: u64 = 4096;
+const KEY_LENGTH_MAX: u64 = 64 * 1024;
 /// Keys removed in one transaction.
 const STEP: usize = 32;
 
