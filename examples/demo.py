@@ -138,7 +138,7 @@ def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: in
 def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) -> None:
     """Show the time of an operation: embedded, and over sockets."""
     with contextlib.ExitStack() as stack:
-        clients = {"embedded": r}
+        clients: dict[str, timing.Client] = {"embedded": r}
         if shutil.which("redis-server"):
             path = directory / "redis.sock"
             options = f"--port 0 --unixsocket {path} --dir {directory} --save".split()
@@ -173,7 +173,16 @@ def run(binaries: Path, directory: Path) -> bool:
         names, blocks = load(r)
 
         heading("2. Many processes use it at once")
-        serve = [binary, "serve", "--store", store, "--port", "0", "--unixsocket", socket]
+        serve: list[str | Path] = [
+            binary,
+            "serve",
+            "--store",
+            store,
+            "--port",
+            "0",
+            "--unixsocket",
+            socket,
+        ]
         stack.enter_context(running(*serve, log=directory / "serve.log"))
         wait_for(socket.exists, "undercroft serve")
         start = [(python, PARTS / "worker.py", store, str(at + 1)) for at in range(WORKERS)]
