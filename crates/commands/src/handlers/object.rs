@@ -129,7 +129,11 @@ fn restored(
     let deadline = match time {
         0 => None,
         time if options.absolute => Some(time),
-        time => Some(time.saturating_add(context.store.now())),
+        // As in Redis, a deadline beyond 64 bits has passed.
+        time => time
+            .checked_add(context.store.now())
+            .filter(|deadline| i64::try_from(*deadline).is_ok())
+            .or(Some(0)),
     };
     let longest = context.host.config().integer("proto-max-bulk-len");
     let longest = longest.unsigned_abs().min(STRING_MAX) as usize;

@@ -272,6 +272,21 @@ fn the_slow_log_keeps_no_secrets() {
 }
 
 #[test]
+fn a_restored_deadline_beyond_64_bits_has_passed() {
+    let mut client = Client::new(None);
+    client.run("SET k v");
+    let Tree::Bulk(payload) = client.run("DUMP k") else {
+        panic!("DUMP k: expected a payload");
+    };
+    for (time, there) in [("9223372036854775807", 0), ("9000000000000000000", 1)] {
+        let restore: [&[u8]; 5] = [b"RESTORE", b"j", time.as_bytes(), &payload, b"REPLACE"];
+        let reply = client.try_run(&restore).expect("nobody holds a lock");
+        assert_eq!(reply, Some(Tree::Simple("OK".into())));
+        assert_eq!(client.run("EXISTS j"), Tree::Integer(there), "{time}");
+    }
+}
+
+#[test]
 fn helps_are_told_from_the_table() {
     let mut client = Client::new(None);
     for container in all()
