@@ -104,7 +104,7 @@ def kill_while_writing(binary: Path, store: Path, victim: subprocess.Popen[str])
             victim.wait()
             line(
                 "killed",
-                f"worker {WORKERS} (pid {victim.pid}) by SIGKILL, in the middle of an MSET",
+                f"worker {WORKERS} (pid {victim.pid}) by SIGKILL, in the middle of a write",
             )
             locks = f"the lock of {held[0]}" if len(held) == 1 else f"{len(held)} locks"
             line("", f"it held {locks}, as undercroft stat shows")
@@ -153,7 +153,8 @@ def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) ->
     rows = [["microseconds a call", *clients, "embedded is faster by"]]
     for operation, times in found.items():
         figures = [f"{times[name]:.2f}" for name in clients]
-        rows.append([operation, *figures, f"{times[peer] / times['embedded']:.0f} times"])
+        ratio = times[peer] / times["embedded"]
+        rows.append([operation, *figures, f"{ratio:.{0 if ratio >= 10 else 1}f} times"])
     table(rows)
     print(
         f"  embedded: this process maps the store; others: redis-py {redis.__version__} "
