@@ -74,7 +74,7 @@ impl Store {
         self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
             writer.set(database, &key, value, Expiry::Never)
         })?;
-        self.touch(&key);
+        self.touch_written(&key);
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl Store {
             }
             Ok::<_, Error>(go)
         })?;
-        self.touch(&key);
+        self.touch_written(&key);
         Ok(done)
     }
 

@@ -91,11 +91,7 @@ impl<'w, 's> Writer<'w, 's> {
     }
 
     /// Removes a key if it has expired. Returns whether it had.
-    pub(crate) fn remove_expired(
-        &mut self,
-        database: usize,
-        key: &Key<'_>,
-    ) -> Result<bool, Error> {
+    pub(crate) fn remove_expired(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let there = dictionary::find_slot(self.view(), root(database, key), key)?.is_some();
         Ok(there && self.find_slot(database, key)?.is_none())
     }

@@ -38,6 +38,8 @@ pub struct Segment {
     hook: Option<Box<dyn WaitHook>>,
     suspicions: Vec<Suspicion>,
     place_checked: AtomicU64,
+    /// The coarse clock at the last write.
+    written: AtomicU64,
     removed: AtomicBool,
 }
 
@@ -54,6 +56,7 @@ impl Segment {
             hook: None,
             suspicions,
             place_checked: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             removed: AtomicBool::new(false),
         }
     }
@@ -279,10 +282,14 @@ impl Segment {
             let result = body(&mut transaction);
             let shortage = transaction.shortage;
             match (result, shortage) {
-                (Ok(value), None) => match transaction.commit()? {
-                    None => return Ok(value),
-                    Some(shortage) => self.make_room(shortage)?,
-                },
+                (Ok(value), None) => {
+                    let shortage = transaction.commit()?;
+                    drop(transaction);
+                    match shortage {
+                        None => return Ok(value),
+                        Some(shortage) => self.make_room(shortage)?,
+                    }
+                }
                 (Err(error), None) => return Err(error),
                 (_, Some(shortage)) => {
                     drop(transaction);
@@ -340,6 +347,7 @@ impl Segment {
             self.join()?;
         }
         let now = platform::coarse_milliseconds();
+        self.written.store(now, Ordering::Relaxed);
         if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
             self.place_checked.store(now, Ordering::Relaxed);
             self.check_place();
@@ -350,6 +358,14 @@ impl Segment {
             });
         }
         Ok(())
+    }
+
+    /// When this process last began to write: milliseconds since boot, as
+    /// [`coarse_milliseconds`](crate::coarse_milliseconds). Spares a writer a
+    /// second look at the clock.
+    #[inline]
+    pub fn last_written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     #[cold]

@@ -44,6 +44,7 @@ pub struct Transaction<'a> {
 
 impl<'a> Transaction<'a> {
     /// Locks the shards and settles what dead owners left (W3).
+    #[inline(always)]
     pub(crate) fn begin(segment: &'a Segment, shards: ShardSet) -> Result<Self, Error> {
         let record = segment.process.take_record();
         let mapping = &segment.mapping;
@@ -54,10 +55,9 @@ impl<'a> Transaction<'a> {
         mapping.store(at + slot::NUMBER, number);
         compiler_fence(Ordering::SeqCst);
         fault::step();
-        if let Err(error) = segment.lock_shards(shards) {
-            segment.process.put_record(record);
-            return Err(error);
-        }
+        segment
+            .lock_shards(shards)
+            .inspect_err(|_| segment.process.put_record(record))?;
         Ok(Transaction {
             segment,
             view: View {
@@ -245,7 +245,7 @@ impl<'a> Transaction<'a> {
     /// frees find the log too short, everything is rolled back and the shortage
     /// returned.
     #[inline(always)]
-    pub(crate) fn commit(mut self) -> Result<Option<Shortage>, Error> {
+    pub(crate) fn commit(&mut self) -> Result<Option<Shortage>, Error> {
         if let Err(error) = self.apply_frees() {
             return match self.shortage {
                 Some(shortage) => Ok(Some(shortage)),
