@@ -1,0 +1,146 @@
+//! export and import.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Place, fail, succeed};
+
+fn exported(place: &Place) -> (String, String) {
+    let store = place.store("store", &[("a", "1"), ("b", "two"), ("", "empty key")]);
+    succeed(&[
+        "exec", "--store", &store, "-n", "7", "SET", "c", "3", "EX", "1000",
+    ]);
+    let file = place.path("file");
+    let out = succeed(&["export", "--store", &store, &file]);
+    assert!(
+        out.starts_with("exported 4 keys (17 B of keys and values) to "),
+        "{out}"
+    );
+    (store, file)
+}
+
+#[test]
+fn a_copy_holds_the_same() {
+    let place = Place::new();
+    let (_, file) = exported(&place);
+    let copy = place.path("copy");
+    let out = succeed(&[
+        "import",
+        &file,
+        "--store",
+        &copy,
+        "--capacity",
+        "256mb",
+        "--maxmemory",
+        "2gb",
+    ]);
+    assert_eq!(
+        out,
+        format!("imported 4 keys (17 B of keys and values) into {copy}\n")
+    );
+    let exec = |words: &[&str]| succeed(&[&["exec", "--store", &copy], words].concat());
+    assert_eq!(exec(&["MGET", "a", "b", ""]), "1\ntwo\nempty key\n");
+    assert_eq!(exec(&["-n", "7", "GET", "c"]), "3\n");
+    let left: i64 = exec(&["-n", "7", "TTL", "c"])
+        .trim()
+        .parse()
+        .expect("a number");
+    assert!((1..=1000).contains(&left), "{left}");
+    assert_eq!(
+        exec(&["CONFIG", "GET", "maxmemory"]),
+        "maxmemory\n2147483648\n"
+    );
+    assert!(succeed(&["check", "--store", &copy]).starts_with("sound: "));
+}
+
+#[test]
+fn a_store_with_keys_is_replaced_only_where_asked() {
+    let place = Place::new();
+    let (_, file) = exported(&place);
+    let other = place.store("other", &[("mine", "v")]);
+    let line = fail(&["import", &file, "--store", &other], 1);
+    assert_eq!(
+        line,
+        format!("undercroft: {other} has 1 key already; --replace removes them first")
+    );
+    assert_eq!(succeed(&["exec", "--store", &other, "GET", "mine"]), "v\n");
+    succeed(&["import", &file, "--store", &other, "--replace"]);
+    assert_eq!(
+        succeed(&["exec", "--store", &other, "MGET", "mine", "b"]),
+        "\ntwo\n"
+    );
+}
+
+#[test]
+fn a_damaged_file_changes_nothing() {
+    let place = Place::new();
+    let (_, file) = exported(&place);
+    let other = place.store("other", &[("mine", "v")]);
+    let mut bytes = fs::read(&file).expect("a file");
+    let last = bytes.len() - 30;
+    bytes[last] ^= 1;
+    fs::write(&file, &bytes).expect("room");
+    let line = fail(&["import", &file, "--store", &other, "--replace"], 1);
+    assert!(
+        line.contains("damaged at byte ") && line.ends_with("; nothing was changed"),
+        "{line}"
+    );
+    assert_eq!(succeed(&["exec", "--store", &other, "GET", "mine"]), "v\n");
+    // Nor is a store made for it.
+    let none = place.path("none");
+    fail(&["import", &file, "--store", &none], 1);
+    assert!(!Path::new(&none).exists());
+}
+
+#[test]
+fn what_has_no_room_is_told_before_anything_happens() {
+    let place = Place::new();
+    let value = "x".repeat(100_000);
+    let store = place.store("store", &[("k", &value)]);
+    let file = place.path("file");
+    succeed(&["export", "--store", &store, &file]);
+    let small = place.store("small", &[("mine", "v")]);
+    let line = fail(
+        &[
+            "import",
+            &file,
+            "--store",
+            &small,
+            "--replace",
+            "--maxmemory",
+            "50kb",
+        ],
+        1,
+    );
+    assert_eq!(
+        line,
+        "undercroft: the file holds 97.7 KiB and the store takes 50.0 KiB at most; raise it with --maxmemory"
+    );
+    assert_eq!(succeed(&["exec", "--store", &small, "GET", "mine"]), "v\n");
+}
+
+#[test]
+fn errors_of_files_are_told() {
+    let place = Place::new();
+    let (store, _) = exported(&place);
+    let nowhere = place.path("no/such/file");
+    let line = fail(&["export", "--store", &store, &nowhere], 1);
+    assert!(
+        line.starts_with(&format!("undercroft: writing {nowhere}: No such file")),
+        "{line}"
+    );
+    let line = fail(&["import", &nowhere, "--store", &store], 1);
+    assert!(
+        line.starts_with(&format!("undercroft: opening {nowhere}: No such file")),
+        "{line}"
+    );
+    let line = fail(&["import", "/dev/null", "--store", &store], 1);
+    assert!(line.contains("expected a file"), "{line}");
+    let empty = place.path("empty");
+    fs::write(&empty, b"").expect("room");
+    let line = fail(&["import", &empty, "--store", &store], 1);
+    assert!(
+        line.contains("damaged at byte 0: expected a header of 28 bytes, found the end"),
+        "{line}"
+    );
+}

@@ -1,0 +1,7 @@
+//! The undercroft command as people and scripts meet it: output, errors, exit status.
+
+mod copies;
+mod serve;
+mod stopped;
+mod stores;
+mod support;

@@ -1,0 +1,208 @@
+//! serve: sockets, settings, and a clean end.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::support::{Place, Server, connect_tcp, fail, spare_port, succeed};
+
+#[test]
+fn a_signal_ends_it_cleanly_and_the_data_stays() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let place = Place::new();
+        let mut server = Server::start(&place, &[]);
+        let mode = fs::metadata(&server.socket)
+            .expect("a socket")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(server.connect().call("SET k v"), "+OK");
+        server.signal(signal);
+        let (status, log) = server.wait();
+        assert_eq!(status, Some(0), "{log}");
+        assert!(log.ends_with("stopping\n"), "{log}");
+        assert!(!Path::new(&server.socket).exists());
+        assert_eq!(
+            succeed(&["exec", "--store", &place.path("served"), "GET", "k"]),
+            "v\n"
+        );
+        assert!(succeed(&["check", "--store", &place.path("served")]).starts_with("sound"));
+    }
+}
+
+#[test]
+fn shutdown_ends_it_too() {
+    let place = Place::new();
+    let mut server = Server::start(&place, &["--threads", "3"]);
+    let mut client = server.connect();
+    client.send("SHUTDOWN NOSAVE\r\n");
+    assert_eq!(client.line(), "");
+    assert_eq!(server.wait(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_socket_in_use_is_refused_and_a_dead_one_replaced() {
+    let place = Place::new();
+    let mut server = Server::start(&place, &[]);
+    let (store, socket) = (place.path("served"), server.socket.clone());
+    let again = [
+        "serve",
+        "--store",
+        &store,
+        "--port",
+        "0",
+        "--unixsocket",
+        &socket,
+    ];
+    let line = fail(&again, 1);
+    assert_eq!(
+        line,
+        format!("undercroft: listening on {socket}: another server listens there")
+    );
+    server.signal(Signal::KILL);
+    server.wait();
+    assert!(Path::new(&socket).exists(), "nobody has cleaned up");
+    let server = Server::start(&place, &[]);
+    assert_eq!(server.connect().call("PING"), "+PONG");
+    let file = place.path("file");
+    fs::write(&file, b"mine").expect("room");
+    let line = fail(
+        &[
+            "serve",
+            "--store",
+            &store,
+            "--port",
+            "0",
+            "--unixsocket",
+            &file,
+        ],
+        1,
+    );
+    assert!(
+        line.ends_with("expected a free path, found a file that is no socket"),
+        "{line}"
+    );
+    assert_eq!(fs::read(&file).expect("still there"), b"mine");
+}
+
+#[test]
+fn nowhere_to_listen_is_an_error() {
+    let place = Place::new();
+    let store = place.path("store");
+    let line = fail(&["serve", "--store", &store, "--port", "0"], 1);
+    assert!(line.contains("expected a port above 0"), "{line}");
+    let line = fail(
+        &[
+            "serve",
+            "--store",
+            &store,
+            "--port",
+            "1",
+            "--bind",
+            "203.0.113.1",
+        ],
+        1,
+    );
+    assert!(
+        line.starts_with("undercroft: listening on 203.0.113.1:1: "),
+        "{line}"
+    );
+    let line = fail(&["serve", "--store", &store, "--threads", "none"], 2);
+    assert!(
+        line.starts_with("undercroft: --threads: expected a number"),
+        "{line}"
+    );
+    let line = fail(&["serve", "--config", &place.path("none")], 1);
+    assert!(
+        line.starts_with("undercroft: reading the configuration "),
+        "{line}"
+    );
+}
+
+#[test]
+fn settings_come_from_the_file_and_the_command_line() {
+    let place = Place::new();
+    let file = place.path("conf");
+    let port = spare_port();
+    let text = format!("port {port}\nrequirepass secret\ntimeout 77\nmaxmemory 100mb\n");
+    fs::write(&file, text).expect("room");
+    let port_text = port.to_string();
+    let server = Server::start(
+        &place,
+        &["--config", &file, "--maxclients", "5", "--port", &port_text],
+    );
+    let mut client = connect_tcp(port);
+    assert_eq!(client.call("GET k"), "-NOAUTH Authentication required.");
+    assert_eq!(
+        client.call("AUTH wrong"),
+        "-WRONGPASS invalid username-password pair or user is disabled."
+    );
+    assert_eq!(client.call("AUTH secret"), "+OK");
+    for (name, value) in [
+        ("timeout", "77"),
+        ("maxclients", "5"),
+        ("maxmemory", "104857600"),
+    ] {
+        assert_eq!(client.call(&format!("CONFIG GET {name}")), "*2");
+        let lines: Vec<String> = (0..4).map(|_| client.line()).collect();
+        assert_eq!(lines[3], value, "{name}");
+    }
+    let mut others: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    assert!(
+        others
+            .iter_mut()
+            .all(|other| other.call("AUTH secret") == "+OK")
+    );
+    assert_eq!(
+        server.connect().line(),
+        "-ERR max number of clients reached"
+    );
+    assert_eq!(client.call("CONFIG SET maxclients 6"), "+OK");
+    assert_eq!(server.connect().call("AUTH secret"), "+OK");
+    drop(server);
+}
+
+#[test]
+fn killed_and_quitting_clients_are_closed() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "2"]);
+    let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    let ids: Vec<String> = clients
+        .iter_mut()
+        .map(|client| client.call("CLIENT ID"))
+        .collect();
+    let (killer, others) = clients.split_first_mut().expect("four");
+    for (other, id) in others.iter_mut().zip(&ids[1..]) {
+        assert_eq!(killer.call(&format!("CLIENT KILL ID {}", &id[1..])), ":1");
+        assert_eq!(other.line(), "", "closed");
+    }
+    killer.send("SET k v\r\nQUIT\r\nSET k w\r\n");
+    let lines: Vec<String> = (0..3).map(|_| killer.line()).collect();
+    assert_eq!(lines, ["+OK", "+OK", ""]);
+    assert_eq!(server.connect().get("k"), "v");
+}
+
+#[test]
+fn a_removed_store_is_told_to_clients() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let mut client = server.connect();
+    assert_eq!(client.call("SET k v"), "+OK");
+    assert_eq!(
+        succeed(&["rm", "--yes", &place.path("served")]),
+        format!("removed {}\n", place.path("served"))
+    );
+    // The place of the file is looked at once a second.
+    let reply = loop {
+        let reply = client.call("SET k v");
+        if reply != "+OK" {
+            break reply;
+        }
+    };
+    assert!(
+        reply.starts_with("-ERR the store file ") && reply.contains("was removed"),
+        "{reply}"
+    );
+}

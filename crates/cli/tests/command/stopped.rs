@@ -1,0 +1,180 @@
+//! M6: a process that is stopped while it holds a lock parks connections; everybody else goes on.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
+
+use rustix::process::Signal;
+use undercroft_engine::{Error, Store};
+
+use crate::support::{Place, Server, binary, command, signal_to, state_of, succeed};
+
+/// Set for the child that holds a lock; its value is the store's path.
+const HOLD: &str = "UNDERCROFT_TEST_HOLD";
+
+/// Not a test of its own: the body of the child that holds the lock of one shard until a file beside the store says
+/// that it may go on.
+#[test]
+fn hold_a_lock() {
+    let Ok(path) = std::env::var(HOLD) else {
+        return;
+    };
+    let store = Store::open(Path::new(&path), true).expect("the server made it");
+    let key = store.key(b"held");
+    let shards = store.shards_of([&key]);
+    let ended = store.write(shards, |writer| {
+        let expiry = undercroft_engine::Expiry::Never;
+        writer.set(0, &key, b"by the child", expiry)?;
+        println!("locked");
+        while !Path::new(&go_on(&path)).exists() {
+            std::thread::yield_now();
+        }
+        Ok::<_, Error>(())
+    });
+    ended.expect("it goes on where it was stopped");
+}
+
+fn go_on(store: &str) -> String {
+    format!("{store}.go-on")
+}
+
+/// A stopped child that holds the lock of the shard of `held`; killed when dropped.
+struct Holder {
+    child: Child,
+    store: String,
+    /// Kept open: the child's test harness has its last words, too.
+    _out: Lines<BufReader<ChildStdout>>,
+}
+
+impl Holder {
+    fn start(store: &str) -> Holder {
+        let this = std::env::current_exe().expect("a test program");
+        assert_ne!(this, binary());
+        let mut child = std::process::Command::new(this)
+            .args(["--exact", "stopped::hold_a_lock", "--nocapture"])
+            .env(HOLD, store)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let mut lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
+        assert!(lines.any(|line| line.expect("text").ends_with("locked")));
+        signal_to(&child, Signal::STOP);
+        while state_of(&child) != 'T' {
+            std::thread::yield_now();
+        }
+        let store = store.to_owned();
+        Holder {
+            child,
+            store,
+            _out: lines,
+        }
+    }
+
+    fn let_go_on(&self) {
+        std::fs::write(go_on(&self.store), b"").expect("room");
+        signal_to(&self.child, Signal::CONT);
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // By its own handle; it may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A key in another shard than `held`.
+fn elsewhere(store: &str) -> String {
+    let store = Store::open(Path::new(store), true).expect("the server made it");
+    let held = store.key(b"held").shard();
+    let keys = (0..).map(|number| format!("free{number}"));
+    let mut others = keys.filter(|key| store.key(key.as_bytes()).shard() != held);
+    others.next().expect("there is more than one shard")
+}
+
+#[test]
+fn a_stopped_holder_parks_its_keys_and_no_others() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "1"]);
+    let store = place.path("served");
+    let mut other = server.connect();
+    assert_eq!(other.call("SET held before"), "+OK");
+    let free = elsewhere(&store);
+    let holder = Holder::start(&store);
+
+    // Many, so that waiting for each in place would add up to seconds.
+    let mut parked: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    for client in &mut parked {
+        client.send(&format!(
+            "ECHO first\r\nAPPEND held +\r\nSET {free} late\r\nECHO last\r\n"
+        ));
+        // What comes before the parked command is answered.
+        assert_eq!(
+            (client.line(), client.line()),
+            ("$5".into(), "first".into())
+        );
+    }
+    for number in 0..2000 {
+        assert_eq!(other.call(&format!("SET {free} {number}")), "+OK");
+        assert_eq!(other.get(&free), number.to_string());
+    }
+    // One that gives up is no trouble.
+    drop(parked.pop());
+    let stat = succeed(&["stat", "--store", &store]);
+    let line = format!("pid {} (", holder.child.id());
+    assert!(
+        stat.contains(&line) && stat.contains("STOPPED while it holds the lock"),
+        "{stat}"
+    );
+    assert!(
+        stat.contains("keys         not counted: the store is busy"),
+        "{stat}"
+    );
+
+    holder.let_go_on();
+    for client in &mut parked {
+        let replies: Vec<String> = (0..4).map(|_| client.line()).collect();
+        assert!(replies[0].starts_with(':'), "{replies:?}");
+        assert_eq!(replies[1..], ["+OK", "$4", "last"]);
+    }
+    let value = other.get("held");
+    assert!(value.starts_with("by the child+"), "{value}");
+    assert!((49..=50).contains(&value.matches('+').count()), "{value}");
+    assert_eq!(other.get(&free), "late");
+}
+
+#[test]
+fn after_five_seconds_the_reply_says_who_holds_the_lock() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "1"]);
+    let mut client = server.connect();
+    assert_eq!(client.call("SET held before"), "+OK");
+    let mut holder = Holder::start(&place.path("served"));
+    client.send("GET held\r\nPING\r\n");
+    let expected = format!(
+        "-BUSY the store is busy: process {} is stopped while it holds a lock",
+        holder.child.id()
+    );
+    assert_eq!((client.line(), client.line()), (expected, "+PONG".into()));
+    // Killed while stopped, it is dead: what it changed is undone.
+    holder.child.kill().expect("it lives");
+    holder.child.wait().expect("a child");
+    assert_eq!(client.get("held"), "before");
+}
+
+#[test]
+fn exec_says_who_holds_the_lock() {
+    let place = Place::new();
+    let store = place.store("store", &[("held", "v")]);
+    let holder = Holder::start(&store);
+    let output = command(&["exec", "--store", &store, "GET", "held"]).output();
+    let output = output.expect("it runs");
+    let errors = String::from_utf8(output.stderr).expect("text");
+    let pid = holder.child.id();
+    assert_eq!(
+        errors,
+        format!("undercroft: the store is busy: process {pid} is stopped while it holds a lock\n")
+    );
+    assert_eq!(output.status.code(), Some(1));
+}

@@ -1,0 +1,271 @@
+//! exec, stat, check, recover, list, rm, and the help of all commands.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::support::{Place, command, fail, run, succeed};
+
+#[test]
+fn help_teaches_every_command() {
+    let all = [
+        "serve", "exec", "stat", "check", "recover", "export", "import", "list", "rm",
+    ];
+    let help = succeed(&["--help"]);
+    for name in all {
+        assert!(
+            help.lines().any(|line| line.trim_start().starts_with(name)),
+            "{name}: {help}"
+        );
+    }
+    assert!(
+        help.contains("Examples:") && help.contains("undercroft://NAME"),
+        "{help}"
+    );
+    for name in all {
+        let help = succeed(&[name, "--help"]);
+        let lines = help
+            .lines()
+            .filter(|line| line.starts_with(&format!("  undercroft {name}")));
+        let examples = lines.count() + help.matches(" undercroft serve").count();
+        if !["stat", "check", "recover"].contains(&name) {
+            assert!(examples > 0, "{name}: {help}");
+        }
+        assert!(
+            help.lines().all(|line| line.chars().count() <= 120),
+            "{help}"
+        );
+    }
+    let version = succeed(&["--version"]);
+    assert_eq!(
+        version,
+        format!("undercroft {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn wrong_usage_is_status_two() {
+    for arguments in [
+        &[][..],
+        &["frobnicate"],
+        &["exec"],
+        &["export"],
+        &["serve", "--port"],
+    ] {
+        assert_eq!(run(arguments).status, 2, "{arguments:?}");
+    }
+    let line = fail(&["stat", "--store", "undercroft://../x"], 2);
+    assert!(
+        line.starts_with("undercroft: expected a store's name"),
+        "{line}"
+    );
+    let line = fail(&["stat", "--store", "redis://x"], 2);
+    assert!(
+        line.starts_with("undercroft: expected a path, undercroft://name"),
+        "{line}"
+    );
+    let line = fail(&["exec", "-n", "16", "GET", "k"], 2);
+    assert_eq!(line, "undercroft: expected a database below 16, got 16");
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_made() {
+    let place = Place::new();
+    let path = place.path("none");
+    let file = place.path("file");
+    for arguments in [
+        &["exec", "--store", &path, "GET", "k"][..],
+        &["stat", "--store", &path],
+        &["check", "--store", &path],
+        &["recover", "--store", &path],
+        &["export", "--store", &path, &file],
+        &["rm", &path],
+    ] {
+        let line = fail(arguments, 1);
+        let start = format!("undercroft: there is no store {path}; undercroft serve");
+        assert!(line.starts_with(&start), "{line}");
+    }
+    assert!(!Path::new(&path).exists() && !Path::new(&file).exists());
+}
+
+#[test]
+fn exec_prints_as_redis_cli_does() {
+    let place = Place::new();
+    let store = place.store("store", &[("k", "line\none")]);
+    let exec = |more: &[&'static str]| [&["exec", "--store", store.as_str()], more].concat();
+    assert_eq!(succeed(&exec(&["GET", "k"])), "line\none\n");
+    assert_eq!(
+        succeed(&exec(&["--no-raw", "GET", "k"])),
+        "\"line\\none\"\n"
+    );
+    assert_eq!(succeed(&exec(&["--no-raw", "GET", "none"])), "(nil)\n");
+    assert_eq!(
+        succeed(&exec(&["--no-raw", "STRLEN", "k"])),
+        "(integer) 8\n"
+    );
+    let values = succeed(&exec(&["--no-raw", "MGET", "k", "none"]));
+    assert_eq!(values, "1) \"line\\none\"\n2) (nil)\n");
+    assert_eq!(succeed(&exec(&["MGET", "k", "none"])), "line\none\n\n");
+    assert_eq!(succeed(&exec(&["SET", "-x", "--raw"])), "OK\n");
+    assert_eq!(succeed(&exec(&["-n", "3", "SET", "k", "3"])), "OK\n");
+    assert_eq!(succeed(&exec(&["-n", "3", "DBSIZE"])), "1\n");
+}
+
+#[test]
+fn exec_tells_an_error_by_its_status() {
+    let place = Place::new();
+    let store = place.store("store", &[]);
+    let failed = run(&["exec", "--store", &store, "--no-raw", "GET"]);
+    let expected = "(error) ERR wrong number of arguments for 'get' command\n";
+    assert_eq!(
+        (failed.status, failed.out.as_str(), failed.errors.as_str()),
+        (1, expected, "")
+    );
+    let failed = run(&["exec", "--store", &store, "SHUTDOWN"]);
+    let expected = "ERR there is no server to shut down: the command runs embedded\n";
+    assert_eq!((failed.status, failed.out.as_str()), (1, expected));
+}
+
+#[test]
+fn the_environment_names_the_store() {
+    let place = Place::new();
+    let store = place.store("store", &[("k", "v")]);
+    let url = format!("undercroft://{store}");
+    let output = command(&["exec", "GET", "k"])
+        .env("UNDERCROFT_STORE", url)
+        .output();
+    assert_eq!(output.expect("it runs").stdout, b"v\n");
+}
+
+#[test]
+fn stat_shows_sizes_and_keys() {
+    let place = Place::new();
+    let store = place.store("store", &[("a", "1"), ("b", "2")]);
+    succeed(&[
+        "exec", "--store", &store, "-n", "5", "SET", "c", "3", "EX", "1000",
+    ]);
+    let out = succeed(&["stat", "--store", &store]);
+    for expected in [
+        &format!("store        {store}\n"),
+        "shards       2\n",
+        "maxmemory      1.00 GiB       1,073,741,824 bytes",
+        "locks        none held\n",
+        "writers      no living process has written to the store\n",
+        "keys         3 strings\n  db 0: 2 keys, 0 of them expire\n  db 5: 1 key, 1 of them expire\n",
+    ] {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+}
+
+#[test]
+fn check_tells_sound_from_damaged() {
+    let place = Place::new();
+    let pairs: Vec<(String, String)> = (0..2000)
+        .map(|n| (format!("key {n}"), "v".repeat(50)))
+        .collect();
+    let pairs: Vec<(&str, &str)> = pairs
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_str()))
+        .collect();
+    let store = place.store("store", &pairs);
+    let out = succeed(&["check", "--store", &store]);
+    assert!(
+        out.starts_with("sound: 2,") && out.contains(" blocks of "),
+        "{out}"
+    );
+    assert_eq!(
+        succeed(&["recover", "--store", &store]),
+        "sound: no dead process has left anything behind\n"
+    );
+    damage(&store, b"key 77");
+    let run = run(&["check", "--store", &store]);
+    assert_eq!((run.status, run.errors.as_str()), (1, ""), "{run:?}");
+    assert!(run.out.contains("belongs elsewhere"), "{run:?}");
+    assert!(
+        run.out.contains("damaged: ") && run.out.contains(&store),
+        "{run:?}"
+    );
+}
+
+/// Changes one byte of a key in a store's file, so that it lies in the wrong place.
+fn damage(store: &str, key: &[u8]) {
+    let bytes = fs::read(store).expect("a file");
+    let at = bytes
+        .windows(key.len() + 1)
+        .position(|w| w.starts_with(key) && w[key.len()] == 0);
+    let at = at.expect("the key is in the file") as u64;
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(store)
+        .expect("a file");
+    file.write_at(b"q", at).expect("it is written");
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_kept() {
+    let place = Place::new();
+    let path = place.path("text");
+    let mut file = fs::File::create(&path).expect("a file");
+    file.write_all(b"not a store").expect("room");
+    for arguments in [
+        &["stat", "--store", &path][..],
+        &["check", "--store", &path],
+        &[
+            "serve",
+            "--store",
+            &path,
+            "--port",
+            "0",
+            "--unixsocket",
+            &place.path("socket"),
+        ],
+        &["rm", &path],
+        &["rm", "--yes", &path],
+    ] {
+        let line = fail(arguments, 1);
+        assert!(line.contains("is not a usable store: "), "{line}");
+    }
+    assert_eq!(fs::read(&path).expect("still there"), b"not a store");
+}
+
+#[test]
+fn stores_are_listed_and_removed_by_name() {
+    let name = format!("test-{}", std::process::id());
+    let url = format!("undercroft://{name}");
+    // The only way to a named store is through the user's own directory.
+    let found = undercroft_engine::StoreName::parse(&url).expect("a name");
+    found.prepare().expect("a directory of ours");
+    let options = undercroft_engine::Options {
+        capacity: Some(256 << 20),
+        shards: Some(2),
+    };
+    let store = undercroft_engine::Store::create(&found.path, &options).expect("a store");
+    store.set(0, b"k", b"v").expect("room");
+    let listed = succeed(&["list"]);
+    let line = listed
+        .lines()
+        .find(|line| line.starts_with(&format!("{url} ")));
+    let words: Vec<&str> = line.expect("it is listed").split_whitespace().collect();
+    assert_eq!((words[1], words.last()), ("1", Some(&"1")), "{listed}");
+    // This process uses it, and nobody can be asked.
+    let line = fail(&["rm", &name], 1);
+    assert!(
+        line.starts_with(&format!(
+            "undercroft: {url} is in use by pid {}",
+            std::process::id()
+        )),
+        "{line}"
+    );
+    assert!(
+        line.ends_with("it was not removed; --yes removes it all the same"),
+        "{line}"
+    );
+    assert_eq!(succeed(&["rm", "--yes", &url]), format!("removed {url}\n"));
+    assert!(store.removed());
+    let line = fail(&["rm", &name], 1);
+    assert!(
+        line.contains("there is no store undercroft://test-"),
+        "{line}"
+    );
+}

@@ -1,0 +1,200 @@
+//! Running the binary, with stores that vanish and a server that is stopped at the end.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// What a run of the binary left.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) errors: String,
+}
+
+pub(crate) fn binary() -> PathBuf {
+    assert_cmd::cargo::cargo_bin("undercroft")
+}
+
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    // Nothing of the user's environment may reach a test.
+    command.args(arguments).env_clear().stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Run {
+    let output = command(arguments).output().expect("the binary runs");
+    Run {
+        status: output.status.code().expect("it ended by itself"),
+        out: String::from_utf8(output.stdout).expect("text"),
+        errors: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// Runs what must succeed without a word on standard error; its output.
+pub(crate) fn succeed(arguments: &[&str]) -> String {
+    let run = run(arguments);
+    assert_eq!(
+        (run.status, run.errors.as_str()),
+        (0, ""),
+        "{arguments:?}: {run:?}"
+    );
+    run.out
+}
+
+/// Runs what must fail with one line on standard error; the line.
+pub(crate) fn fail(arguments: &[&str], status: i32) -> String {
+    let run = run(arguments);
+    assert_eq!(run.status, status, "{arguments:?}: {run:?}");
+    assert_eq!(run.errors.lines().count(), 1, "{arguments:?}: {run:?}");
+    run.errors.trim_end().to_owned()
+}
+
+/// A directory in shared memory, and a store in it that is there or not.
+pub(crate) struct Place(TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        Place(tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("ASCII").to_owned()
+    }
+
+    /// A store with these keys and values.
+    pub(crate) fn store(&self, name: &str, pairs: &[(&str, &str)]) -> String {
+        let path = self.path(name);
+        let options = undercroft_engine::Options {
+            capacity: Some(256 << 20),
+            shards: Some(2),
+        };
+        let store = undercroft_engine::Store::create(Path::new(&path), &options).expect("a store");
+        for (key, value) in pairs {
+            store
+                .set(0, key.as_bytes(), value.as_bytes())
+                .expect("room");
+        }
+        path
+    }
+}
+
+/// A running `undercroft serve` on a unix socket, stopped when dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) socket: String,
+    /// Its standard error after the two lines of the start.
+    log: BufReader<std::process::ChildStderr>,
+}
+
+impl Server {
+    pub(crate) fn start(place: &Place, arguments: &[&str]) -> Server {
+        let (store, socket) = (place.path("served"), place.path("socket"));
+        let mut all = vec!["serve", "--store", &store, "--unixsocket", &socket];
+        if !arguments.contains(&"--port") {
+            all.extend(["--port", "0"]);
+        }
+        all.extend(arguments);
+        let mut child = command(&all)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut log = BufReader::new(child.stderr.take().expect("it is a pipe"));
+        // Both lines come when it listens.
+        let mut lines = String::new();
+        for _ in 0..2 {
+            log.read_line(&mut lines).expect("text");
+        }
+        assert!(lines.contains(&socket), "{lines}");
+        Server { child, socket, log }
+    }
+
+    pub(crate) fn connect(&self) -> Client<UnixStream> {
+        Client::new(UnixStream::connect(&self.socket).expect("it listens"))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        signal_to(&self.child, signal);
+    }
+
+    /// Waits for its end: exit status and what it said since the start.
+    pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        self.log.read_to_string(&mut log).expect("text");
+        (self.child.wait().expect("a child").code(), log)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // By its own handle; it may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn signal_to(child: &Child, signal: Signal) {
+    let pid = Pid::from_child(child);
+    kill_process(pid, signal).expect("the child lives");
+}
+
+/// A client that knows lines only.
+pub(crate) struct Client<S>(BufReader<S>);
+
+impl<S: Read + Write> Client<S> {
+    pub(crate) fn new(stream: S) -> Client<S> {
+        Client(BufReader::new(stream))
+    }
+
+    pub(crate) fn send(&mut self, text: &str) {
+        self.0
+            .get_mut()
+            .write_all(text.as_bytes())
+            .expect("it reads");
+    }
+
+    /// The next line, without its end; empty at the end of the connection.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("text");
+        line.trim_end().to_owned()
+    }
+
+    /// Sends an inline command; the first line of its reply.
+    pub(crate) fn call(&mut self, text: &str) -> String {
+        self.send(&format!("{text}\r\n"));
+        self.line()
+    }
+
+    /// The value that GET answers.
+    pub(crate) fn get(&mut self, key: &str) -> String {
+        match self.call(&format!("GET {key}")).as_str() {
+            "$-1" => "(nil)".to_owned(),
+            _ => self.line(),
+        }
+    }
+}
+
+pub(crate) fn connect_tcp(port: u16) -> Client<TcpStream> {
+    Client::new(TcpStream::connect(("127.0.0.1", port)).expect("it listens"))
+}
+
+/// A port that was free a moment ago.
+pub(crate) fn spare_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    listener.local_addr().expect("bound").port()
+}
+
+/// The state of a process as the system sees it: `T` is stopped.
+pub(crate) fn state_of(child: &Child) -> char {
+    let status = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
+    let (_, rest) = status.rsplit_once(") ").expect("a name in parentheses");
+    rest.chars().next().expect("a state")
+}
