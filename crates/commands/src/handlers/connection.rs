@@ -115,7 +115,7 @@ pub(crate) fn hello(
     }
     if context.session.user.is_none() {
         return Err(CommandError::fixed(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the \
              same time",
         )
