@@ -110,6 +110,8 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
     # What makes replies into results, by command; set_response_callback changes it.
     response_callbacks: dict[str, Callable[..., Any]]
     _remote: redis.Redis
+    # redis-py's command classes ask for it by type only: nothing here sends events.
+    _event_dispatcher: Any
 
     def __new__(
         cls,

@@ -101,6 +101,8 @@ pub(crate) trait Surroundings<W> {
     fn next(&mut self, seen: u32) -> Next<Self::Refusal>;
     /// Sleeps while the word holds `value`, for a bounded time.
     fn sleep(&mut self, word: &W, value: u32);
+    /// Wakes one sleeper.
+    fn wake(&mut self, word: &W);
 }
 
 /// Takes the lock if it is free.
@@ -140,7 +142,27 @@ pub(crate) fn acquire<W: Word, S: Surroundings<W>>(
                     return Ok(());
                 }
             }
-            Next::GiveUp(refusal) => return Err(refusal),
+            Next::GiveUp(refusal) => {
+                // The wake that ended our last sleep was meant for somebody
+                // who stays: pass it on, or leave the bit for the holder.
+                if mine != me.0 && !leave_bit(word) {
+                    around.wake(word);
+                }
+                return Err(refusal);
+            }
+        }
+    }
+}
+
+/// Sets the waiters bit for others, unless the lock is free.
+fn leave_bit<W: Word>(word: &W) -> bool {
+    loop {
+        let seen = word.get();
+        if seen == FREE {
+            return false;
+        }
+        if seen & WAITERS != 0 || word.replace(seen, seen | WAITERS) {
+            return true;
         }
     }
 }

@@ -67,10 +67,14 @@ impl Futex {
         }
     }
 
+    fn wake_one(&self) {
+        let _queue = self.queue.lock().expect("no panic");
+        self.woken.notify_one();
+    }
+
     fn release(&self) {
         if lock::release(self) {
-            let _queue = self.queue.lock().expect("no panic");
-            self.woken.notify_one();
+            self.wake_one();
         }
     }
 }
@@ -119,6 +123,10 @@ impl Surroundings<Futex> for Patient {
 
     fn sleep(&mut self, word: &Futex, value: u32) {
         word.wait(value);
+    }
+
+    fn wake(&mut self, word: &Futex) {
+        word.wake_one();
     }
 }
 
@@ -179,6 +187,10 @@ impl Surroundings<Futex> for Probing<'_> {
     }
 
     fn sleep(&mut self, _word: &Futex, _value: u32) {}
+
+    fn wake(&mut self, word: &Futex) {
+        word.wake_one();
+    }
 }
 
 /// What the lock guards: a number in two halves, and the undo log's old half.

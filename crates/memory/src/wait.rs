@@ -181,6 +181,10 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
         Next::Sleep
     }
 
+    fn wake(&mut self, word: &AtomicU32) {
+        platform::futex_wake_one(word);
+    }
+
     fn sleep(&mut self, word: &AtomicU32, value: u32) {
         let timeout = match self.progress {
             Some((since, ..)) if since.elapsed() < FIRST_PROBE => FIRST_PROBE,
