@@ -25,6 +25,7 @@ mod scan;
 mod snapshot;
 mod store;
 mod strings;
+mod warm;
 mod writer;
 
 pub use entry::{Encoding, Entry, Text, ValueType};
