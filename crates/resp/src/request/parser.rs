@@ -408,6 +408,13 @@ impl<'a> Args<'a> {
         self.spans.is_empty()
     }
 
+    /// Where the arguments lie. Of a command in the multibulk form that is from its start in the input on; those of an
+    /// inline command lie elsewhere, and their places tell nothing.
+    #[inline]
+    pub fn spans(&self) -> &'a [Span] {
+        self.spans
+    }
+
     /// The argument at `index`; the command's name is number 0.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
