@@ -5,21 +5,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use smallvec::SmallVec;
 use undercroft_commands::session::Session;
-use undercroft_commands::{Blocked, Context, execute};
+use undercroft_commands::{Blocked, Context};
 use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
 
 use crate::limits::Limits;
 use crate::poll::Interest;
 use crate::registry::{Buffers, Card};
 use crate::shared::Shared;
+use crate::turn::{End, Turn};
 use crate::writer::Writer;
 
-/// Commands of one connection run in one turn at most; then others have theirs.
-const COMMANDS_A_TURN: usize = 1024;
-/// A turn ends where its replies exceed this many bytes, so that they are sent before more are made.
-const OUTPUT_A_TURN: usize = 256 * 1024;
 /// Bytes of waiting replies above which a client that has not logged in is not listened to.
 const OUTPUT_BEFORE_LOGIN: usize = 64 * 1024;
 /// Buffers up to this many bytes are kept from one batch to the next.
@@ -247,11 +243,15 @@ impl Connection {
             context: Context::new(&mut self.session, shared, &shared.store),
             parser: &mut self.parser,
             limits,
-            closing: &mut self.closing,
-            wanted: &mut self.wanted,
+            warms: !shared.waits(),
         };
         let (used, end) = turn.commands(input);
         self.output = turn.writer.out;
+        match end {
+            End::Closing => self.closing = true,
+            End::Used { wanted } => self.wanted = wanted,
+            End::More | End::Blocked(_) => {}
+        }
         let sent = self.send_output(moved);
         if borrowed && self.output.is_empty() {
             std::mem::swap(&mut space.output, &mut self.output);
@@ -259,8 +259,7 @@ impl Connection {
         let next = match end {
             _ if sent.is_err() => Next::Close,
             End::Blocked(blocked) => Next::Park(blocked),
-            End::Closing => self.rest(),
-            End::Used => self.rest(),
+            End::Closing | End::Used { .. } => self.rest(),
             End::More if self.is_full(limits) => Next::Wait,
             End::More => Next::Turn,
         };
@@ -383,7 +382,7 @@ impl Connection {
     }
 }
 
-fn parser_limits(limits: &Limits, session: &Session) -> ParserLimits {
+pub(crate) fn parser_limits(limits: &Limits, session: &Session) -> ParserLimits {
     ParserLimits {
         max_bulk: limits.bulk,
         authenticated: session.user.is_some(),
@@ -397,79 +396,4 @@ enum Read {
     Some,
     Nothing,
     Broken,
-}
-
-/// Why a turn ended.
-enum End {
-    /// All that is complete has been run.
-    Used,
-    /// There may be more commands.
-    More,
-    /// The connection is to be closed.
-    Closing,
-    /// The next command needs a lock that another process holds.
-    Blocked(Blocked),
-}
-
-/// One turn of a connection, with what it needs at hand.
-struct Turn<'a> {
-    writer: Writer,
-    context: Context<'a>,
-    parser: &'a mut RequestParser,
-    limits: &'a Limits,
-    closing: &'a mut bool,
-    wanted: &'a mut usize,
-}
-
-impl Turn<'_> {
-    #[inline]
-    fn commands(&mut self, input: &[u8]) -> (usize, End) {
-        let mut used = 0;
-        for _ in 0..COMMANDS_A_TURN {
-            let rest = &input[used..];
-            match self.parser.parse(rest) {
-                Ok(Parsed::Command(length)) => {
-                    if let Err(blocked) = self.command(rest) {
-                        return (used, End::Blocked(blocked));
-                    }
-                    used += length;
-                }
-                Ok(Parsed::Ignored(length)) => used += length,
-                Ok(Parsed::Incomplete { wanted }) => {
-                    *self.wanted = wanted;
-                    return (used, End::Used);
-                }
-                Err(error) => {
-                    error.reply(&mut self.writer.out);
-                    *self.closing = true;
-                }
-            }
-            if *self.closing {
-                return (used, End::Closing);
-            }
-            if self.writer.out.len() > OUTPUT_A_TURN {
-                break;
-            }
-        }
-        (used, End::More)
-    }
-
-    /// Runs the command that was just parsed at the start of `input`.
-    #[inline]
-    fn command(&mut self, input: &[u8]) -> Result<(), Blocked> {
-        let arguments: SmallVec<[&[u8]; 8]> = self.parser.args(input).iter().collect();
-        let before = self.writer.out.len();
-        let was_logged_in = self.context.session.user.is_some();
-        execute(&mut self.context, &arguments, &mut self.writer)?;
-        let session = &mut *self.context.session;
-        if !session.finish_command() {
-            self.writer.out.truncate(before);
-        }
-        *self.closing = session.close_after_reply;
-        if was_logged_in != session.user.is_some() {
-            drop(arguments);
-            self.parser.set_limits(parser_limits(self.limits, session));
-        }
-        Ok(())
-    }
 }

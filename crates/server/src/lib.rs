@@ -16,6 +16,7 @@ mod poll;
 mod registry;
 mod server;
 mod shared;
+mod turn;
 mod upkeep;
 mod worker;
 mod writer;

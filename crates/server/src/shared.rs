@@ -176,6 +176,11 @@ impl Shared {
         }
     }
 
+    /// Whether some connection waits for a lock.
+    pub(crate) fn waits(&self) -> bool {
+        self.parked.load(Ordering::Relaxed) > 0
+    }
+
     /// A connection begins to wait for a lock. From now on no command of any thread waits for one in place: with
     /// many connections that would add up, and who comes back later finds the lock as well.
     pub(crate) fn park(&self) {

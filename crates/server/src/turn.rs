@@ -1,0 +1,228 @@
+//! One turn of a connection: the commands in its input, parsed and run.
+//!
+//! Of a pipeline several commands are parsed before the first of them runs. Their keys are warmed together, so that
+//! each does not wait for memory by itself: with more keys than the caches hold that is most of a command's time.
+
+use smallvec::SmallVec;
+use undercroft_commands::{Blocked, Context, execute};
+use undercroft_resp::{Parsed, ProtocolError, RequestParser, Span};
+
+use crate::connection::parser_limits;
+use crate::limits::Limits;
+use crate::writer::Writer;
+
+/// Batches of commands run in one turn at most; then other connections have theirs.
+const BATCHES_A_TURN: usize = 64;
+/// A turn ends where its replies exceed this many bytes, so that they are sent before more are made.
+const OUTPUT_A_TURN: usize = 256 * 1024;
+/// Commands parsed before the first of them runs.
+const BATCH: usize = 16;
+/// Below this many commands there is too little to gain from warming.
+const WORTH_WARMING: usize = 3;
+
+/// Why a turn ended.
+pub(crate) enum End {
+    /// All that is complete has been run; at least so many bytes are missing of the next command.
+    Used { wanted: usize },
+    /// There may be more commands.
+    More,
+    /// The connection is to be closed.
+    Closing,
+    /// The next command needs a lock that another process holds.
+    Blocked(Blocked),
+}
+
+/// One turn, with what it needs at hand.
+pub(crate) struct Turn<'a> {
+    pub(crate) writer: Writer,
+    pub(crate) context: Context<'a>,
+    pub(crate) parser: &'a mut RequestParser,
+    pub(crate) limits: &'a Limits,
+    /// Whether keys are warmed. Not while some lock is held for long: a look at its shard would wait for it.
+    pub(crate) warms: bool,
+}
+
+/// Commands that were parsed and not yet run.
+#[derive(Default)]
+struct Batch {
+    /// The places of their arguments, from the start of the batch's input on.
+    arguments: SmallVec<[Span; 64]>,
+    /// For each command the end of its bytes, and of its arguments.
+    commands: SmallVec<[(usize, usize); BATCH]>,
+    /// Bytes of all of them, and of what asks for nothing.
+    length: usize,
+}
+
+/// What follows a batch.
+enum Behind {
+    /// Perhaps more commands.
+    More,
+    /// An inline command, whose arguments the parser holds until it is run.
+    Inline,
+    /// The start of a command.
+    Incomplete { wanted: usize },
+    /// What is no command.
+    Broken(ProtocolError),
+}
+
+/// How a command ended.
+enum Ran {
+    /// The next one may run.
+    On,
+    /// What was parsed ahead is void: the limits are others now.
+    Again,
+    /// The connection is to be closed.
+    Closing,
+}
+
+impl Turn<'_> {
+    /// Runs commands from the start of `input`. Returns how many bytes are done with.
+    pub(crate) fn commands(&mut self, input: &[u8]) -> (usize, End) {
+        let mut used = 0;
+        for _ in 0..BATCHES_A_TURN {
+            let rest = &input[used..];
+            let mut batch = Batch::default();
+            let behind = self.parse(rest, &mut batch);
+            self.warm(rest, &batch);
+            let mut start = 0;
+            for &(end, arguments_end) in &batch.commands {
+                let places = &batch.arguments[start..arguments_end];
+                start = arguments_end;
+                let arguments: SmallVec<[&[u8]; 8]> =
+                    places.iter().map(|place| &rest[place.range()]).collect();
+                match self.command(&arguments) {
+                    Ok(Ran::On) if self.writer.out.len() <= OUTPUT_A_TURN => {}
+                    Ok(Ran::On | Ran::Again) => {
+                        self.parse_again();
+                        return (used + end, End::More);
+                    }
+                    Ok(Ran::Closing) => return (used + end, End::Closing),
+                    Err(blocked) => {
+                        self.parse_again();
+                        return (used + self.before(&batch, end), End::Blocked(blocked));
+                    }
+                }
+            }
+            used += batch.length;
+            match behind {
+                Behind::More => {}
+                Behind::Incomplete { wanted } => return (used, End::Used { wanted }),
+                Behind::Broken(error) => {
+                    error.reply(&mut self.writer.out);
+                    return (used, End::Closing);
+                }
+                Behind::Inline => match self.inline(&input[used..]) {
+                    (length, None) => used += length,
+                    (length, Some(end)) => return (used + length, end),
+                },
+            }
+        }
+        (used, End::More)
+    }
+
+    /// Where the command that ends at `end` starts.
+    fn before(&self, batch: &Batch, end: usize) -> usize {
+        let ends = batch.commands.iter().map(|(end, _)| *end);
+        ends.take_while(|other| *other < end).last().unwrap_or(0)
+    }
+
+    /// What was parsed ahead is forgotten; it is parsed again from where the commands have been run.
+    fn parse_again(&mut self) {
+        *self.parser = RequestParser::new(parser_limits(self.limits, self.context.session));
+    }
+
+    /// Parses commands in the multibulk form until there are enough. Before a login only one: it may be the login,
+    /// which changes what is allowed.
+    #[inline]
+    fn parse(&mut self, input: &[u8], batch: &mut Batch) -> Behind {
+        let most = if self.context.session.user.is_some() {
+            BATCH
+        } else {
+            1
+        };
+        while batch.commands.len() < most {
+            let rest = &input[batch.length..];
+            if rest.first().is_some_and(|first| *first != b'*') {
+                return Behind::Inline;
+            }
+            match self.parser.parse(rest) {
+                Ok(Parsed::Command(length)) => {
+                    let start = batch.length;
+                    let places = self.parser.args(rest).spans().iter();
+                    batch.arguments.extend(places.map(|place| Span {
+                        start: start + place.start,
+                        len: place.len,
+                    }));
+                    batch.length += length;
+                    batch.commands.push((batch.length, batch.arguments.len()));
+                }
+                Ok(Parsed::Ignored(length)) => batch.length += length,
+                Ok(Parsed::Incomplete { wanted }) => return Behind::Incomplete { wanted },
+                Err(error) => return Behind::Broken(error),
+            }
+        }
+        Behind::More
+    }
+
+    /// Warms the first argument of each command, which is a key where the command has any.
+    #[inline]
+    fn warm(&self, input: &[u8], batch: &Batch) {
+        if batch.commands.len() < WORTH_WARMING || !self.warms {
+            return;
+        }
+        let mut keys: SmallVec<[&[u8]; BATCH]> = SmallVec::new();
+        let mut start = 0;
+        for &(_, end) in &batch.commands {
+            if let Some(place) = batch.arguments[start..end].get(1) {
+                keys.push(&input[place.range()]);
+            }
+            start = end;
+        }
+        self.context.store.warm(self.context.database(), &keys);
+    }
+
+    /// Parses and runs one inline command, or skips an empty line. Returns its length, and the end of the turn where
+    /// it is one.
+    #[cold]
+    fn inline(&mut self, input: &[u8]) -> (usize, Option<End>) {
+        let length = match self.parser.parse(input) {
+            Ok(Parsed::Command(length)) => length,
+            Ok(Parsed::Ignored(length)) => return (length, None),
+            Ok(Parsed::Incomplete { wanted }) => return (0, Some(End::Used { wanted })),
+            Err(error) => {
+                error.reply(&mut self.writer.out);
+                return (0, Some(End::Closing));
+            }
+        };
+        let texts: Vec<Vec<u8>> = self.parser.args(input).iter().map(<[u8]>::to_vec).collect();
+        let arguments: SmallVec<[&[u8]; 8]> = texts.iter().map(Vec::as_slice).collect();
+        match self.command(&arguments) {
+            Ok(Ran::On) if self.writer.out.len() <= OUTPUT_A_TURN => (length, None),
+            Ok(Ran::On) => (length, Some(End::More)),
+            Ok(Ran::Again) => {
+                self.parse_again();
+                (length, None)
+            }
+            Ok(Ran::Closing) => (length, Some(End::Closing)),
+            Err(blocked) => (0, Some(End::Blocked(blocked))),
+        }
+    }
+
+    #[inline]
+    fn command(&mut self, arguments: &[&[u8]]) -> Result<Ran, Blocked> {
+        let before = self.writer.out.len();
+        let was_logged_in = self.context.session.user.is_some();
+        execute(&mut self.context, arguments, &mut self.writer)?;
+        let session = &mut *self.context.session;
+        if !session.finish_command() {
+            self.writer.out.truncate(before);
+        }
+        Ok(if session.close_after_reply {
+            Ran::Closing
+        } else if was_logged_in != session.user.is_some() {
+            Ran::Again
+        } else {
+            Ran::On
+        })
+    }
+}
