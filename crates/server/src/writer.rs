@@ -35,6 +35,9 @@ impl Reply for Writer {
     fn error(&mut self, text: &str) {
         encode::error(&mut self.out, text.as_bytes());
     }
+    fn error_bytes(&mut self, text: &[u8]) {
+        encode::error(&mut self.out, text);
+    }
     #[inline]
     fn integer(&mut self, value: i64) {
         encode::integer(&mut self.out, value);
@@ -101,9 +104,10 @@ mod tests {
         writer.null();
         writer.ok();
         writer.verbatim("mkd", b"x");
+        writer.error_bytes(b"ERR \xff\n");
         assert_eq!(
             writer.out,
-            b"*2\r\n$-1\r\n%1\r\n_\r\n+OK\r\n=5\r\nmkd:x\r\n"
+            b"*2\r\n$-1\r\n%1\r\n_\r\n+OK\r\n=5\r\nmkd:x\r\n-ERR \xff \r\n"
         );
     }
 }
