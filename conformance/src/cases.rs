@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A line that begins at the margin is a command as redis-cli reads it; the
-//! indented lines after it are its reply in the [`notation`](crate::notation).
+//! indented lines after it are its reply in the [`notation`].
 //! `2:` before a command sends it over a second connection. In place of a reply,
 //! `closed` expects the end of the connection and `silent` expects that nothing
 //! is sent. A `#` begins a comment. Every case starts on an empty server with
