@@ -7,7 +7,7 @@
 //! Redis' corner cases are kept, because clients see them: an empty string matches only the empty pattern (not
 //! even `*`); an unterminated class ends with the pattern; and the ends of a range compare as signed bytes.
 
-/// Pattern elements tried against one string before [`matches`] gives up: a few milliseconds of work.
+/// Pattern elements tried against one string before [`matches()`] gives up: a few milliseconds of work.
 pub const STEP_BUDGET: u64 = 1 << 20;
 
 /// The pattern would take too many steps on this string.

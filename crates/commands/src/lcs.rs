@@ -101,7 +101,7 @@ pub fn matches(first: &[u8], second: &[u8]) -> Vec<Match> {
     found
 }
 
-/// The subsequence itself, from runs as [`matches`] lists them.
+/// The subsequence itself, from runs as [`matches()`] lists them.
 pub fn sequence(first: &[u8], matches: &[Match]) -> Vec<u8> {
     matches
         .iter()
