@@ -84,7 +84,8 @@ impl Store {
     /// Goes on with the bounded work that otherwise insertions do: removes
     /// expired keys, frees flushed dictionaries, resizes, and gives memory back
     /// to the system where much is free. Looks at about
-    /// `buckets` buckets in every shard that has something to do. Returns how
+    /// `buckets` buckets in every shard that has something to do, and passes
+    /// over those that are locked for longer than the patience. Returns how
     /// many expired keys it removed.
     pub fn sweep(&self, buckets: u64) -> Result<usize, Error> {
         let mut removed = 0;
@@ -94,31 +95,41 @@ impl Store {
             self.segment.trim(keep)?;
         }
         for shard in 0..self.shards() {
-            let due = self.segment.read(ShardSet::one(shard), |view| {
-                let expiring = (0..DATABASES)
-                    .filter(|&database| Root { shard, database }.get(view, EXPIRES) != 0);
-                let dying = flush::is_dying(view, shard);
-                Ok::<_, Error>((expiring.collect::<Vec<_>>(), dying))
+            match self.sweep_shard(shard, buckets) {
+                Ok(count) => removed += count,
+                Err(error) if error.is_wait() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(removed)
+    }
+
+    fn sweep_shard(&self, shard: usize, buckets: u64) -> Result<usize, Error> {
+        let due = self.segment.read(ShardSet::one(shard), |view| {
+            let expiring =
+                (0..DATABASES).filter(|&database| Root { shard, database }.get(view, EXPIRES) != 0);
+            let dying = flush::is_dying(view, shard);
+            Ok::<_, Error>((expiring.collect::<Vec<_>>(), dying))
+        })?;
+        let (databases, dying) = due;
+        let mut removed = 0;
+        for &database in &databases {
+            removed += self.write(ShardSet::one(shard), |writer| {
+                let root = Root { shard, database };
+                let mut removed = 0;
+                for _ in 0..buckets {
+                    removed += sweep_bucket(writer, root)?;
+                }
+                if root.get(writer.view(), KEYS) > 0 {
+                    dictionary::resize_step(writer.transaction, root)?;
+                }
+                Ok::<_, Error>(removed)
             })?;
-            let (databases, dying) = due;
-            for &database in &databases {
-                removed += self.write(ShardSet::one(shard), |writer| {
-                    let root = Root { shard, database };
-                    let mut removed = 0;
-                    for _ in 0..buckets {
-                        removed += sweep_bucket(writer, root)?;
-                    }
-                    if root.get(writer.view(), KEYS) > 0 {
-                        dictionary::resize_step(writer.transaction, root)?;
-                    }
-                    Ok::<_, Error>(removed)
-                })?;
-            }
-            if dying {
-                self.write(ShardSet::one(shard), |writer| {
-                    flush::free_a_little(writer, shard, buckets)
-                })?;
-            }
+        }
+        if dying {
+            self.write(ShardSet::one(shard), |writer| {
+                flush::free_a_little(writer, shard, buckets)
+            })?;
         }
         Ok(removed)
     }

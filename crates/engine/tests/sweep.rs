@@ -1,0 +1,47 @@
+//! The sweep passes over what it cannot have, and does the rest.
+
+use std::time::Duration;
+
+use undercroft_engine::{Condition, Error, Expiry, Options, SetOptions, Store};
+
+#[test]
+fn a_locked_shard_does_not_keep_the_others_from_being_swept() {
+    const START: u64 = 1_000_000;
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let path = directory.path().join("store");
+    let options = Options {
+        capacity: Some(256 << 20),
+        shards: Some(4),
+    };
+    let store = Store::create(&path, &options).expect("a store");
+    let sweeper = Store::open(&path, true).expect("the same store");
+    sweeper.set_patience(Duration::from_millis(1));
+    store.set_time(START);
+    sweeper.set_time(START + 1_000);
+    let keys: Vec<String> = (0..400).map(|number| format!("key {number}")).collect();
+    for key in &keys {
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::At(START + 1),
+        };
+        store
+            .set_with(0, key.as_bytes(), b"v", options)
+            .expect("room");
+    }
+    // The first shard, which the sweep comes to before all others.
+    let in_first = |key: &&String| store.key(key.as_bytes()).shard() == 0;
+    let locked = keys
+        .iter()
+        .find(in_first)
+        .expect("400 keys reach every shard");
+    let locked = store.key(locked.as_bytes());
+    let here = keys.iter().filter(in_first).count();
+    let held = store.write(store.shards_of([&locked]), |_| {
+        let removed = sweeper.sweep(1 << 10)?;
+        assert_eq!(removed, keys.len() - here);
+        Ok::<_, Error>(())
+    });
+    held.expect("the lock is this thread's");
+    assert_eq!(sweeper.sweep(1 << 10).expect("no lock is held"), here);
+    assert_eq!(sweeper.count_keys(0).expect("no lock is held"), 0);
+}
