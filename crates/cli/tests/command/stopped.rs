@@ -84,6 +84,14 @@ impl Drop for Holder {
     }
 }
 
+/// A command as client libraries send it.
+fn multibulk(words: &[&str]) -> String {
+    let arguments = words
+        .iter()
+        .map(|word| format!("${}\r\n{word}\r\n", word.len()));
+    format!("*{}\r\n{}", words.len(), arguments.collect::<String>())
+}
+
 /// A key in another shard than `held`.
 fn elsewhere(store: &str) -> String {
     let store = Store::open(Path::new(store), true).expect("the server made it");
@@ -106,9 +114,14 @@ fn a_stopped_holder_parks_its_keys_and_no_others() {
     // Many, so that waiting for each in place would add up to seconds.
     let mut parked: Vec<_> = (0..50).map(|_| server.connect()).collect();
     for client in &mut parked {
-        client.send(&format!(
-            "ECHO first\r\nAPPEND held +\r\nSET {free} late\r\nECHO last\r\n"
-        ));
+        // In one piece, so that the commands behind the parked one are parsed before it is tried.
+        let pipeline = [
+            &["ECHO", "first"][..],
+            &["APPEND", "held", "+"],
+            &["SET", &free, "late"],
+            &["ECHO", "last"],
+        ];
+        client.send(&pipeline.map(multibulk).concat());
         // What comes before the parked command is answered.
         assert_eq!(
             (client.line(), client.line()),
