@@ -1,7 +1,7 @@
 //! Fail points: a test can let a thread "die" at the N-th step of an operation.
 //!
 //! Every store into the file that matters to recovery is followed by
-//! [`step`]. In a build without the `fault` feature it is nothing at all.
+//! `step`. In a build without the `fault` feature it is nothing at all.
 
 /// Whether the fail points are compiled in.
 pub const ENABLED: bool = cfg!(feature = "fault");
