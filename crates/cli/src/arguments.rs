@@ -13,8 +13,8 @@ pub(crate) const DEFAULT_STORE: &str = "undercroft://default";
 const ABOUT: &str = "\
 Redis data structures in shared memory.
 
-A store is one file that any number of processes map and use at the same time, without a server. `undercroft serve`
-gives it to Redis clients as well; the other commands look at it, mend it and copy it.
+A store is one file that any number of processes map and use at the same time, without a server. \
+`undercroft serve` gives it to Redis clients as well; the other commands look at it, mend it and copy it.
 
 A STORE is named in one of three ways:
   undercroft://NAME    a store in shared memory, in a directory of yours under /dev/shm
@@ -33,7 +33,7 @@ Exit status: 0 success; 1 failure, one line on standard error says which; 2 wron
 
 /// The whole command line.
 #[derive(Debug, Parser)]
-#[command(name = "undercroft", version, about = "Redis data structures in shared memory.", long_about = ABOUT)]
+#[command(name = "undercroft", bin_name = "undercroft", version, about = "Redis data structures in shared memory.", long_about = ABOUT)]
 #[command(after_help = EXAMPLES, max_term_width = 110, disable_help_subcommand = false)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -45,14 +45,37 @@ pub(crate) struct Arguments {
 pub(crate) enum Subcommand {
     Serve(Box<Serve>),
     Exec(Exec),
+    /// Show what a store holds and who uses it
+    #[command(after_help = "\
+Sizes, keys, the processes that have written to the store, and the locks that are held at this moment, with the \
+process that holds each and whether it runs, is stopped or is dead. Changes nothing.
+
+Examples:
+  undercroft stat
+  undercroft stat --store undercroft://cache")]
     Stat(OfStore),
+    /// Check every structure of a store
+    #[command(after_help = "\
+Walks every table, key and block. Writers wait meanwhile. The exit status is 0 where the store is sound, and 1 where \
+it is damaged; then each line says what is wrong, and where.
+
+Examples:
+  undercroft check
+  undercroft check --store ./store && echo sound")]
     Check(OfStore),
+    /// Recover at once what dead processes left in a store
+    #[command(after_help = "\
+Nobody needs it: whoever comes next to a lock that a dead process holds recovers what that process left. It only \
+makes sure that all of it is recovered now.
+
+Examples:
+  undercroft recover --store undercroft://cache")]
     Recover(OfStore),
     Export(Export),
     Import(Import),
     /// List your stores in shared memory
     #[command(after_help = "\
-Shows the stores named undercroft://NAME, their sizes and how many processes have written to them and still live.
+Shows the stores named undercroft://NAME, their sizes and how many processes have written to them and still live. \
 Stores at other paths are not listed: look at one with undercroft stat --store PATH.
 
 Examples:
@@ -65,19 +88,20 @@ Examples:
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgument {
     /// The store: undercroft://NAME, undercroft:///PATH or PATH
-    #[arg(long, value_name = "STORE", env = "UNDERCROFT_STORE", default_value = DEFAULT_STORE, hide_default_value = true)]
+    #[arg(long, value_name = "STORE", env = "UNDERCROFT_STORE", hide_env_values = true, default_value = DEFAULT_STORE)]
     pub(crate) store: String,
 }
 
 /// Serve a store to Redis clients
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The store is created where it is missing. Clients on this machine only are served unless --bind says otherwise, and
+The store is created where it is missing. Clients on this machine only are served unless --bind says otherwise, and \
 those on other machines need a password: set one with --requirepass or UNDERCROFT_REQUIREPASS.
+
 It ends cleanly by Ctrl-C, SIGTERM or the SHUTDOWN command; the data stays in the store.
 
-A configuration file has lines of a name and a value, as redis.conf has, with the names below and those of CONFIG GET
-(timeout, hz, slowlog-log-slower-than ...). The command line counts before the environment, and that before the file.
+A configuration file has lines of a name and a value, as redis.conf has, with the names above and those of \
+CONFIG GET (timeout, hz, slowlog-log-slower-than ...). The command line counts before the environment, and that before the file.
 
 Examples:
   undercroft serve
@@ -87,10 +111,20 @@ Examples:
   undercroft serve --config /etc/undercroft.conf")]
 pub(crate) struct Serve {
     /// The store, created where it is missing [default: undercroft://default]
-    #[arg(long, value_name = "STORE", env = "UNDERCROFT_STORE")]
+    #[arg(
+        long,
+        value_name = "STORE",
+        env = "UNDERCROFT_STORE",
+        hide_env_values = true
+    )]
     pub(crate) store: Option<String>,
     /// TCP port; 0 is none [default: 6379]
-    #[arg(long, value_name = "N", env = "UNDERCROFT_PORT")]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "UNDERCROFT_PORT",
+        hide_env_values = true
+    )]
     pub(crate) port: Option<String>,
     /// Addresses to listen on, with blanks between them; one that begins with '-' may be missing on this machine,
     /// '*' and '::*' are all of IPv4 and IPv6 [default: 127.0.0.1 -::1]
@@ -98,11 +132,17 @@ pub(crate) struct Serve {
         long,
         value_name = "ADDRESSES",
         env = "UNDERCROFT_BIND",
+        hide_env_values = true,
         allow_hyphen_values = true
     )]
     pub(crate) bind: Option<String>,
     /// Unix socket to listen on, for this user only
-    #[arg(long, value_name = "PATH", env = "UNDERCROFT_UNIXSOCKET")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "UNDERCROFT_UNIXSOCKET",
+        hide_env_values = true
+    )]
     pub(crate) unixsocket: Option<String>,
     /// Password that clients must send (AUTH); others on this machine can read the command line, so better set the
     /// environment variable or the file
@@ -110,32 +150,58 @@ pub(crate) struct Serve {
         long,
         value_name = "PASSWORD",
         env = "UNDERCROFT_REQUIREPASS",
+        hide_env_values = true,
         hide_env_values = true
     )]
     pub(crate) requirepass: Option<String>,
     /// Address space of a store that is created: the most it can ever hold, costs nothing until it is used
     /// [default: 64gb, or the file system's size]
-    #[arg(long, value_name = "SIZE", env = "UNDERCROFT_CAPACITY")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "UNDERCROFT_CAPACITY",
+        hide_env_values = true
+    )]
     pub(crate) capacity: Option<String>,
     /// Limit on the data of the store, from now on and for all its users; 0 is none [default: 1gb for a new store]
-    #[arg(long, value_name = "SIZE", env = "UNDERCROFT_MAXMEMORY")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "UNDERCROFT_MAXMEMORY",
+        hide_env_values = true
+    )]
     pub(crate) maxmemory: Option<String>,
     /// Most clients at a time [default: 10000]
-    #[arg(long, value_name = "N", env = "UNDERCROFT_MAXCLIENTS")]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "UNDERCROFT_MAXCLIENTS",
+        hide_env_values = true
+    )]
     pub(crate) maxclients: Option<String>,
     /// Threads that serve clients [default: one for each core]
-    #[arg(long, value_name = "N", env = "UNDERCROFT_THREADS")]
+    #[arg(
+        long,
+        value_name = "N",
+        env = "UNDERCROFT_THREADS",
+        hide_env_values = true
+    )]
     pub(crate) threads: Option<String>,
     /// Configuration file
-    #[arg(long, value_name = "FILE", env = "UNDERCROFT_CONFIG")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "UNDERCROFT_CONFIG",
+        hide_env_values = true
+    )]
     pub(crate) config: Option<PathBuf>,
 }
 
 /// Run one command on a store, without a server
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints the reply as redis-cli does: with types and quotes on a terminal, plain otherwise (--raw and --no-raw choose).
-The exit status is 1 where the reply is an error.
+Prints the reply as redis-cli does: with types and quotes on a terminal, plain otherwise (--raw and --no-raw \
+choose). The exit status is 1 where the reply is an error.
 
 Examples:
   undercroft exec SET greeting 'hello world' EX 60
@@ -180,8 +246,8 @@ pub(crate) struct OfStore {
 /// Copy a store into a file
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The copy shows the whole store at one moment. Writers wait while it is read into this process' memory, which needs as
-much of it as the data has; the file is written after that, and takes its name only when it is complete.
+The copy shows the whole store at one moment. Writers wait while it is read into this process' memory, which needs \
+as much of it as the data has; the file is written after that, and takes its name only when it is complete. \
 The format is described in docs/export-format.md; import reads it.
 
 Examples:
@@ -197,8 +263,8 @@ pub(crate) struct Export {
 /// Fill a store from a file that export wrote
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The store is created where it is missing. The whole file is verified first: a damaged one is refused, with the place
-of the damage, and changes nothing. Keys that have expired meanwhile are left out.
+The store is created where it is missing. The whole file is verified first: a damaged one is refused, with the \
+place of the damage, and changes nothing. Keys that have expired meanwhile are left out.
 
 Examples:
   undercroft import backup.undercroft
@@ -223,8 +289,8 @@ pub(crate) struct Import {
 /// Remove a store
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Asks before it removes a store that living processes use: they keep the memory they have mapped, and their writes
-fail from then on.
+Asks before it removes a store that living processes use: they keep the memory they have mapped, and their \
+writes fail from then on.
 
 Examples:
   undercroft rm cache
