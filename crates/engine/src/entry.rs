@@ -213,6 +213,8 @@ impl Entry {
         key: &[u8],
     ) -> Result<Option<Entry>, Fault> {
         let block = view.block(at)?;
+        // The value of a typical entry lies in the line behind its key.
+        block.prefetch_next_line();
         let header = Header(block.word(0)?);
         let key_offset = header.key_offset();
         let key_length = if header.long_key() {

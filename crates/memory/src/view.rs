@@ -37,6 +37,12 @@ pub(crate) enum Notes<'a> {
 pub struct Block<'a>(Place<'a>);
 
 impl Block<'_> {
+    /// Asks for the block's second cache line ahead of its use.
+    #[inline(always)]
+    pub fn prefetch_next_line(&self) {
+        self.0.prefetch_next_line();
+    }
+
     /// The word so many bytes behind the block's start, a multiple of 8.
     #[inline(always)]
     pub fn word(&self, behind: u64) -> Result<u64, Fault> {
