@@ -2,15 +2,12 @@
 
 use undercroft_memory::{Offset, Report, View};
 
-use crate::dictionary::{BUCKET, Table, load_bucket};
+use crate::dictionary::{BUCKET, CHAIN_MAX, Table, load_bucket};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush;
 use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_BITS, NEXT_TABLE, Root};
 use crate::store::{Store, hash};
-
-/// A chain of buckets longer than this is taken for a circle.
-const CHAIN_MAX: usize = 1 << 16;
 
 /// One walk over a shard's structures.
 struct Walk<'w> {

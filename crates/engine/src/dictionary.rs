@@ -28,7 +28,7 @@ pub(crate) const BUCKET: u64 = 64;
 const CHAINED: u64 = 1 << 56;
 /// A chain longer than this is a cycle: the longest possible one at the fill
 /// factor is far shorter.
-const CHAIN_MAX: usize = 1 << 16;
+pub(crate) const CHAIN_MAX: usize = 1 << 16;
 /// Keys per bucket above which the table doubles.
 const FULL: u64 = 5;
 /// Keys per bucket, as a reciprocal, below which the table halves.
@@ -218,7 +218,7 @@ pub(crate) fn first_candidate(view: &View<'_>, root: Root, key: &Key<'_>) -> Res
     }
 }
 
-fn chain_fault(at: Offset) -> Fault {
+pub(crate) fn chain_fault(at: Offset) -> Fault {
     Fault {
         at,
         what: "a chain of buckets that ends",

@@ -16,7 +16,7 @@ use crate::writer::{Found, Writer};
 
 /// Free memory that a store keeps in any case, in bytes.
 const KEPT_FREE: u64 = 64 << 20;
-/// Entries looked at in one bucket and its chain at most.
+/// Entries and buckets looked at in one chain at most.
 const CHAIN_ENTRIES_MAX: usize = 64;
 
 /// Looks at one bucket where some key of the dictionary expires.
@@ -41,6 +41,8 @@ fn sweep_bucket(writer: &mut Writer<'_, '_>, root: Root) -> Result<usize, Error>
     let mut at = home;
     while at != 0 && seen < CHAIN_ENTRIES_MAX {
         let bucket = load_bucket(writer.view(), at)?;
+        // A bucket counts, too: a damaged chain of empty ones may be a circle.
+        seen += 1;
         for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
             seen += 1;
             let entry = Entry::load(writer.view(), entry)?;

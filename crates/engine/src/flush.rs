@@ -8,7 +8,7 @@
 
 use undercroft_memory::{Offset, ShardSet, View};
 
-use crate::dictionary::{Table, load_bucket};
+use crate::dictionary::{CHAIN_MAX, Table, chain_fault, load_bucket};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::roots::{
@@ -112,7 +112,7 @@ pub(crate) fn free_a_little(
 
 fn free_chain(writer: &mut Writer<'_, '_>, shard: usize, home: Offset) -> Result<(), Error> {
     let mut at = home;
-    loop {
+    for _ in 0..CHAIN_MAX {
         let bucket = load_bucket(writer.view(), at)?;
         for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
             let entry = Entry::load(writer.view(), entry)?;
@@ -129,6 +129,7 @@ fn free_chain(writer: &mut Writer<'_, '_>, shard: usize, home: Offset) -> Result
         }
         at = bucket.next;
     }
+    Err(chain_fault(home).into())
 }
 
 /// The blocks of the dictionaries that are being freed, for the check.
