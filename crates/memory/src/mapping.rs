@@ -283,10 +283,10 @@ impl Mapping {
         unsafe {
             let target = self.map.start().add(at as usize).cast::<u64>();
             let source = bytes.as_ptr().cast::<u64>();
-            for index in 0..whole {
+            for_words(whole, |index| {
                 let word = source.add(index).read_unaligned();
                 AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
-            }
+            });
             if !bytes.len().is_multiple_of(8) {
                 let mut last = [0; 8];
                 last[..bytes.len() % 8].copy_from_slice(&bytes[whole * 8..]);
@@ -307,16 +307,15 @@ impl Mapping {
                 && from <= room - words * 8
                 && to <= room - words * 8
         );
-        for index in 0..words {
-            // SAFETY: both offsets are multiples of 8, and both ranges lie
-            // inside the mapping (asserted).
-            unsafe {
-                let word = self
-                    .word_unchecked(from + index * 8)
-                    .load(Ordering::Relaxed);
-                self.word_unchecked(to + index * 8)
-                    .store(word, Ordering::Relaxed);
-            }
+        // SAFETY: both offsets are multiples of 8, and both ranges lie inside
+        // the mapping (asserted).
+        unsafe {
+            let source = self.map.start().add(from as usize).cast::<u64>();
+            let target = self.map.start().add(to as usize).cast::<u64>();
+            for_words(words as usize, |index| {
+                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
+                AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
+            });
         }
     }
 
@@ -349,6 +348,25 @@ impl Mapping {
             }
         }
         true
+    }
+}
+
+/// Calls `each` with 0, 1, ... in order, four to a turn of the loop: the
+/// compiler unrolls no loop over atomics.
+#[inline(always)]
+fn for_words(count: usize, mut each: impl FnMut(usize)) {
+    let whole = count / 4 * 4;
+    let mut index = 0;
+    while index < whole {
+        each(index);
+        each(index + 1);
+        each(index + 2);
+        each(index + 3);
+        index += 4;
+    }
+    while index < count {
+        each(index);
+        index += 1;
     }
 }
 

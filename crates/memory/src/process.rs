@@ -21,6 +21,9 @@ use crate::platform::{self, FileId, FileStatus, Map};
 const UNCLAIMED: u32 = 0;
 const CLAIMING: u32 = 1;
 const CLAIMED: u32 = 2;
+/// The first so many threads of a process have a record each; the others share
+/// the rest.
+const OWNED_RECORDS: u64 = slot::RECORD_COUNT / 2;
 
 /// Held while a slot's lock is being taken, and by `fork` meanwhile: a child
 /// forked between `open` and `close` would inherit the descriptor and keep a
@@ -253,21 +256,37 @@ impl Process {
     #[inline]
     pub(crate) fn take_record(&self) -> u64 {
         thread_local! {
-            static PREFERRED: u64 = {
+            static THREAD: u64 = {
                 static NEXT: AtomicU64 = AtomicU64::new(0);
                 NEXT.fetch_add(1, Ordering::Relaxed)
             };
         }
-        let mut index = PREFERRED.with(|&preferred| preferred) % slot::RECORD_COUNT;
-        let mut tried = 0;
-        while self.records[index as usize].swap(true, Ordering::Acquire) {
-            index = (index + 1) % slot::RECORD_COUNT;
-            tried += 1;
-            if tried % slot::RECORD_COUNT == 0 {
+        let thread = THREAD.with(|&thread| thread);
+        if thread < OWNED_RECORDS {
+            // Nobody else's: no atomic exchange. It is in use already where a
+            // signal handler writes while its thread waits for a lock.
+            let mine = &self.records[thread as usize];
+            if !mine.load(Ordering::Relaxed) {
+                mine.store(true, Ordering::Relaxed);
+                return thread;
+            }
+        }
+        self.take_shared_record(thread)
+    }
+
+    #[cold]
+    fn take_shared_record(&self, thread: u64) -> u64 {
+        let shared = slot::RECORD_COUNT - OWNED_RECORDS;
+        for tried in 0.. {
+            let index = OWNED_RECORDS + (thread + tried) % shared;
+            if !self.records[index as usize].swap(true, Ordering::Acquire) {
+                return index;
+            }
+            if tried % shared == shared - 1 {
                 std::thread::yield_now();
             }
         }
-        index
+        unreachable!("the search goes on until a record is free")
     }
 
     #[inline]

@@ -278,7 +278,8 @@ impl Segment {
     ) -> Result<R, E> {
         self.prepare_to_write()?;
         for _ in 0..ROOM_ATTEMPTS {
-            let mut transaction = Transaction::begin(self, shards)?;
+            let locked = Transaction::lock(self, shards)?;
+            let mut transaction = Transaction::new(self, shards, locked);
             let result = body(&mut transaction);
             let shortage = transaction.shortage;
             match (result, shortage) {
@@ -470,7 +471,7 @@ impl Segment {
 
     #[inline(always)]
     pub(crate) fn unlock_shards(&self, shards: ShardSet) {
-        for index in shards.iter() {
+        shards.for_each(|index| {
             let word = self
                 .mapping
                 .half(self.mapping.layout().shard(index) + shard::LOCK);
@@ -478,7 +479,7 @@ impl Segment {
                 platform::futex_wake_one(word);
             }
             fault::step();
-        }
+        });
     }
 
     pub(crate) fn unlock_heap(&self) {

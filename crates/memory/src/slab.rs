@@ -484,15 +484,18 @@ impl Transaction<'_> {
 impl Segment {
     /// Returns a few runs of the graveyard to the heap. The shard's lock is
     /// held. What cannot be done now is done after a later transaction.
+    #[inline(always)]
     pub(crate) fn drain_graveyard(&self, index: usize) {
         let base = self.mapping.layout().shard(index);
-        let pending = || {
-            self.mapping.load(base + shard::GRAVEYARD) != 0
-                || self.mapping.load(base + shard::RETURNING) != 0
-        };
-        if !pending() {
-            return;
+        let pending =
+            self.mapping.load(base + shard::GRAVEYARD) | self.mapping.load(base + shard::RETURNING);
+        if pending != 0 {
+            self.return_buried(index);
         }
+    }
+
+    #[cold]
+    fn return_buried(&self, index: usize) {
         for _ in 0..BURIED_AT_ONCE {
             // Others wait for the shard: what holds the heap up (a stopped
             // process) must not hold them up.

@@ -43,9 +43,11 @@ pub struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
-    /// Locks the shards and settles what dead owners left (W3).
+    /// Locks the shards and settles what dead owners left (W3). Returns the
+    /// record and the number of the transaction that [`new`](Self::new) is to
+    /// begin: apart, so that the transaction is built where it stays.
     #[inline(always)]
-    pub(crate) fn begin(segment: &'a Segment, shards: ShardSet) -> Result<Self, Error> {
+    pub(crate) fn lock(segment: &Segment, shards: ShardSet) -> Result<(u64, u64), Error> {
         let record = segment.process.take_record();
         let mapping = &segment.mapping;
         let at = mapping.layout().record(segment.process.slot(), record);
@@ -58,10 +60,20 @@ impl<'a> Transaction<'a> {
         segment
             .lock_shards(shards)
             .inspect_err(|_| segment.process.put_record(record))?;
-        Ok(Transaction {
+        Ok((record, number))
+    }
+
+    /// Begins a transaction that [`lock`](Self::lock) has prepared.
+    #[inline(always)]
+    pub(crate) fn new(
+        segment: &'a Segment,
+        shards: ShardSet,
+        (record, number): (u64, u64),
+    ) -> Transaction<'a> {
+        Transaction {
             segment,
             view: View {
-                mapping,
+                mapping: &segment.mapping,
                 notes: Notes::Locked,
             },
             shards,
@@ -72,7 +84,13 @@ impl<'a> Transaction<'a> {
             frees: SmallVec::new(),
             granted: SmallVec::new(),
             moved: SmallVec::new(),
-        })
+        }
+    }
+
+    /// Locks the shards and begins a transaction.
+    pub(crate) fn begin(segment: &'a Segment, shards: ShardSet) -> Result<Self, Error> {
+        let locked = Transaction::lock(segment, shards)?;
+        Ok(Transaction::new(segment, shards, locked))
     }
 
     /// The locked shards, as they are within this transaction.
@@ -97,18 +115,18 @@ impl<'a> Transaction<'a> {
     fn open(&mut self) {
         let mapping = &self.segment.mapping;
         let owner = (self.segment.process.slot() << 8) | self.record;
-        for index in self.shards.iter() {
+        self.shards.for_each(|index| {
             let at = mapping.layout().shard(index);
             mapping.store(at + shard::LOG_OWNER, owner);
             mapping.store(at + shard::LOG_NUMBER, self.number);
-        }
+        });
         compiler_fence(Ordering::SeqCst);
         fault::step();
-        for index in self.shards.iter() {
+        self.shards.for_each(|index| {
             let at = mapping.layout().shard(index) + shard::COUNTER;
             counter::make_odd(mapping.word(at));
             fault::step();
-        }
+        });
         counter::start_of_changes::<AtomicU64>();
         self.open = true;
     }
@@ -263,18 +281,17 @@ impl<'a> Transaction<'a> {
         mapping.store(record + slot::COMMITTED, self.number);
         compiler_fence(Ordering::SeqCst);
         fault::step();
-        for index in self.shards.iter() {
+        self.shards.for_each(|index| {
             self.segment.shard_log(index).clear();
             fault::step();
-        }
-        for index in self.shards.iter() {
+        });
+        self.shards.for_each(|index| {
             self.segment.even_counter(index);
             fault::step();
-        }
+        });
         self.open = false;
-        for index in self.shards.iter() {
-            self.segment.drain_graveyard(index);
-        }
+        self.shards
+            .for_each(|index| self.segment.drain_graveyard(index));
         Ok(None)
     }
 }
