@@ -20,8 +20,11 @@ NOT_YET = "No figures are committed yet; `make bench TABLE=core` measures them."
 ESSENTIAL = (
     ("python-get-redis-5.2", "Python `get`", "redis-py 5.2 with hiredis, unix socket"),
     ("python-get-redis-newest", "Python `get`", "redis-py as it comes, unix socket"),
+    ("python-get-redis-5.2-random", "the same in random order", "redis-py 5.2 with hiredis"),
     ("python-get-dict", "Python `get`", "`dict.get`"),
+    ("python-get-dict-random", "the same in random order", "`dict.get`"),
     ("python-set-lmdb", "Python `set`", "py-lmdb `put`, nothing synced"),
+    ("python-set-lmdb-random", "the same in random order", "py-lmdb `put`"),
     ("rust-get", "Rust `get`", "`HashMap` get and copy"),
     ("rust-set", "Rust `set`", "`HashMap` insert"),
     ("server-get-1-throughput", "server, GET", "redis-server"),

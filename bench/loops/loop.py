@@ -21,11 +21,15 @@ def keys() -> list[bytes]:
     return [b"key:%012d" % index for index in range(KEYS)]
 
 
-def shuffled(items: list[bytes], seed: int = 1) -> list[bytes]:
-    """Return the same objects in an order by chance, the same in every process."""
-    order = items.copy()
-    random.Random(seed).shuffle(order)
-    return order
+def random_keys() -> list[bytes]:
+    """Return new key objects in an order by chance, the same in every process.
+
+    They lie in memory in that order, as keys do that a program has just made or received:
+    what is measured is the look-up, and not how far apart the caller keeps its keys.
+    """
+    order = keys()
+    random.Random(1).shuffle(order)
+    return [bytes(bytearray(key)) for key in order]
 
 
 def over(operation: Callable[[bytes], object], chosen: list[bytes]) -> float:
@@ -78,30 +82,28 @@ def embedded(path: str) -> dict[str, Operation]:
         # A value of its own for each key, as a program that reads its data in has.
         plain[key] = b"%b" % bytearray(VALUE)
     get, put, look = store.get, store.set, plain.get
-    same, equal = shuffled(stored), shuffled(keys())
-    if any(get(key) != look(key) for key in equal):
+    if any(get(key) != look(key) for key in random_keys()):
         raise AssertionError("store and dict differ")
-    take, value = parts(equal), values()
+    take, take_random, value = parts(keys()), parts(random_keys()), values()
 
-    def overwrite(count: int) -> float:
-        chosen, new = take(count), next(value)
+    def overwrite(chosen: list[bytes]) -> float:
+        new = next(value)
         start = time.perf_counter_ns()
         for key in chosen:
             put(key, new)
         taken = time.perf_counter_ns() - start
         if get(chosen[-1]) != new:
             raise AssertionError("a SET was lost")
-        return taken / count
+        return taken / len(chosen)
 
     return {
         "get": lambda count: over(get, take(count)),
-        "get-same": lambda count: over(get, same[:count]),
-        "get-fresh": lambda count: over(get, shuffled(keys())[:count]),
+        "get-random": lambda count: over(get, take_random(count)),
         "dict": lambda count: over(look, take(count)),
-        "dict-same": lambda count: over(look, same[:count]),
-        "dict-fresh": lambda count: over(look, shuffled(keys())[:count]),
+        "dict-random": lambda count: over(look, take_random(count)),
         "loop": lambda count: empty(take(count)),
-        "set": overwrite,
+        "set": lambda count: overwrite(take(count)),
+        "set-random": lambda count: overwrite(take_random(count)),
         "mget100": lambda count: many(store.mget, take(count)),
     }
 
@@ -124,7 +126,7 @@ def over_socket(path: str) -> dict[str, Operation]:
     client.ping()
     parser = "hiredis" if redis.utils.HIREDIS_AVAILABLE else "its own parser"
     print(f"redis-py {redis.__version__} with {parser}", flush=True)
-    take, value = parts(shuffled(keys())), values()
+    take, value = parts(keys()), values()
     if client.get(take(1)[0]) is None:
         raise AssertionError("the server was not filled")
 
@@ -149,11 +151,11 @@ def lmdb_puts(path: str) -> dict[str, Operation]:
     with environment.begin(write=True) as transaction:
         for key in keys():
             transaction.put(key, VALUE)
-    take, value = parts(shuffled(keys())), values()
+    take, take_random, value = parts(keys()), parts(random_keys()), values()
     begin = environment.begin
 
-    def overwrite(count: int) -> float:
-        chosen, new = take(count), next(value)
+    def overwrite(chosen: list[bytes]) -> float:
+        new = next(value)
         start = time.perf_counter_ns()
         for key in chosen:
             with begin(write=True) as transaction:
@@ -162,9 +164,12 @@ def lmdb_puts(path: str) -> dict[str, Operation]:
         with begin() as transaction:
             if transaction.get(chosen[-1]) != new:
                 raise AssertionError("a put was lost")
-        return taken / count
+        return taken / len(chosen)
 
-    return {"put": overwrite}
+    return {
+        "put": lambda count: overwrite(take(count)),
+        "put-random": lambda count: overwrite(take_random(count)),
+    }
 
 
 CLIENTS = {"embedded": embedded, "redis": over_socket, "lmdb": lmdb_puts}
