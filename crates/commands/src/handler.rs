@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use undercroft_engine::{Error, Key, Store};
+use undercroft_engine::{Access, Error, Key, Store};
 
 use crate::arguments::CommandError;
 use crate::reply::Reply;
@@ -14,8 +14,8 @@ pub struct Context<'a> {
     pub session: &'a mut Session,
     /// The server, or the embedding process.
     pub host: &'a dyn Host,
-    /// The store the commands work on.
-    pub store: &'a Store,
+    /// The store the commands work on, by itself or within MULTI and EXEC.
+    pub store: Access<'a>,
     /// Whether even the fastest commands are timed for the slow log.
     pub(crate) timed: bool,
 }
@@ -32,7 +32,7 @@ impl<'a> Context<'a> {
         let mut context = Context {
             session,
             host,
-            store,
+            store: store.access(),
             timed: false,
         };
         context.look_at_slowlog();

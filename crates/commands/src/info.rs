@@ -281,7 +281,7 @@ fn keyspace(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
     for database in 0..DATABASES {
         let keys = context.store.count_keys(database)?;
         if keys > 0 {
-            let expires = context.store.expiring_keys(database);
+            let expires = context.store.expiring_keys(database)?;
             let figures = format!("keys={keys},expires={expires},avg_ttl=0");
             line(&format!("db{database}"), figures, out);
         }

@@ -18,6 +18,10 @@ pub enum Error {
     Overflow,
     /// The store uses its `maxmemory`, and nothing may be evicted.
     MaxMemory,
+    /// The key's shard is not among those that the transaction has locked. Only
+    /// seen within [`Store::transact`](crate::Store::transact), which then runs
+    /// again.
+    OutsideTransaction,
     /// A store's name is not one.
     Name(Box<str>),
     /// An error of the store itself; boxed, so that results stay small.
@@ -70,6 +74,9 @@ impl fmt::Display for Error {
             Error::NotAnInteger => f.write_str("value is not an integer or out of range"),
             Error::Overflow => f.write_str("increment or decrement would overflow"),
             Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
+            Error::OutsideTransaction => {
+                f.write_str("the key's shard is not locked by the transaction")
+            }
             Error::Name(reason) => f.write_str(reason),
             Error::Memory(error) => error.fmt(f),
         }

@@ -8,6 +8,7 @@
 
 use undercroft_memory::{Offset, ShardSet, View};
 
+use crate::access::Access;
 use crate::dictionary::{CHAIN_MAX, Table, chain_fault, load_bucket};
 use crate::entry::Entry;
 use crate::error::Error;
@@ -164,6 +165,39 @@ impl Store {
     /// [`sweep`](Store::sweep) do, in small steps. Returns the number of keys
     /// removed.
     pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
+        self.access().flush(databases, wait)
+    }
+
+    /// Frees all that flushes left, where nobody else holds the locks.
+    pub(crate) fn free_flushed(&self) -> Result<(), Error> {
+        for shard in self.all_shards().iter() {
+            loop {
+                let dying = self.write(ShardSet::one(shard), |writer| {
+                    free_a_little(writer, shard, STEP)?;
+                    Ok::<_, Error>(is_dying(writer.view(), shard))
+                });
+                match dying {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    // The keys are gone; whoever holds the lock frees the rest.
+                    Err(error) if error.is_wait() => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes all keys of all databases; see [`flush`](Store::flush).
+    pub fn flush_all(&self, wait: bool) -> Result<u64, Error> {
+        self.access().flush_all(wait)
+    }
+}
+
+impl Access<'_> {
+    /// Removes all keys of some databases; see [`Store::flush`]. Within a
+    /// transaction memory is freed after its commit.
+    pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
         let shards = self.all_shards();
         let removed = self.write(shards, |writer| {
             let mut removed = 0;
@@ -176,27 +210,15 @@ impl Store {
             }
             Ok::<_, Error>(removed)
         })?;
-        if wait {
-            for shard in shards.iter() {
-                loop {
-                    let dying = self.write(ShardSet::one(shard), |writer| {
-                        free_a_little(writer, shard, STEP)?;
-                        Ok::<_, Error>(is_dying(writer.view(), shard))
-                    });
-                    match dying {
-                        Ok(true) => {}
-                        Ok(false) => break,
-                        // The keys are gone; whoever holds the lock frees the rest.
-                        Err(error) if error.is_wait() => break,
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
+        match self.running {
+            _ if !wait => {}
+            Some(running) => running.free_after_commit(),
+            None => self.store.free_flushed()?,
         }
         Ok(removed)
     }
 
-    /// Removes all keys of all databases; see [`flush`](Store::flush).
+    /// Removes all keys of all databases; see [`flush`](Self::flush).
     pub fn flush_all(&self, wait: bool) -> Result<u64, Error> {
         self.flush(
             &std::array::from_fn::<usize, DATABASES, _>(|database| database),

@@ -1,7 +1,10 @@
 //! The calls that embedded clients make most, typed and direct.
 
+use undercroft_memory::ShardSet;
+
+use crate::access::Access;
 use crate::error::Error;
-use crate::store::{Key, Store};
+use crate::store::{Key, Reader, Store};
 use crate::writer::Expiry;
 
 /// When SET sets.
@@ -35,6 +38,106 @@ pub struct SetOptions {
     pub expiry: Expiry,
 }
 
+impl Reader<'_, '_> {
+    /// Appends the string that a key holds to `out`. Returns whether it was
+    /// there.
+    #[inline(always)]
+    fn append_string(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Error> {
+        match self.find(database, key)? {
+            None => Ok(false),
+            Some(entry) => {
+                entry.text(self.view())?.append_to(self.view(), out)?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl Access<'_> {
+    /// Appends the string that a key holds to `out`; see [`Store::get`].
+    #[inline]
+    pub fn get(&self, database: usize, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
+        if self.running.is_none() {
+            return self.store.get(database, key, out);
+        }
+        let key = self.key(key);
+        let found = self.read(ShardSet::one(key.shard), |reader| {
+            reader.append_string(database, &key, out)
+        })?;
+        if found {
+            self.note_use(&key);
+        }
+        Ok(found)
+    }
+
+    /// Sets a key to a string; see [`Store::set`].
+    #[inline]
+    pub fn set(&self, database: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        if self.running.is_none() {
+            return self.store.set(database, key, value);
+        }
+        let key = self.key(key);
+        self.write(ShardSet::one(key.shard), |writer| {
+            writer.set(database, &key, value, Expiry::Never)
+        })?;
+        self.note_use(&key);
+        Ok(())
+    }
+
+    /// Adds to the integer that a key holds; see [`Store::increment`].
+    pub fn increment(&self, database: usize, key: &[u8], change: i64) -> Result<i64, Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        self.write(ShardSet::one(key.shard), |writer| {
+            writer.increment(database, &key, change)
+        })
+    }
+
+    /// Removes keys; see [`Store::delete`].
+    pub fn delete(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
+        let keys = self.hash_all(keys);
+        self.write(self.shards_of(&keys), |writer| {
+            let mut removed = 0;
+            for key in &keys {
+                removed += u64::from(writer.remove(database, key)?);
+            }
+            Ok::<_, Error>(removed)
+        })
+    }
+
+    /// Counts those of the keys that are there; see [`Store::exists`].
+    pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
+        let keys = self.hash_all(keys);
+        self.read(self.shards_of(&keys), |reader| {
+            let mut found = 0;
+            for key in &keys {
+                found += u64::from(reader.find(database, key)?.is_some());
+            }
+            Ok::<_, Error>(found)
+        })
+    }
+
+    /// When a key expires; see [`Store::expiry`].
+    pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
+        let key = self.key(key);
+        self.read(ShardSet::one(key.shard), |reader| {
+            match reader.find(database, &key)? {
+                None => Ok(None),
+                Some(entry) => Ok(Some(entry.expiry(reader.view())?)),
+            }
+        })
+    }
+
+    fn hash_all<'k>(&self, keys: &[&'k [u8]]) -> Vec<Key<'k>> {
+        keys.iter().map(|key| self.key(key)).collect()
+    }
+}
+
 impl Store {
     /// Appends the string that a key holds to `out`. Returns whether it was
     /// there. O(length).
@@ -42,15 +145,9 @@ impl Store {
     pub fn get(&self, database: usize, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         let key = self.key(key);
         let start = out.len();
-        let found = self.read(undercroft_memory::ShardSet::one(key.shard), |reader| {
+        let found = self.read(ShardSet::one(key.shard), |reader| {
             out.truncate(start);
-            match reader.find(database, &key)? {
-                None => Ok::<_, Error>(false),
-                Some(entry) => {
-                    entry.text(reader.view())?.append_to(reader.view(), out)?;
-                    Ok(true)
-                }
-            }
+            reader.append_string(database, &key, out)
         })?;
         if found {
             self.touch(&key);
@@ -71,7 +168,7 @@ impl Store {
             self.set_large(database, &key, staged, options)?;
             return Ok(());
         }
-        self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
+        self.write(ShardSet::one(key.shard), |writer| {
             writer.set(database, &key, value, Expiry::Never)
         })?;
         self.touch_written(&key);
@@ -91,7 +188,7 @@ impl Store {
         if let Some(staged) = self.stage(&key, value)? {
             return self.set_large(database, &key, staged, options);
         }
-        let done = self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
+        let done = self.write(ShardSet::one(key.shard), |writer| {
             let found = writer.find_slot(database, &key)?;
             let go = options.condition.met(found.is_some());
             if go {
@@ -106,35 +203,17 @@ impl Store {
     /// Adds to the integer that a key holds, 0 where it is not there. Returns
     /// the sum.
     pub fn increment(&self, database: usize, key: &[u8], change: i64) -> Result<i64, Error> {
-        let key = self.key(key);
-        self.check_memory()?;
-        self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
-            writer.increment(database, &key, change)
-        })
+        self.access().increment(database, key, change)
     }
 
     /// Removes keys, all at one moment. Returns how many were there.
     pub fn delete(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
-        let keys = self.hash_all(keys);
-        self.write(self.shards_of(&keys), |writer| {
-            let mut removed = 0;
-            for key in &keys {
-                removed += u64::from(writer.remove(database, key)?);
-            }
-            Ok::<_, Error>(removed)
-        })
+        self.access().delete(database, keys)
     }
 
     /// Counts those of the keys that are there, as often as they are named.
     pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
-        let keys = self.hash_all(keys);
-        self.read(self.shards_of(&keys), |reader| {
-            let mut found = 0;
-            for key in &keys {
-                found += u64::from(reader.find(database, key)?.is_some());
-            }
-            Ok::<_, Error>(found)
-        })
+        self.access().exists(database, keys)
     }
 
     /// The strings that keys hold, as they were at one moment; none where a key
@@ -179,7 +258,7 @@ impl Store {
     /// Returns whether the key was there.
     pub fn expire_at(&self, database: usize, key: &[u8], at: u64) -> Result<bool, Error> {
         let key = self.key(key);
-        self.write(undercroft_memory::ShardSet::one(key.shard), |writer| {
+        self.write(ShardSet::one(key.shard), |writer| {
             if at <= writer.now() {
                 writer.remove(database, &key)
             } else {
@@ -191,14 +270,7 @@ impl Store {
     /// When a key expires: `None` where it is not there, `Some(None)` where it
     /// does not.
     pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
-        let key = self.key(key);
-        self.read(
-            undercroft_memory::ShardSet::one(key.shard),
-            |reader| match reader.find(database, &key)? {
-                None => Ok(None),
-                Some(entry) => Ok(Some(entry.expiry(reader.view())?)),
-            },
-        )
+        self.access().expiry(database, key)
     }
 
     fn hash_all<'k>(&self, keys: &[&'k [u8]]) -> Vec<Key<'k>> {

@@ -2,9 +2,10 @@
 
 use undercroft_memory::{View, block_size, coarse_milliseconds};
 
+use crate::access::Access;
 use crate::entry::{Entry, Form};
 use crate::error::Error;
-use crate::roots::{KEYS, Root};
+use crate::roots::{EXPIRES, KEYS, Root};
 use crate::store::{Key, Store};
 
 /// Bytes of a bucket for each key, where buckets are two thirds full.
@@ -25,17 +26,33 @@ impl Entry {
     }
 }
 
+impl Access<'_> {
+    /// Number of keys in a database at one moment; see [`Store::count_keys`].
+    pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
+        self.sum(database, KEYS)
+    }
+
+    /// Number of keys in a database that expire.
+    pub fn expiring_keys(&self, database: usize) -> Result<u64, Error> {
+        self.sum(database, EXPIRES)
+    }
+
+    fn sum(&self, database: usize, word: usize) -> Result<u64, Error> {
+        let shards = self.all_shards();
+        self.read(shards, |reader| {
+            let counts = shards
+                .iter()
+                .map(|shard| Root { shard, database }.get(reader.view(), word));
+            Ok(counts.fold(0, u64::saturating_add))
+        })
+    }
+}
+
 impl Store {
     /// Number of keys in a database at one moment, including those that have
     /// expired and were not yet removed. O(number of shards).
     pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
-        let shards = self.all_shards();
-        self.read(shards, |reader| {
-            let keys = shards
-                .iter()
-                .map(|shard| Root { shard, database }.get(reader.view(), KEYS));
-            Ok(keys.fold(0, u64::saturating_add))
-        })
+        self.access().count_keys(database)
     }
 
     /// Notes that a key was last used so many seconds ago, as RESTORE with

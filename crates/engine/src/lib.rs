@@ -3,12 +3,15 @@
 //! A [`Store`] is one store file. Its typed calls ([`Store::get`],
 //! [`Store::set`] and their like) are the hot path of embedded clients;
 //! [`Store::read`] and [`Store::write`] give commands consistent access to
-//! several keys at once, through a [`Reader`] or a [`Writer`].
+//! several keys at once, through a [`Reader`] or a [`Writer`]. Commands go through
+//! an [`Access`], which is the store, or a transaction over many commands
+//! ([`Store::transact`]).
 //!
 //! This crate is ordinary safe Rust on top of `undercroft-memory`: it reads
 //! through views that may be torn and writes through logged transactions, and
 //! never sees a pointer.
 
+mod access;
 mod check;
 mod clock;
 mod dictionary;
@@ -28,6 +31,7 @@ mod strings;
 mod warm;
 mod writer;
 
+pub use access::{Access, Running};
 pub use entry::{Encoding, Entry, Text, ValueType};
 pub use error::Error;
 pub use hot::{Condition, SetOptions};
@@ -36,6 +40,6 @@ pub use snapshot::Item;
 pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
 pub use undercroft_memory::{
-    HeldLock, Holder, Member, Options, Report, Staged, Statistics, View, WaitHook,
+    HeldLock, Holder, Member, Options, Report, ShardSet, Staged, Statistics, View, WaitHook,
 };
 pub use writer::{Expiry, Writer};

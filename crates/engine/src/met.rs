@@ -9,9 +9,10 @@ use std::cell::RefCell;
 
 use undercroft_memory::View;
 
+use crate::access::Access;
 use crate::entry::Entry;
 use crate::error::Error;
-use crate::store::Store;
+use crate::store::{Key, Store};
 
 /// Keys remembered at most: what is beyond is left to the sweep.
 const KEYS_MAX: usize = 1024;
@@ -52,14 +53,31 @@ impl Store {
     /// Removes the expired keys that reads of this thread met. Returns how many
     /// were still there and have expired.
     pub fn remove_met(&self) -> Result<u64, Error> {
+        self.access().remove_met()
+    }
+}
+
+impl Access<'_> {
+    /// Removes the expired keys that reads of this thread met; see
+    /// [`Store::remove_met`]. Within a transaction only those whose shards it
+    /// has locked.
+    pub fn remove_met(&self) -> Result<u64, Error> {
         let met = MET.take();
-        if !self.writable() {
+        if !self.store.writable() {
             return Ok(0);
         }
+        let within = |key: &Key<'_>| {
+            self.running
+                .is_none_or(|running| running.shards().contains(key.shard()))
+        };
         let mut removed = 0;
         for some in met.chunks(STEP) {
-            let keys: Vec<_> = some.iter().map(|(_, key)| self.key(key)).collect();
-            let databases = || some.iter().map(|(database, _)| *database);
+            let keys = some
+                .iter()
+                .map(|(database, key)| (*database, self.key(key)));
+            let (databases, keys): (Vec<usize>, Vec<Key<'_>>) =
+                keys.filter(|(_, key)| within(key)).unzip();
+            let databases = || databases.iter().copied();
             removed += self.write(self.shards_of(&keys), |writer| {
                 let mut removed = 0;
                 for (database, key) in databases().zip(&keys) {

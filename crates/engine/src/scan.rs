@@ -7,6 +7,7 @@
 
 use undercroft_memory::{Offset, ShardSet, View};
 
+use crate::access::Access;
 use crate::dictionary::{Table, for_each_in_chain};
 use crate::entry::Entry;
 use crate::error::Error;
@@ -24,6 +25,36 @@ impl Store {
     /// walk is over when 0 is returned. Calls `visit` with each key and what
     /// `pick` returns for its entry, where that is something. Every key that is
     /// there from start to end is visited at least once; about `count` a call.
+    pub fn scan<T>(
+        &self,
+        database: usize,
+        cursor: u64,
+        count: u64,
+        pick: impl FnMut(&Reader<'_, '_>, &Entry) -> Result<Option<T>, Error>,
+        visit: impl FnMut(Vec<u8>, T),
+    ) -> Result<u64, Error> {
+        self.access().scan(database, cursor, count, pick, visit)
+    }
+
+    /// All keys of a database for which `pick` returns true. A key that is
+    /// there all the time is returned once; O(keys).
+    pub fn keys_where(
+        &self,
+        database: usize,
+        pick: impl FnMut(&[u8]) -> Result<bool, Error>,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        self.access().keys_where(database, pick)
+    }
+
+    /// Some key of a database; `random` chooses which. None where there is
+    /// none. Keys in full buckets are less likely than others, a little.
+    pub fn random_key(&self, database: usize, random: u64) -> Result<Option<Vec<u8>>, Error> {
+        self.access().random_key(database, random)
+    }
+}
+
+impl Access<'_> {
+    /// The next part of a walk over a database; see [`Store::scan`].
     pub fn scan<T>(
         &self,
         database: usize,
@@ -77,8 +108,7 @@ impl Store {
         Ok((shard as u64) << BUCKET_BITS | position)
     }
 
-    /// All keys of a database for which `pick` returns true. A key that is
-    /// there all the time is returned once; O(keys).
+    /// All keys of a database that `pick` takes; see [`Store::keys_where`].
     pub fn keys_where(
         &self,
         database: usize,
@@ -110,10 +140,9 @@ impl Store {
         }
     }
 
-    /// Some key of a database; `random` chooses which. None where there is
-    /// none. Keys in full buckets are less likely than others, a little.
+    /// Some key of a database; see [`Store::random_key`].
     pub fn random_key(&self, database: usize, random: u64) -> Result<Option<Vec<u8>>, Error> {
-        let total = self.keys(database);
+        let total = self.count_keys(database)?;
         if total == 0 {
             return Ok(None);
         }

@@ -7,6 +7,7 @@ use undercroft_memory::{
     HeldLock, Member, Options, Segment, ShardSet, Statistics, View, WaitHook, coarse_milliseconds,
 };
 
+use crate::access::Carried;
 use crate::clock::Clock;
 use crate::dictionary;
 use crate::entry::Entry;
@@ -318,16 +319,6 @@ impl Store {
     /// Lets go of this process' place as if it had been killed; for tests.
     pub fn abandon(&self) {
         self.segment.abandon();
-    }
-}
-
-/// The body's error, into which the segment's own are turned as well.
-struct Carried<E>(E);
-
-impl<E: From<Error>> From<undercroft_memory::Error> for Carried<E> {
-    #[cold]
-    fn from(error: undercroft_memory::Error) -> Self {
-        Carried(Error::from(error).into())
     }
 }
 

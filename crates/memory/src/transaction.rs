@@ -109,6 +109,13 @@ impl<'a> Transaction<'a> {
         self.shards
     }
 
+    /// Whether it ran out of memory or log. It will be rolled back and, where
+    /// more can be had, run again.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.shortage.is_some()
+    }
+
     /// Writes the log headers and makes all counters odd, before the first
     /// change (W5).
     #[cold]

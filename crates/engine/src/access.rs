@@ -1,0 +1,306 @@
+//! Access to a store's keys, by itself or within a transaction that runs already.
+//!
+//! Commands reach the store through an [`Access`] only. By itself it is the store. Within MULTI and EXEC the same calls
+//! work in the one transaction of all queued commands, which holds the locks: taking them again would never end.
+
+use std::cell::{Cell, RefCell};
+
+use undercroft_memory::{ShardSet, Staged, Statistics, Transaction};
+
+use crate::error::Error;
+use crate::store::{Key, Reader, Store};
+use crate::writer::Writer;
+
+/// A way to a store's keys. Copied freely; as cheap as a reference.
+#[derive(Clone, Copy)]
+pub struct Access<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) running: Option<&'a dyn Within>,
+}
+
+/// A transaction that runs, without its lifetimes.
+pub(crate) trait Within {
+    /// Whether it holds the locks of these shards. Where it does not, it starts again with all of them.
+    fn holds(&self, shards: ShardSet) -> bool;
+    /// The shards that it has locked.
+    fn shards(&self) -> ShardSet;
+    /// Calls `body` once with what is there now.
+    fn read(&self, body: &mut dyn FnMut(&Reader<'_, '_>));
+    /// Calls `body` once to change it.
+    fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>));
+    /// Has the memory of flushed databases freed after the commit.
+    fn free_after_commit(&self);
+}
+
+/// A transaction over many commands; see [`Store::transact`].
+pub struct Running<'r, 's> {
+    store: &'r Store,
+    writer: RefCell<Writer<'r, 's>>,
+    shards: ShardSet,
+    /// A command wanted a shard that is not locked.
+    beyond: &'r Cell<bool>,
+    frees: &'r Cell<bool>,
+}
+
+impl Running<'_, '_> {
+    /// The store as it is within this transaction.
+    pub fn access(&self) -> Access<'_> {
+        Access {
+            store: self.store,
+            running: Some(self),
+        }
+    }
+
+    /// Whether the transaction has to start again, with more memory or more locks: what it did will be undone, and an
+    /// error of the last command means nothing.
+    pub fn starts_again(&self) -> bool {
+        self.beyond.get() || self.writer.borrow().transaction.is_short()
+    }
+}
+
+impl Within for Running<'_, '_> {
+    fn holds(&self, shards: ShardSet) -> bool {
+        let holds = self.shards.includes(shards);
+        if !holds {
+            self.beyond.set(true);
+        }
+        holds
+    }
+
+    fn shards(&self) -> ShardSet {
+        self.shards
+    }
+
+    fn read(&self, body: &mut dyn FnMut(&Reader<'_, '_>)) {
+        let writer = self.writer.borrow();
+        body(&Reader {
+            store: self.store,
+            view: writer.view(),
+        });
+    }
+
+    fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>)) {
+        body(&mut self.writer.borrow_mut());
+    }
+
+    fn free_after_commit(&self) {
+        self.frees.set(true);
+    }
+}
+
+impl Store {
+    /// The store by itself.
+    #[inline(always)]
+    pub fn access(&self) -> Access<'_> {
+        Access {
+            store: self,
+            running: None,
+        }
+    }
+
+    /// Runs many commands as one transaction: all or nothing, whatever happens to this process, and no reader sees half
+    /// of it. `body` reaches the store through [`Running::access`] only; it may run several times and must not keep
+    /// anything between its runs. An error from it undoes everything. Commands that use a shard which is not among
+    /// `shards` make it run again with all shards locked.
+    ///
+    /// # Errors
+    /// Those of `body`, and those of [`write`](Store::write).
+    pub fn transact<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&Running<'_, '_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let (beyond, frees) = (Cell::new(false), Cell::new(false));
+        let mut locked = shards;
+        loop {
+            let result = self
+                .segment
+                .write(locked, |transaction: &mut Transaction<'_>| {
+                    beyond.set(false);
+                    frees.set(false);
+                    let running = Running {
+                        store: self,
+                        writer: RefCell::new(Writer::new(self, transaction)),
+                        shards: locked,
+                        beyond: &beyond,
+                        frees: &frees,
+                    };
+                    match body(&running) {
+                        Ok(_) if beyond.get() => Err(Carried(Error::OutsideTransaction.into())),
+                        result => result.map_err(Carried),
+                    }
+                });
+            if beyond.get() && locked != self.all_shards() {
+                locked = self.all_shards();
+                continue;
+            }
+            if frees.get() && result.is_ok() {
+                // The keys are gone in any case; later writers free what is left.
+                let _ = self.free_flushed();
+            }
+            return result.map_err(|carried| carried.0);
+        }
+    }
+}
+
+/// An error of the body, into which the segment's own are turned as well.
+pub(crate) struct Carried<E>(pub(crate) E);
+
+impl<E: From<Error>> From<undercroft_memory::Error> for Carried<E> {
+    #[cold]
+    fn from(error: undercroft_memory::Error) -> Self {
+        Carried(Error::from(error).into())
+    }
+}
+
+#[cold]
+fn read_within<R, E: From<Error>>(
+    running: &dyn Within,
+    shards: ShardSet,
+    body: &mut dyn FnMut(&Reader<'_, '_>) -> Result<R, E>,
+) -> Result<R, E> {
+    let mut result = Err(Error::OutsideTransaction.into());
+    if running.holds(shards) {
+        running.read(&mut |reader| result = body(reader));
+    }
+    result
+}
+
+#[cold]
+fn write_within<R, E: From<Error>>(
+    running: &dyn Within,
+    shards: ShardSet,
+    body: &mut dyn FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
+) -> Result<R, E> {
+    let mut result = Err(Error::OutsideTransaction.into());
+    if running.holds(shards) {
+        running.write(&mut |writer| result = body(writer));
+    }
+    result
+}
+
+impl<'a> Access<'a> {
+    /// Hashes a key.
+    #[inline(always)]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.store.key(bytes)
+    }
+
+    /// The shards that some keys lie in.
+    pub fn shards_of<'k>(&self, keys: impl IntoIterator<Item = &'k Key<'k>>) -> ShardSet {
+        self.store.shards_of(keys)
+    }
+
+    /// All shards of the store.
+    pub fn all_shards(&self) -> ShardSet {
+        self.store.all_shards()
+    }
+
+    /// Number of shards.
+    pub fn shards(&self) -> usize {
+        self.store.shards()
+    }
+
+    /// Unix time in milliseconds, as expiry goes by it.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.store.now()
+    }
+
+    /// Reads keys of some shards as they were at one moment; see [`Store::read`].
+    #[inline(always)]
+    pub fn read<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&Reader<'_, '_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        match self.running {
+            None => self.store.read(shards, body),
+            Some(running) => read_within(running, shards, &mut body),
+        }
+    }
+
+    /// Changes keys of some shards; see [`Store::write`]. Within a transaction an error does not undo what `body`
+    /// changed: whoever runs the commands does.
+    #[inline(always)]
+    pub fn write<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        match self.running {
+            None => self.store.write(shards, body),
+            Some(running) => write_within(running, shards, &mut body),
+        }
+    }
+
+    /// Whether this is the store within a transaction.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// [`Store::stage`]. Within a transaction nothing is staged, as that takes locks of its own.
+    pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'a>>, Error> {
+        match self.running {
+            None => self.store.stage(key, value),
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// Notes that a key was used; see [`Store::note_use`].
+    #[inline(always)]
+    pub fn note_use(&self, key: &Key<'_>) {
+        self.store.note_use(key);
+    }
+
+    /// Seconds since a key was used last; see [`Store::idle_seconds`].
+    pub fn idle_seconds(&self, key: &Key<'_>) -> u64 {
+        self.store.idle_seconds(key)
+    }
+
+    /// Notes that a key was last used so many seconds ago; see [`Store::set_idle_seconds`].
+    pub fn set_idle_seconds(&self, key: &Key<'_>, seconds: u64) {
+        self.store.set_idle_seconds(key, seconds);
+    }
+
+    /// [`Error::MaxMemory`] where the limit is reached. Not within a transaction: it was asked for all its commands
+    /// before it began, as in Redis.
+    #[inline]
+    pub fn check_memory(&self) -> Result<(), Error> {
+        match self.running {
+            None => self.store.check_memory(),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Bytes in allocated blocks.
+    pub fn used_memory(&self) -> u64 {
+        self.store.used_memory()
+    }
+
+    /// The limit on [`used_memory`](Self::used_memory); 0 is none.
+    pub fn max_memory(&self) -> u64 {
+        self.store.max_memory()
+    }
+
+    /// Sets the limit, for all processes.
+    pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
+        self.store.set_max_memory(bytes)
+    }
+
+    /// Sizes of the store.
+    pub fn statistics(&self) -> Statistics {
+        self.store.statistics()
+    }
+
+    /// The path of the store's file.
+    pub fn path(&self) -> &'a std::path::Path {
+        self.store.path()
+    }
+
+    /// Brings keys into the processor's caches; see [`Store::warm`].
+    #[inline]
+    pub fn warm(&self, database: usize, keys: &[&[u8]]) {
+        self.store.warm(database, keys);
+    }
+}
