@@ -12,6 +12,7 @@
 //! never sees a pointer.
 
 mod access;
+mod bits;
 mod check;
 mod clock;
 mod dictionary;
@@ -32,6 +33,7 @@ mod warm;
 mod writer;
 
 pub use access::{Access, Running};
+pub use bits::{BitOperation, BitString};
 pub use entry::{Encoding, Entry, Text, ValueType};
 pub use error::Error;
 pub use hot::{Condition, SetOptions};

@@ -21,7 +21,7 @@ const STAGED_MIN: usize = 256 * 1024;
 const LOGGED_CHANGE_MAX: u64 = 64 * 1024;
 /// Strings up to this get as much room again when they outgrow their block;
 /// longer ones this much.
-const GROWTH_MAX: u64 = 1 << 20;
+pub(crate) const GROWTH_MAX: u64 = 1 << 20;
 
 /// Parses the text of an integer as Redis does: no blanks, no plus sign, no
 /// leading zeros.
@@ -230,7 +230,7 @@ impl Writer<'_, '_> {
     }
 
     /// Lets the key refer to a new entry, and frees what it held.
-    fn publish(
+    pub(crate) fn publish(
         &mut self,
         root: Root,
         key: &Key<'_>,
@@ -400,7 +400,7 @@ impl Writer<'_, '_> {
     }
 
     /// Bytes of value that fit where the value is now.
-    fn room(&self, shard: usize, entry: &Entry) -> Result<u64, Error> {
+    pub(crate) fn room(&self, shard: usize, entry: &Entry) -> Result<u64, Error> {
         Ok(match entry.block(self.view())? {
             Some(block) => self.transaction.block_size(shard, block)?,
             None => {
@@ -410,7 +410,7 @@ impl Writer<'_, '_> {
         })
     }
 
-    fn change_in_place(
+    pub(crate) fn change_in_place(
         &mut self,
         shard: usize,
         entry: &Entry,

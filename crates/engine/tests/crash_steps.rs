@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use undercroft_memory::fault::die_after;
 use undercroft_testkit::image::{Image, copy_store};
-use undercroft_testkit::scenario::{SCENARIOS, Scenario, choose_names};
+use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected, Outcome, State};
 
 /// Deaths, by what they left.
@@ -94,10 +94,7 @@ fn death_at_every_undo_log_step() {
     let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
     let mut total = Count::default();
     let mut changes = 0;
-    for scenario in SCENARIOS
-        .iter()
-        .filter(|known| known.name.contains(&filter))
-    {
+    for scenario in scenario::all().filter(|known| known.name.contains(&filter)) {
         let count = die_at_every_step(scenario);
         // The last run completed.
         let deaths = count.old + count.new - 1;
@@ -133,7 +130,7 @@ fn a_second_death_at_every_step_of_the_recovery() {
     println!("second deaths: seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let mut deaths = 0;
-    for scenario in SCENARIOS {
+    for scenario in scenario::all() {
         let prepared = prepare(scenario);
         let steps = random.u64(1..60);
         for again in 0.. {

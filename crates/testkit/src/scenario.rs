@@ -1,6 +1,8 @@
 //! The changes in whose midst a process is killed: one list for death at every
 //! undo-log step and for death at every machine instruction.
 
+mod bits;
+
 use std::sync::LazyLock;
 
 use siphasher::sip::SipHasher13;
@@ -34,8 +36,13 @@ pub enum Steps {
     Never,
 }
 
-/// All scenarios.
-pub const SCENARIOS: &[Scenario] = &[
+/// All scenarios, family by family.
+pub fn all() -> impl Iterator<Item = &'static Scenario> {
+    [SCENARIOS, bits::SCENARIOS].into_iter().flatten()
+}
+
+/// Strings, keys of any type, and whole databases.
+const SCENARIOS: &[Scenario] = &[
     // SET.
     quick(
         "SET insert, first key, extents reserved and granted",

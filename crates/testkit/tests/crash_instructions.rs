@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use undercroft_testkit::image::{Image, copy_store};
-use undercroft_testkit::scenario::{SCENARIOS, Scenario, Steps};
+use undercroft_testkit::scenario::{self, Scenario, Steps};
 use undercroft_testkit::state::{self, Expected, Outcome, State};
 use undercroft_testkit::trace::{Step, Traced};
 
@@ -150,7 +150,7 @@ fn a_kill_at_every_machine_instruction() {
         .unwrap_or_else(|| fastrand::u64(..));
     let mut random = fastrand::Rng::with_seed(seed);
     let full = is_full();
-    let chosen = SCENARIOS.iter().filter(|scenario| match scenario.steps {
+    let chosen = scenario::all().filter(|scenario| match scenario.steps {
         Steps::Always => true,
         Steps::Full => full,
         Steps::Never => false,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use undercroft_testkit::scenario::{self, SCENARIOS};
+use undercroft_testkit::scenario;
 use undercroft_testkit::storm::{reader, writer};
 use undercroft_testkit::{state, trace};
 
@@ -44,8 +44,7 @@ fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Resu
 
 /// Makes one scenario's change between two markers.
 fn act(name: &str, path: &Path) {
-    let scenario = SCENARIOS
-        .iter()
+    let scenario = scenario::all()
         .find(|known| known.name == name)
         .unwrap_or_else(|| panic!("expected the name of a scenario, got {name:?}"));
     trace::trace_me();

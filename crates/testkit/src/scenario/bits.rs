@@ -1,0 +1,67 @@
+//! Changes to the bits of strings.
+
+use undercroft_engine::{BitOperation, Store};
+
+use super::{Scenario, appended, full, key, quick, set_text, some_keys, steps, with, write};
+
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    quick("SETBIT", appended, |s| set_field(s, &key(0, 90), 80, 1, 1)),
+    full("SETBIT insert", some_keys, |s| {
+        set_field(s, &key(0, 90), 80, 1, 1)
+    }),
+    full(
+        "SETBIT of an integer",
+        |s| set_text(s, &key(1, 90), b"42"),
+        |s| set_field(s, &key(1, 90), 3, 1, 0),
+    ),
+    full("SETBIT beyond the end, in place", appended, |s| {
+        set_field(s, &key(0, 90), 600, 1, 1)
+    }),
+    full("SETBIT growing to a block", some_keys, |s| {
+        set_field(s, &key(0, 0), 40_000, 1, 1)
+    }),
+    full(
+        "SETBIT in a block",
+        |s| with(s, 5000),
+        |s| set_field(s, &key(0, 90), 33_336, 1, 1),
+    ),
+    steps(
+        "SETBIT growing a large block",
+        |s| with(s, 100_000),
+        |s| set_field(s, &key(0, 90), 900_000, 1, 1),
+    ),
+    quick("BITFIELD SET over two words", appended, |s| {
+        set_field(s, &key(0, 90), 40, 50, 0x3_1415_9265_3589)
+    }),
+    full("BITOP into a new key", some_keys, |s| {
+        combine(s, &key(1, 90), &[key(0, 0), key(1, 1)])
+    }),
+    full("BITOP into one of its sources", some_keys, |s| {
+        combine(s, &key(0, 0), &[key(0, 0), key(1, 1)])
+    }),
+    full(
+        "BITOP of 5,000",
+        |s| with(s, 5000),
+        |s| combine(s, &key(1, 1), &[key(0, 90), key(1, 1)]),
+    ),
+    quick("BITOP of nothing", some_keys, |s| {
+        combine(s, &key(0, 0), &[key(0, 70), key(1, 70)])
+    }),
+];
+
+fn set_field(store: &Store, name: &[u8], offset: u64, bits: u32, value: u64) {
+    write(store, &[name], |writer| {
+        let length = (offset + u64::from(bits)).div_ceil(8);
+        let (string, _) = writer.bit_string(0, &store.key(name), length)?;
+        writer.set_bits(&string, offset, bits, value)
+    });
+}
+
+fn combine(store: &Store, target: &[u8], sources: &[Vec<u8>]) {
+    let names: Vec<&[u8]> = sources.iter().map(Vec::as_slice).chain([target]).collect();
+    let sources: Vec<_> = sources.iter().map(|name| store.key(name)).collect();
+    write(store, &names, |writer| {
+        writer.combine_bits(0, BitOperation::Xor, &store.key(target), &sources)
+    });
+}
