@@ -6,6 +6,7 @@
 //! others by far more than a run lasts, so that "greater than" has one answer,
 //! and nothing expires in the middle of a run.
 
+mod bitmaps;
 mod expire;
 mod keys;
 pub mod payload;
@@ -28,6 +29,7 @@ pub struct Family {
 /// Every family there is.
 pub const FAMILIES: &[Family] = &[
     strings::FAMILY,
+    bitmaps::FAMILY,
     keys::FAMILY,
     expire::FAMILY,
     server::FAMILY,
@@ -318,7 +320,8 @@ mod tests {
     fn every_command_is_generated_often() {
         // SHUTDOWN, QUIT and DEBUG would end or halt a run: the cases have them.
         let names = "GET SET GETEX GETDEL GETSET SETNX SETEX PSETEX MGET MSET MSETNX APPEND STRLEN \
-            GETRANGE SETRANGE SUBSTR INCR DECR INCRBY DECRBY INCRBYFLOAT LCS DEL UNLINK EXISTS TYPE \
+            GETRANGE SETRANGE SUBSTR INCR DECR INCRBY DECRBY INCRBYFLOAT LCS SETBIT GETBIT BITCOUNT \
+            BITPOS BITOP BITFIELD BITFIELD_RO DEL UNLINK EXISTS TYPE \
             KEYS SCAN RANDOMKEY RENAME RENAMENX COPY MOVE TOUCH DUMP RESTORE DBSIZE FLUSHDB FLUSHALL \
             SWAPDB EXPIRE PEXPIRE EXPIREAT PEXPIREAT TTL PTTL EXPIRETIME PEXPIRETIME PERSIST OBJECT \
             MEMORY PING ECHO SELECT HELLO AUTH RESET TIME CLIENT COMMAND INFO CONFIG SLOWLOG";

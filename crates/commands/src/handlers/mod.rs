@@ -1,5 +1,7 @@
 //! The handlers, one file for each family of commands.
 
+pub(crate) mod bitfield;
+pub(crate) mod bits;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod connection;

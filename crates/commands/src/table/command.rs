@@ -7,6 +7,8 @@ use crate::handler::Handler;
 pub enum Group {
     /// Strings.
     String,
+    /// Bits of strings.
+    Bitmap,
     /// Keys of any type.
     Generic,
     /// The connection.
@@ -20,6 +22,7 @@ impl Group {
     pub const fn name(self) -> &'static str {
         match self {
             Group::String => "string",
+            Group::Bitmap => "bitmap",
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Server => "server",
@@ -409,10 +412,10 @@ impl Command {
                 Ok(last) => spec.first + last + 1,
                 Err(_) => (arguments.len() + 1).saturating_sub(spec.last.unsigned_abs() as usize),
             };
-            let flags = if spec.flags.has(KeyFlag::VariableFlags) {
-                set_flags(arguments)
-            } else {
-                spec.flags
+            let flags = match self.name {
+                _ if !spec.flags.has(KeyFlag::VariableFlags) => spec.flags,
+                "bitfield" => bitfield_flags(arguments),
+                _ => set_flags(arguments),
             };
             let keys = arguments
                 .get(spec.first..end.min(arguments.len()))
@@ -422,7 +425,24 @@ impl Command {
     }
 }
 
-/// How SET, the one command whose arguments decide it, uses its key: it reads it only with GET.
+/// How BITFIELD uses its key: it reads it only, where it is well-formed and all its subcommands are GET.
+fn bitfield_flags(arguments: &[&[u8]]) -> KeyFlags {
+    let mut rest = arguments.get(2..).unwrap_or_default();
+    while let [name, _, behind @ ..] = rest {
+        rest = match behind {
+            _ if name.eq_ignore_ascii_case(b"OVERFLOW") => behind,
+            [_, behind @ ..] if name.eq_ignore_ascii_case(b"GET") => behind,
+            _ => break,
+        };
+    }
+    if rest.is_empty() {
+        KeyFlags::of(&[KeyFlag::ReadOnly, KeyFlag::Access])
+    } else {
+        KeyFlags::of(&[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update])
+    }
+}
+
+/// How SET uses its key: it reads it only with GET.
 fn set_flags(arguments: &[&[u8]]) -> KeyFlags {
     let options = arguments.get(3..).unwrap_or_default();
     if options

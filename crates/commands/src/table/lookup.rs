@@ -1,15 +1,16 @@
 //! From a name to its command, in a few nanoseconds.
 //!
 //! An open-addressing table built at compile time. A name is read in two words, its first and its last eight bytes
-//! (which may overlap), with the case bit of every byte set. Names are letters only, so these words and the length
-//! say exactly which name it is, in any case, and no byte is compared by itself.
+//! (which may overlap), with the case bit of every byte set. Of a name of letters only these words and the length say
+//! exactly which it is, in any case, and no byte is compared by itself; the few names with an underline are.
 
 use super::command::Command;
-use super::{connection, generic, server, strings};
+use super::{bitmap, connection, generic, server, strings};
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 4] = [
+const FAMILIES: [&[Command]; 5] = [
     strings::COMMANDS,
+    bitmap::COMMANDS,
     generic::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
@@ -22,6 +23,7 @@ const EMPTY: u8 = u8::MAX;
 
 static ALL: [&Command; COUNT] = flatten();
 static WORDS: [Words; COUNT] = words();
+static PLAIN: [bool; COUNT] = plain();
 static INDEX: [u8; SLOTS] = index();
 
 /// GET and SET, which the fast path knows without a search.
@@ -46,7 +48,10 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
     loop {
         let position = usize::from(INDEX[slot]);
         let command = ALL.get(position)?;
-        if WORDS[position] == words && command.name.len() == name.len() {
+        if WORDS[position] == words
+            && command.name.len() == name.len()
+            && (PLAIN[position] || command.name.as_bytes().eq_ignore_ascii_case(name))
+        {
             return Some(command);
         }
         slot = (slot + 1) % SLOTS;
@@ -143,14 +148,30 @@ const fn words() -> [Words; COUNT] {
         let name = all[at].name.as_bytes();
         let mut index = 0;
         while index < name.len() {
-            // Only a letter is told from every other byte when its case bit is set.
-            assert!(name[index].is_ascii_lowercase());
+            assert!(name[index].is_ascii_lowercase() || name[index] == b'_');
             index += 1;
         }
         words[at] = fold(name);
         at += 1;
     }
     words
+}
+
+/// Whether each name has only letters, which alone are told from every other byte when their case bit is set.
+const fn plain() -> [bool; COUNT] {
+    let all = flatten();
+    let mut plain = [true; COUNT];
+    let mut at = 0;
+    while at < COUNT {
+        let name = all[at].name.as_bytes();
+        let mut index = 0;
+        while index < name.len() {
+            plain[at] &= name[index].is_ascii_lowercase();
+            index += 1;
+        }
+        at += 1;
+    }
+    plain
 }
 
 const fn index() -> [u8; SLOTS] {
@@ -216,6 +237,7 @@ mod tests {
             );
         }
         assert!(find(b"").is_none() && find(&[b'x'; 100]).is_none() && find(b"g\x05t").is_none());
+        assert!(find(b"bitfield_RO").is_some() && find(b"bitfield\x7fro").is_none());
     }
 
     #[test]

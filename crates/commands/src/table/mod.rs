@@ -4,6 +4,7 @@
 //! Names, arities, flags, keys, categories and tips are those of Redis 7.0.15; a test compares them with a real
 //! server field by field.
 
+mod bitmap;
 mod command;
 mod connection;
 mod generic;
