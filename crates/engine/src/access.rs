@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use undercroft_memory::{ShardSet, Staged, Statistics, Transaction};
+use undercroft_memory::{Savepoint, ShardSet, Staged, Statistics, Transaction};
 
 use crate::error::Error;
 use crate::store::{Key, Reader, Store};
@@ -49,6 +49,20 @@ impl Running<'_, '_> {
             store: self.store,
             running: Some(self),
         }
+    }
+
+    /// Remembers what the commands did so far. O(locked shards).
+    pub fn savepoint(&self) -> Savepoint {
+        self.writer.borrow().transaction.savepoint()
+    }
+
+    /// Undoes what commands did since a savepoint. O(what is undone).
+    ///
+    /// # Errors
+    /// Where memory cannot be given back at the moment. `body` must then return an error.
+    pub fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
+        let mut writer = self.writer.borrow_mut();
+        Ok(writer.transaction.roll_back_to(savepoint)?)
     }
 
     /// Whether the transaction has to start again, with more memory or more locks: what it did will be undone, and an

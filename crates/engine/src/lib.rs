@@ -42,6 +42,7 @@ pub use snapshot::Item;
 pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
 pub use undercroft_memory::{
-    HeldLock, Holder, Member, Options, Report, ShardSet, Staged, Statistics, View, WaitHook,
+    HeldLock, Holder, Member, Options, Report, Savepoint, ShardSet, Staged, Statistics, View,
+    WaitHook,
 };
 pub use writer::{Expiry, Writer};

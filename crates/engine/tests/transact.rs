@@ -1,6 +1,8 @@
 //! Many commands as one transaction.
 
-use undercroft_engine::{Error, Expiry, Options, ShardSet, Store};
+use std::collections::BTreeMap;
+
+use undercroft_engine::{Access, Error, Expiry, Options, ShardSet, Store};
 
 fn new_store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
@@ -120,4 +122,132 @@ fn walks_and_flushes_work_within() {
     assert_eq!(counts.expect("no lock is held"), (100, 100, 2));
     assert_eq!(get(&store, b"elsewhere").as_deref(), Some(&b"value"[..]));
     assert_eq!(store.count_keys(3).expect("no lock is held"), 0);
+}
+
+/// One command of the random transactions, on the store and on its twin.
+fn random_command(random: &mut fastrand::Rng, access: &Access<'_>, twin: &mut Twin) -> bool {
+    let names: Vec<Vec<u8>> = (0..12_u8).map(|number| vec![b'k', number]).collect();
+    let (name, other) = (&names[random.usize(..12)], &names[random.usize(..12)]);
+    let database = random.usize(..2);
+    let (key, other_key) = (access.key(name), access.key(other));
+    let place = (database, name.clone());
+    let length = [3, 60, 900, 5_000, 70_000][random.usize(..5)];
+    let value: Vec<u8> = std::iter::repeat_n(random.u8(..), length).collect();
+    let done = match random.u8(..6) {
+        0 | 1 => {
+            twin.insert(place, value.clone());
+            access.set(database, name, &value)
+        }
+        2 => {
+            twin.entry(place).or_default().extend(&value);
+            access.write(access.shards_of([&key]), |writer| {
+                writer.append(database, &key, &value).map(drop)
+            })
+        }
+        3 => {
+            twin.remove(&place);
+            access.delete(database, &[name]).map(drop)
+        }
+        4 => {
+            if name != other
+                && let Some(value) = twin.remove(&place)
+            {
+                twin.insert((database, other.clone()), value);
+            }
+            access.write(access.shards_of([&key, &other_key]), |writer| {
+                writer.rename(database, &key, &other_key).map(drop)
+            })
+        }
+        _ => {
+            let target = (1 - database, name.clone());
+            let free = !twin.contains_key(&target);
+            if free && let Some(value) = twin.remove(&place) {
+                twin.insert(target, value);
+            }
+            access.write(access.shards_of([&key]), |writer| {
+                if free {
+                    writer.move_to(&key, database, 1 - database)?;
+                }
+                Ok(())
+            })
+        }
+    };
+    assert!(matches!(&done, Ok(()) | Err(Error::Memory(_))), "{done:?}");
+    done.is_ok()
+}
+
+type Twin = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
+
+#[test]
+fn random_commands_are_undone_to_any_savepoint() {
+    let seed = std::env::var("UNDERCROFT_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (_directory, store) = new_store();
+    let mut twin = Twin::new();
+    let (mut undone, mut aborted) = (0, 0);
+    for round in 0..400 {
+        let start = (twin.clone(), random.clone());
+        let abort = random.u8(..8) == 0;
+        let done = store.transact(store.all_shards(), |running| {
+            (twin, random) = start.clone();
+            random.u8(..);
+            let access = running.access();
+            let mut savepoints = Vec::new();
+            for _ in 0..random.usize(1..25) {
+                match random.u8(..10) {
+                    0 | 1 => savepoints.push((running.savepoint(), twin.clone())),
+                    2 if !savepoints.is_empty() => {
+                        savepoints.truncate(random.usize(1..=savepoints.len()));
+                        let (savepoint, old) = &savepoints[savepoints.len() - 1];
+                        running.roll_back_to(savepoint)?;
+                        twin = old.clone();
+                        undone += 1;
+                    }
+                    _ if !random_command(&mut random, &access, &mut twin) => {
+                        assert!(running.starts_again(), "seed {seed}, round {round}");
+                        return Err(Error::Overflow);
+                    }
+                    _ => {}
+                }
+            }
+            if abort { Err(Error::TooLong) } else { Ok(()) }
+        });
+        match done {
+            Ok(()) => assert!(!abort),
+            Err(Error::TooLong) if abort => {
+                twin = start.0;
+                aborted += 1;
+            }
+            Err(error) => panic!("seed {seed}, round {round}: {error}"),
+        }
+        let count = |database| store.count_keys(database).expect("no lock is held");
+        assert_eq!(
+            count(0) + count(1),
+            twin.len() as u64,
+            "seed {seed}, round {round}"
+        );
+        for ((database, name), value) in &twin {
+            let mut out = Vec::new();
+            assert!(store.get(*database, name, &mut out).expect("readable"));
+            assert_eq!(out, *value, "seed {seed}, round {round}");
+        }
+        let report = store.check().expect("no lock is held");
+        assert_eq!(
+            report.problems,
+            Vec::<String>::new(),
+            "seed {seed}, round {round}"
+        );
+    }
+    assert!(
+        undone > 100 && aborted > 10,
+        "{undone} undone, {aborted} aborted"
+    );
+    (0..2).for_each(|database| {
+        store.flush(&[database], true).expect("no lock is held");
+    });
+    assert_eq!(store.used_memory(), 0, "seed {seed}");
 }

@@ -102,6 +102,7 @@ impl Segment {
             return Ok(());
         }
         log.roll_back(
+            0,
             |at, words| {
                 let end = at.saturating_add(words.saturating_mul(8));
                 let counts = at >= control::HEAP_HIGH && end <= control::HEAP_RESERVED + 8;

@@ -95,23 +95,25 @@ impl Log<'_> {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Puts the old contents back, newest first. `may_write` says which words
-    /// a sound log may name; `give_back` returns a granted run to the heap.
+    /// Puts the old contents back, newest first, down to where the log was
+    /// `until` bytes long. `may_write` says which words a sound log may name;
+    /// `give_back` returns a granted run to the heap.
     pub(crate) fn roll_back(
         &self,
+        until: u64,
         may_write: impl Fn(u64, u64) -> bool,
         mut give_back: impl FnMut(u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
         loop {
             let tail = self.mapping.load(self.tail);
-            if tail == 0 {
+            if tail == until {
                 return Ok(());
             }
             let damaged = Error::Damaged(Fault {
                 at: self.tail,
                 what: "a sound entry on top of the undo log",
             });
-            if tail < DESCRIPTION || tail > self.limit || !tail.is_multiple_of(8) {
+            if tail < until + DESCRIPTION || tail > self.limit || !tail.is_multiple_of(8) {
                 return Err(damaged);
             }
             let top = self.area + tail;
@@ -121,7 +123,7 @@ impl Log<'_> {
                 WORDS => {
                     let words = kind & ((1 << KIND_SHIFT) - 1);
                     let size = words.saturating_mul(8).saturating_add(DESCRIPTION);
-                    if size > tail || !may_write(at, words) {
+                    if size > tail - until || !may_write(at, words) {
                         return Err(damaged);
                     }
                     self.mapping.copy_within(top - size, at, words);

@@ -535,10 +535,17 @@ impl Segment {
 
     /// Undoes the changes in a shard's log.
     pub(crate) fn roll_back_shard(&self, index: usize) -> Result<(), Error> {
+        self.roll_back_shard_to(index, 0)
+    }
+
+    /// Undoes the changes in a shard's log that were made since it was so many
+    /// bytes long.
+    pub(crate) fn roll_back_shard_to(&self, index: usize, until: u64) -> Result<(), Error> {
         let layout = *self.mapping.layout();
         let base = layout.shard(index);
         let descriptors_end = layout.descriptor(layout.pages());
         self.shard_log(index).roll_back(
+            until,
             |at, words| {
                 let length = words.saturating_mul(8);
                 let end = at.saturating_add(length);

@@ -1,0 +1,161 @@
+//! Many commands as one transaction, some of them undone by themselves.
+
+use undercroft_engine::{Access, Error, Store};
+
+use super::{
+    Scenario, expiring_keys, full, key, large_in_both, quick, some_keys, steps, two_databases,
+    value,
+};
+
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    quick("EXEC over two shards", some_keys, |s| {
+        exec(s, &[&[set_00, insert_10, delete_01]])
+    }),
+    full("EXEC of many commands on one key", some_keys, |s| {
+        exec(s, &[&[set_00, append_00, delete_00, append_00, set_00]])
+    }),
+    quick("EXEC of RENAME to another shard", large_in_both, |s| {
+        exec(s, &[&[set_00, rename_large, insert_10]])
+    }),
+    full("EXEC of MOVE and RENAME", expiring_keys, |s| {
+        exec(s, &[&[move_01, rename_small, move_01_back]])
+    }),
+    full("EXEC of FLUSHDB between SETs", two_databases, |s| {
+        exec(s, &[&[set_00, flush, insert_10]])
+    }),
+    full("EXEC of SWAPDB after SET", two_databases, |s| {
+        exec(s, &[&[set_00, swap, insert_10]])
+    }),
+    quick("EXEC, a command undone", some_keys, |s| {
+        exec(s, &[&[insert_10], &[set_00, delete_01, fail], &[set_00]])
+    }),
+    full("EXEC, an insertion undone and made again", some_keys, |s| {
+        exec(s, &[&[insert_10, fail], &[insert_10], &[delete_01, fail]])
+    }),
+    full("EXEC, a grant undone", some_keys, |s| {
+        exec(s, &[&[set_00], &[insert_large, fail], &[insert_10]])
+    }),
+    steps("EXEC, grants undone and made again", some_keys, |s| {
+        exec(s, &[&[insert_large, fail], &[insert_large], &[fail]])
+    }),
+    full("EXEC, a move of a large value undone", large_in_both, |s| {
+        exec(s, &[&[set_00], &[rename_large, fail], &[delete_01]])
+    }),
+    full(
+        "EXEC, a large value moved again after that was undone",
+        large_in_both,
+        |s| exec(s, &[&[rename_large, fail], &[rename_large], &[set_00]]),
+    ),
+    full("EXEC, a free undone", large_in_both, |s| {
+        exec(s, &[&[delete_large, fail], &[set_00]])
+    }),
+    full("EXEC, MOVE and RENAME undone", expiring_keys, |s| {
+        exec(s, &[&[move_01, rename_small, fail], &[set_00]])
+    }),
+    full("EXEC, a flush undone", two_databases, |s| {
+        exec(s, &[&[set_00], &[flush, insert_10, fail], &[delete_01]])
+    }),
+];
+
+/// One command of a transaction.
+type Command = fn(&Access<'_>) -> Result<(), Error>;
+
+/// Runs groups of commands as one transaction. A group with an error is undone,
+/// and the others stay.
+fn exec(store: &Store, groups: &[&[Command]]) {
+    store
+        .transact(store.all_shards(), |running| {
+            for group in groups {
+                let savepoint = running.savepoint();
+                for command in *group {
+                    let done = command(&running.access());
+                    if running.starts_again() {
+                        return done;
+                    }
+                    if done.is_err() {
+                        running.roll_back_to(&savepoint)?;
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        })
+        .expect("room");
+}
+
+/// The command that has an error.
+fn fail(_: &Access<'_>) -> Result<(), Error> {
+    Err(Error::NotAnInteger)
+}
+
+fn set_00(access: &Access<'_>) -> Result<(), Error> {
+    access.set(0, &key(0, 0), &value(62))
+}
+
+fn append_00(access: &Access<'_>) -> Result<(), Error> {
+    let name = key(0, 0);
+    let key = access.key(&name);
+    access.write(access.shards_of([&key]), |writer| {
+        writer.append(0, &key, &value(30)).map(drop)
+    })
+}
+
+fn insert_10(access: &Access<'_>) -> Result<(), Error> {
+    access.set(0, &key(1, 90), &value(900))
+}
+
+fn insert_large(access: &Access<'_>) -> Result<(), Error> {
+    access.set(0, &key(1, 91), &value(100_000))
+}
+
+fn delete_00(access: &Access<'_>) -> Result<(), Error> {
+    access.delete(0, &[&key(0, 0)]).map(drop)
+}
+
+fn delete_01(access: &Access<'_>) -> Result<(), Error> {
+    access.delete(0, &[&key(0, 1)]).map(drop)
+}
+
+fn delete_large(access: &Access<'_>) -> Result<(), Error> {
+    access.delete(0, &[&key(0, 90), &key(1, 90)]).map(drop)
+}
+
+fn rename(access: &Access<'_>, from: &[u8], to: &[u8]) -> Result<(), Error> {
+    let (from, to) = (access.key(from), access.key(to));
+    access.write(access.shards_of([&from, &to]), |writer| {
+        writer.rename(0, &from, &to).map(drop)
+    })
+}
+
+fn rename_large(access: &Access<'_>) -> Result<(), Error> {
+    rename(access, &key(0, 90), &key(1, 0))
+}
+
+fn rename_small(access: &Access<'_>) -> Result<(), Error> {
+    rename(access, &key(0, 0), &key(1, 0))
+}
+
+fn move_between(access: &Access<'_>, from: usize, to: usize) -> Result<(), Error> {
+    let name = key(0, 1);
+    let key = access.key(&name);
+    access.write(access.shards_of([&key]), |writer| {
+        writer.move_to(&key, from, to).map(drop)
+    })
+}
+
+fn move_01(access: &Access<'_>) -> Result<(), Error> {
+    move_between(access, 0, 2)
+}
+
+fn move_01_back(access: &Access<'_>) -> Result<(), Error> {
+    move_between(access, 2, 0)
+}
+
+fn flush(access: &Access<'_>) -> Result<(), Error> {
+    access.flush(&[0], false).map(drop)
+}
+
+fn swap(access: &Access<'_>) -> Result<(), Error> {
+    access.write(access.all_shards(), |writer| writer.swap_databases(0, 1))
+}
