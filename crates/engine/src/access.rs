@@ -317,4 +317,10 @@ impl<'a> Access<'a> {
     pub fn warm(&self, database: usize, keys: &[&[u8]]) {
         self.store.warm(database, keys);
     }
+
+    /// Brings the next of many keys into the processor's caches; see [`Store::warm_ahead`].
+    #[inline(always)]
+    pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
+        self.store.warm_ahead(database, keys, position);
+    }
 }

@@ -196,22 +196,20 @@ pub(crate) fn find_slot(
     Err(chain_fault(bucket).into())
 }
 
-/// The first word of a key's home bucket, 0 where there is no table.
+/// The bucket where a key lies if it is there; 0 where there is no table.
 #[inline(always)]
-pub(crate) fn home_word(view: &View<'_>, root: Root, key: &Key<'_>) -> Result<u64, Fault> {
-    match root.tables(view)? {
-        Some(tables) => view.word(tables.home(key.hash)),
-        None => Ok(0),
-    }
+pub(crate) fn home(view: &View<'_>, root: Root, key: &Key<'_>) -> Result<Offset, Fault> {
+    Ok(root.tables(view)?.map_or(0, |tables| tables.home(key.hash)))
 }
 
 /// The first entry of a key's home bucket that may be the key's, by its tag; 0 where none is.
 #[inline(always)]
-pub(crate) fn first_candidate(view: &View<'_>, root: Root, key: &Key<'_>) -> Result<Offset, Fault> {
-    let Some(tables) = root.tables(view)? else {
-        return Ok(0);
-    };
-    let slots = view.block(tables.home(key.hash))?;
+pub(crate) fn first_candidate(
+    view: &View<'_>,
+    home: Offset,
+    key: &Key<'_>,
+) -> Result<Offset, Fault> {
+    let slots = view.block(home)?;
     match matches(slots.word(0)?, tag_of(key.hash)) {
         0 => Ok(0),
         hits => slots.word(8 + u64::from(hits.trailing_zeros() / 8) * 8),

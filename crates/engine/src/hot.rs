@@ -222,7 +222,8 @@ impl Store {
         let keys = self.hash_all(keys);
         let values = self.read(self.shards_of(&keys), |reader| {
             let mut values = Vec::with_capacity(keys.len());
-            for key in &keys {
+            for (position, key) in keys.iter().enumerate() {
+                self.warm_ahead(database, &keys, position);
                 let value = match reader.find(database, key)? {
                     None => None,
                     Some(entry) => match entry.text(reader.view()) {
@@ -247,7 +248,8 @@ impl Store {
         let keys: Vec<Key<'_>> = pairs.iter().map(|(key, _)| self.key(key)).collect();
         self.check_memory()?;
         self.write(self.shards_of(&keys), |writer| {
-            for (key, (_, value)) in keys.iter().zip(pairs) {
+            for (position, (key, (_, value))) in keys.iter().zip(pairs).enumerate() {
+                self.warm_ahead(database, &keys, position);
                 writer.set(database, key, value, Expiry::Never)?;
             }
             Ok::<_, Error>(())

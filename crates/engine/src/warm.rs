@@ -1,10 +1,9 @@
 //! Bringing keys into the processor's caches ahead of their use.
 
 use smallvec::SmallVec;
-use undercroft_memory::{Fault, ShardSet, View};
+use undercroft_memory::Offset;
 
-use crate::dictionary::{first_candidate, home_word};
-use crate::error::Error;
+use crate::dictionary::{first_candidate, home};
 use crate::roots::Root;
 use crate::store::{Key, Store};
 
@@ -14,47 +13,61 @@ const TOGETHER: usize = 16;
 const NEXT_LINE: u64 = 64;
 
 impl Store {
-    /// Looks at where keys lie, so that commands on them soon find it in the processor's caches. One command waits
-    /// for memory several times, one after the other: for its bucket, its entry, its hint. Here the loads of many
-    /// keys run at the same time. Changes nothing and answers nothing; gives up where a shard is locked for longer
-    /// than the store's patience. O(keys).
+    /// Asks for where keys lie, so that commands on them soon find it in the processor's caches. One command waits
+    /// for memory several times, one after the other: for its bucket, its entry, its hint. Here those of many keys
+    /// come at the same time. Changes nothing, answers nothing, waits for nobody. O(keys).
     pub fn warm(&self, database: usize, keys: &[&[u8]]) {
         for keys in keys.chunks(TOGETHER) {
             let keys: SmallVec<[Key<'_>; TOGETHER]> =
                 keys.iter().map(|bytes| self.key(bytes)).collect();
-            let mut seen = 0;
-            let buckets = keys.iter().try_for_each(|key| {
-                seen ^= u64::from(self.segment.hint(key.shard, key.hash));
-                seen ^= self.look(key, |view| home_word(view, root(database, key), key))?;
-                Ok::<_, Error>(())
-            });
-            // Only now, when the buckets are on their way, what they refer to.
-            let entries = keys.iter().try_for_each(|key| {
-                seen ^= self.look(key, |view| {
-                    let at = first_candidate(view, root(database, key), key)?;
-                    Ok(match at {
-                        0 => 0,
-                        at => view.word(at)? ^ view.word(at + NEXT_LINE).unwrap_or(0),
-                    })
-                })?;
-                Ok::<_, Error>(())
-            });
-            // The loads are the purpose: they must not be left out for want of a use.
-            std::hint::black_box(seen);
-            // Whatever is wrong with the store is for the commands to tell.
-            if buckets.and(entries).is_err() {
-                return;
-            }
+            self.warm_group(database, &keys);
+        }
+    }
+
+    /// [`warm`](Self::warm) for a walk over many keys, called with each position: warms the next group where one
+    /// begins, so that it is still in the caches when the walk comes to it.
+    #[inline(always)]
+    pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
+        if position.is_multiple_of(TOGETHER) && keys.len() > 1 {
+            let group = &keys[position..keys.len().min(position + TOGETHER)];
+            self.warm_group(database, group);
+        }
+    }
+
+    fn warm_group(&self, database: usize, keys: &[Key<'_>]) {
+        // Prefetches and no loads: a load that waits keeps what is behind it waiting, too.
+        let homes: SmallVec<[Offset; TOGETHER]> = keys
+            .iter()
+            .map(|key| {
+                self.segment.prefetch_hint(key.shard, key.hash);
+                self.prefetch_home(database, key)
+            })
+            .collect();
+        // Only now, when the buckets are on their way, what they refer to.
+        for (key, home) in keys.iter().zip(homes) {
+            self.prefetch_entry(key, home);
         }
     }
 
     #[inline(always)]
-    fn look(
-        &self,
-        key: &Key<'_>,
-        load: impl Fn(&View<'_>) -> Result<u64, Fault>,
-    ) -> Result<u64, Error> {
-        self.read(ShardSet::one(key.shard), |reader| Ok(load(reader.view())?))
+    fn prefetch_home(&self, database: usize, key: &Key<'_>) -> Offset {
+        let mut found = 0;
+        self.segment.glance(|view| {
+            // Whatever is wrong with the store is for the commands to tell.
+            found = home(view, root(database, key), key).unwrap_or(0);
+            view.prefetch(found);
+        });
+        found
+    }
+
+    #[inline(always)]
+    fn prefetch_entry(&self, key: &Key<'_>, home: Offset) {
+        self.segment.glance(|view| {
+            if let Ok(entry @ 1..) = first_candidate(view, home, key) {
+                view.prefetch(entry);
+                view.prefetch(entry + NEXT_LINE);
+            }
+        });
     }
 }
 

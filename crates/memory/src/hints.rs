@@ -18,6 +18,12 @@ impl Segment {
             .load(Ordering::Relaxed)
     }
 
+    /// Asks for a key's hint ahead of its use.
+    #[inline(always)]
+    pub fn prefetch_hint(&self, index: usize, hash: u64) {
+        self.mapping.prefetch(self.hint_place(index, hash));
+    }
+
     /// Sets the hint for a key of the shard; written only where it differs.
     /// Nothing happens on a read-only mapping.
     #[inline]

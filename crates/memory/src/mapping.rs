@@ -34,13 +34,8 @@ impl<'m> Place<'m> {
     /// one is looked at.
     #[inline(always)]
     pub(crate) fn prefetch_next_line(self) {
-        #[cfg(target_arch = "x86_64")]
         if self.valid > 64 {
-            let at = self.mapping.map.start().wrapping_add(self.at as usize + 64);
-            // SAFETY: a prefetch reads nothing and faults never.
-            unsafe {
-                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
-            };
+            self.mapping.prefetch(self.at + 64);
         }
     }
 
@@ -138,6 +133,22 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn store(&self, at: u64, value: u64) {
         self.word(at).store(value, Ordering::Relaxed);
+    }
+
+    /// Asks for the cache line at an offset, whatever lies there.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, at: u64) {
+        let at = self.map.start().wrapping_add(at as usize);
+        // SAFETY: a prefetch changes nothing and never faults, wherever it points.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
+        };
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly))
+        };
     }
 
     /// Whether a range of the heap is backed by memory (S3): a hole in a full

@@ -160,6 +160,17 @@ impl Segment {
         self.read_slowly(shards, body)
     }
 
+    /// Looks at the shards as they are at this moment, torn or not: only to
+    /// [prefetch](View::prefetch) what will be read. Never waits.
+    #[inline(always)]
+    pub fn glance(&self, body: impl FnOnce(&View<'_>)) {
+        // No notes: nothing will be believed, so there is nothing to check.
+        body(&View {
+            mapping: &self.mapping,
+            notes: Notes::Locked,
+        });
+    }
+
     #[cold]
     fn spin_while_odd(&self, index: usize) {
         let counter = self.mapping.layout().shard(index) + shard::COUNTER;

@@ -107,6 +107,13 @@ impl<'a> View<'a> {
         self.mapping.place_at(at)?.word(0)
     }
 
+    /// Asks for the cache line at an offset ahead of its use. The offset may be
+    /// any number.
+    #[inline(always)]
+    pub fn prefetch(&self, at: Offset) {
+        self.mapping.prefetch(at);
+    }
+
     /// Checks that a range lies in reserved memory, for the accessors below.
     #[inline(always)]
     pub fn check(&self, at: Offset, length: u64) -> Result<(), Fault> {

@@ -60,7 +60,8 @@ fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
     let read = store.read(store.shards_of(&keys), |reader| {
         bytes.clear();
         ends.clear();
-        for key in &keys {
+        for (position, key) in keys.iter().enumerate() {
+            store.warm_ahead(database, &keys, position);
             let end = match reader.find(database, key)? {
                 None => None,
                 Some(entry) => match entry.text(reader.view()) {

@@ -328,7 +328,8 @@ pub(crate) fn mget(
     store.read(store.shards_of(&keys), |reader| {
         scratch.clear();
         ends.clear();
-        for key in &keys {
+        for (position, key) in keys.iter().enumerate() {
+            store.warm_ahead(database, &keys, position);
             let text = match reader.find(database, key)? {
                 None => None,
                 Some(entry) => match entry.text(reader.view()) {
@@ -405,7 +406,8 @@ fn set_many(
                 }
             }
         }
-        for (key, value) in keys.iter().zip(values()) {
+        for (position, (key, value)) in keys.iter().zip(values()).enumerate() {
+            store.warm_ahead(database, &keys, position);
             writer.set(database, key, value, Expiry::Never)?;
         }
         Ok::<_, Failure>(true)
