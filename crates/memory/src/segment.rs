@@ -219,8 +219,9 @@ impl Segment {
         shards: ShardSet,
         mut body: impl FnMut(&View<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        if self.writable() {
-            self.join()?;
+        // Who cannot join (the file was removed, the process table is full) reads
+        // on without a lock, as a read-only handle does.
+        if self.writable() && self.join().is_ok() {
             self.lock_shards(shards)?;
             let _unlock = Unlock {
                 segment: self,

@@ -200,6 +200,23 @@ fn writes_end_when_the_file_is_removed_and_reads_go_on() {
 }
 
 #[test]
+fn a_reader_that_cannot_join_waits_as_a_read_only_one_does() {
+    let store = Store::new();
+    let idle = store.open(true);
+    idle.set_patience(std::time::Duration::from_millis(1));
+    let kept = store.segment.write(ShardSet::one(0), |transaction| {
+        transaction.set_root(0, 0, 1)?;
+        fs::remove_file(&store.path).expect("the store's file");
+        // The counter is odd, and there is no file to join.
+        let error = read(&idle, 0).expect_err("a change is being made");
+        assert!(matches!(error, Error::Busy { .. }), "{error:?}");
+        Ok::<_, Error>(())
+    });
+    kept.expect("the change is made");
+    read(&idle, 0).expect("a read");
+}
+
+#[test]
 fn writes_end_when_the_file_is_replaced() {
     let store = Store::new();
     let other = store.path.with_extension("other");
