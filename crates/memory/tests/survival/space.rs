@@ -205,7 +205,7 @@ fn a_reader_that_cannot_join_waits_as_a_read_only_one_does() {
     let idle = store.open(true);
     idle.set_patience(std::time::Duration::from_millis(1));
     let kept = store.segment.write(ShardSet::one(0), |transaction| {
-        transaction.set_root(0, 0, 1)?;
+        transaction.set_root(0, 9, 1)?;
         fs::remove_file(&store.path).expect("the store's file");
         // The counter is odd, and there is no file to join.
         let error = read(&idle, 0).expect_err("a change is being made");
