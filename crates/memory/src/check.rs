@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::check_arenas::Arena;
 use crate::classes;
 use crate::error::Error;
-use crate::heap::Run;
+use crate::heap::{IN_ARENA, Run};
+use crate::kind::{Kind, all_free, bitmap_words};
 use crate::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
 use crate::segment::Segment;
 use crate::shards::ShardSet;
-use crate::slab::{Kind, all_free};
 use crate::view::{Offset, View};
 
 /// Problems reported at most; a damaged store may have millions.
@@ -38,12 +39,14 @@ impl Report {
 
 /// What one shard owns.
 #[derive(Default)]
-struct Owned {
-    blocks: HashSet<Offset>,
-    bytes: u64,
-    pages: u64,
+pub(crate) struct Owned {
+    pub(crate) blocks: HashSet<Offset>,
+    pub(crate) bytes: u64,
+    pub(crate) pages: u64,
     /// Pages by what list they must be on; the key is the list's word.
-    listed: HashMap<u64, HashSet<u64>>,
+    pub(crate) listed: HashMap<u64, HashSet<u64>>,
+    /// Its arenas, by their first page.
+    pub(crate) arenas: HashMap<u64, Arena>,
 }
 
 impl Segment {
@@ -136,6 +139,7 @@ impl Segment {
                 format!("the heap counts {counted} free pages and has {free}")
             });
         }
+        let mut in_arenas = Vec::new();
         let mut page = 0;
         while page < high * EXTENT_PAGES {
             if !mapping.page_reserved(page) {
@@ -152,7 +156,7 @@ impl Segment {
                 page += 1;
                 continue;
             };
-            if run.shard >= layout.shards
+            if (run.shard >= layout.shards && run.shard != IN_ARENA)
                 || run.pages == 0
                 || run.pages > high * EXTENT_PAGES - page
             {
@@ -170,70 +174,107 @@ impl Segment {
                 }
             }
             report.pages += run.pages;
-            self.check_run(page, run, &mut owned[run.shard], report);
+            if run.shard == IN_ARENA {
+                in_arenas.push((page, run.pages));
+            } else {
+                let owned = &mut owned[run.shard];
+                self.check_run(page, run, layout.shard(run.shard), owned, report);
+            }
             page += run.pages;
+        }
+        for (page, pages) in in_arenas {
+            self.check_run_of_arena(page, pages, &mut owned, report);
         }
         owned
     }
 
-    /// One run: what it is used for, and which blocks it holds.
-    fn check_run(&self, page: u64, run: Run, owned: &mut Owned, report: &mut Report) {
-        let mapping = &self.mapping;
-        let layout = *mapping.layout();
-        let base = layout.shard(run.shard);
+    /// One run of a shard: what it is used for, and which blocks it holds.
+    fn check_run(&self, page: u64, run: Run, base: u64, owned: &mut Owned, report: &mut Report) {
         let mut list = |word: u64| owned.listed.entry(word).or_default().insert(page);
-        let kind = mapping.kind(page);
+        let kind = self.mapping.kind(page);
+        let bytes = run.pages * PAGE;
         match kind {
-            Some(Kind::Free) if run.pages == 1 => {
-                list(base + shard::FREE_LIST);
-            }
             Some(Kind::Buried) => {
                 list(base + shard::GRAVEYARD);
             }
+            Some(Kind::BuriedArena) if run.pages == 1 => {
+                list(base + shard::GRAVEYARD);
+                owned.arenas.insert(page, Arena::buried());
+            }
+            Some(Kind::Arena) if run.pages == 1 => {
+                owned.arenas.insert(page, Arena::default());
+                owned.blocks.insert(self.mapping.layout().page(page));
+                owned.bytes += bytes;
+            }
             Some(Kind::Staged) => {
                 list(base + shard::STAGING);
-                owned.bytes += run.pages * PAGE;
+                owned.bytes += bytes;
+            }
+            _ => owned.bytes += self.check_used_run(page, run.pages, (base, 0), owned, report),
+        }
+        if !matches!(kind, Some(Kind::Buried | Kind::BuriedArena)) {
+            owned.pages += run.pages;
+        }
+    }
+
+    /// One run with blocks or a free page, of the pool with these words and
+    /// this tag. Returns the bytes in its blocks.
+    pub(crate) fn check_used_run(
+        &self,
+        page: u64,
+        pages: u64,
+        (words, tag): (u64, u64),
+        owned: &mut Owned,
+        report: &mut Report,
+    ) -> u64 {
+        let mapping = &self.mapping;
+        let layout = *mapping.layout();
+        let mut list = |word: u64| owned.listed.entry(word).or_default().insert(page);
+        let kind = mapping.load(layout.descriptor(page) + descriptor::KIND);
+        let mut bytes = 0;
+        match Kind::unpack(kind).filter(|_| Kind::tag_of(kind) == tag) {
+            Some(Kind::Free) if pages == 1 => {
+                list(words + shard::FREE_LIST);
             }
             Some(Kind::Large) => {
                 owned.blocks.insert(layout.page(page));
-                owned.bytes += run.pages * PAGE;
+                bytes += pages * PAGE;
                 report.blocks += 1;
-                report.block_bytes += run.pages * PAGE;
             }
-            Some(Kind::Slab(class)) if u64::from(classes::SLAB_PAGES[class]) == run.pages => {
+            Some(Kind::Slab(class)) if u64::from(classes::SLAB_PAGES[class]) == pages => {
                 let all = all_free(class);
-                let words = layout.descriptor(page) + descriptor::BITMAP;
-                let bits: [u64; 4] =
-                    std::array::from_fn(|word| mapping.load(words + word as u64 * 8));
-                if bits != [0; 4] {
-                    list(base + shard::CLASSES + class as u64 * 8);
+                let count = bitmap_words(class) as usize;
+                let bitmap = layout.descriptor(page) + descriptor::BITMAP;
+                let bits: Vec<u64> = (0..count as u64)
+                    .map(|word| mapping.load(bitmap + word * 8))
+                    .collect();
+                if bits.iter().any(|&bits| bits != 0) {
+                    list(words + shard::CLASSES + class as u64 * 8);
                 }
-                for distance in 1..run.pages {
+                for distance in 1..pages {
                     if mapping.kind(page + distance) != Some(Kind::Continued(distance)) {
                         report.problem(|| format!("page {}: not the slab's", page + distance));
                     }
                 }
-                for word in 0..4 {
-                    if bits[word] & !all[word] != 0 {
+                for (word, (bits, all)) in bits.into_iter().zip(all).enumerate() {
+                    if bits & !all != 0 {
                         report.problem(|| format!("page {page}: free blocks beyond the slab"));
                     }
-                    let mut used = all[word] & !bits[word];
+                    let mut used = all & !bits;
                     while used != 0 {
                         let block = word as u64 * 64 + u64::from(used.trailing_zeros());
                         used &= used - 1;
                         let size = u64::from(classes::SIZES[class]);
                         owned.blocks.insert(layout.page(page) + block * size);
-                        owned.bytes += size;
+                        bytes += size;
                         report.blocks += 1;
-                        report.block_bytes += size;
                     }
                 }
             }
-            _ => report.problem(|| format!("page {page}: a run of {} used as {kind:?}", run.pages)),
+            kind => report.problem(|| format!("page {page}: a run of {pages} used as {kind:?}")),
         }
-        if kind != Some(Kind::Buried) {
-            owned.pages += run.pages;
-        }
+        report.block_bytes += bytes;
+        bytes
     }
 
     /// One shard's lists and counts against what its runs say.
@@ -260,41 +301,60 @@ impl Segment {
         if mapping.load(base + shard::FREE_COUNT) != free as u64 {
             report.problem(|| format!("shard {index}: its count of free pages is not {free}"));
         }
-        let classes = (0..classes::COUNT as u64).map(|class| base + shard::CLASSES + class * 8);
         // A run whose return is under way is on no list.
         let returning = mapping.load(base + shard::RETURNING).wrapping_sub(1);
-        for list in classes.chain([
-            base + shard::FREE_LIST,
-            base + shard::GRAVEYARD,
-            base + shard::STAGING,
-        ]) {
-            let mut expected = owned.listed.remove(&list).unwrap_or_default();
-            let mut link = mapping.load(list);
-            let mut previous = 0;
-            while link != 0 {
-                let page = link - 1;
-                if !expected.remove(&page) {
-                    report.problem(|| {
-                        format!("shard {index}: page {page} is on the list at {list:#x}, wrongly")
-                    });
-                    break;
-                }
-                let at = layout.descriptor(page);
-                // The graveyard is taken from its front only, without care for
-                // the links back.
-                let back = mapping.load(at + descriptor::PREVIOUS);
-                if back != previous && list != base + shard::GRAVEYARD {
-                    report.problem(|| format!("shard {index}: page {page} links back wrongly"));
-                }
-                previous = link;
-                link = mapping.load(at + descriptor::NEXT);
-            }
-            expected.remove(&returning);
-            for page in expected {
-                report.problem(|| {
-                    format!("shard {index}: page {page} is missing on the list at {list:#x}")
-                });
-            }
+        for (page, arena) in std::mem::take(&mut owned.arenas) {
+            self.check_arena(index, page, arena, returning, owned, report);
+        }
+        for list in lists(base).chain([base + shard::GRAVEYARD, base + shard::STAGING]) {
+            self.check_list(index, list, returning, owned, report);
         }
     }
+
+    /// A list of a shard's pages against what their uses say.
+    pub(crate) fn check_list(
+        &self,
+        index: usize,
+        list: u64,
+        returning: u64,
+        owned: &mut Owned,
+        report: &mut Report,
+    ) {
+        let mapping = &self.mapping;
+        let layout = *mapping.layout();
+        let graveyard = layout.shard(index) + shard::GRAVEYARD;
+        let mut expected = owned.listed.remove(&list).unwrap_or_default();
+        let mut link = mapping.load(list);
+        let mut previous = 0;
+        while link != 0 {
+            let page = link - 1;
+            if !expected.remove(&page) {
+                report.problem(|| {
+                    format!("shard {index}: page {page} is on the list at {list:#x}, wrongly")
+                });
+                break;
+            }
+            let at = layout.descriptor(page);
+            // The graveyard is taken from its front only, without care for
+            // the links back.
+            let back = mapping.load(at + descriptor::PREVIOUS);
+            if back != previous && list != graveyard {
+                report.problem(|| format!("shard {index}: page {page} links back wrongly"));
+            }
+            previous = link;
+            link = mapping.load(at + descriptor::NEXT);
+        }
+        expected.remove(&returning);
+        for page in expected {
+            report.problem(|| {
+                format!("shard {index}: page {page} is missing on the list at {list:#x}")
+            });
+        }
+    }
+}
+
+/// The lists of free pages and of slabs that a pool has.
+pub(crate) fn lists(words: u64) -> impl Iterator<Item = u64> {
+    let classes = (0..classes::COUNT as u64).map(move |class| words + shard::CLASSES + class * 8);
+    classes.chain([words + shard::FREE_LIST])
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::layout::{
-    EXTENT, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, fingerprint, header, shard,
+    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, fingerprint, header, shard,
 };
 use crate::mapping::Mapping;
 use crate::platform::{self, Map};
@@ -267,7 +267,9 @@ fn read_header(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
         ));
     }
     let (shards, extents) = (word(header::SHARDS), word(header::EXTENTS));
-    if !shards.is_power_of_two() || shards > SHARDS_MAX as u64 || !(8..=1 << 30).contains(&extents)
+    if !shards.is_power_of_two()
+        || shards > SHARDS_MAX as u64
+        || !(8..=EXTENTS_MAX).contains(&extents)
     {
         return Err(format!(
             "the header is damaged: {shards} shards and {extents} extents"

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use crate::error::{Error, Fault};
 use crate::fault;
+use crate::kind::Kind;
 use crate::layout::{
-    EXTENT, EXTENT_PAGES, HEAP_LOG_RESERVED, Layout, PAGE, control, descriptor, shard,
+    EXTENT, EXTENT_PAGES, HEAP_LOG_RESERVED, Layout, PAGE, arena, control, descriptor, shard,
 };
 use crate::lock;
 use crate::log::Log;
@@ -27,9 +28,15 @@ const PARTIAL_TRIES: usize = 64;
 /// Most extents reserved at once ahead of need.
 const RESERVE_AHEAD: u64 = 256;
 
+/// The owner of the runs of arenas, in place of a shard: which arena it is
+/// stands in the use of the run's first page, so that the arena changes hands
+/// without them.
+pub(crate) const IN_ARENA: usize = 0xffff_fffe;
+
 /// The owner and length of a granted run, as in its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
+    /// The shard, or [`IN_ARENA`].
     pub(crate) shard: usize,
     pub(crate) pages: u64,
 }
@@ -444,6 +451,12 @@ impl Heap<'_> {
 
     /// Takes a run back if it belongs to the shard; done already otherwise.
     pub(crate) fn take_back(&self, index: usize, page: u64) -> Result<(), Error> {
+        self.take_back_from(index, None, page)
+    }
+
+    /// Takes a run back if it belongs to the shard, or to the arena at that
+    /// page; done already otherwise.
+    fn take_back_from(&self, index: usize, arena: Option<u64>, page: u64) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         if page >= layout.pages() {
             return Err(Error::Damaged(Fault {
@@ -456,9 +469,10 @@ impl Heap<'_> {
             return Ok(());
         }
         let at = layout.descriptor(page);
+        let mapping = &self.segment.mapping;
+        let in_arena = arena.is_some() && mapping.arena_of_run(page) == arena;
         match Run::unpack(self.load(at)) {
-            Some(run) if run.shard == index => {
-                let mapping = &self.segment.mapping;
+            Some(run) if run.shard == index || in_arena => {
                 if run.pages == 0 || !mapping.reserved(layout.page(page), run.pages * PAGE) {
                     return Err(Error::Damaged(Fault {
                         at,
@@ -466,6 +480,11 @@ impl Heap<'_> {
                     }));
                 }
                 self.mark(page, run.pages, true)?;
+                if in_arena {
+                    // Whoever finds this return unfinished must not take the
+                    // run of another arena for this one's.
+                    self.set(at + descriptor::KIND, 0)?;
+                }
                 self.set(at, 0)
             }
             _ => Ok(()),
@@ -482,19 +501,60 @@ impl Heap<'_> {
         }
         let page = returning - 1;
         let graveyard = mapping.layout().shard(index) + shard::GRAVEYARD;
-        if mapping.load(graveyard) == returning && mapping.page_reserved(page) {
-            let next = mapping.load(mapping.layout().descriptor(page) + descriptor::NEXT);
+        let first = mapping.load(graveyard);
+        let arena = self.dying_arena(first);
+        let take_off = |list: u64, next: u64| {
             compiler_fence(Ordering::SeqCst);
-            mapping.store(graveyard, next);
+            mapping.store(list, next);
             fault::step();
+        };
+        if first == returning && mapping.page_reserved(page) {
+            let next = mapping.load(mapping.layout().descriptor(page) + descriptor::NEXT);
+            take_off(graveyard, next);
+        } else if let Some(runs) = arena.map(|page| mapping.layout().page(page) + arena::RUNS)
+            && mapping.load(runs) == returning
+            && mapping.page_reserved(page)
+        {
+            take_off(runs, mapping.siblings(page).0);
         }
-        self.take_back(index, page)?;
+        self.take_back_from(index, arena, page)?;
         // The heap's step must be final before the note of it goes.
         self.segment.heap_log().clear();
         fault::step();
         mapping.store(at, 0);
         fault::step();
         Ok(())
+    }
+
+    /// The arena at a page on its way to the heap, by the page's number plus 1.
+    fn dying_arena(&self, link: u64) -> Option<u64> {
+        let mapping = &self.segment.mapping;
+        let page = link.checked_sub(1)?;
+        let dying = mapping.page_reserved(page) && mapping.kind(page) == Some(Kind::BuriedArena);
+        dying.then_some(page)
+    }
+
+    /// The run to be returned next, plus 1, by the first of the graveyard: the
+    /// runs of an arena go before its first page.
+    fn next_to_return(&self, first: u64) -> Result<u64, Error> {
+        let Some(page) = self.dying_arena(first) else {
+            return Ok(first);
+        };
+        let mapping = &self.segment.mapping;
+        let at = mapping.layout().page(page) + arena::RUNS;
+        let run = mapping.load(at);
+        if run == 0 {
+            return Ok(first);
+        }
+        let sound = mapping.page_reserved(run - 1) && mapping.arena_of_run(run - 1) == Some(page);
+        if sound {
+            Ok(run)
+        } else {
+            Err(Error::Damaged(Fault {
+                at,
+                what: "a run of the arena",
+            }))
+        }
     }
 
     /// Starts to return the first run of the shard's graveyard, and finishes
@@ -507,7 +567,8 @@ impl Heap<'_> {
         if first == 0 {
             return Ok(false);
         }
-        mapping.store(base + shard::RETURNING, first);
+        let run = self.next_to_return(first)?;
+        mapping.store(base + shard::RETURNING, run);
         compiler_fence(Ordering::SeqCst);
         fault::step();
         self.finish_return(index)?;

@@ -10,6 +10,9 @@ pub const PAGE: u64 = 4096;
 pub const EXTENT: u64 = 64 * 1024;
 /// Pages in an extent.
 pub const EXTENT_PAGES: u64 = EXTENT / PAGE;
+/// The most extents a store can have: the number of a page, plus 1, fits four
+/// bytes.
+pub const EXTENTS_MAX: u64 = 1 << 27;
 /// The most shards a store can have.
 pub const SHARDS_MAX: usize = 64;
 /// Entries in the process table.
@@ -171,6 +174,18 @@ pub mod descriptor {
     pub const PREVIOUS: u64 = 24;
     /// Slab: which blocks are free, four words. Staged run: its owner.
     pub const BITMAP: u64 = 32;
+    /// Run of an arena: the next one of that arena, plus 1, in the low half,
+    /// and the one before it in the high half. Slabs of arenas need no more
+    /// than three words for their blocks.
+    pub const SIBLINGS: u64 = 56;
+}
+
+/// The first page of an arena. It has the words of a shard's own slabs
+/// ([`shard::USED_BYTES`] to [`shard::FREE_COUNT`], and [`shard::CLASSES`]) at
+/// the same places.
+pub mod arena {
+    /// First run of the list of the arena's runs, plus 1.
+    pub const RUNS: u64 = 0;
 }
 
 /// Bytes of the heap's undo log.
@@ -217,7 +232,7 @@ impl Layout {
             shards.is_power_of_two() && shards <= SHARDS_MAX,
             "shards: expected a power of two up to {SHARDS_MAX}, got {shards}"
         );
-        let extents = (capacity / EXTENT).clamp(8, 1 << 30);
+        let extents = (capacity / EXTENT).clamp(8, EXTENTS_MAX);
         let log_capacity = (extents * EXTENT / 16)
             .clamp(256 * 1024, 256 << 20)
             .next_multiple_of(PAGE);
@@ -309,6 +324,8 @@ pub(crate) fn fingerprint() -> u64 {
         shard::LOG,
         descriptor::STRIDE,
         descriptor::BITMAP,
+        descriptor::SIBLINGS,
+        arena::RUNS,
         sample.shard_stride,
         sample.descriptors,
         sample.heap,

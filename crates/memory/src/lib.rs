@@ -18,7 +18,9 @@
 )))]
 compile_error!("Undercroft runs on Linux on x86-64 and arm64 only");
 
+mod arena;
 mod check;
+mod check_arenas;
 mod classes;
 mod counter;
 mod error;
@@ -26,6 +28,7 @@ pub mod fault;
 mod file;
 mod heap;
 mod hints;
+mod kind;
 pub mod layout;
 mod lock;
 mod log;
@@ -33,6 +36,7 @@ mod mapping;
 #[cfg(all(loom, test))]
 mod models;
 mod platform;
+mod pool;
 mod process;
 mod savepoint;
 mod segment;
@@ -50,6 +54,7 @@ pub use classes::block_size;
 pub use error::{Error, Fault, Holder};
 pub use file::Options;
 pub use platform::{coarse_milliseconds, effective_user};
+pub use pool::Pool;
 pub use savepoint::Savepoint;
 pub use segment::Segment;
 pub use shards::ShardSet;

@@ -316,7 +316,10 @@ impl Segment {
     #[cold]
     fn make_room(&self, shortage: Shortage) -> Result<(), Error> {
         match shortage {
-            Shortage::Pages(pages) => self.reserve(pages),
+            Shortage::Pages(pages) => match self.reserve(pages) {
+                Err(Error::OutOfMemory) if self.give_back_all()? => Ok(()),
+                result => result,
+            },
             Shortage::Log(index, needed) => self.grow_log(index, needed),
         }
     }
@@ -651,9 +654,10 @@ impl Segment {
     }
 }
 
-struct Unlock<'a> {
-    segment: &'a Segment,
-    shards: ShardSet,
+/// Unlocks shards when it is dropped.
+pub(crate) struct Unlock<'a> {
+    pub(crate) segment: &'a Segment,
+    pub(crate) shards: ShardSet,
 }
 
 impl Drop for Unlock<'_> {

@@ -7,149 +7,49 @@
 
 use std::time::Duration;
 
+use crate::arena::Moved;
 use crate::classes;
 use crate::error::{Error, Fault};
 use crate::fault;
 use crate::heap::Run;
+use crate::kind::{Kind, Place, all_free, bitmap_word, bitmap_words};
 use crate::layout::{EXTENT_PAGES, PAGE, descriptor, shard};
-use crate::mapping::Mapping;
-use crate::segment::Segment;
+use crate::pool::Pool;
+use crate::segment::{Segment, Unlock};
+use crate::shards::ShardSet;
 use crate::transaction::{Shortage, Transaction};
 use crate::view::Offset;
 
-/// Free single pages that a shard keeps for itself.
+/// Free single pages that a shard keeps for itself, and an arena at most.
 const KEPT_PAGES: u64 = 16;
+/// An arena keeps at most so small a part of its pages free.
+const KEPT_PART: u64 = 16;
 /// Runs returned to the heap after one transaction at most (W9).
 const BURIED_AT_ONCE: usize = 4;
+/// And by whoever has come for just that.
+const GIVEN_BACK_AT_ONCE: usize = 64;
 
 /// How long a transaction that is over waits for the heap's lock.
 const BURIAL_PATIENCE: Duration = Duration::from_millis(1);
 
-/// What a page is used for, as its descriptor says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// On the shard's list of free pages.
-    Free,
-    /// First page of a slab of this class.
-    Slab(usize),
-    /// Inside a slab that starts so many pages before.
-    Continued(u64),
-    /// First page of a large block.
-    Large,
-    /// First page of a run on its way to the heap.
-    Buried,
-    /// First page of a large block that is being filled outside the lock.
-    Staged,
-}
-
-impl Kind {
-    pub(crate) fn pack(self) -> u64 {
-        match self {
-            Kind::Free => 1,
-            Kind::Slab(class) => 2 | (class as u64) << 8,
-            Kind::Continued(distance) => 3 | distance << 8,
-            Kind::Large => 4,
-            Kind::Buried => 5,
-            Kind::Staged => 6,
-        }
-    }
-
-    pub(crate) fn unpack(word: u64) -> Option<Kind> {
-        let argument = word >> 8;
-        match word & 0xff {
-            1 => Some(Kind::Free),
-            2 if argument < classes::COUNT as u64 => Some(Kind::Slab(argument as usize)),
-            3 if argument < 8 => Some(Kind::Continued(argument)),
-            4 => Some(Kind::Large),
-            5 => Some(Kind::Buried),
-            6 => Some(Kind::Staged),
-            _ => None,
-        }
-    }
-}
-
-/// Where a block lies.
-pub(crate) enum Place {
-    /// In a slab: its first page, class, and index of the block.
-    Slab(u64, usize, u32),
-    /// A run of so many pages.
-    Large(u64, u64),
-}
-
-impl Mapping {
-    pub(crate) fn kind(&self, page: u64) -> Option<Kind> {
-        Kind::unpack(self.load(self.layout().descriptor(page) + descriptor::KIND))
-    }
-
-    /// Finds the allocated block that starts at an offset.
-    pub(crate) fn place(&self, index: usize, at: Offset) -> Result<Place, Fault> {
-        let fault = Fault {
-            at,
-            what: "the start of an allocated block of the shard",
-        };
-        self.check(at, 8)?;
-        let mut page = self.page_of(at);
-        if let Some(Kind::Continued(distance)) = self.kind(page) {
-            page = page.checked_sub(distance).ok_or(fault)?;
-        }
-        let run = Run::unpack(self.load(self.layout().descriptor(page))).ok_or(fault)?;
-        if run.shard != index {
-            return Err(fault);
-        }
-        match self.kind(page) {
-            Some(Kind::Slab(class)) => {
-                let inside = at - self.layout().page(page);
-                let block = inside / u64::from(classes::SIZES[class]);
-                let sound = inside.is_multiple_of(u64::from(classes::SIZES[class]))
-                    && block < u64::from(classes::blocks(class))
-                    && self.load(bitmap_word(self, page, block as u32)) >> (block % 64) & 1 == 0;
-                if sound {
-                    Ok(Place::Slab(page, class, block as u32))
-                } else {
-                    Err(fault)
-                }
-            }
-            Some(Kind::Large) if at == self.layout().page(page) => {
-                Ok(Place::Large(page, run.pages))
-            }
-            _ => Err(fault),
-        }
-    }
-}
-
-#[inline(always)]
-fn bitmap_word(mapping: &Mapping, page: u64, block: u32) -> u64 {
-    mapping.layout().descriptor(page) + descriptor::BITMAP + u64::from(block / 64 * 8)
-}
-
-/// The bit maps of a slab of which every block is free.
-pub(crate) fn all_free(class: usize) -> [u64; 4] {
-    let blocks = classes::blocks(class);
-    std::array::from_fn(|word| {
-        let left = blocks.saturating_sub(word as u32 * 64).min(64);
-        if left == 0 {
-            0
-        } else {
-            u64::MAX >> (64 - left)
-        }
-    })
-}
-
 impl Transaction<'_> {
-    /// Allocates a block of at least `bytes` bytes in a shard. Its content is
-    /// whatever was there before. O(1).
+    /// Allocates a block of at least `bytes` bytes in a shard, or in an arena.
+    /// Its content is whatever was there before. O(1).
     #[inline]
-    pub fn allocate(&mut self, index: usize, bytes: u64) -> Result<Offset, Error> {
+    pub fn allocate(&mut self, pool: impl Into<Pool>, bytes: u64) -> Result<Offset, Error> {
+        let pool = pool.into();
         match classes::class_of(bytes) {
-            Some(class) => self.allocate_block(index, class),
-            None => self.allocate_run(index, bytes.div_ceil(PAGE)),
+            // A descriptor in an arena has no room for so many blocks.
+            Some(0) if pool.is_arena() => self.allocate_block(pool, 1),
+            Some(class) => self.allocate_block(pool, class),
+            None => self.allocate_run(pool, bytes.div_ceil(PAGE)),
         }
     }
 
     /// Bytes in the block at an offset, at least what was asked for.
     #[inline]
-    pub fn block_size(&self, index: usize, at: Offset) -> Result<u64, Error> {
-        Ok(match self.segment.mapping.place(index, at)? {
+    pub fn block_size(&self, pool: impl Into<Pool>, at: Offset) -> Result<u64, Error> {
+        Ok(match self.segment.mapping.place(pool.into(), at)? {
             Place::Slab(_, class, _) => u64::from(classes::SIZES[class]),
             Place::Large(_, pages) => pages * PAGE,
         })
@@ -157,25 +57,30 @@ impl Transaction<'_> {
 
     /// Frees a block, as the last step of the transaction (W4).
     #[inline]
-    pub fn free(&mut self, index: usize, at: Offset) {
-        self.frees.push((index as u8, at));
+    pub fn free(&mut self, pool: impl Into<Pool>, at: Offset) {
+        self.frees.push((pool.into(), at));
     }
 
     /// Gives a large block to another shard of this transaction without
     /// copying it (H4). False where the block is small, or was allocated or
     /// moved by this very transaction: then the caller copies.
     pub fn transfer(&mut self, at: Offset, from: usize, to: usize) -> Result<bool, Error> {
-        let Place::Large(page, pages) = self.segment.mapping.place(from, at)? else {
+        let Place::Large(page, pages) = self.segment.mapping.place(from.into(), at)? else {
             return Ok(false);
         };
-        let again = self.moved.iter().any(|(first, ..)| *first == at);
+        let again = self.moved.iter().any(|moved| moved.page == page);
         if again || self.granted.contains(&page) {
             return Ok(false);
         }
         // A return that was interrupted may name this very run, of an earlier
         // time: it would be returned once it is the shard's again.
         self.finish_return(to)?;
-        self.moved.push((at, at + pages * PAGE - 1, from));
+        self.moved.push(Moved {
+            page,
+            pages,
+            arena: false,
+            from,
+        });
         let run = Run { shard: to, pages };
         let at = self.segment.mapping.layout().descriptor(page);
         self.set(from, at + descriptor::RUN, run.pack())?;
@@ -186,9 +91,16 @@ impl Transaction<'_> {
         Ok(true)
     }
 
+    /// Adds to a word of a shard.
     #[inline(always)]
-    fn add(&mut self, index: usize, field: u64, change: i64) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, index: usize, field: u64, change: i64) -> Result<(), Error> {
         let at = self.segment.mapping.layout().shard(index) + field;
+        self.add_at(index, at, change)
+    }
+
+    /// Adds to a word that our own constants name.
+    #[inline(always)]
+    pub(crate) fn add_at(&mut self, index: usize, at: u64, change: i64) -> Result<(), Error> {
         let old = self.segment.mapping.load(at);
         self.set(index, at, old.wrapping_add_signed(change))
     }
@@ -200,13 +112,15 @@ impl Transaction<'_> {
     }
 
     #[inline]
-    fn allocate_block(&mut self, index: usize, class: usize) -> Result<Offset, Error> {
+    fn allocate_block(&mut self, pool: Pool, class: usize) -> Result<Offset, Error> {
         let mapping = &self.segment.mapping;
         let layout = mapping.layout();
-        let list = layout.shard(index) + shard::CLASSES + class as u64 * 8;
+        let index = self.home(pool);
+        let pool_words = mapping.pool_words(pool)?;
+        let list = pool_words + shard::CLASSES + class as u64 * 8;
         let head = mapping.load(list);
         let page = if head == 0 {
-            self.new_slab(index, class)?
+            self.new_slab(pool, class)?
         } else {
             head - 1
         };
@@ -214,12 +128,15 @@ impl Transaction<'_> {
             at: list,
             what: "a slab with a free block",
         });
-        if !mapping.page_reserved(page) || mapping.kind(page) != Some(Kind::Slab(class)) {
+        let kind = Kind::Slab(class).pack_tagged(mapping.tag(pool));
+        if !mapping.page_reserved(page)
+            || mapping.load(layout.descriptor(page) + descriptor::KIND) != kind
+        {
             return Err(damaged);
         }
         let words = layout.descriptor(page) + descriptor::BITMAP;
-        let count = classes::blocks(class).div_ceil(64);
-        for word in 0..u64::from(count) {
+        let count = bitmap_words(class);
+        for word in 0..count {
             let bits = mapping.load(words + word * 8);
             if bits == 0 {
                 continue;
@@ -230,93 +147,104 @@ impl Transaction<'_> {
             }
             let left = bits & (bits - 1);
             self.set(index, words + word * 8, left)?;
-            if left == 0 && (word + 1..count.into()).all(|word| mapping.load(words + word * 8) == 0)
-            {
+            if left == 0 && (word + 1..count).all(|word| mapping.load(words + word * 8) == 0) {
                 self.unlink(index, list, page)?;
             }
             let size = classes::SIZES[class];
-            self.add(index, shard::USED_BYTES, i64::from(size))?;
+            self.add_at(index, pool_words + shard::USED_BYTES, i64::from(size))?;
             return Ok(layout.page(page) + block * u64::from(size));
         }
         Err(damaged)
     }
 
     #[cold]
-    fn new_slab(&mut self, index: usize, class: usize) -> Result<u64, Error> {
+    fn new_slab(&mut self, pool: Pool, class: usize) -> Result<u64, Error> {
         let pages = u64::from(classes::SLAB_PAGES[class]);
         let page = if pages == 1 {
-            self.take_free_page(index)?
+            self.take_free_page(pool)?
         } else {
-            self.grant(index, pages, 1)?
+            self.grant(pool, pages, 1)?
         };
-        let layout = *self.segment.mapping.layout();
-        let at = layout.descriptor(page) + descriptor::KIND;
-        self.save(index, at, 7)?;
+        let index = self.home(pool);
         let mapping = &self.segment.mapping;
-        mapping.store(at, Kind::Slab(class).pack());
-        for (word, bits) in all_free(class).into_iter().enumerate() {
+        let layout = *mapping.layout();
+        let tag = mapping.tag(pool);
+        let at = layout.descriptor(page) + descriptor::KIND;
+        // The last word of an arena's descriptors is not a slab's.
+        let words = if pool.is_arena() { 3 } else { 4 };
+        self.save(index, at, 3 + words)?;
+        mapping.store(at, Kind::Slab(class).pack_tagged(tag));
+        for (word, bits) in (0..words).zip(all_free(class)) {
             mapping.store(
-                layout.descriptor(page) + descriptor::BITMAP + word as u64 * 8,
+                layout.descriptor(page) + descriptor::BITMAP + word * 8,
                 bits,
             );
         }
         for distance in 1..pages {
             let at = layout.descriptor(page + distance) + descriptor::KIND;
-            self.set(index, at, Kind::Continued(distance).pack())?;
+            self.set(index, at, Kind::Continued(distance).pack_tagged(tag))?;
         }
-        let list = layout.shard(index) + shard::CLASSES + class as u64 * 8;
+        let list = mapping.pool_words(pool)? + shard::CLASSES + class as u64 * 8;
         self.link(index, list, page)?;
         Ok(page)
     }
 
-    fn take_free_page(&mut self, index: usize) -> Result<u64, Error> {
-        if self.shard_word(index, shard::FREE_LIST) == 0 {
-            // Small stores ask for little; large ones for an extent at a time.
-            let wanted = match self.shard_word(index, shard::PAGES) {
+    fn take_free_page(&mut self, pool: Pool) -> Result<u64, Error> {
+        let mapping = &self.segment.mapping;
+        let layout = *mapping.layout();
+        let pool_words = mapping.pool_words(pool)?;
+        let list = pool_words + shard::FREE_LIST;
+        let kind = Kind::Free.pack_tagged(mapping.tag(pool));
+        if mapping.load(list) == 0 {
+            // Small pools ask for little; large ones for an extent at a time.
+            let wanted = match mapping.load(pool_words + shard::PAGES) {
                 0..8 => 2,
                 8..64 => 4,
                 _ => EXTENT_PAGES,
             };
-            let layout = *self.segment.mapping.layout();
-            let list = layout.shard(index) + shard::FREE_LIST;
-            let (first, count) = match self.try_grant(index, wanted, wanted)? {
+            let (first, count) = match self.try_grant(pool, wanted, wanted)? {
                 Some(page) => (page, wanted),
-                None => match self.try_grant(index, 1, 1)? {
+                None => match self.try_grant(pool, 1, 1)? {
                     Some(page) => (page, 1),
                     None => return Err(self.short_of(wanted)),
                 },
             };
+            let index = self.home(pool);
             for page in (first..first + count).rev() {
-                let at = layout.descriptor(page) + descriptor::KIND;
-                self.set(index, at, Kind::Free.pack())?;
+                self.set(index, layout.descriptor(page) + descriptor::KIND, kind)?;
                 self.link(index, list, page)?;
             }
-            self.add(index, shard::FREE_COUNT, count as i64)?;
+            self.add_at(index, pool_words + shard::FREE_COUNT, count as i64)?;
         }
-        let list = self.segment.mapping.layout().shard(index) + shard::FREE_LIST;
-        let page = self.segment.mapping.load(list).wrapping_sub(1);
-        if !self.segment.mapping.page_reserved(page) {
+        let page = mapping.load(list).wrapping_sub(1);
+        if !mapping.page_reserved(page)
+            || mapping.load(layout.descriptor(page) + descriptor::KIND) != kind
+        {
             return Err(Error::Damaged(Fault {
                 at: list,
                 what: "the number of a free page",
             }));
         }
+        let index = self.home(pool);
         self.unlink(index, list, page)?;
-        self.add(index, shard::FREE_COUNT, -1)?;
+        self.add_at(index, pool_words + shard::FREE_COUNT, -1)?;
         Ok(page)
     }
 
-    pub(crate) fn allocate_run(&mut self, index: usize, pages: u64) -> Result<Offset, Error> {
-        let page = self.grant(index, pages, 1)?;
-        let layout = *self.segment.mapping.layout();
-        let at = layout.descriptor(page) + descriptor::KIND;
-        self.set(index, at, Kind::Large.pack())?;
-        self.add(index, shard::USED_BYTES, (pages * PAGE) as i64)?;
+    pub(crate) fn allocate_run(&mut self, pool: Pool, pages: u64) -> Result<Offset, Error> {
+        let mapping = &self.segment.mapping;
+        let pool_words = mapping.pool_words(pool)?;
+        let page = self.grant(pool, pages, 1)?;
+        let index = self.home(pool);
+        let kind = Kind::Large.pack_tagged(mapping.tag(pool));
+        let layout = *mapping.layout();
+        self.set(index, layout.descriptor(page) + descriptor::KIND, kind)?;
+        self.add_at(index, pool_words + shard::USED_BYTES, (pages * PAGE) as i64)?;
         Ok(layout.page(page))
     }
 
-    fn grant(&mut self, index: usize, pages: u64, runs: u64) -> Result<u64, Error> {
-        match self.try_grant(index, pages, runs)? {
+    pub(crate) fn grant(&mut self, pool: Pool, pages: u64, runs: u64) -> Result<u64, Error> {
+        match self.try_grant(pool, pages, runs)? {
             Some(page) => Ok(page),
             None => Err(self.short_of(pages)),
         }
@@ -329,7 +257,8 @@ impl Transaction<'_> {
     }
 
     #[cold]
-    fn try_grant(&mut self, index: usize, pages: u64, runs: u64) -> Result<Option<u64>, Error> {
+    fn try_grant(&mut self, pool: Pool, pages: u64, runs: u64) -> Result<Option<u64>, Error> {
+        let index = self.home(pool);
         let log = self.log(index);
         let mut full = None;
         let granted = &mut self.granted;
@@ -346,8 +275,11 @@ impl Transaction<'_> {
             return Err(self.log_full(index, full));
         }
         let page = result?;
-        if page.is_some() {
-            self.add(index, shard::PAGES, pages as i64)?;
+        if let Some(page) = page {
+            self.add(pool.shard(), shard::PAGES, pages as i64)?;
+            if pool.is_arena() {
+                self.join_arena(pool, page, pages, runs)?;
+            }
         }
         Ok(page)
     }
@@ -392,7 +324,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn neighbour(&self, link: u64) -> Result<u64, Error> {
+    /// The descriptor of a page that a list names by its number plus 1.
+    pub(crate) fn neighbour(&self, link: u64) -> Result<u64, Error> {
         let mapping = &self.segment.mapping;
         if mapping.page_reserved(link - 1) {
             Ok(mapping.layout().descriptor(link - 1))
@@ -410,33 +343,48 @@ impl Transaction<'_> {
         if self.frees.is_empty() {
             return Ok(());
         }
-        for (index, at) in std::mem::take(&mut self.frees) {
-            self.apply_free(index.into(), at)?;
+        for (pool, at) in std::mem::take(&mut self.frees) {
+            self.apply_free(pool, at)?;
         }
         Ok(())
     }
 
-    fn apply_free(&mut self, index: usize, at: Offset) -> Result<(), Error> {
+    fn apply_free(&mut self, pool: Pool, at: Offset) -> Result<(), Error> {
+        let pool = self.where_it_is(pool)?;
+        if pool.is_arena() && at == pool.arena() {
+            return self.apply_bury_arena(pool);
+        }
+        let index = self.home(pool);
         let mapping = &self.segment.mapping;
         let layout = *mapping.layout();
-        let (page, class, block) = match mapping.place(index, at)? {
+        let pool_words = mapping.pool_words(pool)?;
+        let (page, class, block) = match mapping.place(pool, at)? {
             Place::Large(page, pages) => {
-                self.add(index, shard::USED_BYTES, -((pages * PAGE) as i64))?;
-                return self.bury(index, page, pages);
+                let used = pool_words + shard::USED_BYTES;
+                self.add_at(index, used, -((pages * PAGE) as i64))?;
+                return self.bury(pool, page, pages);
             }
             Place::Slab(page, class, block) => (page, class, block),
         };
-        let list = layout.shard(index) + shard::CLASSES + class as u64 * 8;
+        let list = pool_words + shard::CLASSES + class as u64 * 8;
         let words = layout.descriptor(page) + descriptor::BITMAP;
-        let bits: [u64; 4] = std::array::from_fn(|word| mapping.load(words + word as u64 * 8));
-        if bits == [0; 4] {
+        let free_blocks = || -> [u64; 4] {
+            std::array::from_fn(|word| {
+                if (word as u64) < bitmap_words(class) {
+                    mapping.load(words + word as u64 * 8)
+                } else {
+                    0
+                }
+            })
+        };
+        if free_blocks() == [0; 4] {
             self.link(index, list, page)?;
         }
         let word = bitmap_word(mapping, page, block);
         self.set(index, word, mapping.load(word) | 1 << (block % 64))?;
-        self.add(index, shard::USED_BYTES, -i64::from(classes::SIZES[class]))?;
-        let now: [u64; 4] = std::array::from_fn(|word| mapping.load(words + word as u64 * 8));
-        if now != all_free(class) {
+        let used = pool_words + shard::USED_BYTES;
+        self.add_at(index, used, -i64::from(classes::SIZES[class]))?;
+        if free_blocks() != all_free(class) {
             return Ok(());
         }
         let pages = u64::from(classes::SLAB_PAGES[class]);
@@ -446,22 +394,33 @@ impl Transaction<'_> {
             // The last slab of its class stays: the next block may come soon.
             if !only {
                 self.unlink(index, list, page)?;
-                self.bury(index, page, pages)?;
+                self.bury(pool, page, pages)?;
             }
             return Ok(());
         }
         self.unlink(index, list, page)?;
-        if self.shard_word(index, shard::FREE_COUNT) >= KEPT_PAGES {
-            return self.bury(index, page, 1);
+        let kept = if pool.is_arena() {
+            (mapping.load(pool_words + shard::PAGES) / KEPT_PART).min(KEPT_PAGES)
+        } else {
+            KEPT_PAGES
+        };
+        let free = mapping.load(pool_words + shard::FREE_COUNT);
+        if free >= kept {
+            if free > kept {
+                // What an arena may keep falls as it shrinks.
+                let another = self.take_free_page(pool)?;
+                self.bury(pool, another, 1)?;
+            }
+            return self.bury(pool, page, 1);
         }
-        let at = layout.descriptor(page) + descriptor::KIND;
-        self.set(index, at, Kind::Free.pack())?;
-        self.link(index, layout.shard(index) + shard::FREE_LIST, page)?;
-        self.add(index, shard::FREE_COUNT, 1)
+        let kind = Kind::Free.pack_tagged(mapping.tag(pool));
+        self.set(index, layout.descriptor(page) + descriptor::KIND, kind)?;
+        self.link(index, pool_words + shard::FREE_LIST, page)?;
+        self.add_at(index, pool_words + shard::FREE_COUNT, 1)
     }
 
     /// Finishes a return to the heap that its owner did not live to finish.
-    fn finish_return(&self, index: usize) -> Result<(), Error> {
+    pub(crate) fn finish_return(&self, index: usize) -> Result<(), Error> {
         if self.shard_word(index, shard::RETURNING) == 0 {
             return Ok(());
         }
@@ -469,14 +428,18 @@ impl Transaction<'_> {
     }
 
     /// Puts a run on the list of those that go back to the heap after commit.
-    fn bury(&mut self, index: usize, page: u64, pages: u64) -> Result<(), Error> {
+    fn bury(&mut self, pool: Pool, page: u64, pages: u64) -> Result<(), Error> {
+        let index = self.home(pool);
         // A return that was interrupted may still have its run at the front of
         // the list: it must come off before another run hides it there.
         self.finish_return(index)?;
         let layout = *self.segment.mapping.layout();
-        let at = layout.descriptor(page) + descriptor::KIND;
-        self.set(index, at, Kind::Buried.pack())?;
-        self.add(index, shard::PAGES, -(pages as i64))?;
+        let at = layout.descriptor(page);
+        self.set(index, at + descriptor::KIND, Kind::Buried.pack())?;
+        if pool.is_arena() {
+            self.leave_arena(pool, page, pages)?;
+        }
+        self.add(pool.shard(), shard::PAGES, -(pages as i64))?;
         self.link(index, layout.shard(index) + shard::GRAVEYARD, page)
     }
 }
@@ -486,12 +449,50 @@ impl Segment {
     /// held. What cannot be done now is done after a later transaction.
     #[inline(always)]
     pub(crate) fn drain_graveyard(&self, index: usize) {
-        let base = self.mapping.layout().shard(index);
-        let pending =
-            self.mapping.load(base + shard::GRAVEYARD) | self.mapping.load(base + shard::RETURNING);
-        if pending != 0 {
+        if self.has_buried(index) {
             self.return_buried(index);
         }
+    }
+
+    #[inline(always)]
+    fn has_buried(&self, index: usize) -> bool {
+        let base = self.mapping.layout().shard(index);
+        self.mapping.load(base + shard::GRAVEYARD) | self.mapping.load(base + shard::RETURNING) != 0
+    }
+
+    /// Gives some of the memory that was freed in a shard back to the heap, for
+    /// all shards to use; otherwise later writers to the shard do that, a
+    /// little each. Holds the shard's lock for a bounded time. Returns whether
+    /// there is more to give back.
+    pub fn give_back(&self, index: usize) -> Result<bool, Error> {
+        if !self.has_buried(index) {
+            return Ok(false);
+        }
+        self.join()?;
+        let shards = ShardSet::one(index);
+        self.lock_shards(shards)?;
+        let _unlock = Unlock {
+            segment: self,
+            shards,
+        };
+        for _ in 0..GIVEN_BACK_AT_ONCE {
+            if !self.with_heap_within(BURIAL_PATIENCE, |heap| heap.bury_one(index))? {
+                break;
+            }
+            fault::step();
+        }
+        Ok(self.has_buried(index))
+    }
+
+    /// Gives all memory that was freed back to the heap, for a writer that is
+    /// short of memory and holds no lock. Returns whether there was any.
+    pub(crate) fn give_back_all(&self) -> Result<bool, Error> {
+        let mut any = false;
+        for index in 0..self.shards() {
+            any |= self.has_buried(index);
+            while self.give_back(index)? {}
+        }
+        Ok(any)
     }
 
     #[cold]

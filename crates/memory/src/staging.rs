@@ -6,11 +6,11 @@
 //! slot frees the block.
 
 use crate::error::{Error, Fault};
+use crate::kind::Kind;
 use crate::layout::{PAGE, descriptor, shard, slot};
 use crate::lock::Owner;
 use crate::segment::Segment;
 use crate::shards::ShardSet;
-use crate::slab::Kind;
 use crate::transaction::Transaction;
 use crate::view::Offset;
 
@@ -39,7 +39,7 @@ impl Segment {
     pub fn stage(&self, index: usize, bytes: u64) -> Result<Staged<'_>, Error> {
         let layout = *self.mapping.layout();
         let (page, owner) = self.write(ShardSet::one(index), |transaction| {
-            let at = transaction.allocate_run(index, bytes.div_ceil(PAGE).max(1))?;
+            let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
             let page = self.mapping.page_of(at);
             let words = layout.descriptor(page);
             transaction.set(index, words + descriptor::KIND, Kind::Staged.pack())?;

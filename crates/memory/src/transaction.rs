@@ -4,11 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use smallvec::SmallVec;
 
+use crate::arena::Moved;
 use crate::counter;
 use crate::error::Error;
 use crate::fault;
 use crate::layout::{shard, slot};
 use crate::log::{Full, Log};
+use crate::pool::Pool;
 use crate::segment::Segment;
 use crate::shards::ShardSet;
 use crate::view::{Notes, Offset, View};
@@ -34,12 +36,11 @@ pub struct Transaction<'a> {
     open: bool,
     pub(crate) shortage: Option<Shortage>,
     /// Blocks to be freed as the last step (W4).
-    pub(crate) frees: SmallVec<[(u8, Offset); 4]>,
+    pub(crate) frees: SmallVec<[(Pool, Offset); 4]>,
     /// Runs granted to shards by this transaction.
     pub(crate) granted: SmallVec<[u64; 4]>,
-    /// Runs that this transaction moved to another shard: their first and last
-    /// byte, and the shard they came from.
-    pub(crate) moved: SmallVec<[(Offset, Offset, usize); 1]>,
+    /// Runs and arenas that this transaction moved to another shard.
+    pub(crate) moved: SmallVec<[Moved; 1]>,
 }
 
 impl<'a> Transaction<'a> {
@@ -145,17 +146,6 @@ impl<'a> Transaction<'a> {
             self.open();
         }
         self.segment.shard_log(index)
-    }
-
-    /// The shard whose log takes changes to a run that was moved: the one it
-    /// came from, as only within one log is the order of undoing certain.
-    #[cold]
-    fn log_of(&self, at: u64) -> Option<usize> {
-        let run = self
-            .moved
-            .iter()
-            .find(|(first, last, _)| (*first..=*last).contains(&at));
-        run.map(|&(_, _, from)| from)
     }
 
     #[cold]

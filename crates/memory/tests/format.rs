@@ -32,12 +32,14 @@ fn constants() -> BTreeMap<String, u64> {
         shard: LOCK COUNTER LOG_OWNER LOG_NUMBER LOG_TAIL LOG_RESERVED USED_BYTES PAGES FREE_LIST
             FREE_COUNT GRAVEYARD RETURNING STAGING HINT_BITS CLASSES ROOTS ROOT_WORDS HINTS
             HINT_BITS_MAX HINT_BITS_MIN LOG LOG_RESERVED_MIN;
-        descriptor: STRIDE RUN KIND NEXT PREVIOUS BITMAP;
+        descriptor: STRIDE RUN KIND NEXT PREVIOUS BITMAP SIBLINGS;
+        arena: RUNS;
     };
     let top = [
         ("PAGE", layout::PAGE),
         ("EXTENT", layout::EXTENT),
         ("EXTENT_PAGES", layout::EXTENT_PAGES),
+        ("EXTENTS_MAX", layout::EXTENTS_MAX),
         ("SHARDS_MAX", layout::SHARDS_MAX as u64),
         ("SLOTS", layout::SLOTS),
         ("HEAP_LOG", layout::HEAP_LOG),

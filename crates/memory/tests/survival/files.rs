@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, chown, symlink};
 use std::path::Path;
 
-use undercroft_memory::layout::{PAGE, header};
+use undercroft_memory::layout::{EXTENTS_MAX, PAGE, header};
 use undercroft_memory::{Error, Options, Segment};
 
 use crate::child::skip;
@@ -152,7 +152,8 @@ fn another_version_byte_order_or_layout_says_which() {
         (header::SHARDS, 128, "128 shards"),
         (header::EXTENTS, 7, "7 extents"),
         (header::EXTENTS, u64::MAX, "extents"),
-        (header::EXTENTS, 1 << 30, "cut short or has grown"),
+        (header::EXTENTS, EXTENTS_MAX + 1, "extents"),
+        (header::EXTENTS, EXTENTS_MAX, "cut short or has grown"),
         (header::FILE_LENGTH, 1 << 40, "cut short or has grown"),
     ] {
         let mut changed = page.clone();

@@ -1,0 +1,201 @@
+//! Objects in arenas: what the tests of this directory do and look at.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use undercroft_memory::{Error, Offset, Options, Pool, Report, Segment, ShardSet, Transaction};
+
+/// Objects that a shard may hold.
+pub(crate) const SLOTS: usize = 5;
+
+/// By shard and slot: length and mark of each block of the object.
+pub(crate) type Content = BTreeMap<(usize, usize), Vec<(u64, u64)>>;
+
+pub(crate) fn both() -> ShardSet {
+    ShardSet::first(2)
+}
+
+pub(crate) fn create(path: &Path) -> Segment {
+    let options = Options {
+        capacity: Some(8 << 20),
+        shards: Some(2),
+    };
+    Segment::create(path, &options).expect("a new store")
+}
+
+/// The object in a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Object {
+    pub(crate) pool: Pool,
+    slot: usize,
+}
+
+impl Object {
+    /// Makes one in a slot that is free.
+    pub(crate) fn new(
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        slot: usize,
+    ) -> Result<Object, Error> {
+        let pool = transaction.create_arena(shard)?;
+        transaction.set_root(shard, slot * 2, pool.arena())?;
+        Ok(Object { pool, slot })
+    }
+
+    pub(crate) fn at(transaction: &Transaction<'_>, shard: usize, slot: usize) -> Option<Object> {
+        let arena = transaction.view().root(shard, slot * 2);
+        let pool = Pool::new(shard, arena);
+        (arena != 0).then_some(Object { pool, slot })
+    }
+
+    fn shard(self) -> usize {
+        self.pool.shard()
+    }
+
+    fn first(self, transaction: &Transaction<'_>) -> Offset {
+        transaction.view().root(self.shard(), self.slot * 2 + 1)
+    }
+
+    /// Puts a block in front.
+    pub(crate) fn push(
+        self,
+        transaction: &mut Transaction<'_>,
+        length: u64,
+        mark: u64,
+    ) -> Result<(), Error> {
+        let next = self.first(transaction);
+        let at = transaction.allocate(self.pool, length)?;
+        assert!(transaction.block_size(self.pool, at)? >= length);
+        transaction.fill(at, &mark.to_le_bytes().repeat((length / 8) as usize))?;
+        transaction.fill_word(at, next)?;
+        transaction.fill_word(at + 8, length)?;
+        transaction.set_root(self.shard(), self.slot * 2 + 1, at)
+    }
+
+    /// Frees the block in front. False where there is none.
+    pub(crate) fn pop(self, transaction: &mut Transaction<'_>) -> Result<bool, Error> {
+        let first = self.first(transaction);
+        if first == 0 {
+            return Ok(false);
+        }
+        let next = transaction.view().word(first)?;
+        transaction.set_root(self.shard(), self.slot * 2 + 1, next)?;
+        transaction.free(self.pool, first);
+        Ok(true)
+    }
+
+    /// Marks the block in front anew. False where there is none.
+    pub(crate) fn overwrite(
+        self,
+        transaction: &mut Transaction<'_>,
+        mark: u64,
+    ) -> Result<bool, Error> {
+        let first = self.first(transaction);
+        if first == 0 {
+            return Ok(false);
+        }
+        let length = transaction.view().word(first + 8)?;
+        // A word, a piece that is far from the block's start, and the rest.
+        let end = first + length;
+        transaction.store(self.shard(), first + 16, mark)?;
+        for (start, end) in [(end - length / 16 * 8, end), (first + 16, end)] {
+            let marks = mark.to_le_bytes().repeat(((end - start) / 8) as usize);
+            transaction.write(self.shard(), start.max(first + 16), &marks)?;
+        }
+        Ok(true)
+    }
+
+    /// Gives the object to a free slot of another shard.
+    pub(crate) fn transfer(
+        self,
+        transaction: &mut Transaction<'_>,
+        to: usize,
+        slot: usize,
+    ) -> Result<Object, Error> {
+        let first = self.first(transaction);
+        let pool = transaction.transfer_arena(self.pool, to)?;
+        transaction.set_root(self.shard(), self.slot * 2, 0)?;
+        transaction.set_root(self.shard(), self.slot * 2 + 1, 0)?;
+        transaction.set_root(to, slot * 2, pool.arena())?;
+        transaction.set_root(to, slot * 2 + 1, first)?;
+        Ok(Object { pool, slot })
+    }
+
+    /// Frees the object with all it has.
+    pub(crate) fn bury(self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
+        transaction.bury_arena(self.pool);
+        transaction.set_root(self.shard(), self.slot * 2, 0)?;
+        transaction.set_root(self.shard(), self.slot * 2 + 1, 0)
+    }
+}
+
+/// What the check finds, and what the objects hold as it finds them.
+pub(crate) fn inspect(segment: &Segment) -> (Report, Content) {
+    let mut content = Content::new();
+    let report = segment
+        .check(|shard, view, reach, report| {
+            for slot in 0..SLOTS {
+                let arena = view.root(shard, slot * 2);
+                if arena == 0 {
+                    continue;
+                }
+                reach(arena);
+                let mut blocks = Vec::new();
+                let mut bytes = 4096;
+                let mut at = view.root(shard, slot * 2 + 1);
+                while at != 0 && blocks.len() < 10_000 {
+                    reach(at);
+                    let Ok([next, length, mark]) = view.words::<3>(at) else {
+                        report.problem(|| format!("no block at {at:#x}"));
+                        break;
+                    };
+                    let mut words = Vec::new();
+                    let read = view.append_to(at, length, &mut words);
+                    if read.is_err()
+                        || words[16..] != mark.to_le_bytes().repeat(words.len() / 8 - 2)
+                    {
+                        report.problem(|| format!("a torn block in slot {slot} of {shard}"));
+                    }
+                    blocks.push((length, mark));
+                    bytes += length;
+                    at = next;
+                }
+                if view.arena_bytes(arena).is_ok_and(|arena| arena < bytes) {
+                    report.problem(|| format!("the arena at {arena:#x} is too small"));
+                }
+                content.insert((shard, slot), blocks);
+            }
+        })
+        .expect("a check");
+    (report, content)
+}
+
+/// What the objects hold; the store must be sound.
+pub(crate) fn content(segment: &Segment) -> Content {
+    let (report, content) = inspect(segment);
+    assert_eq!(report.problems, Vec::<String>::new());
+    content
+}
+
+/// Frees all objects, and returns all memory to the heap; the store must be
+/// empty then.
+pub(crate) fn empty(segment: &Segment) {
+    segment
+        .write(both(), |transaction| {
+            for shard in 0..2 {
+                for slot in 0..SLOTS {
+                    if let Some(object) = Object::at(transaction, shard, slot) {
+                        object.bury(transaction)?;
+                    }
+                }
+            }
+            Ok::<_, Error>(())
+        })
+        .expect("frees");
+    assert_eq!(segment.statistics().used, 0);
+    for shard in 0..2 {
+        while segment.give_back(shard).expect("a return") {}
+    }
+    assert!(content(segment).is_empty());
+    assert_eq!(segment.granted_bytes(), 0, "every page is free again");
+}
