@@ -168,12 +168,20 @@ pub fn run(
     Ok(None)
 }
 
-/// Two empty servers with two connections each: one for the commands, one to
-/// look at the data.
+/// The name of a command for a second connection, which the rest of its words
+/// are sent over: `2: SET key value`.
+pub const SECOND: &str = "2:";
+
+/// Two empty servers with three connections each: one for the commands, one for
+/// those that somebody else sends, one to look at the data.
 #[derive(Debug)]
 pub struct Session {
     judge: Client,
     subject: Client,
+    judge_second: Client,
+    subject_second: Client,
+    /// What was queued since MULTI.
+    queued: Option<Vec<Command>>,
     judge_auditor: Client,
     subject_auditor: Client,
     rules: Rules,
@@ -189,8 +197,11 @@ impl Session {
         let subject = subject.address().context("starting the subject")?;
         Ok(Session {
             judge: Client::connect(&judge)?,
+            judge_second: Client::connect(&judge)?,
             judge_auditor: emptied(&judge)?,
+            queued: None,
             subject: Client::connect(&subject)?,
+            subject_second: Client::connect(&subject)?,
             subject_auditor: emptied(&subject)?,
             rules,
         })
@@ -203,15 +214,25 @@ impl Session {
     pub fn play(&mut self, commands: &[Command]) -> Result<Option<Difference>> {
         let mut rest = commands;
         while !rest.is_empty() {
-            // An iteration asks again and again, so it cannot be in a pipeline.
-            let run = rest.iter().position(is_scan).unwrap_or(rest.len());
+            // An iteration asks again and again, so it cannot be in a pipeline;
+            // nor can what another connection does in between.
+            let alone = |command: &Command| is_scan(command) || is_second(command);
+            let run = rest.iter().position(alone).unwrap_or(rest.len());
             let (now, later) = rest.split_at(run);
             let difference = self.compare_pipeline(now)?;
             if difference.is_some() {
                 return Ok(difference);
             }
             rest = later;
-            if let Some((scan, later)) = rest.split_first() {
+            if let Some((second, later)) = rest.split_first()
+                && is_second(second)
+            {
+                let difference = self.compare_second(second)?;
+                if difference.is_some() {
+                    return Ok(difference);
+                }
+                rest = later;
+            } else if let Some((scan, later)) = rest.split_first() {
                 let a = full_scan(&mut self.judge, scan).context("the judge failed")?;
                 let b = match full_scan(&mut self.subject, scan) {
                     Ok(reply) => reply,
@@ -245,11 +266,59 @@ impl Session {
             Err(error) => return Ok(Some(Difference::Lost(error.to_string()))),
         };
         for (command, (a, b)) in commands.iter().zip(judged.into_iter().zip(subject)) {
-            if let Some(difference) = self.judge_one(command, a, b)? {
+            if let Some(difference) = self.judge_in_turn(command, a, b)? {
                 return Ok(Some(difference));
             }
         }
         Ok(None)
+    }
+
+    /// One command over the second connection.
+    fn compare_second(&mut self, command: &Command) -> Result<Option<Difference>> {
+        let words = Command(command.0[1..].to_vec());
+        let judged = self.judge_second.pipeline(std::slice::from_ref(&words));
+        let mut judged = judged.context("the judge failed")?;
+        let subject = self.subject_second.pipeline(std::slice::from_ref(&words));
+        let mut subject = match subject {
+            Ok(replies) => replies,
+            Err(error) => return Ok(Some(Difference::Lost(error.to_string()))),
+        };
+        self.judge_one(&words, judged.remove(0), subject.remove(0))
+    }
+
+    /// Judges the replies to the next command of the first connection. What
+    /// EXEC answers is judged by the commands that were queued.
+    fn judge_in_turn(
+        &mut self,
+        command: &Command,
+        a: Reply,
+        b: Reply,
+    ) -> Result<Option<Difference>> {
+        match (command.word(0).as_str(), &a) {
+            ("MULTI", Reply::Simple(_)) => self.queued = Some(Vec::new()),
+            ("EXEC" | "DISCARD" | "RESET" | "QUIT", _) => {
+                let queued = self.queued.take().unwrap_or_default();
+                if let (Reply::Array(a), Reply::Array(b)) = (&a, &b)
+                    && a.len() == b.len()
+                    && a.len() == queued.len()
+                {
+                    for (command, (a, b)) in queued.iter().zip(a.iter().zip(b)) {
+                        let difference = self.judge_one(command, a.clone(), b.clone())?;
+                        if difference.is_some() {
+                            return Ok(difference);
+                        }
+                    }
+                    return Ok(None);
+                }
+            }
+            (_, Reply::Simple(word)) if word == b"QUEUED" => {
+                if let Some(queued) = &mut self.queued {
+                    queued.push(command.clone());
+                }
+            }
+            _ => {}
+        }
+        self.judge_one(command, a, b)
     }
 
     fn judge_one(&mut self, command: &Command, a: Reply, b: Reply) -> Result<Option<Difference>> {
@@ -304,6 +373,10 @@ fn emptied(address: &Address) -> Result<Client> {
         "emptying {address}: expected OK, got {reply}"
     );
     Ok(client)
+}
+
+fn is_second(command: &Command) -> bool {
+    command.0.len() > 1 && command.0[0] == SECOND.as_bytes()
 }
 
 fn is_scan(command: &Command) -> bool {

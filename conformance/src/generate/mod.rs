@@ -12,6 +12,7 @@ mod keys;
 pub mod payload;
 mod server;
 mod strings;
+mod transactions;
 
 use crate::command::Command;
 
@@ -33,6 +34,7 @@ pub const FAMILIES: &[Family] = &[
     keys::FAMILY,
     expire::FAMILY,
     server::FAMILY,
+    transactions::FAMILY,
 ];
 
 /// Databases in use; few, so that they fill up.
@@ -324,7 +326,8 @@ mod tests {
             BITPOS BITOP BITFIELD BITFIELD_RO DEL UNLINK EXISTS TYPE \
             KEYS SCAN RANDOMKEY RENAME RENAMENX COPY MOVE TOUCH DUMP RESTORE DBSIZE FLUSHDB FLUSHALL \
             SWAPDB EXPIRE PEXPIRE EXPIREAT PEXPIREAT TTL PTTL EXPIRETIME PEXPIRETIME PERSIST OBJECT \
-            MEMORY PING ECHO SELECT HELLO AUTH RESET TIME CLIENT COMMAND INFO CONFIG SLOWLOG";
+            MEMORY PING ECHO SELECT HELLO AUTH RESET TIME CLIENT COMMAND INFO CONFIG SLOWLOG MULTI \
+            EXEC DISCARD WATCH UNWATCH";
         let mut generator = Generator::new(3, FAMILIES);
         let mut seen = std::collections::HashMap::new();
         for _ in 0..100_000 {

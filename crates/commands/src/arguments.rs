@@ -46,6 +46,14 @@ impl CommandError {
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::fixed("OOM command not allowed when used memory > 'maxmemory'.");
 
+    /// EXEC's reply where this error keeps the transaction from being run.
+    pub(crate) fn aborts_exec(&self) -> CommandError {
+        let reason = self.text.strip_prefix("ERR ").unwrap_or(&self.text);
+        CommandError::new(format!(
+            "EXECABORT Transaction discarded because of: {reason}"
+        ))
+    }
+
     /// An error whose text is known at compile time.
     pub const fn fixed(text: &'static str) -> CommandError {
         CommandError {

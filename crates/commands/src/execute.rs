@@ -1,20 +1,24 @@
 //! The one way in: runs a command whatever it is.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use undercroft_engine::Store;
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::config::PARAMETERS;
-use crate::handler::{Blocked, Context, Failure};
+use crate::config::{PARAMETERS, Value};
+use crate::handler::{Blocked, Context, Failure, Handler};
 use crate::handlers::strings;
+use crate::multi::Multi;
 use crate::reply::Reply;
-use crate::table::{Command, Flag, GET, SET, resolve};
+use crate::table::{Command, EXEC, Flag, GET, SET, resolve};
 
 /// A connection's buffer for values is given back where one value made it larger than this.
 const SCRATCH_MAX: usize = 64 * 1024;
 /// A fast command with more arguments than these may take long all the same.
 const QUICK_ARGUMENTS: usize = 64;
+/// The least that client-query-buffer-limit can be: shorter queues need no look at the configuration.
+const QUEUE_ALWAYS_ALLOWED: u64 = 1 << 20;
 
 /// Runs one command, its name first, for the connection in `context`, and writes its reply: what it answers, or
 /// why it could not.
@@ -35,7 +39,7 @@ pub fn execute<R: Reply>(
 ) -> Result<(), Blocked> {
     if let [[first, second, b't' | b'T'], key, rest @ ..] = arguments
         && context.session.user.is_some()
-        && !context.timed
+        && context.direct
     {
         match ([first | 0x20, second | 0x20], rest) {
             ([b'g', b'e'], []) => {
@@ -68,39 +72,142 @@ fn run(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Failure> {
-    let command = resolve(arguments)?;
-    let Some(handler) = command.handler else {
-        return Err(CommandError::wrong_arity(command.name).into());
+    let (command, handler) = match admit(context, arguments) {
+        Ok(admitted) => admitted,
+        Err(error) => return Err(refuse(context, arguments, error).into()),
     };
-    if context.session.user.is_none() && !command.flags.has(Flag::NoAuth) {
-        return Err(CommandError::fixed("NOAUTH Authentication required.").into());
-    }
-    context.session.last_command = Some(command);
-    if command.flags.has(Flag::DenyOom) {
-        context.store.check_memory()?;
+    if context.session.multi.is_some() && !runs_at_once(command) {
+        queue(context, command, handler, arguments)?;
+        reply.simple("QUEUED");
+        return Ok(());
     }
     // Reading the clock twice costs as much as a fast command.
-    let quick = command.flags.has(Flag::Fast) && arguments.len() <= QUICK_ARGUMENTS;
-    if quick && !context.timed {
+    if is_quick(command, arguments) && !context.timed {
         return handler(context, arguments, reply);
     }
     let start = Instant::now();
     let outcome = handler(context, arguments, reply);
     if !matches!(outcome, Err(Failure::Blocked(_))) {
-        note_if_slow(context, arguments, start);
+        note_slow(context, command, arguments, start.elapsed());
     }
     outcome
 }
 
-fn note_if_slow(context: &mut Context<'_>, arguments: &[&[u8]], start: Instant) {
-    let microseconds = i64::try_from(start.elapsed().as_micros()).unwrap_or(i64::MAX);
+/// The command, where the connection may run it or queue it now.
+fn admit(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+) -> Result<(&'static Command, Handler), CommandError> {
+    let command = resolve(arguments)?;
+    let Some(handler) = command.handler else {
+        return Err(CommandError::wrong_arity(command.name));
+    };
+    if context.session.user.is_none() && !command.flags.has(Flag::NoAuth) {
+        return Err(CommandError::fixed("NOAUTH Authentication required."));
+    }
+    context.session.last_command = Some(command);
+    let mut may_need_memory = command.flags.has(Flag::DenyOom);
+    if let Some(multi) = &context.session.multi {
+        if command.flags.has(Flag::NoMulti) {
+            return Err(CommandError::fixed(
+                "ERR Command not allowed inside a transaction",
+            ));
+        }
+        // A queue takes memory, too, whatever is in it.
+        may_need_memory = if std::ptr::eq(command, EXEC) {
+            multi.may_need_memory
+        } else {
+            !runs_at_once(command)
+        };
+    }
+    if may_need_memory && let Err(error) = context.store.check_memory() {
+        return Err(Failure::from(error).into_error());
+    }
+    Ok((command, handler))
+}
+
+/// A command that may not run spoils the transaction it belongs to.
+#[cold]
+fn refuse(context: &mut Context<'_>, arguments: &[&[u8]], error: CommandError) -> CommandError {
+    if arguments
+        .first()
+        .is_some_and(|name| is_keyword(name, "EXEC"))
+    {
+        context.discard();
+        return error.aborts_exec();
+    }
+    if let Some(multi) = &mut context.session.multi {
+        Arc::make_mut(multi).failed = true;
+    }
+    error
+}
+
+/// Whether a command is run rather than queued between MULTI and EXEC.
+fn runs_at_once(command: &Command) -> bool {
+    matches!(
+        command.name,
+        "exec" | "discard" | "multi" | "watch" | "quit" | "reset"
+    )
+}
+
+/// Adds a command to those that EXEC will run.
+fn queue(
+    context: &mut Context<'_>,
+    command: &'static Command,
+    handler: Handler,
+    arguments: &[&[u8]],
+) -> Result<(), CommandError> {
+    let Some(mut multi) = context.session.multi.take() else {
+        return Ok(());
+    };
+    let now = Arc::make_mut(&mut multi);
+    if !now.failed {
+        now.push(context, command, handler, arguments);
+    }
+    let too_long =
+        now.bytes as u64 > QUEUE_ALWAYS_ALLOWED && now.bytes as u64 > longest_queue(context);
+    if too_long {
+        *now = Multi {
+            failed: true,
+            ..Multi::default()
+        };
+    }
+    context.session.multi = Some(multi);
+    if too_long {
+        return Err(CommandError::fixed(
+            "ERR the queued commands are longer than client-query-buffer-limit allows",
+        ));
+    }
+    Ok(())
+}
+
+fn longest_queue(context: &Context<'_>) -> u64 {
+    match context.host.config().value("client-query-buffer-limit") {
+        Value::Memory(bytes) => bytes,
+        _ => u64::MAX,
+    }
+}
+
+/// Whether a command is too fast for the slow log to be worth a look at the clock.
+pub(crate) fn is_quick(command: &Command, arguments: &[&[u8]]) -> bool {
+    command.flags.has(Flag::Fast) && arguments.len() <= QUICK_ARGUMENTS
+}
+
+/// Has the slow log take note of a command that took long.
+pub(crate) fn note_slow(
+    context: &mut Context<'_>,
+    command: &'static Command,
+    arguments: &[&[u8]],
+    time: Duration,
+) {
+    let microseconds = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     let slowlog = context.host.slowlog();
     // The threshold as it is now: CONFIG SET may just have changed it.
-    if (0..=microseconds).contains(&slowlog.threshold()) {
+    if (0..=microseconds).contains(&slowlog.threshold()) && !command.flags.has(Flag::SkipSlowlog) {
         let seconds = context.host.now_microseconds() / 1_000_000;
         let session = &context.session;
         slowlog.record(
-            &without_secrets(session.last_command, arguments),
+            &without_secrets(command, arguments),
             seconds,
             microseconds,
             &session.address,
@@ -110,17 +217,17 @@ fn note_if_slow(context: &mut Context<'_>, arguments: &[&[u8]], start: Instant) 
 }
 
 /// The arguments as the slow log may show them: no password in them.
-fn without_secrets<'a>(command: Option<&'static Command>, arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
+fn without_secrets<'a>(command: &'static Command, arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
     const HIDDEN: &[u8] = b"(redacted)";
     let mut shown = arguments.to_vec();
-    match command.map(|command| command.name) {
-        Some("auth") => shown.iter_mut().skip(1).for_each(|word| *word = HIDDEN),
-        Some("hello") => {
+    match command.name {
+        "auth" => shown.iter_mut().skip(1).for_each(|word| *word = HIDDEN),
+        "hello" => {
             let login = arguments.iter().position(|word| is_keyword(word, "AUTH"));
             let secrets = shown.iter_mut().skip(login.map_or(usize::MAX, |at| at + 1));
             secrets.take(2).for_each(|word| *word = HIDDEN);
         }
-        Some("config|set") => {
+        "config|set" => {
             for pair in shown[2..].chunks_mut(2) {
                 let secret = PARAMETERS
                     .iter()

@@ -18,6 +18,8 @@ pub struct Context<'a> {
     pub store: Access<'a>,
     /// Whether even the fastest commands are timed for the slow log.
     pub(crate) timed: bool,
+    /// Whether GET and SET may be run at once: they are neither timed nor queued.
+    pub(crate) direct: bool,
 }
 
 /// Microseconds below which a slow log's threshold makes every command worth timing. From there on plain SETs and
@@ -34,13 +36,23 @@ impl<'a> Context<'a> {
             host,
             store: store.access(),
             timed: false,
+            direct: false,
         };
-        context.look_at_slowlog();
+        context.choose_way();
         context
     }
 
-    pub(crate) fn look_at_slowlog(&mut self) {
+    /// To be called when the slow log's threshold was changed, or a transaction began or ended.
+    pub(crate) fn choose_way(&mut self) {
         self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold());
+        self.direct = !self.timed && self.session.multi.is_none();
+    }
+
+    /// Forgets the commands that were queued since MULTI, and the watched keys.
+    pub(crate) fn discard(&mut self) {
+        self.session.multi = None;
+        self.session.watches.clear();
+        self.choose_way();
     }
 
     /// The database that SELECT chose.
@@ -85,6 +97,16 @@ pub enum Failure {
     Reply(CommandError),
     /// There is no reply yet.
     Blocked(Blocked),
+}
+
+impl Failure {
+    /// The error reply for a command that cannot be run again.
+    pub(crate) fn into_error(self) -> CommandError {
+        match self {
+            Failure::Reply(error) => error,
+            Failure::Blocked(Blocked(error)) => CommandError::new(format!("ERR {error}")),
+        }
+    }
 }
 
 impl From<CommandError> for Failure {

@@ -14,12 +14,14 @@ mod handlers;
 pub mod info;
 pub mod lcs;
 mod lzf;
+mod multi;
 pub mod number;
 pub mod print;
 pub mod reply;
 pub mod session;
 pub mod slowlog;
 pub mod table;
+mod tape;
 
 pub use execute::execute;
 pub use handler::{Blocked, Context};

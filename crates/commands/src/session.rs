@@ -4,9 +4,13 @@
 //! [`Host`], which an embedding process implements, too.
 
 use std::fmt;
+use std::sync::Arc;
+
+use undercroft_engine::Watch;
 
 use crate::config::{Config, Parameter, Value};
 use crate::info::Facts;
+use crate::multi::Multi;
 use crate::slowlog::SlowLog;
 use crate::table::Command;
 
@@ -88,6 +92,10 @@ pub struct Session {
     pub close_after_reply: bool,
     /// What its commands did since the server last took these figures.
     pub counters: Counters,
+    /// What was queued since MULTI; None outside of a transaction.
+    pub(crate) multi: Option<Arc<Multi>>,
+    /// The keys that WATCH named.
+    pub(crate) watches: Vec<Watch>,
     /// Where values are copied to on their way to a reply; kept so that a read allocates nothing.
     pub(crate) scratch: Vec<u8>,
 }
@@ -105,6 +113,16 @@ pub struct Counters {
     pub errors: u64,
     /// Expired keys removed because a command met them.
     pub expired: u64,
+}
+
+/// A session's state before a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    name: Vec<u8>,
+    database: u32,
+    protocol: Protocol,
+    user: Option<String>,
+    counters: Counters,
 }
 
 impl Session {
@@ -126,6 +144,8 @@ impl Session {
             unix_socket: false,
             close_after_reply: false,
             counters: Counters::default(),
+            multi: None,
+            watches: Vec::new(),
             scratch: Vec::new(),
         }
     }
@@ -137,6 +157,12 @@ impl Session {
         mode == ReplyMode::On
     }
 
+    /// The number of commands queued since MULTI, and the bytes of their arguments; None outside of a transaction.
+    pub fn queued(&self) -> Option<(usize, usize)> {
+        let multi = self.multi.as_ref()?;
+        Some((multi.queue.len(), multi.bytes))
+    }
+
     /// RESET: everything but the connection itself becomes new. `user` is who a new connection would be.
     pub fn reset(&mut self, user: Option<String>) {
         self.name.clear();
@@ -144,6 +170,26 @@ impl Session {
         self.protocol = Protocol::default();
         self.reply_mode = ReplyMode::default();
         self.user = user;
+    }
+
+    /// What a command of a transaction may change of it.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            name: self.name.clone(),
+            database: self.database,
+            protocol: self.protocol,
+            user: self.user.clone(),
+            counters: self.counters,
+        }
+    }
+
+    /// Undoes what the commands of a transaction changed since a mark.
+    pub(crate) fn go_back(&mut self, mark: &Mark) {
+        self.name.clone_from(&mark.name);
+        self.user.clone_from(&mark.user);
+        self.database = mark.database;
+        self.protocol = mark.protocol;
+        self.counters = mark.counters;
     }
 
     /// What CLIENT LIST shows of it; the server adds the sizes of its buffers.
@@ -158,6 +204,8 @@ impl Session {
             idle: (now - self.last_command_at).max(0) / 1000,
             unix_socket: self.unix_socket,
             closing: self.close_after_reply,
+            queued: self.queued(),
+            dirty: false,
             database: self.database,
             command: self.last_command.map_or("NULL", |command| command.name),
             user: self.user.clone(),
@@ -191,6 +239,10 @@ pub struct ClientInfo {
     pub unix_socket: bool,
     /// Whether it ends once its replies are sent.
     pub closing: bool,
+    /// Commands queued since MULTI, and bytes of their arguments; None outside of a transaction.
+    pub queued: Option<(usize, usize)>,
+    /// Whether a key that it watches was changed. Known of the connection that asks only.
+    pub dirty: bool,
     /// Its database.
     pub database: u32,
     /// Its last command, `NULL` before the first.
@@ -211,18 +263,25 @@ pub struct ClientInfo {
 
 impl fmt::Display for ClientInfo {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flags = match (self.closing, self.unix_socket) {
-            (true, true) => "cU",
-            (true, false) => "c",
-            (false, true) => "U",
-            (false, false) => "N",
-        };
+        let all_flags = [
+            (self.queued.is_some(), 'x'),
+            (self.dirty, 'd'),
+            (self.closing, 'c'),
+            (self.unix_socket, 'U'),
+        ];
+        let set = all_flags.into_iter().filter(|(set, _)| *set);
+        let mut flags: String = set.map(|(_, letter)| letter).collect();
+        if flags.is_empty() {
+            flags.push('N');
+        }
+        let commands = self.queued.map_or(-1, |(commands, _)| commands as i64);
+        let queue_bytes = self.queued.map_or(0, |(_, bytes)| bytes);
         let buffers =
             self.query_buffer + self.query_buffer_free + self.reply_buffer + self.output_pending;
         write!(
             out,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi=-1 \
-             qbuf={} qbuf-free={} argv-mem=0 multi-mem=0 rbs={} rbp=0 obl={} oll=0 omem=0 tot-mem={buffers} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={commands} \
+             qbuf={} qbuf-free={} argv-mem=0 multi-mem={queue_bytes} rbs={} rbp=0 obl={} oll=0 omem=0 tot-mem={buffers} \
              events=r cmd={} user={} redir=-1 resp={}",
             self.id,
             self.address,

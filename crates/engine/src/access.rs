@@ -248,6 +248,21 @@ impl<'a> Access<'a> {
         }
     }
 
+    /// Runs many commands as one transaction; see [`Store::transact`]. Not within another one.
+    ///
+    /// # Errors
+    /// [`Error::OutsideTransaction`] within a transaction, and those of [`Store::transact`].
+    pub fn transact<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        body: impl FnMut(&Running<'_, '_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        match self.running {
+            None => self.store.transact(shards, body),
+            Some(_) => Err(Error::OutsideTransaction.into()),
+        }
+    }
+
     /// Whether this is the store within a transaction.
     pub fn is_running(&self) -> bool {
         self.running.is_some()

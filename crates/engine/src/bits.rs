@@ -8,6 +8,7 @@ use undercroft_memory::{Fault, Offset, View};
 
 use crate::entry::{Entry, Form, Header, INLINE_MAX, Text, entry_size};
 use crate::error::Error;
+use crate::roots::Root;
 use crate::store::Key;
 use crate::strings::{GROWTH_MAX, STRING_MAX};
 use crate::writer::{Found, Writer, root};
@@ -34,7 +35,8 @@ pub enum BitOperation {
 /// with its key; see [`Writer::bit_string`].
 #[derive(Clone, Copy, Debug)]
 pub struct BitString {
-    shard: usize,
+    root: Root,
+    hash: u64,
     at: Offset,
     length: u64,
 }
@@ -203,8 +205,16 @@ impl Writer<'_, '_> {
         // Its header may just have changed.
         match Entry::load(self.view(), at)?.text(self.view())? {
             Text::Bytes(at, length) => {
-                let shard = key.shard;
-                Ok((BitString { shard, at, length }, grown))
+                if grown {
+                    self.changed(database, key);
+                }
+                let string = BitString {
+                    root: root(database, key),
+                    hash: key.hash,
+                    at,
+                    length,
+                };
+                Ok((string, grown))
             }
             Text::Integer(_) => Err(Fault {
                 at,
@@ -349,7 +359,8 @@ impl Writer<'_, '_> {
     ) -> Result<(), Error> {
         let at = string.at + index * 8;
         if self.view().word(at)? != word {
-            self.transaction.store(string.shard, at, word)?;
+            self.transaction.store(string.root.shard, at, word)?;
+            self.changed_in(string.root, string.hash);
         }
         Ok(())
     }

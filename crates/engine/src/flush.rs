@@ -66,6 +66,7 @@ fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
         writer.transaction.free(root.shard, next);
     }
     writer.transaction.set_root(root.shard, DYING, record)?;
+    writer.all_changed(root)?;
     for word in 0..DATABASE_WORDS {
         if root.get(writer.view(), word) != 0 {
             root.set(writer.transaction, word, 0)?;

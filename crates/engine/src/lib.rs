@@ -30,6 +30,7 @@ mod snapshot;
 mod store;
 mod strings;
 mod warm;
+mod watch;
 mod writer;
 
 pub use access::{Access, Running};
@@ -45,4 +46,5 @@ pub use undercroft_memory::{
     HeldLock, Holder, Member, Options, Report, Savepoint, ShardSet, Staged, Statistics, View,
     WaitHook,
 };
+pub use watch::Watch;
 pub use writer::{Expiry, Writer};

@@ -32,7 +32,11 @@ pub(crate) const SWEEP: usize = 8;
 /// Behind the databases: the first dictionary that is being freed.
 pub(crate) const DYING: usize = DATABASES * DATABASE_WORDS;
 
-const _: () = assert!(DYING < ROOT_WORDS);
+/// At the end, one word a database: how often all its keys were removed or
+/// exchanged while somebody watched.
+pub(crate) const EPOCHS: usize = ROOT_WORDS - DATABASES;
+
+const _: () = assert!(DYING < EPOCHS);
 
 /// One database's part of one shard.
 #[derive(Clone, Copy, Debug)]

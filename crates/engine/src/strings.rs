@@ -205,6 +205,7 @@ impl Writer<'_, '_> {
             && form != Form::Block
             && self.overwrite(key.shard, &found.entry, header, expiry, bytes, size)?
         {
+            self.changed(database, key);
             return Ok(());
         }
         let block = match stored {
@@ -238,6 +239,7 @@ impl Writer<'_, '_> {
         entry: Offset,
         expires: bool,
     ) -> Result<(), Error> {
+        self.changed(root.database, key);
         let Some(old) = found else {
             return self.insert(root, key.hash, entry, expires);
         };
@@ -314,6 +316,7 @@ impl Writer<'_, '_> {
             Some(found) if found.entry.header.form() == Some(Form::Integer) => {
                 let at = found.entry.value_at();
                 self.transaction.store(key.shard, at, sum as u64)?;
+                self.changed(database, key);
             }
             found => self.put(database, key, found, Stored::Integer(sum), Expiry::Keep)?,
         }
@@ -384,6 +387,7 @@ impl Writer<'_, '_> {
             && length <= self.room(key.shard, &found.entry)?
         {
             self.change_in_place(key.shard, &found.entry, at, old_length, position, bytes)?;
+            self.changed(database, key);
             return Ok(length);
         }
         let mut value = Vec::with_capacity(length as usize);

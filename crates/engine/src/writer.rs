@@ -85,6 +85,7 @@ impl<'w, 's> Writer<'w, 's> {
             None => Ok(false),
             Some(found) => {
                 self.remove_found(root(database, key), found)?;
+                self.changed(database, key);
                 Ok(true)
             }
         }
@@ -151,6 +152,7 @@ impl<'w, 's> Writer<'w, 's> {
                 root.add(self.transaction, EXPIRES, change)?;
             }
         }
+        self.changed(database, key);
         Ok(true)
     }
 
@@ -210,6 +212,8 @@ impl<'w, 's> Writer<'w, 's> {
         }
         dictionary::remove(self.transaction, source, found.slot)?;
         self.insert(root(to, key), key.hash, found.entry.at, expires)?;
+        self.changed(from, key);
+        self.changed(to, key);
         Ok(true)
     }
 
@@ -232,6 +236,8 @@ impl<'w, 's> Writer<'w, 's> {
         let expires = found.entry.header.expires();
         self.detach(root(database, from), found)?;
         self.insert(root(database, to), to.hash, at, expires)?;
+        self.changed(database, from);
+        self.changed(database, to);
         Ok(true)
     }
 
@@ -243,6 +249,7 @@ impl<'w, 's> Writer<'w, 's> {
         };
         let at = self.copy_entry(&entry, from.1.shard, to.1, false)?;
         self.insert(root(to.0, to.1), to.1.hash, at, entry.header.expires())?;
+        self.changed(to.0, to.1);
         Ok(true)
     }
 
@@ -284,7 +291,13 @@ impl<'w, 's> Writer<'w, 's> {
 
     /// Exchanges two databases, in every shard; all must be locked. O(1).
     pub fn swap_databases(&mut self, one: usize, other: usize) -> Result<(), Error> {
+        if one == other {
+            return Ok(());
+        }
         for shard in self.transaction.shards().iter() {
+            for database in [one, other] {
+                self.all_changed(Root { shard, database })?;
+            }
             for word in 0..DATABASE_WORDS {
                 let (left, right) = (
                     Root {

@@ -76,6 +76,11 @@ pub mod control {
     pub const SLOTS_USED: u64 = START + 192;
     /// `maxmemory` in bytes; 0 is none.
     pub const MAX_MEMORY: u64 = START + 256;
+    /// When a key was last watched, milliseconds since boot; 0 is not lately,
+    /// and then changes are not counted.
+    pub const WATCHED: u64 = START + 264;
+    /// How often the counting of changes began.
+    pub const WATCH_EPOCH: u64 = START + 272;
 }
 
 /// One entry of the process table.
@@ -111,7 +116,8 @@ pub mod slot {
     pub const SHARDS: u64 = 16;
 }
 
-/// One shard: a control page, a page of roots, access hints and the undo log.
+/// One shard: a control page, a page of roots, access hints, modification
+/// counters and the undo log.
 pub mod shard {
     use super::PAGE;
     /// The lock word (the low half is used).
@@ -154,8 +160,12 @@ pub mod shard {
     pub const HINT_BITS_MAX: u64 = 20;
     /// Binary logarithm of a new store's hint table.
     pub const HINT_BITS_MIN: u64 = 10;
+    /// The modification counters (M2): 32-bit entries.
+    pub const CHANGES: u64 = HINTS + (4 << HINT_BITS_MAX);
+    /// Number of modification counters.
+    pub const CHANGE_COUNT: u64 = 4096;
     /// The undo log.
-    pub const LOG: u64 = HINTS + (4 << HINT_BITS_MAX);
+    pub const LOG: u64 = CHANGES + 4 * CHANGE_COUNT;
     /// Bytes of the undo log backed by memory in a new store.
     pub const LOG_RESERVED_MIN: u64 = 2 * PAGE;
 }
@@ -312,6 +322,8 @@ pub(crate) fn fingerprint() -> u64 {
         control::RETIRED_FIRST,
         control::SLOTS_USED,
         control::MAX_MEMORY,
+        control::WATCHED,
+        control::WATCH_EPOCH,
         slot::STRIDE,
         slot::RECORDS,
         slot::RECORD_STRIDE,
@@ -321,6 +333,7 @@ pub(crate) fn fingerprint() -> u64 {
         shard::CLASSES,
         shard::ROOTS,
         shard::HINTS,
+        shard::CHANGES,
         shard::LOG,
         descriptor::STRIDE,
         descriptor::BITMAP,

@@ -19,6 +19,7 @@
 compile_error!("Undercroft runs on Linux on x86-64 and arm64 only");
 
 mod arena;
+mod changes;
 mod check;
 mod check_arenas;
 mod classes;

@@ -367,6 +367,7 @@ impl Segment {
         if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
             self.place_checked.store(now, Ordering::Relaxed);
             self.check_place();
+            self.end_counting(now);
         }
         if self.removed.load(Ordering::Relaxed) {
             return Err(Error::Removed {

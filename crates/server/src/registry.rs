@@ -56,6 +56,7 @@ impl Card {
         info.database = session.database;
         info.protocol = session.protocol;
         info.closing = session.close_after_reply;
+        info.queued = session.queued();
         info.query_buffer = buffers.input;
         info.query_buffer_free = buffers.input_free;
         info.reply_buffer = buffers.output;

@@ -43,7 +43,11 @@ pub(crate) fn setname(
 
 fn own_info(context: &Context<'_>) -> ClientInfo {
     let now = context.host.now_microseconds() / 1000;
-    context.session.info(now)
+    let mut info = context.session.info(now);
+    // Where the store cannot tell now, EXEC will.
+    let changed = |watch| !context.store.is_unchanged(watch).unwrap_or(true);
+    info.dirty = context.session.watches.iter().any(changed);
+    info
 }
 
 fn write_lines(clients: &[ClientInfo], reply: &mut dyn Reply) {

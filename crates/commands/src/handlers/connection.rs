@@ -153,6 +153,7 @@ pub(crate) fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply
 pub(crate) fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let user = context.host.initial_user();
     context.session.reset(user);
+    context.discard();
     reply.protocol(context.session.protocol);
     reply.simple("RESET");
     Ok(())

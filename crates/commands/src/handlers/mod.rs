@@ -11,3 +11,4 @@ pub(crate) mod object;
 pub(crate) mod parts;
 pub(crate) mod server;
 pub(crate) mod strings;
+pub(crate) mod transaction;

@@ -137,7 +137,7 @@ pub(crate) fn config_set(
         Ok(())
     })?;
     host.slowlog().configure(host.config());
-    context.look_at_slowlog();
+    context.choose_way();
     reply.ok();
     Ok(())
 }

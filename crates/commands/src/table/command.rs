@@ -15,6 +15,8 @@ pub enum Group {
     Connection,
     /// The server.
     Server,
+    /// Transactions.
+    Transaction,
 }
 
 impl Group {
@@ -26,6 +28,7 @@ impl Group {
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Server => "server",
+            Group::Transaction => "transactions",
         }
     }
 }
@@ -99,6 +102,8 @@ named_set! {
     Loading => "loading",
     /// Even on a replica that lost its master.
     Stale => "stale",
+    /// Not in the slow log.
+    SkipSlowlog => "skip_slowlog",
     /// Constant or logarithmic time.
     Fast => "fast",
     /// Before login.

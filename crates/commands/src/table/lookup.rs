@@ -5,15 +5,16 @@
 //! exactly which it is, in any case, and no byte is compared by itself; the few names with an underline are.
 
 use super::command::Command;
-use super::{bitmap, connection, generic, server, strings};
+use super::{bitmap, connection, generic, server, strings, transaction};
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 5] = [
+const FAMILIES: [&[Command]; 6] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
     generic::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
+    transaction::COMMANDS,
 ];
 const COUNT: usize = count();
 const SLOTS: usize = 512;
@@ -29,6 +30,8 @@ static INDEX: [u8; SLOTS] = index();
 /// GET and SET, which the fast path knows without a search.
 pub(crate) static GET: &Command = named("get");
 pub(crate) static SET: &Command = named("set");
+/// EXEC, of which more is asked than of other commands before it may run.
+pub(crate) static EXEC: &Command = named("exec");
 
 /// A name's first and last bytes, in lower case.
 type Words = (u64, u64);

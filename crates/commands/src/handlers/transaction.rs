@@ -1,0 +1,211 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use undercroft_engine::{Running, Store};
+
+use crate::arguments::CommandError;
+use crate::execute::{is_quick, note_slow};
+use crate::handler::{Context, Failure, Outcome};
+use crate::multi::Multi;
+use crate::reply::Reply;
+use crate::tape::{Mark, Tape};
+
+/// MULTI.
+pub(crate) fn multi(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    if context.session.multi.is_some() {
+        return Err(CommandError::fixed("ERR MULTI calls can not be nested").into());
+    }
+    context.session.multi = Some(Arc::default());
+    context.choose_way();
+    reply.ok();
+    Ok(())
+}
+
+/// DISCARD.
+pub(crate) fn discard(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    if context.session.multi.is_none() {
+        return Err(CommandError::fixed("ERR DISCARD without MULTI").into());
+    }
+    context.discard();
+    reply.ok();
+    Ok(())
+}
+
+/// WATCH.
+pub(crate) fn watch(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    if context.session.multi.is_some() {
+        return Err(CommandError::fixed("ERR WATCH inside MULTI is not allowed").into());
+    }
+    let database = context.database();
+    let watches = &context.session.watches;
+    let new = arguments[1..].iter().copied();
+    let new = new.filter(|key| !watches.iter().any(|watch| watch.is_of(database, key)));
+    let new = context.store.watch(database, new)?;
+    context.session.watches.extend(new);
+    reply.ok();
+    Ok(())
+}
+
+/// UNWATCH.
+pub(crate) fn unwatch(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.session.watches.clear();
+    reply.ok();
+    Ok(())
+}
+
+/// EXEC.
+pub(crate) fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let Some(multi) = context.session.multi.clone() else {
+        return Err(CommandError::fixed("ERR EXEC without MULTI").into());
+    };
+    if multi.failed {
+        context.discard();
+        return Err(CommandError::fixed(
+            "EXECABORT Transaction discarded because of previous errors.",
+        )
+        .into());
+    }
+    let done = match Done::commit(context, &multi) {
+        Ok(done) => done,
+        // It runs again, with the same queue and the same watched keys.
+        Err(Failure::Blocked(blocked)) => return Err(Failure::Blocked(blocked)),
+        Err(Failure::Reply(error)) => {
+            context.discard();
+            return Err(CommandError::aborts_exec(&error).into());
+        }
+    };
+    // The commands behind the commit still see the transaction, and no watched keys.
+    context.session.watches.clear();
+    match done {
+        None => reply.null_array(),
+        Some(done) => done.tell(context, &multi, reply),
+    }
+    context.discard();
+    Ok(())
+}
+
+/// A transaction that is committed.
+#[derive(Default)]
+struct Done {
+    tape: Tape,
+    /// For each command where its reply is; none where it is still to run.
+    replies: Vec<Option<(Mark, Mark)>>,
+    /// The commands that are worth a look of the slow log, and how long they took.
+    slow: Vec<(usize, Duration)>,
+}
+
+impl Done {
+    /// Runs all commands that work on keys, as one transaction. None where a watched key was changed.
+    fn commit(context: &mut Context<'_>, multi: &Multi) -> Result<Option<Done>, Failure> {
+        let watches = std::mem::take(&mut context.session.watches);
+        let shards = watches.iter().map(|watch| watch.shard()).collect();
+        let before = context.session.mark();
+        let mut done = Done::default();
+        let store = context.store;
+        let result = store.transact(multi.shards.union(shards), |running| {
+            context.session.go_back(&before);
+            done = Done::default();
+            for watch in &watches {
+                if !running.is_unchanged(watch)? {
+                    return Ok(false);
+                }
+            }
+            for at in 0..multi.queue.len() {
+                done.run(context, multi, at, running)?;
+            }
+            Ok::<_, Failure>(true)
+        });
+        context.session.watches = watches;
+        if result.is_err() {
+            context.session.go_back(&before);
+        }
+        Ok(result?.then_some(done))
+    }
+
+    /// Runs one command, and undoes what it changed where it fails.
+    fn run(
+        &mut self,
+        context: &mut Context<'_>,
+        multi: &Multi,
+        at: usize,
+        running: &Running<'_, '_>,
+    ) -> Result<(), Failure> {
+        let queued = &multi.queue[at];
+        if !queued.inside {
+            self.replies.push(None);
+            return Ok(());
+        }
+        let arguments = queued.arguments();
+        let from = self.tape.mark();
+        let savepoint = running.savepoint();
+        let timed = context.timed || !is_quick(queued.command, &arguments);
+        let start = timed.then(Instant::now);
+        let mut inner = Context {
+            session: &mut *context.session,
+            host: context.host,
+            store: running.access(),
+            timed: context.timed,
+            direct: false,
+        };
+        let outcome = (queued.handler)(&mut inner, &arguments, &mut self.tape);
+        if running.starts_again() {
+            return Err(CommandError::OUT_OF_MEMORY.into());
+        }
+        match outcome {
+            Ok(()) => {}
+            Err(Failure::Reply(error)) => {
+                running.roll_back_to(&savepoint)?;
+                self.tape.cut(from);
+                error.write(&mut self.tape);
+                inner.session.counters.errors += 1;
+            }
+            Err(blocked) => return Err(blocked),
+        }
+        if Store::met_expired() {
+            inner.session.counters.expired += inner.store.remove_met()?;
+            if running.starts_again() {
+                return Err(CommandError::OUT_OF_MEMORY.into());
+            }
+        }
+        if let Some(start) = start {
+            self.slow.push((at, start.elapsed()));
+        }
+        inner.session.counters.commands += 1;
+        self.replies.push(Some((from, self.tape.mark())));
+        Ok(())
+    }
+
+    /// Writes the replies, and runs the commands that are not part of the transaction.
+    fn tell(self, context: &mut Context<'_>, multi: &Multi, reply: &mut dyn Reply) {
+        let mut slow = self.slow.into_iter().peekable();
+        reply.array(multi.queue.len());
+        for (at, (queued, place)) in multi.queue.iter().zip(self.replies).enumerate() {
+            if let Some((from, to)) = place {
+                self.tape.play(from, to, reply);
+                if let Some((_, time)) = slow.next_if(|(slow, _)| *slow == at) {
+                    note_slow(context, queued.command, &queued.arguments(), time);
+                }
+                continue;
+            }
+            let arguments = queued.arguments();
+            let start = Instant::now();
+            let outcome = (queued.handler)(context, &arguments, reply);
+            context.session.counters.commands += 1;
+            match outcome {
+                Ok(()) => {}
+                Err(failure) => {
+                    context.session.counters.errors += 1;
+                    // What is committed cannot wait any more.
+                    failure.into_error().write(reply);
+                }
+            }
+            note_slow(context, queued.command, &arguments, start.elapsed());
+        }
+    }
+}
