@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 use undercroft_commands::session::{Host, Session};
 use undercroft_engine::DATABASES;
 
@@ -15,6 +15,7 @@ use crate::attached::Attached;
 use crate::codec::Codec;
 use crate::error;
 use crate::execute;
+use crate::many;
 use crate::shared::{Place, Shared};
 
 /// A client of one store: the hot methods, and `_execute` for all commands.
@@ -178,6 +179,35 @@ impl Client {
         decode: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         execute::run(self, py, arguments, decode)
+    }
+
+    /// Run commands, each a tuple of arguments and of whether its reply may be
+    /// decoded, and return their replies, exceptions where they are errors.
+    fn _execute_many<'py>(
+        &self,
+        py: Python<'py>,
+        commands: &Bound<'py, PyList>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        many::run(self, py, commands)
+    }
+
+    /// Another client of the same store, with a connection's state of its own.
+    fn _link(&self, py: Python<'_>) -> PyResult<Client> {
+        let shared = {
+            let _use = self.enter(py)?;
+            self.open.with(py, |open| open.shared.clone())
+        };
+        let (database, old) = self
+            .state
+            .with(py, |state| (state.database, state.session.clone()));
+        let mut session = Session::new(1, old.user, old.created);
+        session.database = database as u32;
+        Ok(Client {
+            place: self.place.clone(),
+            codec: self.codec.clone(),
+            open: Attached::new(Opened { shared, users: 0 }),
+            state: Attached::new(State { database, session }),
+        })
     }
 
     /// Let go of the store. Using the client again opens it again.

@@ -7,6 +7,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 /// How a client encodes text, and whether it decodes replies.
+#[derive(Clone)]
 pub(crate) struct Codec {
     pub(crate) encoding: CString,
     pub(crate) errors: CString,

@@ -25,15 +25,13 @@ impl Argument<'_> {
     }
 }
 
-/// Runs a command, its name first. `decode` says whether strings in the reply
-/// are decoded, if the client decodes them at all.
-pub(crate) fn run<'py>(
+/// Calls `body` with a command's words as they are on the wire, its name first.
+pub(crate) fn with_words<R>(
     client: &Client,
-    py: Python<'py>,
-    arguments: &Bound<'py, PyTuple>,
-    decode: bool,
-) -> PyResult<Bound<'py, PyAny>> {
-    let objects: SmallVec<[Bound<'py, PyAny>; 8]> = arguments.iter().collect();
+    arguments: &Bound<'_, PyTuple>,
+    body: impl FnOnce(&[&[u8]]) -> PyResult<R>,
+) -> PyResult<R> {
+    let objects: SmallVec<[Bound<'_, PyAny>; 8]> = arguments.iter().collect();
     let mut encoded: SmallVec<[Argument<'_>; 8]> = SmallVec::new();
     for object in &objects {
         encoded.push(encode(&client.codec, object)?);
@@ -56,17 +54,31 @@ pub(crate) fn run<'py>(
         );
         words.extend(rest.iter().map(Argument::bytes));
     }
+    body(&words)
+}
+
+/// Runs a command, its name first. `decode` says whether strings in the reply
+/// are decoded, if the client decodes them at all.
+pub(crate) fn run<'py>(
+    client: &Client,
+    py: Python<'py>,
+    arguments: &Bound<'py, PyTuple>,
+    decode: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     let shared = client.enter(py)?;
-    let mut session = client.session(py);
-    let mut reply = Objects::new(py, &client.codec, decode);
-    let outcome = {
-        let mut context = Context::new(&mut session, &shared.host, &shared.store);
-        execute(&mut context, &words, &mut reply)
-    };
-    session.finish_command();
-    client.remember(py, session);
-    outcome.map_err(|blocked| error::raise_wait(py, &blocked.0))?;
-    match reply.finish()? {
+    let answer = with_words(client, arguments, |words| {
+        let mut session = client.session(py);
+        let mut reply = Objects::new(py, &client.codec, decode);
+        let outcome = {
+            let mut context = Context::new(&mut session, &shared.host, &shared.store);
+            execute(&mut context, words, &mut reply)
+        };
+        session.finish_command();
+        client.remember(py, session);
+        outcome.map_err(|blocked| error::raise_wait(py, &blocked.0))?;
+        reply.finish()
+    })?;
+    match answer {
         Answer::Value(value) => Ok(value),
         Answer::Error(text) => Err(error::raise_reply(py, &shared.store, &text)),
     }

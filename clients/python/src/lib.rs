@@ -15,6 +15,7 @@ mod execute;
 mod held;
 mod host;
 mod hot;
+mod many;
 mod method;
 mod reply;
 mod shared;

@@ -24,6 +24,7 @@ type Inode = (u64, u64);
 static OPEN: LazyLock<Mutex<HashMap<Inode, Weak<Shared>>>> = LazyLock::new(Mutex::default);
 
 /// How to find a store again.
+#[derive(Clone)]
 pub(crate) struct Place {
     name: StoreName,
     options: Options,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+import time
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
@@ -11,6 +12,7 @@ from redis.client import EMPTY_RESPONSE, NEVER_DECODE
 from redis.commands import CoreCommands
 
 from undercroft._native import Client
+from undercroft.pipeline import Pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,12 +182,44 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
         """Return what a redis-py client with this client's settings would connect with."""
         return dict(self._remote.get_connection_kwargs())
 
-    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> NoReturn:
-        """Raise an error: pipelines come with transactions."""
-        raise NotImplementedError(
-            "pipelines are not there yet: expected commands one by one, or mset, mget and "
-            f"delete of several keys, got pipeline({transaction=}, {shard_hint=})"
-        )
+    def pipeline(
+        self,
+        transaction: bool = True,
+        shard_hint: str | None = None,  # noqa: ARG002
+    ) -> Pipeline:
+        """Return a collection of commands that are run together.
+
+        With ``transaction`` they are one change of the store. ``shard_hint`` is there for
+        code that is written for other clients, and means nothing.
+        """
+        encoder = self.get_encoder()
+        return Pipeline(self._link(), self.response_callbacks, encoder, transaction)
+
+    def transaction(
+        self,
+        func: Callable[[Pipeline], Any],
+        *watches: Any,
+        shard_hint: str | None = None,
+        value_from_callable: bool = False,
+        watch_delay: float | None = None,
+    ) -> Any:
+        """Call a function with a pipeline that watches keys until none of them was changed.
+
+        Returns the results of the commands it collected behind ``pipe.multi()``, or with
+        ``value_from_callable`` what it returned.
+        """
+        with self.pipeline(True, shard_hint) as pipe:
+            while True:
+                try:
+                    if watches:
+                        pipe.watch(*watches)
+                    value = func(pipe)
+                    results = pipe.execute()
+                except redis.WatchError:
+                    if watch_delay is not None and watch_delay > 0:
+                        time.sleep(watch_delay)
+                else:
+                    return value if value_from_callable else results
 
     def __enter__(self) -> Self:
         """Return the client itself."""

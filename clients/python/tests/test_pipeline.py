@@ -1,0 +1,242 @@
+"""Pipelines and transactions, here and as redis-py runs them against a real server."""
+
+import multiprocessing
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+import undercroft
+
+Act = Callable[[Any], Any]
+
+
+def outcome(act: Act, client: Any) -> Any:
+    """Return what a function returns, or its exception's type and text."""
+    client.flushall()
+    try:
+        return act(client)
+    except Exception as error:
+        return type(error), str(error)
+
+
+def commands(transaction: bool) -> Act:
+    """Run several commands with results of several shapes."""
+
+    def act(client: Any) -> Any:
+        with client.pipeline(transaction=transaction) as pipe:
+            assert pipe.set("a", "1") is pipe
+            pipe.incr("a").get("a").mget("a", "none").exists("a", "b").expire("a", 100)
+            pipe.type("a").object("encoding", "a").setrange("b", 2, b"x").get("b").ping()
+            assert len(pipe) == 11
+            results = pipe.execute()
+            assert len(pipe) == 0
+            return results, pipe.execute(), client.get("a")
+
+    return act
+
+
+def fails(transaction: bool, raises: bool) -> Act:
+    """Run a command that fails between two that do not."""
+
+    def act(client: Any) -> Any:
+        pipe = client.pipeline(transaction=transaction)
+        pipe.set("a", "text").incr("a").set("b", "2")
+        if raises:
+            with pytest.raises(redis.ResponseError) as raised:
+                pipe.execute()
+            return str(raised.value), client.get("b")
+        results = pipe.execute(raise_on_error=False)
+        return [(type(result), str(result)) for result in results], client.get("b")
+
+    return act
+
+
+def refused(client: Any) -> Any:
+    """Queue a command that no server takes."""
+    with client.pipeline() as pipe:
+        pipe.set("a", "1").execute_command("GET").set("b", "2")
+        with pytest.raises(redis.ResponseError) as raised:
+            pipe.execute()
+    return str(raised.value), client.exists("a", "b")
+
+
+def unchanged(client: Any) -> Any:
+    """Watch a key that nobody changes."""
+    client.set("balance", 10)
+    with client.pipeline() as pipe:
+        assert pipe.watch("balance")
+        balance = int(pipe.get("balance"))
+        pipe.multi()
+        pipe.set("balance", balance + 5).get("balance")
+        return pipe.execute()
+
+
+def changed(client: Any) -> Any:
+    """Watch a key that somebody changes."""
+    client.set("balance", 10)
+    with client.pipeline() as pipe:
+        pipe.watch("balance")
+        client.set("balance", 99)
+        pipe.multi()
+        pipe.set("balance", 15)
+        with pytest.raises(redis.WatchError) as raised:
+            pipe.execute()
+        pipe.set("other", "1")
+        return str(raised.value), client.get("balance"), pipe.execute()
+
+
+def unwatched(client: Any) -> Any:
+    """Forget the watched keys, or never have any."""
+    with client.pipeline() as pipe:
+        assert pipe.unwatch()
+        pipe.watch("a")
+        client.set("a", "1")
+        assert pipe.unwatch()
+        pipe.get("a")
+        assert len(pipe) == 1
+        pipe.watch("a", "b")
+        pipe.reset()
+        client.set("a", "2")
+        pipe.get("a")
+        return pipe.execute()
+
+
+def misused(client: Any) -> Any:
+    """Call methods in the wrong order."""
+    texts = []
+    with client.pipeline() as pipe:
+        pipe.multi()
+        for call in (pipe.multi, lambda: pipe.watch("a")):
+            with pytest.raises(redis.RedisError) as raised:
+                call()
+            texts.append(str(raised.value))
+    with client.pipeline() as pipe:
+        pipe.set("a", "1")
+        with pytest.raises(redis.RedisError) as raised:
+            pipe.multi()
+        texts.append(str(raised.value))
+    return texts, client.exists("a")
+
+
+def invalid(client: Any) -> Any:
+    """Queue an argument that cannot be sent."""
+    with client.pipeline() as pipe:
+        pipe.set("a", "1").set("b", object())
+        with pytest.raises(redis.DataError):
+            pipe.execute()
+        return client.exists("a", "b"), pipe.set("c", "1").execute()
+
+
+def with_function(client: Any) -> Any:
+    """Let ``transaction`` try again, with its forms of results."""
+    client.set("a", "1")
+    calls = []
+
+    def add(pipe: Any) -> str:
+        value = int(pipe.get("a"))
+        calls.append(value)
+        if len(calls) < 3:
+            client.incr("a", 10)
+        pipe.multi()
+        pipe.set("a", value + 1).get("a")
+        return "value"
+
+    results = client.transaction(add, "a")
+    return results, client.transaction(add, "a", value_from_callable=True), calls
+
+
+def in_databases(client: Any) -> Any:
+    """Select another database within a transaction."""
+    with client.pipeline() as pipe:
+        pipe.execute_command("SELECT", 3)
+        pipe.set("k", "three")
+        pipe.execute_command("SELECT", 0)
+        pipe.get("k")
+        return pipe.execute()
+
+
+ACTS = [
+    commands(True),
+    commands(False),
+    fails(True, True),
+    fails(True, False),
+    fails(False, True),
+    fails(False, False),
+    refused,
+    unchanged,
+    changed,
+    unwatched,
+    misused,
+    invalid,
+    with_function,
+    in_databases,
+]
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__qualname__.split(".")[0])
+@pytest.mark.parametrize("decode", [False, True])
+def test_as_with_a_server(path: str, server_socket: str, act: Act, decode: bool) -> None:
+    ours = undercroft.Redis(path, decode_responses=decode)
+    theirs = redis.Redis(unix_socket_path=server_socket, decode_responses=decode, protocol=2)
+    assert outcome(act, ours) == outcome(act, theirs)
+
+
+def test_a_pipeline_keeps_its_own_database(r: undercroft.Redis) -> None:
+    pipe = r.pipeline()
+    pipe.execute_command("SELECT", 5)
+    pipe.set("k", "v")
+    pipe.execute()
+    assert (r.db, r.exists("k")) == (0, 0)
+
+
+def _moves(path: str, seed: int, rounds: int) -> None:
+    """Move amounts between keys, each time in one transaction."""
+    client = undercroft.Redis(path)
+    for step in range(rounds):
+        amount = (seed * 7 + step) % 13
+        source, target = f"account:{(seed + step) % 8}", f"account:{(seed + step * 3 + 1) % 8}"
+        client.pipeline().decrby(source, amount).incrby(target, amount).execute()
+
+
+def test_readers_see_all_of_a_transaction_or_nothing(r: undercroft.Redis, path: str) -> None:
+    keys = [f"account:{number}" for number in range(8)]
+    r.mset(dict.fromkeys(keys, 1000))
+    context = multiprocessing.get_context("spawn")
+    movers = [context.Process(target=_moves, args=(path, seed, 3000)) for seed in range(2)]
+    for mover in movers:
+        mover.start()
+    sums = set()
+    reads = 0
+    while any(mover.is_alive() for mover in movers):
+        sums.add(sum(int(value) for value in r.mget(keys)))
+        reads += 1
+    for mover in movers:
+        mover.join()
+    assert [mover.exitcode for mover in movers] == [0, 0]
+    assert (sums, reads > 100) == ({8000}, True)
+
+
+def _increments(path: str, rounds: int) -> None:
+    """Add to a counter with WATCH and a loop around it."""
+    client = undercroft.Redis(path)
+
+    def add(pipe: Any) -> None:
+        value = int(pipe.get("counter"))
+        pipe.multi()
+        pipe.set("counter", value + 1)
+
+    for _ in range(rounds):
+        client.transaction(add, "counter")
+
+
+def test_no_increment_is_lost_between_processes(r: undercroft.Redis, path: str) -> None:
+    r.set("counter", 0)
+    context = multiprocessing.get_context("spawn")
+    adders = [context.Process(target=_increments, args=(path, 500)) for _ in range(3)]
+    for adder in adders:
+        adder.start()
+    for adder in adders:
+        adder.join()
+    assert [adder.exitcode for adder in adders] == [0, 0, 0]
+    assert r.get("counter") == b"1500"

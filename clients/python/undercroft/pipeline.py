@@ -1,0 +1,206 @@
+"""Pipelines: commands collected and run together, as redis-py's are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import redis
+from redis.client import EMPTY_RESPONSE, NEVER_DECODE
+from redis.commands import CoreCommands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+    from undercroft._native import Client
+
+Command = tuple[tuple[Any, ...], dict[str, Any]]
+
+_FEW = 10
+
+
+def _text(part: Any) -> str:
+    """Return an argument as an error message shows it."""
+    if isinstance(part, bytes | bytearray | memoryview):
+        return bytes(part).decode(errors="replace")
+    return str(part)
+
+
+def _annotated(error: Exception, number: int, command: Command) -> Exception:
+    """Let an error say which command of a pipeline it is about."""
+    arguments = command[0]
+    shown = " ".join(_text(part) for part in arguments[:_FEW])
+    more = " ..." if len(arguments) > _FEW else ""
+    reason = error.args[0] if error.args else ""
+    error.args = (
+        f"Command # {number} ({shown}{more}) of pipeline caused error: {reason}",
+        *error.args[1:],
+    )
+    return error
+
+
+class Pipeline(CoreCommands):
+    """Commands that are run together by :meth:`execute`.
+
+    With ``transaction`` they run as one change of the store, which nobody sees half of.
+    After :meth:`watch` commands run at once, until :meth:`multi`; then ``execute`` raises
+    ``redis.exceptions.WatchError`` where a watched key was changed.
+    """
+
+    # redis-py's command classes ask for these two by their types.
+    _is_async_client: Literal[False] = False
+    _event_dispatcher: Any
+
+    def __init__(
+        self,
+        link: Client,
+        response_callbacks: dict[str, Callable[..., Any]],
+        encoder: Any,
+        transaction: bool,
+    ) -> None:
+        """Collect commands for a connection of their own."""
+        self._link = link
+        self._encoder = encoder
+        self.response_callbacks = response_callbacks
+        self.transaction = transaction
+        self.watching = False
+        self.explicit_transaction = False
+        self.command_stack: list[Command] = []
+
+    def __enter__(self) -> Self:
+        """Return the pipeline itself."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Forget what was not executed."""
+        self.reset()
+
+    def __len__(self) -> int:
+        """Return the number of commands that wait."""
+        return len(self.command_stack)
+
+    def __bool__(self) -> bool:
+        """Return True: a pipeline without commands is one, too."""
+        return True
+
+    def get_encoder(self) -> Any:
+        """Return redis-py's encoder with the client's encoding."""
+        return self._encoder
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Add a command to the others; while keys are watched, run it and return its reply."""
+        if (self.watching or args[0] == "WATCH") and not self.explicit_transaction:
+            return self.immediate_execute_command(*args, **options)
+        return self.pipeline_execute_command(*args, **options)
+
+    def pipeline_execute_command(self, *args: Any, **options: Any) -> Self:
+        """Add a command to the others."""
+        self.command_stack.append((args, options))
+        return self
+
+    def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run a command now."""
+        (reply,) = self._run([(args, options)])
+        if isinstance(reply, Exception):
+            if EMPTY_RESPONSE in options and isinstance(reply, redis.ResponseError):
+                return options[EMPTY_RESPONSE]
+            raise reply
+        if args[0] == "WATCH":
+            self.watching = True
+        elif args[0] == "UNWATCH":
+            self.watching = False
+        return self._result(reply, (args, options))
+
+    def watch(self, *names: Any) -> bool:  # type: ignore[override]
+        """Watch keys: ``execute`` raises WatchError where one of them was changed by then."""
+        if self.explicit_transaction:
+            raise redis.RedisError("Cannot issue a WATCH after a MULTI")
+        return bool(self.execute_command("WATCH", *names))
+
+    def unwatch(self) -> bool:  # type: ignore[override]
+        """Forget the watched keys."""
+        return (self.watching and bool(self.execute_command("UNWATCH"))) or True
+
+    def multi(self) -> None:
+        """Collect the commands that follow, where keys are watched."""
+        if self.explicit_transaction:
+            raise redis.RedisError("Cannot issue nested calls to MULTI")
+        if self.command_stack:
+            raise redis.RedisError("Commands without an initial WATCH have already been issued")
+        self.explicit_transaction = True
+
+    def discard(self) -> None:
+        """Forget the collected commands and the watched keys."""
+        self.reset()
+
+    def reset(self) -> None:  # type: ignore[override]
+        """Forget the collected commands and the watched keys."""
+        self.command_stack = []
+        self.explicit_transaction = False
+        if self.watching:
+            self.watching = False
+            self._run([(("UNWATCH",), {})])
+
+    def close(self) -> None:
+        """Forget the collected commands and the watched keys."""
+        self.reset()
+
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Run all commands and return their results.
+
+        An error is raised, or with ``raise_on_error=False`` stands among the results.
+        """
+        commands = self.command_stack
+        if not commands and not self.watching:
+            return []
+        try:
+            if self.transaction or self.explicit_transaction:
+                replies = self._run_transaction(commands)
+            else:
+                replies = self._run(commands)
+            if raise_on_error:
+                for index, reply in enumerate(replies):
+                    if isinstance(reply, Exception):
+                        raise _annotated(reply, index + 1, commands[index])
+            return [
+                reply if isinstance(reply, Exception) else self._result(reply, command)
+                for reply, command in zip(replies, commands, strict=True)
+            ]
+        finally:
+            self.reset()
+
+    def _run_transaction(self, commands: list[Command]) -> list[Any]:
+        """Run commands as one change, and return their replies."""
+        around: tuple[Command, Command] = ((("MULTI",), {}), (("EXEC",), {}))
+        *queued, replies = self._run([around[0], *commands, around[1]])
+        self.watching = False
+        for index, answer in enumerate(queued[1:]):
+            if isinstance(answer, Exception):
+                raise _annotated(answer, index + 1, commands[index])
+        if isinstance(replies, Exception):
+            raise replies
+        if replies is None:
+            raise redis.WatchError("Watched variable changed.")
+        return list(replies)
+
+    def _run(self, commands: Iterable[Command]) -> list[Any]:
+        """Run commands in one call, and return what they answer."""
+        return self._link._execute_many(
+            [(args, NEVER_DECODE not in options) for args, options in commands]
+        )
+
+    def _result(self, reply: Any, command: Command) -> Any:
+        """Return what redis-py makes of a reply."""
+        args, options = command
+        callback = self.response_callbacks.get(args[0])
+        if callback is None:
+            return reply
+        without = (NEVER_DECODE, EMPTY_RESPONSE, "keys")
+        return callback(
+            reply, **{name: value for name, value in options.items() if name not in without}
+        )
