@@ -219,6 +219,18 @@ impl Mapping {
         if at & 7 == 0 && self.reserved(at, length) {
             Ok(())
         } else {
+            self.check_empty(at, length)
+        }
+    }
+
+    /// No bytes at all lie nowhere: behind a block that ends with the last
+    /// reserved extent, too.
+    #[cold]
+    fn check_empty(&self, at: u64, length: u64) -> Result<(), Fault> {
+        let heap = self.layout.heap..=self.layout.heap + self.heap_size;
+        if length == 0 && at & 7 == 0 && heap.contains(&at) {
+            Ok(())
+        } else {
             Err(unreserved(at))
         }
     }

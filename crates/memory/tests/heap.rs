@@ -255,3 +255,34 @@ fn a_block_changed_before_and_after_its_move_is_undone() {
     });
     assert_eq!(first.expect("readable"), [1; 500]);
 }
+
+/// An empty value behind a key that fills its block starts where the block ends,
+/// which may be where the last extent with memory ends.
+#[test]
+fn no_bytes_at_all_may_lie_behind_the_last_block() {
+    let (_directory, _path, segment) = store(2 << 20);
+    let last = loop {
+        let block = segment.write(ShardSet::one(0), |transaction| transaction.allocate(0, 64));
+        let at = block.expect("an extent's end comes before the store's");
+        let behind = segment.read(ShardSet::one(0), |view| {
+            Ok::<_, Error>(view.word(at + 64).is_ok())
+        });
+        if !behind.expect("a read") {
+            break at;
+        }
+    };
+    segment
+        .write(ShardSet::one(0), |transaction| {
+            transaction.fill(last + 64, &[])?;
+            transaction.write(0, last + 64, &[])
+        })
+        .expect("nothing is written there");
+    let read = segment.read(ShardSet::one(0), |view| {
+        let mut out = Vec::new();
+        view.append_to(last + 64, 0, &mut out)?;
+        view.copy_to(last + 64, &mut out)?;
+        assert!(view.check(last + 64, 1).is_err() && view.check(last + 60, 0).is_err());
+        Ok::<_, Error>(out)
+    });
+    assert_eq!(read.expect("nothing is read there"), b"");
+}
