@@ -24,9 +24,12 @@ pub(crate) const TOKENS: &[&[u8]] = &[
 /// Words in a page.
 const WORDS: usize = 512;
 
-static DIRECTORY: LazyLock<TempDir> =
-    LazyLock::new(|| tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm"));
-static SAMPLES: LazyLock<Vec<Image>> = LazyLock::new(|| samples(DIRECTORY.path()));
+static SAMPLES: LazyLock<Vec<Image>> = LazyLock::new(|| samples(directory().path()));
+
+/// A directory for one use: what a static holds would never be removed.
+fn directory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm")
+}
 
 /// Damages a store as the input says, and uses it.
 pub(crate) fn open_and_use(input: &[u8]) {
@@ -53,7 +56,8 @@ pub(crate) fn open_and_use(input: &[u8]) {
     if let Some(page) = cut {
         image.cut(u64::from(page) * 4096);
     }
-    let path = DIRECTORY.path().join("damaged");
+    let directory = directory();
+    let path = directory.path().join("damaged");
     image.write_to(&path);
     use_store(&path);
 }

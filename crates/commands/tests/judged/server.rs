@@ -24,6 +24,8 @@ use crate::wire::Wire;
 pub(crate) struct Served {
     shared: Arc<Shared>,
     pub(crate) address: Address,
+    /// Not the threads': they are never joined, and would keep it.
+    _directory: TempDir,
 }
 
 struct Shared {
@@ -32,7 +34,6 @@ struct Shared {
     slowlog: SlowLog,
     clients: Mutex<BTreeMap<u64, (ClientInfo, TcpStream)>>,
     next: AtomicU64,
-    _directory: TempDir,
 }
 
 fn now_microseconds() -> i64 {
@@ -110,11 +111,11 @@ impl Served {
             slowlog: SlowLog::new(),
             clients: Mutex::default(),
             next: AtomicU64::new(1),
-            _directory: directory,
         });
         let served = Served {
             shared: Arc::clone(&shared),
             address: Address::Tcp(address),
+            _directory: directory,
         };
         thread::spawn(move || {
             for socket in listener.incoming().flatten() {
