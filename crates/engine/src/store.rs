@@ -365,7 +365,8 @@ impl<'s> Reader<'_, 's> {
 mod tests {
     use siphasher::sip::SipHasher13;
 
-    use super::hash;
+    use super::{Store, hash};
+    use undercroft_memory::Options;
 
     #[test]
     fn the_hash_is_siphash_1_3() {
@@ -374,6 +375,37 @@ mod tests {
             let secret = [0x9e37_79b9_7f4a_7c15 << (length % 7), !(length as u64)];
             let expected = SipHasher13::new_with_keys(secret[0], secret[1]).hash(&bytes[..length]);
             assert_eq!(hash(secret, &bytes[..length]), expected, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn the_hints_grow_with_the_keys() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let options = Options {
+            capacity: Some(16 << 20),
+            shards: Some(2),
+        };
+        let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+        let hints = |store: &Store| [0, 1].map(|shard| store.segment.hints(shard));
+        let first = hints(&store);
+        for key in 0_u32..20_000 {
+            let database = key as usize % 4;
+            store.set(database, &key.to_le_bytes(), b"").expect("room");
+        }
+        for (shard, (first, now)) in first.into_iter().zip(hints(&store)).enumerate() {
+            let keys: u64 = (0..4)
+                .map(|database| {
+                    let root = crate::roots::Root { shard, database };
+                    let keys = store
+                        .segment
+                        .read(undercroft_memory::ShardSet::one(shard), |view| {
+                            Ok::<_, super::Error>(root.get(view, super::KEYS))
+                        });
+                    keys.expect("a count")
+                })
+                .sum();
+            assert!(first < now && now <= keys, "{now} for {keys} keys");
+            assert!(keys < now * 4, "{now} for {keys} keys");
         }
     }
 }

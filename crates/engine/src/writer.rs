@@ -7,7 +7,7 @@ use crate::entry::{Entry, Form, Header, entry_size};
 use crate::error::Error;
 use crate::expiry;
 use crate::flush;
-use crate::roots::{DATABASE_WORDS, EXPIRES, Root};
+use crate::roots::{DATABASE_WORDS, DATABASES, EXPIRES, KEYS, Root};
 use crate::store::{Key, Store};
 
 /// What becomes of a key's expiry when its value is set.
@@ -191,12 +191,23 @@ impl<'w, 's> Writer<'w, 's> {
         expires: bool,
     ) -> Result<(), Error> {
         dictionary::insert(self.transaction, root, hash, entry)?;
+        if root.get(self.view(), KEYS).is_power_of_two() {
+            self.count_keys(root.shard);
+        }
         if expires {
             root.add(self.transaction, EXPIRES, 1)?;
         }
         expiry::sweep_a_little(self, root)?;
         flush::free_a_little(self, root.shard, 1)?;
         Ok(())
+    }
+
+    /// Lets the shard's hints keep up with its keys.
+    #[cold]
+    fn count_keys(&mut self, shard: usize) {
+        let keys = |database| Root { shard, database }.get(self.view(), KEYS);
+        let keys = (0..DATABASES).map(keys).fold(0, u64::saturating_add);
+        self.transaction.expect_keys(shard, keys);
     }
 
     /// Moves a key to another database, where it must not be. Returns whether

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::error::Error;
 use crate::layout::shard;
 use crate::segment::Segment;
+use crate::transaction::{Shortage, Transaction};
 
 impl Segment {
     /// The hint for a key of the shard.
@@ -40,24 +41,67 @@ impl Segment {
     #[inline]
     fn hint_place(&self, index: usize, hash: u64) -> u64 {
         let base = self.mapping.layout().shard(index);
-        let bits = self
-            .mapping
-            .load(base + shard::HINT_BITS)
-            .min(shard::HINT_BITS_MAX);
-        base + shard::HINTS + 4 * (hash & ((1 << bits) - 1))
+        base + shard::HINTS + 4 * (hash & ((1 << self.hint_bits(index)) - 1))
     }
 
-    /// Makes the table of a shard long enough for so many keys, up to 2^20.
-    /// Called without any lock held.
+    /// Entries of the shard's table.
+    pub fn hints(&self, index: usize) -> u64 {
+        1 << self.hint_bits(index)
+    }
+
+    /// Makes the table of a shard about as long as it has keys: the power of
+    /// two up to that, and to 2^20. A longer table starts with what the shorter one knew. Called without any
+    /// lock held.
     pub fn grow_hints(&self, index: usize, keys: u64) -> Result<(), Error> {
         let base = self.mapping.layout().shard(index);
-        let bits = u64::from(keys.max(1).next_power_of_two().ilog2()).min(shard::HINT_BITS_MAX);
-        let now = self.mapping.word(base + shard::HINT_BITS);
-        if now.load(Ordering::Relaxed) < bits {
-            self.back_range(base + shard::HINTS, 4 << bits)
+        let table = base + shard::HINTS;
+        // No table is shorter, whatever a damaged store says.
+        let old = self.hint_bits(index).max(shard::HINT_BITS_MIN);
+        let bits = bits_for(keys);
+        if !self.writable() {
+            return Err(Error::ReadOnly);
+        }
+        if old < bits {
+            self.back_range(table, 4 << bits)
                 .map_err(|_| Error::OutOfMemory)?;
-            now.fetch_max(bits, Ordering::Relaxed);
+            for length in (old..bits).map(|bits| 4 << bits) {
+                self.mapping.copy_within(table, table + length, length / 8);
+            }
+            let now = self.mapping.word(base + shard::HINT_BITS);
+            now.fetch_max(bits, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// [`grow_hints`](Self::grow_hints), where there is memory for it: a guess
+    /// is no reason to fail.
+    pub(crate) fn try_to_grow_hints(&self, index: usize, keys: u64) {
+        self.hints_asked[index].fetch_max(bits_for(keys), Ordering::Relaxed);
+        let _ = self.grow_hints(index, keys);
+    }
+
+    #[inline(always)]
+    fn hint_bits(&self, index: usize) -> u64 {
+        let base = self.mapping.layout().shard(index);
+        self.mapping
+            .load(base + shard::HINT_BITS)
+            .min(shard::HINT_BITS_MAX)
+    }
+}
+
+fn bits_for(keys: u64) -> u64 {
+    u64::from(keys.max(1).ilog2()).min(shard::HINT_BITS_MAX)
+}
+
+impl Transaction<'_> {
+    /// Says how many keys a shard has, now and then, so that its hint table
+    /// grows with them. Where it is too short, the transaction runs again with
+    /// a longer one, unless this process has tried that before.
+    pub fn expect_keys(&mut self, index: usize, keys: u64) {
+        let asked = self.segment.hints_asked[index].load(Ordering::Relaxed);
+        let long_enough = self.segment.hint_bits(index).max(asked);
+        if bits_for(keys) > long_enough && self.shortage.is_none() {
+            self.shortage = Some(Shortage::Hints(index, keys));
+        }
     }
 }

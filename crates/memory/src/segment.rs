@@ -37,6 +37,9 @@ pub struct Segment {
     patience: AtomicU64,
     hook: Option<Box<dyn WaitHook>>,
     suspicions: Vec<Suspicion>,
+    /// The hint tables that this process has asked for; see
+    /// [`Transaction::expect_keys`].
+    pub(crate) hints_asked: Vec<AtomicU64>,
     place_checked: AtomicU64,
     /// The coarse clock at the last write.
     written: AtomicU64,
@@ -45,10 +48,13 @@ pub struct Segment {
 
 impl Segment {
     pub(crate) fn new(mapping: Mapping, process: Process, hash_key: [u64; 2]) -> Segment {
+        let shards = 0..mapping.layout().shards;
+        let hints_asked = shards.map(|_| AtomicU64::new(0)).collect();
         let suspicions = (0..=mapping.layout().shards)
             .map(|_| Suspicion::default())
             .collect();
         Segment {
+            hints_asked,
             mapping,
             process,
             hash_key,
@@ -321,6 +327,10 @@ impl Segment {
                 result => result,
             },
             Shortage::Log(index, needed) => self.grow_log(index, needed),
+            Shortage::Hints(index, keys) => {
+                self.try_to_grow_hints(index, keys);
+                Ok(())
+            }
         }
     }
 

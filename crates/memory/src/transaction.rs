@@ -22,6 +22,8 @@ pub(crate) enum Shortage {
     Pages(u64),
     /// So many bytes in a shard's undo log.
     Log(usize, u64),
+    /// A hint table for so many keys of a shard.
+    Hints(usize, u64),
 }
 
 /// A logged set of changes to the shards it has locked. Made by

@@ -1,0 +1,186 @@
+//! Readers without a lock: what they see together (R4), and what they leave (R6).
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use undercroft_memory::layout::{Layout, shard};
+use undercroft_memory::{Error, Options, Segment, ShardSet};
+
+const SHARDS: usize = 4;
+const CAPACITY: u64 = 8 << 20;
+
+fn create() -> (tempfile::TempDir, PathBuf, Segment) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let path = directory.path().join("store");
+    let options = Options {
+        capacity: Some(CAPACITY),
+        shards: Some(SHARDS),
+    };
+    let segment = Segment::create(&path, &options).expect("a new store");
+    (directory, path, segment)
+}
+
+/// Sets root 0 of some shards.
+fn set(segment: &Segment, shards: impl Iterator<Item = usize> + Clone, value: u64) {
+    segment
+        .write(shards.clone().collect(), |transaction| {
+            (shards.clone()).try_for_each(|shard| transaction.set_root(shard, 0, value))
+        })
+        .expect("a write");
+}
+
+#[test]
+fn a_change_of_any_of_several_shards_is_seen_at_the_end() {
+    let (_directory, path, writer) = create();
+    let reader = Segment::open(&path, false).expect("the same store");
+    let mut value = 0;
+    for changed in 0..SHARDS {
+        // When some shards were read already, and when all were.
+        for after in 0..SHARDS {
+            value += 1;
+            let mut runs = 0;
+            let read = reader.read(ShardSet::first(SHARDS), |view| {
+                runs += 1;
+                let mut roots = [0; SHARDS];
+                for (shard, root) in roots.iter_mut().enumerate() {
+                    *root = view.root(shard, 0);
+                    if runs == 1 && shard == after {
+                        set(&writer, 0..SHARDS, value);
+                        set(&writer, std::iter::once(changed), value);
+                    }
+                }
+                Ok::<_, Error>(roots)
+            });
+            assert_eq!(read.expect("a read"), [value; SHARDS]);
+            assert_eq!(runs, 2);
+        }
+        // Nothing but the one shard changes.
+        let mut runs = 0;
+        let read = reader.read(ShardSet::first(SHARDS), |view| {
+            runs += 1;
+            let before = view.root(changed, 0);
+            if runs == 1 {
+                set(&writer, std::iter::once(changed), value + 1);
+            }
+            Ok::<_, Error>(before)
+        });
+        assert_eq!(read.expect("a read"), value + 1);
+        assert_eq!(runs, 2, "shard {changed} alone");
+        value += 1;
+    }
+}
+
+/// The file's content, with the hint tables left out.
+fn bytes(path: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(path).expect("the store");
+    for hints in hint_tables() {
+        bytes[hints].fill(0);
+    }
+    bytes
+}
+
+fn hint_tables() -> impl Iterator<Item = Range<usize>> {
+    let layout = Layout::new(SHARDS, CAPACITY);
+    (0..SHARDS).map(move |index| {
+        let start = (layout.shard(index) + shard::HINTS) as usize;
+        start..start + (4 << shard::HINT_BITS_MAX)
+    })
+}
+
+#[test]
+fn readers_write_nothing_but_hints() {
+    let (_directory, path, writer) = create();
+    for shard in 0..SHARDS {
+        writer
+            .write(ShardSet::one(shard), |transaction| {
+                let at = transaction.allocate(shard, 20_000)?;
+                transaction.fill(at, &[7; 20_000])?;
+                transaction.set_root(shard, 1, at)
+            })
+            .expect("room");
+    }
+    let before = bytes(&path);
+    for write in [false, true] {
+        let hints_before = fs::read(&path).expect("the store");
+        let reader = Segment::open(&path, write).expect("the same store");
+        for shard in 0..SHARDS {
+            reader
+                .read(ShardSet::one(shard), |view| {
+                    let mut out = Vec::new();
+                    let at = view.root(shard, 1);
+                    view.append_to(at, 20_000, &mut out)?;
+                    assert!(view.equals(at, &out)? && out == [7; 20_000]);
+                    Ok::<_, Error>(())
+                })
+                .expect("a read");
+            reader.set_hint(shard, 4711, reader.hint(shard, 4711) + 1);
+        }
+        let all = reader.read(ShardSet::first(SHARDS), |view| {
+            Ok::<_, Error>((0..SHARDS).map(|shard| view.root(shard, 1)).max())
+        });
+        assert!(all.expect("a read").is_some());
+        let _ = (
+            reader.statistics(),
+            reader.members(),
+            reader.held_locks(),
+            reader.removed(),
+        );
+        drop(reader);
+        assert!(bytes(&path) == before, "write: {write}");
+        let hints = fs::read(&path).expect("the store") != hints_before;
+        assert_eq!(hints, write, "hints are written where they can be");
+    }
+}
+
+#[test]
+fn a_longer_hint_table_knows_what_the_shorter_one_knew() {
+    let (_directory, path, segment) = create();
+    let first = segment.hints(1);
+    let hash = |key: u64| key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for key in 0..first {
+        segment.set_hint(1, hash(key), key as u32 + 1);
+    }
+    let known: Vec<u32> = (0..first).map(|key| segment.hint(1, hash(key))).collect();
+    let others = bytes(&path);
+    segment.grow_hints(1, first * 5).expect("memory");
+    assert_eq!(segment.hints(1), first * 4);
+    assert_eq!(segment.hints(0), first);
+    for (key, &hint) in known.iter().enumerate() {
+        assert_eq!(segment.hint(1, hash(key as u64)), hint, "key {key}");
+    }
+    let mut now = bytes(&path);
+    let at = Layout::new(SHARDS, CAPACITY).shard(1) + shard::HINT_BITS;
+    now[at as usize] = others[at as usize];
+    assert!(now == others, "nothing else changed");
+    segment.grow_hints(1, first).expect("nothing to do");
+    assert_eq!(segment.hints(1), first * 4, "it does not shrink");
+    segment.grow_hints(1, u64::MAX).expect("memory");
+    assert_eq!(segment.hints(1), 1 << shard::HINT_BITS_MAX);
+    let reader = Segment::open(&path, false).expect("the same store");
+    let refused = reader.grow_hints(0, 1 << 20);
+    assert!(matches!(refused, Err(Error::ReadOnly)), "{refused:?}");
+}
+
+#[test]
+fn a_transaction_that_expects_keys_runs_again_with_longer_hints() {
+    let (_directory, _path, segment) = create();
+    let mut runs = 0;
+    let mut expect = |keys: u64| {
+        runs = 0;
+        segment
+            .write(ShardSet::one(2), |transaction| {
+                runs += 1;
+                transaction.set_root(2, 0, keys)?;
+                transaction.expect_keys(2, keys);
+                Ok::<_, Error>(())
+            })
+            .expect("a write");
+        (runs, segment.hints(2))
+    };
+    assert_eq!(expect(1024), (1, 1024));
+    assert_eq!(expect(2048), (2, 2048));
+    assert_eq!(expect(2048), (1, 2048));
+    assert_eq!(expect(1 << 30), (2, 1 << 20));
+    assert_eq!(expect(1 << 30), (1, 1 << 20));
+}
