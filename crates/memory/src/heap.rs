@@ -534,26 +534,35 @@ impl Heap<'_> {
         dying.then_some(page)
     }
 
-    /// The run to be returned next, plus 1, by the first of the graveyard: the
-    /// runs of an arena go before its first page.
-    fn next_to_return(&self, first: u64) -> Result<u64, Error> {
-        let Some(page) = self.dying_arena(first) else {
-            return Ok(first);
-        };
+    /// The run to be returned next, plus 1, by the first of the shard's
+    /// graveyard: the runs of an arena go before its first page. Each is looked
+    /// at, so that a damaged list that leads in circles ends.
+    fn next_to_return(&self, index: usize, first: u64) -> Result<u64, Error> {
         let mapping = &self.segment.mapping;
-        let at = mapping.layout().page(page) + arena::RUNS;
-        let run = mapping.load(at);
-        if run == 0 {
-            return Ok(first);
+        let damaged = |at, what| Err(Error::Damaged(Fault { at, what }));
+        if let Some(page) = self.dying_arena(first) {
+            let at = mapping.layout().page(page) + arena::RUNS;
+            let run = mapping.load(at);
+            if run != 0 {
+                let sound =
+                    mapping.page_reserved(run - 1) && mapping.arena_of_run(run - 1) == Some(page);
+                return if sound {
+                    Ok(run)
+                } else {
+                    damaged(at, "a run of the arena")
+                };
+            }
         }
-        let sound = mapping.page_reserved(run - 1) && mapping.arena_of_run(run - 1) == Some(page);
-        if sound {
-            Ok(run)
+        let page = first - 1;
+        let owner = |page| {
+            let at = mapping.layout().descriptor(page) + descriptor::RUN;
+            Run::unpack(self.load(at)).map(|run| run.shard)
+        };
+        if mapping.page_reserved(page) && owner(page) == Some(index) {
+            Ok(first)
         } else {
-            Err(Error::Damaged(Fault {
-                at,
-                what: "a run of the arena",
-            }))
+            let at = mapping.layout().shard(index) + shard::GRAVEYARD;
+            damaged(at, "a run of the shard")
         }
     }
 
@@ -567,7 +576,7 @@ impl Heap<'_> {
         if first == 0 {
             return Ok(false);
         }
-        let run = self.next_to_return(first)?;
+        let run = self.next_to_return(index, first)?;
         mapping.store(base + shard::RETURNING, run);
         compiler_fence(Ordering::SeqCst);
         fault::step();

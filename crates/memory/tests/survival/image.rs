@@ -9,12 +9,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use undercroft_memory::layout::{EXTENT, Layout, PAGE, header};
-use undercroft_memory::{Error, Offset, Options, Segment, ShardSet, View};
+use undercroft_memory::{Error, Offset, Options, Pool, Segment, ShardSet, Transaction, View};
 
 const SHARDS: usize = 2;
 /// Roots with a block in each shard.
 pub(crate) const ROOTS: usize = 8;
 const EXTENTS: u64 = 24;
+/// The root of an arena in each shard, and the first of those of its blocks.
+const ARENA: usize = 20;
+const IN_ARENA: usize = 21;
+/// Blocks in a sample's arena.
+const ARENA_BLOCKS: usize = 6;
 /// Sizes of blocks: of small and large classes, of one and several pages, of
 /// runs within an extent and beyond.
 const SIZES: [u64; ROOTS] = [16, 72, 600, 3000, 9000, 16_384, 30_000, 150_000];
@@ -114,6 +119,12 @@ pub(crate) fn samples(directory: &Path) -> Vec<Image> {
             }
         }
     }
+    for shard in 0..SHARDS {
+        // One is on its way to the heap, one stays.
+        fill_arena(&segment, shard, &SIZES).expect("room");
+        bury_arena(&segment, shard).expect("a free");
+        fill_arena(&segment, shard, &SIZES[..ARENA_BLOCKS]).expect("room");
+    }
     let mut images = vec![Image::of(&path)];
     for size in [16, 600, 40_000] {
         let dying: Result<(), Error> = segment.write(ShardSet::first(SHARDS), |transaction| {
@@ -128,6 +139,7 @@ pub(crate) fn samples(directory: &Path) -> Vec<Image> {
                 let at = transaction.view().root(shard, 5);
                 transaction.write(shard, at + 8, &[3; 500])?;
             }
+            change_arena(transaction, 0, 1, size)?;
             images.push(Image::of(&path));
             Err(Error::Interrupted)
         });
@@ -157,6 +169,52 @@ fn take(segment: &Segment, shard: usize, root: usize) -> Result<(), Error> {
         transaction.free(shard, old);
         transaction.set_root(shard, root, 0)
     })
+}
+
+fn fill_arena(segment: &Segment, shard: usize, sizes: &[u64]) -> Result<(), Error> {
+    segment.write(ShardSet::one(shard), |transaction| {
+        let pool = transaction.create_arena(shard)?;
+        transaction.set_root(shard, ARENA, pool.arena())?;
+        for (root, &size) in (IN_ARENA..).zip(sizes) {
+            let at = transaction.allocate(pool, size)?;
+            transaction.set_root(shard, root, at)?;
+        }
+        Ok(())
+    })
+}
+
+fn bury_arena(segment: &Segment, shard: usize) -> Result<(), Error> {
+    segment.write(ShardSet::one(shard), |transaction| {
+        let arena = transaction.view().root(shard, ARENA);
+        transaction.bury_arena(Pool::new(shard, arena));
+        Ok(())
+    })
+}
+
+/// Changes an arena, gives it away, and changes it on.
+fn change_arena(
+    transaction: &mut Transaction<'_>,
+    from: usize,
+    to: usize,
+    size: u64,
+) -> Result<(), Error> {
+    let pool = Pool::new(from, transaction.view().root(from, ARENA));
+    let block = transaction.view().root(from, IN_ARENA);
+    transaction.allocate(pool, size)?;
+    transaction.store(from, block, 1)?;
+    let moved = transaction.transfer_arena(pool, to)?;
+    transaction.store(to, block, 2)?;
+    transaction.allocate(moved, size * 3)?;
+    transaction.free(moved, block);
+    transaction.set_root(from, ARENA, 0)
+}
+
+/// Reaches every block of a sample's shard.
+pub(crate) fn reach_all(shard: usize, view: &View<'_>, reach: &mut dyn FnMut(Offset)) {
+    let arena = ARENA..=ARENA + ARENA_BLOCKS;
+    (0..ROOTS)
+        .chain(arena)
+        .for_each(|root| reach(view.root(shard, root)));
 }
 
 /// Reads the block of a root as its first word says how long it is.
@@ -220,6 +278,17 @@ pub(crate) fn use_store(path: &Path) {
         });
     }
     let _ = segment.read(shards, |view| get(view, last, 7));
+    let _ = segment.read(shards, |view| {
+        Ok::<_, Error>(view.arena_bytes(view.root(0, ARENA))?)
+    });
+    for (from, to, size) in [(0, last, 16), (last, 0, 70_000)] {
+        let _ = segment.write(shards, |transaction| {
+            change_arena(transaction, from, to, size)
+        });
+        let _ = fill_arena(&segment, to, &SIZES);
+        let _ = bury_arena(&segment, to);
+        let _ = segment.give_back(to);
+    }
     let _ = segment.recover();
     let _ = segment.trim(0);
     if let Ok(mut staged) = segment.stage(last, 20_000) {
