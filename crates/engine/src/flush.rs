@@ -229,3 +229,70 @@ impl Access<'_> {
 }
 
 const _: () = assert!(NEXT == 0 && OTHER_BITS + 8 <= RECORD);
+
+#[cfg(test)]
+mod tests {
+    use undercroft_memory::Options;
+
+    use super::*;
+    use crate::dictionary::{BUCKET, SLOTS};
+    use crate::hot::{Condition, SetOptions};
+    use crate::writer::Expiry;
+
+    /// A store in which the only bucket of shard 0 leads to itself.
+    fn looped(keys: u32) -> (tempfile::TempDir, Store) {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let options = Options {
+            capacity: Some(8 << 20),
+            shards: Some(1),
+        };
+        let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+        store.set_time(1000);
+        for key in 0..keys {
+            let options = SetOptions {
+                condition: Condition::Always,
+                expiry: Expiry::At(2000),
+            };
+            let key = key.to_le_bytes();
+            store.set_with(0, &key, b"value", options).expect("room");
+        }
+        let link = BUCKET - 8;
+        store
+            .write(ShardSet::one(0), |writer| {
+                let root = Root {
+                    shard: 0,
+                    database: 0,
+                };
+                let bucket = root.get(writer.view(), TABLE);
+                let tags = writer.view().word(bucket)? & (u64::MAX >> 8);
+                writer
+                    .transaction
+                    .store(0, bucket, tags | 1 << (SLOTS * 8))?;
+                writer.transaction.store(0, bucket + link, bucket)?;
+                Ok::<_, Error>(())
+            })
+            .expect("damage");
+        (directory, store)
+    }
+
+    #[test]
+    fn a_chain_that_leads_to_itself_ends_a_flush_with_an_error() {
+        for keys in [1, 4] {
+            let (_directory, store) = looped(keys);
+            let freed = store.flush_all(true);
+            assert!(matches!(freed, Err(Error::Memory(_))), "{freed:?}");
+        }
+    }
+
+    #[test]
+    fn a_chain_that_leads_to_itself_ends_a_sweep() {
+        for keys in [1, 4] {
+            let (_directory, store) = looped(keys);
+            assert_eq!(store.sweep(100).expect("nothing has expired"), 0);
+            // Then they are looked up, and the look-up sees the circle.
+            store.set_time(3000);
+            let swept = store.sweep(100);
+            assert!(matches!(swept, Err(Error::Memory(_))), "{swept:?}");
+        }
+    }
+}

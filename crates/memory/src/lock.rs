@@ -177,6 +177,69 @@ pub(crate) fn release<W: Word>(word: &W) -> bool {
 mod tests {
     use super::*;
 
+    /// What happens while somebody sleeps, and whom the one who gives up wakes.
+    struct Script {
+        /// Stored into the word during the one sleep.
+        meanwhile: u32,
+        /// Stored into the word as the wait is given up.
+        at_last: Option<u32>,
+        slept: bool,
+        woken: u32,
+    }
+
+    impl Surroundings<AtomicU32> for (&AtomicU32, Script) {
+        type Refusal = ();
+
+        fn next(&mut self, _seen: u32) -> Next<()> {
+            if !self.1.slept {
+                return Next::Sleep;
+            }
+            if let Some(value) = self.1.at_last {
+                self.0.store(value, Ordering::Relaxed);
+            }
+            Next::GiveUp(())
+        }
+
+        fn sleep(&mut self, word: &AtomicU32, value: u32) {
+            assert_eq!(word.load(Ordering::Relaxed), value);
+            self.1.slept = true;
+            word.store(self.1.meanwhile, Ordering::Relaxed);
+        }
+
+        fn wake(&mut self, _word: &AtomicU32) {
+            self.1.woken += 1;
+        }
+    }
+
+    /// The wake that ended a sleep was for one sleeper of several: whoever
+    /// gives up then must pass it on.
+    #[test]
+    fn a_waiter_that_gives_up_passes_the_wake_on() {
+        let [me, holder, thief] = [1, 2, 3].map(|slot| Owner::new(slot, 1));
+        let give_up = |meanwhile: u32, at_last: Option<u32>| {
+            let word = AtomicU32::new(holder.bits());
+            let script = Script {
+                meanwhile,
+                at_last,
+                slept: false,
+                woken: 0,
+            };
+            let mut around = (&word, script);
+            assert_eq!(acquire(&word, me, &mut around), Err(()));
+            let woken = around.1.woken;
+            (word.load(Ordering::Relaxed), woken)
+        };
+        // Somebody took the released lock, who knows of no sleepers: it learns.
+        assert_eq!(give_up(thief.bits(), None), (thief.bits() | WAITERS, 0));
+        // And has released it meanwhile, without a wake: the next one gets it.
+        assert_eq!(give_up(thief.bits(), Some(FREE)), (FREE, 1));
+        // The holder still has it, and will wake somebody: nothing to do.
+        let marked = holder.bits() | WAITERS;
+        assert_eq!(give_up(marked, None), (marked, 0));
+        // It has released it, and its wake was ours or is still to come.
+        assert_eq!(give_up(marked, Some(FREE)), (FREE, 1));
+    }
+
     #[test]
     fn a_word_names_slot_and_generation() {
         for slot in [0, 1, 17, 4095] {
