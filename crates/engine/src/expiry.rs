@@ -84,8 +84,9 @@ fn bucket_number(tables: &Tables, number: u64) -> u64 {
 
 impl Store {
     /// Goes on with the bounded work that otherwise insertions do: removes
-    /// expired keys, frees flushed dictionaries, resizes, and gives memory back
-    /// to the system where much is free. Looks at about
+    /// expired keys, frees flushed dictionaries, resizes, lets all shards have
+    /// what one has freed, and gives memory back to the system where much is
+    /// free. Looks at about
     /// `buckets` buckets in every shard that has something to do, and passes
     /// over those that are locked for longer than the patience. Returns how
     /// many expired keys it removed.
@@ -133,6 +134,7 @@ impl Store {
                 flush::free_a_little(writer, shard, buckets)
             })?;
         }
+        self.segment.give_back(shard)?;
         Ok(removed)
     }
 }
