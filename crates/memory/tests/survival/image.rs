@@ -302,10 +302,9 @@ pub(crate) fn use_store(path: &Path) {
 fn check(segment: &Segment) -> Result<(), Error> {
     let report = segment.check(|shard, view, reach, _| {
         for root in 0..ROOTS {
-            if let Ok((at, _)) = get(view, shard, root) {
-                reach(at);
-            }
+            let _ = get(view, shard, root);
         }
+        reach_all(shard, view, reach);
     });
     report.map(drop)
 }
