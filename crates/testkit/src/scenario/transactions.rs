@@ -53,10 +53,33 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("EXEC, MOVE and RENAME undone", expiring_keys, |s| {
         exec(s, &[&[move_01, rename_small, fail], &[set_00]])
     }),
+    quick("EXEC while a key is watched", watched, |s| {
+        exec(s, &[&[insert_10], &[set_00, delete_01, fail], &[set_00]])
+    }),
+    full(
+        "EXEC of FLUSHDB and SWAPDB while a key is watched",
+        |s| {
+            two_databases(s);
+            watch(s);
+        },
+        |s| exec(s, &[&[set_00, flush], &[swap, fail], &[insert_10, swap]]),
+    ),
     full("EXEC, a flush undone", two_databases, |s| {
         exec(s, &[&[set_00], &[flush, insert_10, fail], &[delete_01]])
     }),
 ];
+
+/// Has changes counted.
+fn watch(store: &Store) {
+    let key = key(0, 2);
+    let watched = store.access().watch(0, std::iter::once(&key[..]));
+    assert_eq!(watched.expect("room").len(), 1);
+}
+
+fn watched(store: &Store) {
+    some_keys(store);
+    watch(store);
+}
 
 /// One command of a transaction.
 type Command = fn(&Access<'_>) -> Result<(), Error>;

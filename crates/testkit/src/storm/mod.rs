@@ -4,6 +4,7 @@
 //! that the storm's master sees who stands still, and how often a counter was
 //! incremented by processes that no longer live.
 
+pub mod accounts;
 pub mod reader;
 pub mod values;
 pub mod writer;
@@ -141,6 +142,7 @@ impl Progress {
 /// Everything in the store that can be told to be whole or not.
 pub fn check_values(store: &Store) -> Result<(), String> {
     let say = |error: Error| error.to_string();
+    accounts::check_accounts(store)?;
     for index in 0..SEALED {
         check_key(store, &sealed_key(index), values::check_sealed).map_err(say)??;
     }

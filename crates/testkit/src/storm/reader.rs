@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use undercroft_engine::{Error, Store};
 
+use super::accounts::check_accounts;
 use super::{
     APPENDED, COUNTERS, GROUPS, NAMES, Progress, RENAMED, SEALED, appended_key, check_group,
     check_key, counter_key, renamed_key, sealed_key, values,
@@ -28,7 +29,8 @@ pub fn run(path: &Path, progress: &Path, seed: u64, write: bool) -> Result<(), S
                 let key = sealed_key(random.u32(0..SEALED));
                 check_key(&store, &key, values::check_sealed).map_err(say)??;
             }
-            3..6 => check_group(&store, random.u32(0..GROUPS))?,
+            3 | 4 => check_group(&store, random.u32(0..GROUPS))?,
+            5 => check_accounts(&store)?,
             6 => {
                 let key = appended_key(random.u32(0..APPENDED));
                 check_key(&store, &key, values::check_records).map_err(say)??;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use undercroft_engine::{Error, Expiry, Store};
 
+use super::accounts::{check_accounts, transfer};
 use super::{
     APPENDED, COUNTERS, GROUPS, NAMES, Progress, RENAMED, SEALED, appended_key, check_group,
     check_key, counter_key, group, group_name, renamed_key, sealed_key, values,
@@ -69,7 +70,8 @@ impl Writer<'_> {
     fn operation(&mut self) -> Result<(), String> {
         let say = |error: Error| error.to_string();
         match self.random.u32(0..100) {
-            0..30 => {
+            0..8 => transfer(self.store, &mut self.random).map_err(say),
+            8..30 => {
                 let key = sealed_key(self.random.u32(0..SEALED));
                 let length = self.length();
                 let value = values::sealed(&key, length, &mut self.random);
@@ -109,7 +111,8 @@ impl Writer<'_> {
                     writer.swap_databases(2, 3)
                 })
                 .map_err(say),
-            94..97 => check_group(self.store, self.random.u32(0..GROUPS)),
+            94..96 => check_group(self.store, self.random.u32(0..GROUPS)),
+            96..98 => check_accounts(self.store),
             _ => {
                 let key = sealed_key(self.random.u32(0..SEALED));
                 check_key(self.store, &key, values::check_sealed).map_err(say)?

@@ -1,0 +1,96 @@
+//! Watched keys, and what changes them.
+
+use undercroft_engine::{Condition, Error, Expiry, Options, SetOptions, Store, Watch};
+
+fn new_store() -> (tempfile::TempDir, Store) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let store = Store::create(&directory.path().join("store"), &Options::default());
+    (directory, store.expect("a new store"))
+}
+
+fn watch(store: &Store, key: &[u8]) -> Watch {
+    let watched = store.access().watch(0, std::iter::once(key));
+    watched.expect("no lock is held").remove(0)
+}
+
+fn unchanged(store: &Store, watch: &Watch) -> bool {
+    let within = store.transact(store.all_shards(), |running| running.is_unchanged(watch));
+    let within = within.expect("no lock is held");
+    let outside = store.access().is_unchanged(watch).expect("readable");
+    assert_eq!(within, outside, "EXEC and CLIENT INFO agree");
+    within
+}
+
+fn set_until(store: &Store, key: &[u8], time: u64) {
+    let options = SetOptions {
+        condition: Condition::Always,
+        expiry: Expiry::At(time),
+    };
+    store.set_with(0, key, b"value", options).expect("room");
+}
+
+#[test]
+fn changes_by_another_handle_are_seen_and_reads_are_none() {
+    let (directory, store) = new_store();
+    store.set(0, b"k", b"1").expect("room");
+    let other = Store::open(&directory.path().join("store"), true).expect("the store");
+    let watched = watch(&store, b"k");
+    let mut out = Vec::new();
+    other.get(0, b"k", &mut out).expect("readable");
+    other.set(1, b"k", b"of another database").expect("room");
+    assert!(unchanged(&store, &watched));
+    other.set(0, b"k", b"1").expect("room");
+    assert!(!unchanged(&store, &watched));
+}
+
+#[test]
+fn what_is_undone_may_count_and_what_is_committed_does() {
+    let (_directory, store) = new_store();
+    let watched = watch(&store, b"k");
+    let failed = store.transact(store.all_shards(), |running| {
+        running.access().set(0, b"k", b"1")?;
+        assert!(!running.is_unchanged(&watched)?);
+        Err::<(), _>(Error::TooLong)
+    });
+    assert!(failed.is_err());
+    let watched = watch(&store, b"k");
+    assert!(unchanged(&store, &watched));
+    store.set(0, b"k", b"1").expect("room");
+    assert!(!unchanged(&store, &watched));
+}
+
+#[test]
+fn a_deadline_that_passes_is_a_change_and_a_removal_behind_it_is_none() {
+    let (_directory, store) = new_store();
+    store.set_time(1000);
+    set_until(&store, b"lives", 2000);
+    set_until(&store, b"is dead", 1500);
+    let lives = watch(&store, b"lives");
+    store.set_time(1800);
+    let dead = watch(&store, b"is dead");
+    assert!(unchanged(&store, &lives) && unchanged(&store, &dead));
+    assert_eq!(store.exists(0, &[b"is dead"]).expect("readable"), 0);
+    assert_eq!(store.remove_met().expect("no lock is held"), 1);
+    assert!(unchanged(&store, &dead));
+    store.set_time(2000);
+    assert!(!unchanged(&store, &lives) && unchanged(&store, &dead));
+    store.set(0, b"is dead", b"alive again").expect("room");
+    assert!(!unchanged(&store, &dead));
+}
+
+#[test]
+fn whole_databases_change_what_is_there_only() {
+    let (_directory, store) = new_store();
+    store.set(0, b"there", b"1").expect("room");
+    store.set(2, b"elsewhere", b"1").expect("room");
+    let (there, missing) = (watch(&store, b"there"), watch(&store, b"missing"));
+    store.flush(&[1], true).expect("no lock is held");
+    assert!(unchanged(&store, &there) && unchanged(&store, &missing));
+    store.flush(&[0], true).expect("no lock is held");
+    assert!(!unchanged(&store, &there) && unchanged(&store, &missing));
+    let (elsewhere, missing) = (watch(&store, b"elsewhere"), watch(&store, b"missing"));
+    store
+        .write(store.all_shards(), |writer| writer.swap_databases(0, 2))
+        .expect("no lock is held");
+    assert!(!unchanged(&store, &elsewhere) && unchanged(&store, &missing));
+}
