@@ -77,9 +77,7 @@ impl Builder {
         let Some(block) = self.blocks.last_mut() else {
             return;
         };
-        let code = match item.value_type {
-            ValueType::String => TYPE_STRING,
-        };
+        let code = TYPE_STRING + item.value_type as u8;
         let flags = if item.expiry.is_some() {
             FLAG_EXPIRES
         } else {

@@ -6,7 +6,7 @@
 
 use undercroft_memory::{Fault, Offset, View};
 
-use crate::entry::{Entry, Form, Header, INLINE_MAX, Text, entry_size};
+use crate::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
 use crate::error::Error;
 use crate::roots::Root;
 use crate::store::Key;
@@ -306,7 +306,8 @@ impl Writer<'_, '_> {
         fill: impl FnOnce(&mut Self, Offset) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (shard, key_length) = (key.shard, key.bytes.len() as u64);
-        let header = |form| Header::string(form, true, key_length, length, expiry.is_some());
+        let header =
+            |form| Header::new(Kind::STRING, form, key_length, length, expiry.is_some()).as_raw();
         let inline = header(Form::Inline);
         let at = if entry_size(inline, key_length) + slack > INLINE_MAX && length > 8 {
             let block = self.transaction.allocate(shard, length + slack)?;

@@ -1,11 +1,13 @@
-//! One key with its value: the block that a bucket refers to.
+//! One key with its value: the block that a bucket refers to. The elements of
+//! large collections are entries, too.
 //!
 //! ```text
 //! | type, encoding, flags, key length, value length |  8 bytes
 //! | expiry, Unix milliseconds                       |  8, if it expires
 //! | key length                                      |  8, if beyond 65,534
 //! | key, padded to 8                                |
-//! | value, padded to 8; or the offset of its block  |
+//! | value, padded to 8; or the offset of its block; |
+//! |   or the root words of an object                |
 //! ```
 
 use undercroft_memory::{Fault, Offset, View};
@@ -20,12 +22,23 @@ const SHORT_KEY_MAX: u64 = 0xfffe;
 const EXPIRES: u64 = 1 << 8;
 const LONG_KEY: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
+/// Where a type's own bits lie, and how many they are.
+const DETAIL_SHIFT: u64 = 11;
+const DETAIL_MAX: u64 = 31;
 
 /// What kind of value a key holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueType {
     /// A string.
-    String,
+    String = 0,
+    /// A list.
+    List = 1,
+    /// A set.
+    Set = 2,
+    /// A set whose members have a score, in the order of their scores.
+    SortedSet = 3,
+    /// A hash: fields with their values.
+    Hash = 4,
 }
 
 impl ValueType {
@@ -33,11 +46,16 @@ impl ValueType {
     pub fn name(self) -> &'static str {
         match self {
             ValueType::String => "string",
+            ValueType::List => "list",
+            ValueType::Set => "set",
+            ValueType::SortedSet => "zset",
+            ValueType::Hash => "hash",
         }
     }
 }
 
-/// How the value is held; names as in OBJECT ENCODING.
+/// How the value is held, in the names of OBJECT ENCODING, which stand for
+/// structures of Redis: ours are other ones with the same limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// A 64-bit integer.
@@ -46,6 +64,16 @@ pub enum Encoding {
     Embedded,
     /// Any other string.
     Raw,
+    /// A small hash or sorted set in one piece.
+    ListPack,
+    /// A hash, or a set that is not of integers only.
+    HashTable,
+    /// A small set of integers.
+    IntSet,
+    /// A large sorted set.
+    SkipList,
+    /// A list.
+    QuickList,
 }
 
 impl Encoding {
@@ -55,6 +83,11 @@ impl Encoding {
             Encoding::Integer => "int",
             Encoding::Embedded => "embstr",
             Encoding::Raw => "raw",
+            Encoding::ListPack => "listpack",
+            Encoding::HashTable => "hashtable",
+            Encoding::IntSet => "intset",
+            Encoding::SkipList => "skiplist",
+            Encoding::QuickList => "quicklist",
         }
     }
 }
@@ -68,6 +101,23 @@ pub(crate) enum Form {
     Integer = 1,
     /// In a block of its own.
     Block = 2,
+    /// In a tree or a dictionary, whose root words are in the entry.
+    Object = 3,
+}
+
+/// What a value is, as its entry's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) value_type: ValueType,
+    /// Five bits for the type's own use.
+    pub(crate) detail: u64,
+}
+
+impl Kind {
+    pub(crate) const STRING: Kind = Kind {
+        value_type: ValueType::String,
+        detail: 0,
+    };
 }
 
 /// An entry's first word and what follows from it.
@@ -75,20 +125,28 @@ pub(crate) enum Form {
 pub(crate) struct Header(pub(crate) u64);
 
 impl Header {
-    /// `raw` marks a string that was changed in place, as Redis' "raw".
-    pub(crate) fn string(form: Form, raw: bool, key: u64, value: u64, expires: bool) -> Header {
+    /// The header of a value of so many bytes under a key of so many.
+    #[inline(always)]
+    pub(crate) fn new(kind: Kind, form: Form, key: u64, value: u64, expires: bool) -> Header {
         let short = if key > SHORT_KEY_MAX { 0xffff } else { key };
-        let mut bits = (form as u64) << 4 | short << 16 | value << 32;
+        let mut bits = kind.value_type as u64
+            | (form as u64) << 4
+            | (kind.detail & DETAIL_MAX) << DETAIL_SHIFT
+            | short << 16
+            | value << 32;
         if expires {
             bits |= EXPIRES;
-        }
-        if raw {
-            bits |= RAW;
         }
         if key > SHORT_KEY_MAX {
             bits |= LONG_KEY;
         }
         Header(bits)
+    }
+
+    /// The same header for a string that counts as changed in place, Redis'
+    /// "raw".
+    pub(crate) fn as_raw(self) -> Header {
+        Header(self.0 | RAW)
     }
 
     /// The same header for an entry that expires, or does not.
@@ -117,6 +175,7 @@ impl Header {
             0 => Some(Form::Inline),
             1 => Some(Form::Integer),
             2 => Some(Form::Block),
+            3 => Some(Form::Object),
             _ => None,
         }
     }
@@ -125,8 +184,18 @@ impl Header {
     pub(crate) fn value_type(self) -> Option<ValueType> {
         match self.0 & 15 {
             0 => Some(ValueType::String),
+            1 => Some(ValueType::List),
+            2 => Some(ValueType::Set),
+            3 => Some(ValueType::SortedSet),
+            4 => Some(ValueType::Hash),
             _ => None,
         }
+    }
+
+    /// The type's own bits.
+    #[inline(always)]
+    pub(crate) fn detail(self) -> u64 {
+        self.0 >> DETAIL_SHIFT & DETAIL_MAX
     }
 
     #[inline(always)]
@@ -164,7 +233,7 @@ impl Header {
     #[inline(always)]
     pub(crate) fn inline_length(self) -> u64 {
         match self.form() {
-            Some(Form::Inline) => self.value_length(),
+            Some(Form::Inline | Form::Object) => self.value_length(),
             _ => 8,
         }
     }
@@ -275,15 +344,28 @@ impl Entry {
 
     /// How the value is held.
     pub fn encoding(&self) -> Result<Encoding, Error> {
-        Ok(match self.header.form() {
-            Some(Form::Integer) => Encoding::Integer,
-            Some(_) if self.header.raw() || self.header.value_length() > 44 => Encoding::Raw,
-            Some(_) => Encoding::Embedded,
-            None => return Err(self.fault().into()),
+        let form = self.header.form().ok_or_else(|| self.fault())?;
+        Ok(match (self.value_type()?, form) {
+            (ValueType::String, Form::Integer) => Encoding::Integer,
+            (ValueType::String, _) => {
+                if self.header.raw() || self.header.value_length() > 44 {
+                    Encoding::Raw
+                } else {
+                    Encoding::Embedded
+                }
+            }
+            (ValueType::List, _) => Encoding::QuickList,
+            (ValueType::Hash, Form::Object) => Encoding::HashTable,
+            (ValueType::SortedSet, Form::Object) => Encoding::SkipList,
+            (ValueType::Hash | ValueType::SortedSet, _) => Encoding::ListPack,
+            (ValueType::Set, Form::Inline | Form::Block) if self.header.detail() == 0 => {
+                Encoding::IntSet
+            }
+            (ValueType::Set, _) => Encoding::HashTable,
         })
     }
 
-    fn fault(&self) -> Fault {
+    pub(crate) fn fault(&self) -> Fault {
         Fault {
             at: self.at,
             what: "an entry of a known type and form",
@@ -313,7 +395,7 @@ impl Entry {
                 let at = view.word(self.value_at())?;
                 Ok(Text::Bytes(at, self.header.value_length()))
             }
-            None => Err(self.fault().into()),
+            Some(Form::Object) | None => Err(self.fault().into()),
         }
     }
 }

@@ -118,9 +118,7 @@ fn free_chain(writer: &mut Writer<'_, '_>, shard: usize, home: Offset) -> Result
         let bucket = load_bucket(writer.view(), at)?;
         for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
             let entry = Entry::load(writer.view(), entry)?;
-            if let Some(block) = entry.block(writer.view())? {
-                writer.transaction.free(shard, block);
-            }
+            writer.discard_value(shard, &entry)?;
             writer.transaction.free(shard, entry.at);
         }
         if at != home {

@@ -29,6 +29,7 @@ mod scan;
 mod snapshot;
 mod store;
 mod strings;
+mod value;
 mod warm;
 mod watch;
 mod writer;

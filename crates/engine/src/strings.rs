@@ -3,7 +3,7 @@
 use undercroft_memory::{Offset, ShardSet, Staged};
 
 use crate::dictionary;
-use crate::entry::{Entry, Form, Header, INLINE_MAX, Text, entry_size};
+use crate::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
 use crate::error::Error;
 use crate::hot::SetOptions;
 use crate::roots::{EXPIRES, Root};
@@ -51,10 +51,14 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
 }
 
 /// A value as it will be stored.
-enum Stored<'v> {
+pub(crate) enum Stored<'v> {
     Integer(i64),
     Bytes(&'v [u8]),
     Staged(&'v Staged<'v>),
+    /// A collection in one piece.
+    Packed(Kind, &'v [u8]),
+    /// The root words of a collection.
+    Object(Kind, &'v [u8]),
 }
 
 impl Store {
@@ -175,7 +179,7 @@ impl Writer<'_, '_> {
     }
 
     #[inline]
-    fn put(
+    pub(crate) fn put(
         &mut self,
         database: usize,
         key: &Key<'_>,
@@ -189,20 +193,23 @@ impl Writer<'_, '_> {
             (Expiry::Keep, Some(found)) => found.entry.expiry(self.view())?,
         };
         let word;
-        let (form, bytes, length) = match stored {
+        let string = Kind::STRING;
+        let (kind, form, bytes, length) = match stored {
             Stored::Integer(value) => {
                 word = value.to_le_bytes();
-                (Form::Integer, &word[..], 8)
+                (string, Form::Integer, &word[..], 8)
             }
-            Stored::Bytes(bytes) => (Form::Inline, bytes, bytes.len() as u64),
-            Stored::Staged(staged) => (Form::Block, &[][..], staged.length()),
+            Stored::Bytes(bytes) => (string, Form::Inline, bytes, bytes.len() as u64),
+            Stored::Staged(staged) => (string, Form::Block, &[][..], staged.length()),
+            Stored::Packed(kind, bytes) => (kind, Form::Inline, bytes, bytes.len() as u64),
+            Stored::Object(kind, bytes) => (kind, Form::Object, bytes, bytes.len() as u64),
         };
         let key_length = key.bytes.len() as u64;
-        let mut header = Header::string(form, false, key_length, length, expiry.is_some());
+        let mut header = Header::new(kind, form, key_length, length, expiry.is_some());
         let size = entry_size(header, key_length);
         if let Some(found) = &found
             && size <= IN_PLACE_MAX
-            && form != Form::Block
+            && matches!(form, Form::Inline | Form::Integer)
             && self.overwrite(key.shard, &found.entry, header, expiry, bytes, size)?
         {
             self.changed(database, key);
@@ -211,7 +218,7 @@ impl Writer<'_, '_> {
         let block = match stored {
             Stored::Staged(staged) => Some(self.transaction.adopt(staged)?),
             // A long key alone is no reason to put a short value elsewhere.
-            Stored::Bytes(bytes) if size > INLINE_MAX && length > 8 => {
+            Stored::Bytes(bytes) | Stored::Packed(_, bytes) if size > INLINE_MAX && length > 8 => {
                 let at = self.transaction.allocate(key.shard, length)?;
                 self.transaction.fill(at, bytes)?;
                 Some(at)
@@ -222,7 +229,7 @@ impl Writer<'_, '_> {
         let inline = match block {
             None => bytes,
             Some(_) => {
-                header = Header::string(Form::Block, false, key_length, length, expiry.is_some());
+                header = Header::new(kind, Form::Block, key_length, length, expiry.is_some());
                 &offset
             }
         };
@@ -243,9 +250,7 @@ impl Writer<'_, '_> {
         let Some(old) = found else {
             return self.insert(root, key.hash, entry, expires);
         };
-        if let Some(block) = old.entry.block(self.view())? {
-            self.transaction.free(root.shard, block);
-        }
+        self.discard_value(root.shard, &old.entry)?;
         self.swap_entry(root, &old, entry, expires)
     }
 
@@ -279,7 +284,7 @@ impl Writer<'_, '_> {
     ) -> Result<bool, Error> {
         // An entry whose slack or shape differs is replaced.
         if old.header.expires() != header.expires()
-            || old.header.form() == Some(Form::Block)
+            || !matches!(old.header.form(), Some(Form::Inline | Form::Integer))
             || old.header.raw()
             || undercroft_memory::block_size(old.size()) != undercroft_memory::block_size(size)
         {
@@ -465,21 +470,22 @@ impl Writer<'_, '_> {
             None => None,
         };
         let (key_length, length) = (key.bytes.len() as u64, value.len() as u64);
-        let mut header = Header::string(Form::Inline, true, key_length, length, expiry.is_some());
-        let at = if entry_size(header, key_length) + slack > INLINE_MAX && length > 8 {
+        let header =
+            |form| Header::new(Kind::STRING, form, key_length, length, expiry.is_some()).as_raw();
+        let inline = header(Form::Inline);
+        let at = if entry_size(inline, key_length) + slack > INLINE_MAX && length > 8 {
             let block = self.transaction.allocate(key.shard, length + slack)?;
             self.transaction.fill(block, value)?;
-            header = Header::string(Form::Block, true, key_length, length, expiry.is_some());
             self.new_entry(
                 key.shard,
-                header,
+                header(Form::Block),
                 key.bytes,
                 expiry,
                 &block.to_le_bytes(),
                 0,
             )?
         } else {
-            self.new_entry(key.shard, header, key.bytes, expiry, value, slack)?
+            self.new_entry(key.shard, inline, key.bytes, expiry, value, slack)?
         };
         self.publish(root(database, key), key, found, at, expiry.is_some())
     }

@@ -9,6 +9,7 @@ use crate::expiry;
 use crate::flush;
 use crate::roots::{DATABASE_WORDS, DATABASES, EXPIRES, KEYS, Root};
 use crate::store::{Key, Store};
+use crate::value;
 
 /// What becomes of a key's expiry when its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +100,7 @@ impl<'w, 's> Writer<'w, 's> {
 
     /// Removes a key and frees its value.
     pub(crate) fn remove_found(&mut self, root: Root, found: Found) -> Result<(), Error> {
-        if let Some(block) = found.entry.block(self.view())? {
-            self.transaction.free(root.shard, block);
-        }
+        self.discard_value(root.shard, &found.entry)?;
         self.detach(root, found)
     }
 
@@ -275,7 +274,9 @@ impl<'w, 's> Writer<'w, 's> {
     ) -> Result<Offset, Error> {
         let expiry = entry.expiry(self.view())?;
         let header = entry.header.with_key_length(key.bytes.len() as u64);
-        let value = if header.form() == Some(Form::Block) {
+        let value = if header.form() == Some(Form::Object) {
+            value::hand_over(self, entry, shard, key.shard, take)?
+        } else if header.form() == Some(Form::Block) {
             let block = self.view().word(entry.value_at())?;
             let stays = key.shard == shard;
             let mine = if take && (stays || self.transaction.transfer(block, shard, key.shard)?) {
