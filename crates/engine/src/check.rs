@@ -3,9 +3,10 @@
 use undercroft_memory::{Offset, Report, View};
 
 use crate::dictionary::{BUCKET, CHAIN_MAX, Table, load_bucket};
-use crate::entry::Entry;
+use crate::entry::{Entry, Form, ValueType};
 use crate::error::Error;
-use crate::flush;
+use crate::flush::{self, Left};
+use crate::list;
 use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_BITS, NEXT_TABLE, Root};
 use crate::store::{Store, hash};
 
@@ -134,6 +135,12 @@ impl Walk<'_> {
             (self.reach)(block);
             self.view.check(block, entry.header.value_length())?;
         }
+        if entry.header.form() == Some(Form::Object) {
+            match entry.value_type()? {
+                ValueType::List => list::check(self.view, &entry, self.reach).map(drop)?,
+                _ => return Err(entry.fault().into()),
+            }
+        }
         counts[0] += 1;
         counts[1] += u64::from(entry.header.expires());
         if let Some((table, home)) = home {
@@ -150,21 +157,32 @@ impl Walk<'_> {
 
     fn dying(&mut self) {
         let mut found = Vec::new();
-        let walked = flush::for_each_dying(self.view, self.shard, |record, tables| {
-            found.push((record, tables.to_vec()));
+        let walked = flush::for_each_dying(self.view, self.shard, |record, left| {
+            found.push((record, left));
             if found.len() > 1 << 20 {
                 return Err(Error::Name("a list without end".into()));
             }
             Ok(())
         });
         if let Err(error) = walked {
-            self.problem(|| format!("the list of flushed dictionaries: {error}"));
+            self.problem(|| format!("the list of what is being freed: {error}"));
         }
-        for (record, tables) in found {
+        for (record, left) in found {
             (self.reach)(record);
-            for (table, first) in tables {
-                (self.reach)(table.at);
-                self.table(table, first, None, &mut [0; 2]);
+            match left {
+                Left::Tables(tables) => {
+                    for (table, first) in tables {
+                        (self.reach)(table.at);
+                        self.table(table, first, None, &mut [0; 2]);
+                    }
+                }
+                Left::List(root, height, progress) => {
+                    let subtree = (root, height);
+                    let checked = list::check_subtree(self.view, subtree, progress, self.reach);
+                    if let Err(error) = checked {
+                        self.problem(|| format!("the list that is freed by {record:#x}: {error}"));
+                    }
+                }
             }
         }
     }

@@ -1,22 +1,27 @@
-//! Emptying databases: the dictionaries are cut off at once and freed in
-//! bounded steps (W8, W9).
+//! What is freed later, in bounded steps (W8, W9): the dictionaries of emptied
+//! databases, and the trees of large lists that were removed. Each shard has a
+//! list of them.
 //!
 //! ```text
-//! a dictionary that is being freed, 64 bytes:
-//! | next one | table | its bits | next bucket | other table | its bits | unused |
+//! a structure that is being freed, 64 bytes; a dictionary:
+//! | next one | table | its bits | next bucket | other table | its bits | kind | unused |
+//! a tree:
+//! | next one | root | levels | progress | unused | unused | kind | unused |
 //! ```
 
-use undercroft_memory::{Offset, ShardSet, View};
+use undercroft_memory::{Offset, Pool, ShardSet, Transaction, View};
 
 use crate::access::Access;
 use crate::dictionary::{CHAIN_MAX, Table, chain_fault, load_bucket};
 use crate::entry::Entry;
 use crate::error::Error;
+use crate::list;
 use crate::roots::{
     BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root,
     TABLE,
 };
 use crate::store::Store;
+use crate::tree;
 use crate::writer::Writer;
 
 const RECORD: u64 = 64;
@@ -25,7 +30,29 @@ const MAIN: u64 = 8;
 const MAIN_BITS: u64 = 16;
 const CURSOR: u64 = 24;
 const OTHER: u64 = 32;
-const OTHER_BITS: u64 = 40;
+
+/// What a structure that is being freed consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dying {
+    /// The dictionary of a database: tables that refer to entries.
+    Keys = 0,
+    /// The tree of a list.
+    List = 2,
+}
+
+impl Dying {
+    fn of(word: u64, record: Offset) -> Result<Dying, Error> {
+        match word {
+            0 => Ok(Dying::Keys),
+            2 => Ok(Dying::List),
+            _ => Err(undercroft_memory::Fault {
+                at: record,
+                what: "a known kind of structure to be freed",
+            }
+            .into()),
+        }
+    }
+}
 
 /// Buckets freed in one transaction when somebody waits for all of it.
 const STEP: u64 = 64;
@@ -47,25 +74,16 @@ fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     // An other table that is not yet in use holds nothing but may be freed.
     let in_use = next != 0 && root.get(view, PREPARED) == 1 << next_bits.min(63);
     let cursor = if in_use { root.get(view, MOVED) } else { 0 };
-    let first = view.root(root.shard, DYING);
-    let record = writer.transaction.allocate(root.shard, RECORD)?;
-    let fields = [
-        first,
-        table,
-        bits,
-        cursor,
-        if in_use { next } else { 0 },
-        next_bits,
-    ];
-    for (word, value) in fields.into_iter().enumerate() {
-        writer
-            .transaction
-            .fill_word(record + word as u64 * 8, value)?;
-    }
     if next != 0 && !in_use {
         writer.transaction.free(root.shard, next);
     }
-    writer.transaction.set_root(root.shard, DYING, record)?;
+    let other = if in_use { next } else { 0 };
+    bury(
+        writer.transaction,
+        root.shard.into(),
+        Dying::Keys,
+        [table, bits, cursor, other, next_bits],
+    )?;
     writer.all_changed(root)?;
     for word in 0..DATABASE_WORDS {
         if root.get(writer.view(), word) != 0 {
@@ -75,7 +93,57 @@ fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     Ok(())
 }
 
-/// Frees up to so many buckets of the first dictionary that is being freed.
+/// Puts a structure on its shard's list, behind the first, which may be the one
+/// that is being freed just now.
+pub(crate) fn bury(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    kind: Dying,
+    words: [u64; 5],
+) -> Result<(), Error> {
+    let shard = pool.shard();
+    let record = transaction.allocate(shard, RECORD)?;
+    let first = transaction.view().root(shard, DYING);
+    let next = match first {
+        0 => 0,
+        first => transaction.view().word(first + NEXT)?,
+    };
+    let [table, bits, cursor, other, other_bits] = words;
+    let fields = [next, table, bits, cursor, other, other_bits, kind as u64, 0];
+    for (word, value) in fields.into_iter().enumerate() {
+        transaction.fill_word(record + word as u64 * 8, value)?;
+    }
+    match first {
+        0 => transaction.set_root(shard, DYING, record)?,
+        first => transaction.store(shard, first + NEXT, record)?,
+    }
+    Ok(())
+}
+
+/// Frees up to so many leaves of a tree. Returns whether it is gone.
+fn free_leaves(
+    writer: &mut Writer<'_, '_>,
+    shard: usize,
+    record: Offset,
+    leaves: u64,
+) -> Result<bool, Error> {
+    let pool = Pool::from(shard);
+    let [_, root, height, mut progress] = writer.view().words::<4>(record)?;
+    for _ in 0..leaves {
+        let subtree = (root, height as usize);
+        let free_leaf =
+            |transaction: &mut Transaction<'_>, leaf| list::free_leaf(transaction, pool, leaf);
+        match tree::free_next::<0>(writer.transaction, pool, subtree, progress, free_leaf)? {
+            Some(further) => progress = further,
+            None => return Ok(true),
+        }
+    }
+    writer.transaction.store(shard, record + CURSOR, progress)?;
+    Ok(false)
+}
+
+/// Frees up to so many buckets or leaves of the first structure that is being
+/// freed.
 pub(crate) fn free_a_little(
     writer: &mut Writer<'_, '_>,
     shard: usize,
@@ -85,7 +153,13 @@ pub(crate) fn free_a_little(
     if record == 0 {
         return Ok(());
     }
-    let [next, at, bits, cursor, other, other_bits] = writer.view().words::<6>(record)?;
+    let [_, at, bits, cursor, other, other_bits, kind] = writer.view().words::<7>(record)?;
+    if Dying::of(kind, record)? == Dying::List {
+        if free_leaves(writer, shard, record, buckets)? {
+            remove_first(writer, shard, record)?;
+        }
+        return Ok(());
+    }
     let table = Table {
         at,
         bits: bits.min(40),
@@ -107,6 +181,13 @@ pub(crate) fn free_a_little(
         writer.transaction.store(shard, record + OTHER, 0)?;
         return Ok(());
     }
+    remove_first(writer, shard, record)
+}
+
+/// Takes the first structure off the list.
+fn remove_first(writer: &mut Writer<'_, '_>, shard: usize, record: Offset) -> Result<(), Error> {
+    // Read only now: what was freed may have put others on the list.
+    let next = writer.view().word(record + NEXT)?;
     writer.transaction.set_root(shard, DYING, next)?;
     writer.transaction.free(shard, record);
     Ok(())
@@ -132,27 +213,38 @@ fn free_chain(writer: &mut Writer<'_, '_>, shard: usize, home: Offset) -> Result
     Err(chain_fault(home).into())
 }
 
-/// The blocks of the dictionaries that are being freed, for the check.
+/// One structure that is being freed.
+pub(crate) enum Left {
+    /// Tables, with the first bucket that is still in use.
+    Tables(Vec<(Table, u64)>),
+    /// The root of a tree, its levels, and how far it has been freed.
+    List(Offset, usize, u64),
+}
+
+/// The structures that are being freed, for the check.
 pub(crate) fn for_each_dying(
     view: &View<'_>,
     shard: usize,
-    mut visit: impl FnMut(Offset, &[(Table, u64)]) -> Result<(), Error>,
+    mut visit: impl FnMut(Offset, Left) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut record = view.root(shard, DYING);
     while record != 0 {
-        let [next, at, bits, cursor, other, other_bits] = view.words::<6>(record)?;
-        let mut tables = vec![(
-            Table {
-                at,
-                bits: bits.min(40),
-            },
-            cursor,
-        )];
-        if other != 0 {
-            let bits = other_bits.min(40);
-            tables.push((Table { at: other, bits }, 0));
-        }
-        visit(record, &tables)?;
+        let [next, at, bits, cursor, other, other_bits, kind] = view.words::<7>(record)?;
+        let left = match Dying::of(kind, record)? {
+            Dying::List => Left::List(at, bits as usize, cursor),
+            Dying::Keys => {
+                let table = |at, bits: u64| Table {
+                    at,
+                    bits: bits.min(40),
+                };
+                let mut tables = vec![(table(at, bits), cursor)];
+                if other != 0 {
+                    tables.push((table(other, other_bits), 0));
+                }
+                Left::Tables(tables)
+            }
+        };
+        visit(record, left)?;
         record = next;
     }
     Ok(())
@@ -225,8 +317,6 @@ impl Access<'_> {
         )
     }
 }
-
-const _: () = assert!(NEXT == 0 && OTHER_BITS + 8 <= RECORD);
 
 #[cfg(test)]
 mod tests {

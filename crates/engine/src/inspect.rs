@@ -3,8 +3,9 @@
 use undercroft_memory::{View, block_size, coarse_milliseconds};
 
 use crate::access::Access;
-use crate::entry::{Entry, Form};
+use crate::entry::{Entry, Form, ValueType};
 use crate::error::Error;
+use crate::list;
 use crate::roots::{EXPIRES, KEYS, Root};
 use crate::store::{Key, Store};
 
@@ -13,16 +14,22 @@ const BUCKET_SHARE: u64 = 14;
 
 impl Entry {
     /// Bytes that the key takes, all in: its block, that of its value where it
-    /// has one of its own, and its share of a bucket.
-    pub fn memory_usage(&self, view: &View<'_>) -> Result<u64, Error> {
-        let block = match self.header.form() {
+    /// has one of its own, what its elements take, and its share of a bucket.
+    /// The elements of a large collection are taken for as large as about
+    /// `samples` of them are; 0 looks at all.
+    pub fn memory_usage(&self, view: &View<'_>, samples: u64) -> Result<u64, Error> {
+        let value = match self.header.form() {
             Some(Form::Block) => {
                 self.block(view)?;
                 block_size(self.header.value_length())
             }
+            Some(Form::Object) => match self.value_type()? {
+                ValueType::List => list::memory_usage(view, self, samples)?,
+                _ => return Err(self.fault().into()),
+            },
             _ => 0,
         };
-        Ok(block_size(self.size()) + block + BUCKET_SHARE)
+        Ok(block_size(self.size()) + value + BUCKET_SHARE)
     }
 }
 
@@ -85,7 +92,7 @@ mod tests {
         let usage = |key: &Key<'_>| {
             store.read(store.shards_of([key]), |reader| {
                 let entry = reader.find(0, key)?.expect("the key is there");
-                entry.memory_usage(reader.view())
+                entry.memory_usage(reader.view(), 5)
             })
         };
         let (few, many) = (usage(&small).expect("read"), usage(&large).expect("read"));

@@ -5,6 +5,7 @@ use undercroft_memory::View;
 
 use crate::entry::{Entry, Form, Kind, ValueType};
 use crate::error::Error;
+use crate::list::{self, Ranges};
 use crate::store::{Key, Reader};
 use crate::strings::Stored;
 use crate::writer::{Expiry, Found, Writer};
@@ -23,6 +24,20 @@ impl Entry {
         view.recheck()?;
         view.append_to(at, self.header.value_length(), out)?;
         Ok(true)
+    }
+
+    /// Appends the whole value to `out`, as a flat list: the string; the items
+    /// of a list. O(value).
+    pub fn append_items(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
+        match self.value_type()? {
+            ValueType::String => {
+                self.text(view)?.append_to(view, &mut out.bytes)?;
+                out.end_item();
+                Ok(())
+            }
+            ValueType::List => list::append_all(view, self, out),
+            _ => Err(self.fault().into()),
+        }
     }
 
     fn expect(self, value_type: ValueType) -> Result<Entry, Error> {
@@ -87,7 +102,7 @@ impl Writer<'_, '_> {
         kind: Kind,
         words: &[u64],
     ) -> Result<(), Error> {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = to_bytes(words);
         let stored = Stored::Object(kind, &bytes);
         self.put(database, key, found, stored, Expiry::Keep)
     }
@@ -102,27 +117,49 @@ impl Writer<'_, '_> {
                 self.transaction.free(shard, block);
                 Ok(())
             }
-            // No type has objects yet: the header is damaged.
-            Some(Form::Object) | None => Err(entry.fault().into()),
+            Some(Form::Object) => self.discard_object(shard, entry),
+            None => Err(entry.fault().into()),
         }
     }
 
-    /// Says that a key's value was changed. Every command that changes a value
-    /// ends with it.
-    pub fn changed(&mut self, _database: usize, key: &Key<'_>) {
-        self.store.touch_written(key);
+    /// Lets what an object consists of be freed later, in small steps (W8).
+    #[cold]
+    fn discard_object(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
+        match entry.value_type()? {
+            ValueType::List => list::discard(self.transaction, shard.into(), entry),
+            _ => Err(entry.fault().into()),
+        }
     }
 }
 
 /// The root words with which another key takes over an object (`take`), or
-/// those of a copy of it.
+/// those of a copy of it. O(1) where it stays in its shard, else O(elements).
 pub(crate) fn hand_over(
-    _writer: &mut Writer<'_, '_>,
+    writer: &mut Writer<'_, '_>,
     entry: &Entry,
-    _from: usize,
-    _to: usize,
-    _take: bool,
+    from: usize,
+    to: usize,
+    take: bool,
 ) -> Result<Vec<u8>, Error> {
-    // No type has objects yet: the header is damaged.
-    Err(entry.fault().into())
+    if take && from == to {
+        let mut words = Vec::new();
+        let length = entry.header.value_length();
+        writer
+            .view()
+            .append_to(entry.value_at(), length, &mut words)?;
+        return Ok(words);
+    }
+    let words = match entry.value_type()? {
+        ValueType::List => list::copy(writer.transaction, entry, to.into())?,
+        _ => return Err(entry.fault().into()),
+    };
+    if take {
+        writer.discard_value(from, entry)?;
+    }
+    Ok(to_bytes(&words))
+}
+
+/// Root words as they lie in an entry.
+fn to_bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

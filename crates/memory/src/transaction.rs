@@ -43,6 +43,8 @@ pub struct Transaction<'a> {
     pub(crate) granted: SmallVec<[u64; 4]>,
     /// Runs and arenas that this transaction moved to another shard.
     pub(crate) moved: SmallVec<[Moved; 1]>,
+    /// Whether this transaction has cut off part of a block in place.
+    cut: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -87,6 +89,7 @@ impl<'a> Transaction<'a> {
             frees: SmallVec::new(),
             granted: SmallVec::new(),
             moved: SmallVec::new(),
+            cut: false,
         }
     }
 
@@ -215,6 +218,23 @@ impl<'a> Transaction<'a> {
         self.segment.mapping.copy_from(at, bytes);
         fault::step();
         Ok(())
+    }
+
+    /// Notes that a block's used part was made shorter in place: what lies
+    /// behind it now is what a rollback brings back.
+    #[inline(always)]
+    pub fn note_cut(&mut self) {
+        self.cut = true;
+    }
+
+    /// [`fill`](Self::fill) of an unused part of a block in use. Logged where
+    /// this transaction has cut something off itself (W4).
+    #[inline]
+    pub fn fill_slack(&mut self, index: usize, at: Offset, bytes: &[u8]) -> Result<(), Error> {
+        if self.cut {
+            self.preserve(index, at, bytes.len() as u64)?;
+        }
+        self.fill(at, bytes)
     }
 
     /// [`fill`](Self::fill) with one word.

@@ -114,6 +114,14 @@ impl<'a> View<'a> {
         self.mapping.prefetch(at);
     }
 
+    /// Asks for the cache lines of a range ahead of its use. Any range will do.
+    #[inline(always)]
+    pub fn prefetch_range(&self, at: Offset, length: u64) {
+        for line in 0..length.div_ceil(64) {
+            self.mapping.prefetch(at.wrapping_add(line * 64));
+        }
+    }
+
     /// Checks that a range lies in reserved memory, for the accessors below.
     #[inline(always)]
     pub fn check(&self, at: Offset, length: u64) -> Result<(), Fault> {

@@ -2,6 +2,7 @@
 //! undo-log step and for death at every machine instruction.
 
 mod bits;
+mod lists;
 mod transactions;
 
 use std::sync::LazyLock;
@@ -39,9 +40,14 @@ pub enum Steps {
 
 /// All scenarios, family by family.
 pub fn all() -> impl Iterator<Item = &'static Scenario> {
-    [SCENARIOS, bits::SCENARIOS, transactions::SCENARIOS]
-        .into_iter()
-        .flatten()
+    [
+        SCENARIOS,
+        bits::SCENARIOS,
+        lists::SCENARIOS,
+        transactions::SCENARIOS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Strings, keys of any type, and whole databases.

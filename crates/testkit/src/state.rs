@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use undercroft_engine::{DATABASES, Error, Options, Store};
+use undercroft_engine::{DATABASES, Entry, Error, Options, Ranges, Store, ValueType, View};
 use undercroft_memory::layout::header;
 
 /// The time in every scenario, Unix milliseconds.
@@ -41,10 +41,8 @@ impl State {
                     cursor,
                     1000,
                     |reader, entry| {
-                        let mut value = Vec::new();
                         let view = reader.view();
-                        entry.text(view)?.append_to(view, &mut value)?;
-                        Ok(Some((value, entry.expiry(view)?)))
+                        Ok(Some((value_of(entry, view)?, entry.expiry(view)?)))
                     },
                     |key, found| {
                         content.insert((database, key), found);
@@ -81,6 +79,23 @@ impl State {
             keys.collect::<Vec<_>>().join(", ")
         )
     }
+}
+
+/// A value as bytes, the same for the same content: a string is itself; of a
+/// collection, type and encoding and all items.
+fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
+    let mut texts = Ranges::new();
+    entry.append_items(view, &mut texts)?;
+    let value_type = entry.value_type()?;
+    if value_type == ValueType::String {
+        return Ok(texts.get(0).to_vec());
+    }
+    let mut value = format!("{} {}:", value_type.name(), entry.encoding()?.name()).into_bytes();
+    for text in texts.iter() {
+        value.extend_from_slice(format!(" {}=", text.len()).as_bytes());
+        value.extend_from_slice(text);
+    }
+    Ok(value)
 }
 
 /// Makes a store of 4 MiB in two shards whose hash key is [`HASH_KEY`].

@@ -1,6 +1,6 @@
 //! DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
 
-use undercroft_engine::{Entry, Expiry, STRING_MAX, View};
+use undercroft_engine::{Entry, Error, Expiry, STRING_MAX, View};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::config::Value;
@@ -219,27 +219,28 @@ pub(crate) fn freq(
     Ok(())
 }
 
-/// MEMORY USAGE. Every value is in one piece, so there is nothing to sample.
+/// Elements of a collection that MEMORY USAGE looks at, as Redis.
+const SAMPLES: u64 = 5;
+
+/// MEMORY USAGE.
 pub(crate) fn usage(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let mut rest = &arguments[3..];
+    let (mut rest, mut samples) = (&arguments[3..], SAMPLES);
     while let [option, count, behind @ ..] = rest {
         if !is_keyword(option, "SAMPLES") {
             return Err(CommandError::SYNTAX.into());
         }
-        if integer(count)? < 0 {
-            return Err(CommandError::SYNTAX.into());
-        }
+        samples = u64::try_from(integer(count)?).map_err(|_| CommandError::SYNTAX)?;
         rest = behind;
     }
     if !rest.is_empty() {
         return Err(CommandError::SYNTAX.into());
     }
     match look(context, arguments[2], |entry, view| {
-        Ok(entry.memory_usage(view)?)
+        Ok(entry.memory_usage(view, samples)?)
     })? {
         Some(bytes) => reply.integer(bytes as i64),
         None => reply.null(),
@@ -250,11 +251,12 @@ pub(crate) fn usage(
 /// DEBUG OBJECT.
 pub(crate) fn debug(context: &mut Context<'_>, key: &[u8], reply: &mut dyn Reply) -> Outcome {
     let found = look(context, key, |entry, view| {
-        Ok((
-            entry.encoding()?.name(),
-            entry.text(view)?.length(),
-            entry.memory_usage(view)?,
-        ))
+        let memory = entry.memory_usage(view, SAMPLES)?;
+        let length = match entry.text(view) {
+            Err(Error::WrongType) => memory,
+            text => text?.length(),
+        };
+        Ok((entry.encoding()?.name(), length, memory))
     })?;
     let (encoding, length, memory) = found.ok_or(CommandError::NO_SUCH_KEY)?;
     let idle = context.store.idle_seconds(&context.store.key(key));

@@ -1,0 +1,122 @@
+//! Items in flat buffers: what reading a list gives, and what leaves are made
+//! of.
+
+/// Items of a list, one after the other, in buffers that can be used again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges {
+    pub(crate) bytes: Vec<u8>,
+    /// Where each item ends.
+    pub(crate) ends: Vec<usize>,
+}
+
+impl Ranges {
+    /// No items.
+    pub const fn new() -> Ranges {
+        Ranges {
+            bytes: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Forgets the items but keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Bytes of all items together.
+    pub fn byte_length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes of memory kept for items.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+
+    /// One item.
+    ///
+    /// # Panics
+    /// If there is none with this index.
+    pub fn get(&self, index: usize) -> &[u8] {
+        let start = match index {
+            0 => 0,
+            _ => self.ends[index - 1],
+        };
+        &self.bytes[start..self.ends[index]]
+    }
+
+    /// The items in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
+            let item = &self.bytes[start..end];
+            start = end;
+            item
+        })
+    }
+
+    /// Adds an item.
+    pub fn push(&mut self, item: &[u8]) {
+        self.bytes.extend_from_slice(item);
+        self.end_item();
+    }
+
+    /// What was appended to the bytes since the last item is an item.
+    #[inline]
+    pub(crate) fn end_item(&mut self) {
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Turns the order of the items behind the first `kept` around.
+    pub(crate) fn reverse_from(&mut self, kept: usize) {
+        if self.len() - kept < 2 {
+            return;
+        }
+        let mut turned = Ranges::new();
+        for index in (kept..self.len()).rev() {
+            turned.push(self.get(index));
+        }
+        self.truncate(kept);
+        let base = self.bytes.len();
+        self.bytes.extend_from_slice(&turned.bytes);
+        self.ends.extend(turned.ends.iter().map(|end| base + end));
+    }
+
+    /// Keeps the first so many items.
+    pub(crate) fn truncate(&mut self, items: usize) {
+        self.ends.truncate(items);
+        self.bytes.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_lie_one_after_the_other() {
+        let mut ranges = Ranges::new();
+        for item in [&b"a"[..], b"", b"bcd", b"e"] {
+            ranges.push(item);
+        }
+        ranges.reverse_from(1);
+        let items: Vec<&[u8]> = ranges.iter().collect();
+        assert_eq!(items, [&b"a"[..], b"e", b"bcd", b""]);
+        assert_eq!((ranges.len(), ranges.byte_length()), (4, 5));
+        ranges.truncate(2);
+        assert_eq!(ranges.get(1), b"e");
+        ranges.truncate(0);
+        assert!(ranges.is_empty() && ranges.byte_length() == 0);
+    }
+}

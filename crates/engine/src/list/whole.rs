@@ -1,0 +1,178 @@
+//! Whole lists: freeing, copying, checking, measuring.
+
+use undercroft_memory::{Offset, Pool, Transaction, View, block_size};
+
+use super::fill::write_part;
+use super::leaf::Leaf;
+use super::sequence::{Sequence, free_leaf};
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::flush::{self, Dying};
+use crate::tree::{Builder, Child, for_each_left};
+
+/// Lets the tree of a list be freed later, in small steps; one leaf at once.
+pub(crate) fn discard(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    entry: &Entry,
+) -> Result<(), Error> {
+    let tree = Sequence::load(transaction.view(), entry.value_at())?;
+    discard_subtree(transaction, pool, (tree.root(), tree.height()))
+}
+
+/// The same for part of a tree that was cut off.
+pub(super) fn discard_subtree(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    (root, height): (Offset, usize),
+) -> Result<(), Error> {
+    match (root, height) {
+        (0, _) => Ok(()),
+        (leaf, 0) => free_leaf(transaction, pool, leaf),
+        (root, height) => flush::bury(
+            transaction,
+            pool,
+            Dying::List,
+            [root, height as u64, 0, 0, 0],
+        ),
+    }
+}
+
+/// Root words of a copy of a list in another pool. O(n).
+pub(crate) fn copy(
+    transaction: &mut Transaction<'_>,
+    entry: &Entry,
+    to: Pool,
+) -> Result<[u64; 3], Error> {
+    let tree = Sequence::load(transaction.view(), entry.value_at())?;
+    let mut builder = Builder::new();
+    let mut place = tree.find(transaction.view(), 0)?;
+    loop {
+        let leaf = Leaf::load(transaction.view(), place.leaf)?;
+        let at = copy_leaf(transaction, &leaf, to)?;
+        let (count, key) = (leaf.count, []);
+        builder.push(transaction, to, Child { at, count, key })?;
+        if !place.step(transaction.view(), true)? {
+            return builder.finish(transaction, to);
+        }
+    }
+}
+
+fn copy_leaf(transaction: &mut Transaction<'_>, leaf: &Leaf, to: Pool) -> Result<Offset, Error> {
+    let at = transaction.allocate(to, leaf.size)?;
+    transaction.fill_from(at, leaf.at, leaf.size)?;
+    let mut blocks = Vec::new();
+    let view = transaction.view();
+    leaf.for_each_block(view, 0, leaf.count, |block, length, position| {
+        blocks.push((block, length, position));
+    })?;
+    for (block, length, position) in blocks {
+        let own = transaction.allocate(to, length)?;
+        transaction.fill_from(own, block, length)?;
+        write_part(
+            transaction,
+            to.shard(),
+            at,
+            position,
+            &own.to_le_bytes(),
+            false,
+        )?;
+    }
+    Ok(at)
+}
+
+/// Calls `reach` for every block of a list and checks what the tree says about
+/// them. Returns the number of items.
+pub(crate) fn check(
+    view: &View<'_>,
+    entry: &Entry,
+    reach: &mut dyn FnMut(Offset),
+) -> Result<u64, Error> {
+    let tree = Sequence::load(view, entry.value_at())?;
+    let counted = match (tree.root(), tree.height()) {
+        (root, 0) => check_leaf(view, root, Some(tree.count()), reach)?,
+        subtree => check_subtree(view, subtree, 0, reach)?,
+    };
+    if counted != tree.count() || counted == 0 {
+        return Err(undercroft_memory::Fault {
+            at: entry.at,
+            what: "a list with as many items as it counts",
+        }
+        .into());
+    }
+    Ok(counted)
+}
+
+/// The same for what is left of a tree that is being freed.
+pub(crate) fn check_subtree(
+    view: &View<'_>,
+    subtree: (Offset, usize),
+    progress: u64,
+    reach: &mut dyn FnMut(Offset),
+) -> Result<u64, Error> {
+    for_each_left::<0>(view, subtree, progress, &mut |at, count| match count {
+        None => {
+            reach(at);
+            Ok(())
+        }
+        count => check_leaf(view, at, count, reach).map(drop),
+    })
+}
+
+fn check_leaf(
+    view: &View<'_>,
+    at: Offset,
+    count: Option<u64>,
+    reach: &mut dyn FnMut(Offset),
+) -> Result<u64, Error> {
+    reach(at);
+    let leaf = Leaf::load(view, at)?;
+    let counted = leaf.items(view)?.len() as u64;
+    if Some(counted) != count
+        || leaf.offset_of(view, counted)? != leaf.bytes_behind(view, counted)?
+    {
+        return Err(undercroft_memory::Fault {
+            at,
+            what: "a leaf with as many items as are counted above it",
+        }
+        .into());
+    }
+    let mut blocks = Vec::new();
+    leaf.for_each_block(view, 0, counted, |block, length, _| {
+        blocks.push((block, length))
+    })?;
+    for (block, length) in blocks {
+        reach(block);
+        view.check(block, length)?;
+    }
+    Ok(counted)
+}
+
+/// Bytes that the blocks of a list take, judged by some of its leaves; by all
+/// where `samples` is 0. O(samples + n / 50,000).
+pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
+    let tree = Sequence::load(view, entry.value_at())?;
+    if tree.count() == 0 {
+        return Ok(0);
+    }
+    let mut place = tree.find(view, 0)?;
+    let (mut leaves, mut bytes, mut items) = (0_u64, 0_u64, 0_u64);
+    let wanted = if samples == 0 { u64::MAX } else { samples };
+    loop {
+        let leaf = Leaf::load(view, place.leaf)?;
+        bytes = bytes.saturating_add(block_size(leaf.size));
+        leaf.for_each_block(view, 0, leaf.count, |_, length, _| {
+            bytes = bytes.saturating_add(block_size(length));
+        })?;
+        items = items.saturating_add(leaf.count);
+        leaves += 1;
+        // R3: a torn list must not make us look for long.
+        view.recheck()?;
+        if leaves >= wanted || items >= tree.count() || !place.step(view, true)? {
+            break;
+        }
+    }
+    // Inner nodes take 16 bytes for each leaf.
+    let sampled = bytes + leaves * 16;
+    Ok((u128::from(sampled) * u128::from(tree.count()) / u128::from(items.max(1))) as u64)
+}

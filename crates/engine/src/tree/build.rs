@@ -1,0 +1,74 @@
+//! A whole tree from its leaves, in order: full nodes, built from the left.
+
+use undercroft_memory::{Pool, Transaction};
+
+use super::node::children_max;
+use super::{Child, Node, Tree, fault};
+use crate::error::Error;
+
+/// Takes leaves and makes the nodes above them.
+pub(crate) struct Builder<const K: usize> {
+    /// The nodes of each level that have no node above them yet.
+    levels: Vec<Vec<Child<K>>>,
+}
+
+impl<const K: usize> Builder<K> {
+    pub(crate) fn new() -> Builder<K> {
+        Builder {
+            levels: vec![Vec::new()],
+        }
+    }
+
+    /// Adds the next leaf.
+    pub(crate) fn push(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        leaf: Child<K>,
+    ) -> Result<(), Error> {
+        let mut child = leaf;
+        for level in 0.. {
+            if level == self.levels.len() {
+                self.levels.push(Vec::new());
+            }
+            let nodes = &mut self.levels[level];
+            if nodes.len() < children_max(K) {
+                nodes.push(child);
+                break;
+            }
+            let full = Node::create(transaction, pool, level + 1, nodes)?;
+            nodes.clear();
+            nodes.push(child);
+            child = full;
+        }
+        Ok(())
+    }
+
+    /// The root words of the tree; at least one leaf was added.
+    pub(crate) fn finish(
+        self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+    ) -> Result<[u64; 3], Error> {
+        let mut below: Vec<Child<K>> = Vec::new();
+        let top = self.levels.len() - 1;
+        for (level, mut nodes) in self.levels.into_iter().enumerate() {
+            nodes.append(&mut below);
+            if let (true, [root]) = (level == top, nodes.as_slice()) {
+                return Ok(Tree::<K>::root_words(root.at, root.count, level));
+            }
+            for nodes in nodes.chunks(children_max(K)) {
+                below.push(Node::create(transaction, pool, level + 1, nodes)?);
+            }
+        }
+        // One node, or two.
+        match below.as_slice() {
+            [] => Err(fault(0)),
+            [root] => Ok(Tree::<K>::root_words(root.at, root.count, top + 1)),
+            several => {
+                let root = Node::create(transaction, pool, top + 2, several)?;
+                Ok(Tree::<K>::root_words(root.at, root.count, top + 2))
+            }
+        }
+    }
+}

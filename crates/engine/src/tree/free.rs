@@ -1,0 +1,94 @@
+//! Freeing a tree that nobody reaches any more, leaf by leaf (W8).
+//!
+//! How far it has come is one word: for each level of inner nodes, from the
+//! lowest on, a byte with the place of the child that is next.
+
+use undercroft_memory::{Offset, Pool, Transaction, View};
+
+use super::{HEIGHT_MAX, Node, fault};
+use crate::error::Error;
+
+/// Frees the next leaf of a tree of at least one level, and the nodes of which
+/// it was the last, and tells how far it has come then; none where the tree is
+/// gone. What a leaf refers to is freed by `free_leaf`.
+pub(crate) fn free_next<const K: usize>(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    (root, height): (Offset, usize),
+    progress: u64,
+    free_leaf: impl FnOnce(&mut Transaction<'_>, Offset) -> Result<(), Error>,
+) -> Result<Option<u64>, Error> {
+    let nodes = way::<K>(transaction.view(), root, height, progress)?;
+    let place = |level: usize| (progress >> (level * 8) & 0xff) as usize;
+    let Some(lowest) = nodes.first() else {
+        return Err(fault(root));
+    };
+    let (leaf, _) = lowest.child(transaction.view(), place(0))?;
+    free_leaf(transaction, leaf)?;
+    let mut progress = progress;
+    for (level, node) in nodes.iter().enumerate() {
+        if place(level) + 1 < node.children() {
+            return Ok(Some(progress + (1 << (level * 8))));
+        }
+        progress &= !(0xff << (level * 8));
+        transaction.free(pool, node.at);
+    }
+    Ok(None)
+}
+
+/// The nodes on the way to the next leaf, the lowest first.
+fn way<const K: usize>(
+    view: &View<'_>,
+    root: Offset,
+    height: usize,
+    progress: u64,
+) -> Result<Vec<Node<K>>, Error> {
+    if height > HEIGHT_MAX {
+        return Err(fault(root));
+    }
+    let mut nodes = Vec::with_capacity(height);
+    let mut at = root;
+    for level in (1..=height).rev() {
+        let node = Node::<K>::load(view, at, level)?;
+        let place = (progress >> ((level - 1) * 8) & 0xff) as usize;
+        (at, _) = node.child(view, place)?;
+        nodes.push(node);
+    }
+    nodes.reverse();
+    Ok(nodes)
+}
+
+/// Visits what is left of a tree in order: inner nodes before what is below
+/// them (`Err` of the visitor ends the walk), and leaves with the number of
+/// items they are to have.
+pub(crate) fn for_each_left<const K: usize>(
+    view: &View<'_>,
+    (root, height): (Offset, usize),
+    progress: u64,
+    visit: &mut dyn FnMut(Offset, Option<u64>) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    if height > HEIGHT_MAX {
+        return Err(fault(root));
+    }
+    let node = Node::<K>::load(view, root, height)?;
+    visit(root, None)?;
+    let first = (progress >> ((height - 1) * 8) & 0xff) as usize;
+    let mut sum = 0_u64;
+    for index in first..node.children() {
+        let (child, count) = node.child(view, index)?;
+        if height == 1 {
+            visit(child, Some(count))?;
+        } else {
+            // Only what is on the way has been freed in part.
+            let below = if index == first { progress } else { 0 };
+            let counted = for_each_left::<K>(view, (child, height - 1), below, visit)?;
+            if below == 0 && counted != count {
+                return Err(fault(child));
+            }
+        }
+        sum = sum.wrapping_add(count);
+    }
+    Ok(sum)
+}
+
+const _: () = assert!(HEIGHT_MAX <= 8 && super::node::children_max(0) <= 256);
