@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use undercroft_engine::Store;
+use undercroft_engine::{Ranges, Store};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::{PARAMETERS, Value};
@@ -260,6 +260,9 @@ fn finish<R: Reply + ?Sized>(
     let session = &mut *context.session;
     if session.scratch.capacity() > SCRATCH_MAX {
         session.scratch = Vec::new();
+    }
+    if session.items.capacity() > SCRATCH_MAX {
+        session.items = Ranges::new();
     }
     match outcome {
         Ok(()) => {}

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use undercroft_engine::Watch;
 
+use undercroft_engine::Ranges;
+
 use crate::config::{Config, Parameter, Value};
 use crate::info::Facts;
 use crate::multi::Multi;
@@ -98,6 +100,8 @@ pub struct Session {
     pub(crate) watches: Vec<Watch>,
     /// Where values are copied to on their way to a reply; kept so that a read allocates nothing.
     pub(crate) scratch: Vec<u8>,
+    /// The same for the items of lists.
+    pub(crate) items: Ranges,
 }
 
 /// What a connection's commands did. The server takes them from time to time ([`std::mem::take`]) and adds them up.
@@ -147,6 +151,7 @@ impl Session {
             multi: None,
             watches: Vec::new(),
             scratch: Vec::new(),
+            items: Ranges::new(),
         }
     }
 

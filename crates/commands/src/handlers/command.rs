@@ -146,7 +146,13 @@ fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, C
             "ERR Invalid number of arguments specified for command",
         ));
     }
-    Ok(command.keys_of(arguments).collect())
+    let keys: Vec<_> = command.keys_of(arguments).collect();
+    if keys.is_empty() {
+        return Err(CommandError::fixed(
+            "ERR Invalid arguments specified for command",
+        ));
+    }
+    Ok(keys)
 }
 
 /// A set of words, as COMMAND INFO writes flags.
@@ -223,6 +229,18 @@ fn write_key_spec(spec: &KeySpec, reply: &mut dyn Reply) {
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");
+    if spec.counted {
+        reply.bulk(b"keynum");
+        reply.bulk(b"spec");
+        reply.map(3);
+        reply.bulk(b"keynumidx");
+        reply.integer(0);
+        reply.bulk(b"firstkey");
+        reply.integer(1);
+        reply.bulk(b"keystep");
+        reply.integer(spec.step as i64);
+        return;
+    }
     reply.bulk(b"range");
     reply.bulk(b"spec");
     reply.map(3);

@@ -7,6 +7,7 @@ pub(crate) mod command;
 pub(crate) mod connection;
 pub(crate) mod expire;
 pub(crate) mod keys;
+pub(crate) mod lists;
 pub(crate) mod object;
 pub(crate) mod parts;
 pub(crate) mod server;

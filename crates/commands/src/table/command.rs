@@ -1,5 +1,6 @@
 //! What the table says of one command.
 
+use crate::arguments::parse_integer;
 use crate::handler::Handler;
 
 /// The family a command is documented under.
@@ -9,6 +10,8 @@ pub enum Group {
     String,
     /// Bits of strings.
     Bitmap,
+    /// Lists.
+    List,
     /// Keys of any type.
     Generic,
     /// The connection.
@@ -25,6 +28,7 @@ impl Group {
         match self {
             Group::String => "string",
             Group::Bitmap => "bitmap",
+            Group::List => "list",
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Server => "server",
@@ -114,6 +118,8 @@ named_set! {
     NoMulti => "no_multi",
     /// Even while a script runs for too long.
     AllowBusy => "allow_busy",
+    /// Its arguments say where its keys are.
+    MovableKeys => "movablekeys",
 }
 
 named_set! {
@@ -186,7 +192,7 @@ named_set! {
     VariableFlags => "variable_flags",
 }
 
-/// Where a command's keys are: from argument `first` on, every `step`th, up to `last`.
+/// Where a command's keys are: from argument `first` on, every `step`th, up to `last`; or behind their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// Index of the first key; the command's name has index 0.
@@ -195,6 +201,8 @@ pub struct KeySpec {
     pub last: i32,
     /// Distance from one key to the next.
     pub step: usize,
+    /// Whether argument `first` is the number of the keys that follow it.
+    pub counted: bool,
     /// How they are used.
     pub flags: KeyFlags,
     /// A remark that COMMAND INFO shows.
@@ -208,9 +216,32 @@ impl KeySpec {
             first,
             last,
             step,
+            counted: false,
             flags: KeyFlags::of(flags),
             notes: None,
         }
+    }
+
+    /// As many keys as argument `first` says, behind it.
+    pub const fn counted(first: usize, flags: &[KeyFlag]) -> KeySpec {
+        KeySpec {
+            counted: true,
+            ..KeySpec::range(first, 0, 1, flags)
+        }
+    }
+
+    /// The first key's index and the last one's relative to it (or to the number of arguments) in these arguments;
+    /// none where they are not counted as they should be.
+    fn range_in(&self, arguments: &[&[u8]]) -> Option<(usize, i32)> {
+        if !self.counted {
+            return Some((self.first, self.last));
+        }
+        let keys = parse_integer(arguments.get(self.first)?)?;
+        let left = arguments.len() - self.first - 1;
+        let keys = usize::try_from(keys)
+            .ok()
+            .filter(|keys| (1..=left).contains(keys))?;
+        Some((self.first + 1, i32::try_from(keys).ok()? - 1))
     }
 
     /// With a remark.
@@ -388,6 +419,9 @@ impl Command {
         let Some((first, more)) = self.keys.split_first() else {
             return (0, 0, 0);
         };
+        if first.counted {
+            return (0, 0, 0);
+        }
         let start = first.first as i64;
         let end = |spec: &KeySpec| {
             let last = i64::from(spec.last);
@@ -399,7 +433,7 @@ impl Command {
         };
         let mut last = end(first);
         for spec in more {
-            if last < 0 || spec.first as i64 != last + 1 {
+            if last < 0 || spec.counted || spec.first as i64 != last + 1 {
                 break;
             }
             last = end(spec);
@@ -413,9 +447,10 @@ impl Command {
         arguments: &'a [&'a [u8]],
     ) -> impl Iterator<Item = (&'a [u8], KeyFlags)> {
         self.keys.iter().flat_map(move |spec| {
-            let end = match usize::try_from(spec.last) {
-                Ok(last) => spec.first + last + 1,
-                Err(_) => (arguments.len() + 1).saturating_sub(spec.last.unsigned_abs() as usize),
+            let (first, last) = spec.range_in(arguments).unwrap_or((arguments.len(), 0));
+            let end = match usize::try_from(last) {
+                Ok(last) => first + last + 1,
+                Err(_) => (arguments.len() + 1).saturating_sub(last.unsigned_abs() as usize),
             };
             let flags = match self.name {
                 _ if !spec.flags.has(KeyFlag::VariableFlags) => spec.flags,
@@ -423,7 +458,7 @@ impl Command {
                 _ => set_flags(arguments),
             };
             let keys = arguments
-                .get(spec.first..end.min(arguments.len()))
+                .get(first..end.min(arguments.len()))
                 .unwrap_or_default();
             keys.iter().step_by(spec.step).map(move |key| (*key, flags))
         })

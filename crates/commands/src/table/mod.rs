@@ -8,6 +8,7 @@ mod bitmap;
 mod command;
 mod connection;
 mod generic;
+mod lists;
 mod lookup;
 mod server;
 mod strings;
