@@ -147,14 +147,14 @@ impl Method for Mset {
 }
 
 /// A value: bytes that belong to an object, or the digits of an integer.
-enum Given<'a> {
+pub(super) enum Given<'a> {
     Bytes(&'a [u8]),
     Digits([u8; 20], usize),
 }
 
 impl<'a> Given<'a> {
     #[inline(always)]
-    fn new(call: &Call<'a, '_>, value: *mut ffi::PyObject) -> Result<Self, Miss> {
+    pub(super) fn new(call: &Call<'a, '_>, value: *mut ffi::PyObject) -> Result<Self, Miss> {
         if let Ok(bytes) = call.bytes(value) {
             return Ok(Given::Bytes(bytes));
         }
@@ -165,7 +165,7 @@ impl<'a> Given<'a> {
         Ok(Given::Digits(digits, text.len()))
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Given::Bytes(bytes) => bytes,
             Given::Digits(digits, length) => &digits[..*length],

@@ -6,6 +6,7 @@ use crate::method::add;
 
 mod counters;
 mod keys;
+mod lists;
 mod many;
 mod strings;
 
@@ -19,6 +20,12 @@ pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
     add::<keys::Exists>(py)?;
     add::<keys::Expire>(py)?;
     add::<keys::Ttl>(py)?;
+    add::<lists::Lpush>(py)?;
+    add::<lists::Rpush>(py)?;
+    add::<lists::Lpop>(py)?;
+    add::<lists::Rpop>(py)?;
+    add::<lists::Lrange>(py)?;
+    add::<lists::Llen>(py)?;
     add::<counters::Incr>(py)?;
     add::<counters::Incrby>(py)?;
     add::<counters::Decr>(py)?;

@@ -1,0 +1,194 @@
+//! The methods on lists that programs call most.
+
+use std::cell::Cell;
+use std::ffi::CStr;
+
+use pyo3::ffi;
+use smallvec::SmallVec;
+use undercroft_engine::{End, Ranges};
+
+use super::many::Given;
+use crate::codec;
+use crate::method::{Call, Method, Miss, Outcome, made};
+
+/// So many values are pushed without an allocation.
+const FEW: usize = 16;
+/// Buffers up to this many bytes are kept for the next call.
+const KEPT: usize = 64 * 1024;
+
+thread_local! {
+    /// Where items are copied to on their way to objects.
+    static ITEMS: Cell<Ranges> = const { Cell::new(Ranges::new()) };
+}
+
+/// Runs `body` with this thread's buffer.
+fn with_items(body: impl FnOnce(&mut Ranges) -> Outcome) -> Outcome {
+    let mut items = ITEMS.take();
+    items.clear();
+    let outcome = body(&mut items);
+    if items.capacity() <= KEPT {
+        ITEMS.set(items);
+    }
+    outcome
+}
+
+/// Items as a list of objects.
+fn list(call: &Call<'_, '_>, items: &Ranges) -> Outcome {
+    // SAFETY: the thread is attached.
+    let list = unsafe { ffi::PyList_New(items.len() as ffi::Py_ssize_t) };
+    if list.is_null() {
+        return Err(Miss::Set);
+    }
+    for (index, item) in items.iter().enumerate() {
+        let item = call.client.codec.object(call.py, item);
+        // SAFETY: the list is new, and the index is below its length; it takes
+        // the reference. A list with gaps may be dropped.
+        unsafe {
+            if item.is_null() {
+                ffi::Py_DECREF(list);
+                return Err(Miss::Set);
+            }
+            ffi::PyList_SetItem(list, index as ffi::Py_ssize_t, item);
+        }
+    }
+    Ok(list)
+}
+
+#[inline(always)]
+fn push(call: &Call<'_, '_>, end: End) -> Outcome {
+    let [name, values @ ..] = call.unnamed()? else {
+        return Err(Miss::Unusual);
+    };
+    if values.is_empty() {
+        return Err(Miss::Unusual);
+    }
+    let name = call.bytes(*name)?;
+    let mut given: SmallVec<[Given<'_>; FEW]> = SmallVec::new();
+    for &value in values {
+        given.push(Given::new(call, value)?);
+    }
+    let values: SmallVec<[&[u8]; FEW]> = given.iter().map(Given::bytes).collect();
+    let shared = call.enter()?;
+    match shared.store.push(call.database(), name, end, &values) {
+        Ok(length) => made(codec::number(call.py, length as i64)),
+        Err(error) => Err(call.failed(&shared, error)),
+    }
+}
+
+#[inline(always)]
+fn pop(call: &Call<'_, '_>, end: End) -> Outcome {
+    let (name, count) = match *call.unnamed()? {
+        [name] => (name, None),
+        [name, count] => {
+            let count = u64::try_from(call.integer(count)?).map_err(|_| Miss::Unusual)?;
+            (name, Some(count))
+        }
+        _ => return Err(Miss::Unusual),
+    };
+    let name = call.bytes(name)?;
+    let shared = call.enter()?;
+    with_items(|items| {
+        let wanted = count.unwrap_or(1);
+        let found = match shared.store.pop(call.database(), name, end, wanted, items) {
+            Ok(found) => found,
+            Err(error) => return Err(call.failed(&shared, error)),
+        };
+        match count {
+            _ if !found => Ok(codec::none(call.py)),
+            Some(_) => list(call, items),
+            None => call.string(items.get(0)),
+        }
+    })
+}
+
+pub(crate) struct Lpush;
+
+impl Method for Lpush {
+    const NAME: &'static CStr = c"lpush";
+    const DOC: &'static CStr =
+        c"lpush($self, name, *values)\n--\n\nAdd values at the head of a list. Return its length.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        push(call, End::Left)
+    }
+}
+
+pub(crate) struct Rpush;
+
+impl Method for Rpush {
+    const NAME: &'static CStr = c"rpush";
+    const DOC: &'static CStr =
+        c"rpush($self, name, *values)\n--\n\nAdd values at the tail of a list. Return its length.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        push(call, End::Right)
+    }
+}
+
+pub(crate) struct Lpop;
+
+impl Method for Lpop {
+    const NAME: &'static CStr = c"lpop";
+    const DOC: &'static CStr = c"lpop($self, name, count=None)\n--\n\nTake the first item of a list, or a list of so many; None if there is no such key.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        pop(call, End::Left)
+    }
+}
+
+pub(crate) struct Rpop;
+
+impl Method for Rpop {
+    const NAME: &'static CStr = c"rpop";
+    const DOC: &'static CStr = c"rpop($self, name, count=None)\n--\n\nTake the last item of a list, or a list of so many; None if there is no such key.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        pop(call, End::Right)
+    }
+}
+
+pub(crate) struct Lrange;
+
+impl Method for Lrange {
+    const NAME: &'static CStr = c"lrange";
+    const DOC: &'static CStr = c"lrange($self, name, start, end)\n--\n\nReturn the items from one position to another, both included; negative ones count from the tail.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let &[name, start, end] = call.exactly()?;
+        let name = call.bytes(name)?;
+        let (start, end) = (call.integer(start)?, call.integer(end)?);
+        let shared = call.enter()?;
+        with_items(|items| {
+            match shared
+                .store
+                .list_range(call.database(), name, start, end, items)
+            {
+                Ok(_) => list(call, items),
+                Err(error) => Err(call.failed(&shared, error)),
+            }
+        })
+    }
+}
+
+pub(crate) struct Llen;
+
+impl Method for Llen {
+    const NAME: &'static CStr = c"llen";
+    const DOC: &'static CStr = c"llen($self, name)\n--\n\nReturn the number of items of a list.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let &[name] = call.exactly()?;
+        let name = call.bytes(name)?;
+        let shared = call.enter()?;
+        match shared.store.list_length(call.database(), name) {
+            Ok(length) => made(codec::number(call.py, length as i64)),
+            Err(error) => Err(call.failed(&shared, error)),
+        }
+    }
+}
