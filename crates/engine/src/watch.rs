@@ -153,6 +153,14 @@ impl Writer<'_, '_> {
     /// [`changed`](Self::changed) of the key with this hash.
     #[inline(always)]
     pub(crate) fn changed_in(&mut self, root: Root, hash: u64) {
+        if self.store.segment.counts_changes() {
+            self.count_change(root, hash);
+        }
+    }
+
+    /// Apart, so that a change costs one branch where nobody watches.
+    #[cold]
+    fn count_change(&mut self, root: Root, hash: u64) {
         let counter = counter(root.database, hash);
         self.transaction.count_change(root.shard, counter);
     }

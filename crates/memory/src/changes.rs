@@ -96,15 +96,10 @@ impl Segment {
 impl Transaction<'_> {
     /// Counts a change, where changes are counted. Not logged: to count a
     /// change that is undone does no harm.
-    #[inline(always)]
     pub fn count_change(&mut self, index: usize, counter: u64) {
-        if self.segment.counts_changes() {
-            self.count(index, counter);
+        if !self.segment.counts_changes() {
+            return;
         }
-    }
-
-    #[cold]
-    fn count(&mut self, index: usize, counter: u64) {
         debug_assert!(self.shards().contains(index));
         let place = self.segment.change_place(index, counter);
         let counter = self.segment.mapping.half(place);
