@@ -6,13 +6,14 @@
 //! block   | kind 1, 4 | records, 4 | length, 8 | CRC-32C of these 16 bytes and the payload, 4 | payload |
 //! end     | kind 2, 4 | 0, 4 | 24, 8 | CRC-32C, 4 | records, 8 | blocks, 8 | bytes of keys and values, 8 |
 //! record  | database, 2 | type, 1 | flags, 1 | key length, 4 | value length, 8 | expiry, 8, if flag 1 | key | value |
+//! value   = the bytes of a string, or of a collection | length, 4 | item | ... |
 //! ```
 
 use std::fmt;
 use std::io::{self, Read, Write};
 
 use crc::{CRC_32_ISCSI, Crc, Digest, Table};
-use undercroft_engine::{DATABASES, Item, STRING_MAX, ValueType};
+use undercroft_engine::{DATABASES, Item, Ranges, STRING_MAX, ValueType};
 
 /// What an export begins with.
 pub(crate) const MAGIC: [u8; 8] = *b"UNDEREXP";
@@ -32,12 +33,22 @@ pub(crate) const KIND_END: u32 = 2;
 pub(crate) const END: usize = 24;
 /// The record has an expiry.
 pub(crate) const FLAG_EXPIRES: u8 = 1;
-/// A string; its value is its bytes.
-pub(crate) const TYPE_STRING: u8 = 0;
+/// The record adds to the collection of the record before.
+pub(crate) const FLAG_MORE: u8 = 2;
+/// Types with the number that stands for each.
+pub(crate) const TYPES: [ValueType; 5] = [
+    ValueType::String,
+    ValueType::List,
+    ValueType::Set,
+    ValueType::SortedSet,
+    ValueType::Hash,
+];
 /// A block takes no more records from this many bytes on.
 pub(crate) const BLOCK_FULL: usize = 1 << 20;
+/// Longest value: the items of a record that was nearly full, and the longest field and value.
+const VALUE_MAX: u64 = (BLOCK_FULL + 8) as u64 + 2 * STRING_MAX;
 /// Longest block: one record with the longest key and value, in a block that was nearly full.
-const BLOCK_MAX: u64 = (BLOCK_FULL + RECORD_HEADER + 8) as u64 + 2 * STRING_MAX;
+const BLOCK_MAX: u64 = (BLOCK_FULL + RECORD_HEADER + 8) as u64 + STRING_MAX + VALUE_MAX;
 
 static CRC32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 
@@ -48,6 +59,36 @@ pub(crate) struct Counts {
     pub(crate) blocks: u64,
     /// Of keys and values.
     pub(crate) bytes: u64,
+    /// Records that add to the one before; not in the file.
+    pub(crate) more: u64,
+}
+
+impl Counts {
+    /// Number of keys.
+    pub(crate) fn keys(&self) -> u64 {
+        self.records - self.more
+    }
+}
+
+/// A record as it is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'r> {
+    pub(crate) database: usize,
+    pub(crate) key: &'r [u8],
+    pub(crate) value_type: ValueType,
+    /// Whether it adds to the collection of the record before.
+    pub(crate) more: bool,
+    pub(crate) expiry: Option<u64>,
+    /// The value as a flat list.
+    pub(crate) items: &'r Ranges,
+}
+
+/// Items that belong together: a field and its value, a member and its score.
+fn width(value_type: ValueType) -> usize {
+    match value_type {
+        ValueType::Hash | ValueType::SortedSet => 2,
+        ValueType::String | ValueType::List | ValueType::Set => 1,
+    }
 }
 
 /// Builds the blocks of an export in memory.
@@ -67,6 +108,24 @@ struct Block {
 impl Builder {
     /// Adds one key. Called under the locks of the store, so it only copies.
     pub(crate) fn add(&mut self, item: &Item<'_>) {
+        if item.value_type == ValueType::String {
+            return self.record(item, 0, item.items.iter().next().unwrap_or_default());
+        }
+        let (mut value, mut more) = (Vec::new(), 0);
+        for (index, text) in item.items.iter().enumerate() {
+            let whole = index.is_multiple_of(width(item.value_type));
+            if whole && value.len() >= BLOCK_FULL {
+                self.record(item, more, &value);
+                value.clear();
+                more = FLAG_MORE;
+            }
+            value.extend_from_slice(&(text.len() as u32).to_le_bytes());
+            value.extend_from_slice(text);
+        }
+        self.record(item, more, &value);
+    }
+
+    fn record(&mut self, item: &Item<'_>, more: u8, value: &[u8]) {
         if self
             .blocks
             .last()
@@ -77,25 +136,25 @@ impl Builder {
         let Some(block) = self.blocks.last_mut() else {
             return;
         };
-        let code = TYPE_STRING + item.value_type as u8;
-        let flags = if item.expiry.is_some() {
+        let expiry = if item.expiry.is_some() {
             FLAG_EXPIRES
         } else {
             0
         };
         let payload = &mut block.payload;
         payload.extend_from_slice(&(item.database as u16).to_le_bytes());
-        payload.extend_from_slice(&[code, flags]);
+        payload.extend_from_slice(&[item.value_type as u8, expiry | more]);
         payload.extend_from_slice(&(item.key.len() as u32).to_le_bytes());
-        payload.extend_from_slice(&(item.value.len() as u64).to_le_bytes());
+        payload.extend_from_slice(&(value.len() as u64).to_le_bytes());
         if let Some(expiry) = item.expiry {
             payload.extend_from_slice(&expiry.to_le_bytes());
         }
         payload.extend_from_slice(item.key);
-        payload.extend_from_slice(item.value);
+        payload.extend_from_slice(value);
         block.records += 1;
         self.counts.records += 1;
-        self.counts.bytes += (item.key.len() + item.value.len()) as u64;
+        self.counts.more += u64::from(more != 0);
+        self.counts.bytes += (item.key.len() + value.len()) as u64;
     }
 
     /// Bytes of the finished file.
@@ -132,6 +191,7 @@ impl Builder {
             records,
             blocks,
             bytes,
+            ..
         } = self.counts;
         for (field, value) in end.chunks_mut(8).zip([records, blocks, bytes]) {
             field.copy_from_slice(&value.to_le_bytes());
@@ -183,7 +243,7 @@ impl<E: fmt::Display> fmt::Display for Refusal<E> {
 pub(crate) fn read<E>(
     input: &mut impl Read,
     length: u64,
-    mut visit: impl FnMut(Item<'_>, u64) -> Result<(), E>,
+    mut visit: impl FnMut(Record<'_>, u64) -> Result<(), E>,
 ) -> Result<Counts, Refusal<E>> {
     let mut reader = Reader {
         input,
@@ -257,6 +317,7 @@ fn finish<E, R>(
         records: u64_at(payload, 0),
         blocks: u64_at(payload, 8),
         bytes: u64_at(payload, 16),
+        more: counts.more,
     };
     if told != counts {
         let text = format!("the counts of what came before, {counts:?}, found {told:?}");
@@ -274,16 +335,31 @@ fn block<E>(
     body: u64,
     records: u32,
     counts: &mut Counts,
-    visit: &mut impl FnMut(Item<'_>, u64) -> Result<(), E>,
+    visit: &mut impl FnMut(Record<'_>, u64) -> Result<(), E>,
 ) -> Result<(), Refusal<E>> {
     let mut rest = payload;
+    let mut items = Ranges::new();
     for _ in 0..records {
         let at = body + (payload.len() - rest.len()) as u64;
-        let (item, behind) = record(rest).map_err(|expected| damaged(at, expected))?;
+        let (raw, behind) = record(rest).map_err(|expected| damaged(at, expected))?;
+        items.clear();
+        split(&raw, &mut items).map_err(|expected| damaged(at, expected))?;
+        if raw.more && counts.records == 0 {
+            return Err(damaged(at, "a record that the first one adds to"));
+        }
         counts.records += 1;
-        counts.bytes += (item.key.len() + item.value.len()) as u64;
+        counts.more += u64::from(raw.more);
+        counts.bytes += (raw.key.len() + raw.value.len()) as u64;
         rest = behind;
-        visit(item, at).map_err(Refusal::Visitor)?;
+        let shown = Record {
+            database: raw.database,
+            key: raw.key,
+            value_type: raw.value_type,
+            more: raw.more,
+            expiry: raw.expiry,
+            items: &items,
+        };
+        visit(shown, at).map_err(Refusal::Visitor)?;
     }
     if rest.is_empty() {
         return Ok(());
@@ -292,8 +368,42 @@ fn block<E>(
     Err(damaged(at, "nothing behind a block's last record"))
 }
 
+/// A record whose value is not yet split into its items.
+struct Raw<'r> {
+    database: usize,
+    key: &'r [u8],
+    value_type: ValueType,
+    more: bool,
+    expiry: Option<u64>,
+    value: &'r [u8],
+}
+
+/// Appends the items of a record's value.
+fn split(raw: &Raw<'_>, items: &mut Ranges) -> Result<(), String> {
+    if raw.value_type == ValueType::String {
+        items.push(raw.value);
+        return Ok(());
+    }
+    let mut rest = raw.value;
+    while !rest.is_empty() {
+        let (length, behind) = rest
+            .split_first_chunk()
+            .ok_or("an item's length of 4 bytes")?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let (item, behind) = behind.split_at_checked(length).ok_or("a whole item")?;
+        items.push(item);
+        rest = behind;
+    }
+    let width = width(raw.value_type);
+    if items.is_empty() || !items.len().is_multiple_of(width) {
+        let found = items.len();
+        return Err(format!("one or more times {width} items, found {found}"));
+    }
+    Ok(())
+}
+
 /// The first record, and what is behind it.
-fn record(bytes: &[u8]) -> Result<(Item<'_>, &[u8]), String> {
+fn record(bytes: &[u8]) -> Result<(Raw<'_>, &[u8]), String> {
     let (header, rest) = bytes
         .split_at_checked(RECORD_HEADER)
         .ok_or("a record's header of 16 bytes")?;
@@ -301,22 +411,20 @@ fn record(bytes: &[u8]) -> Result<(Item<'_>, &[u8]), String> {
     if database >= DATABASES {
         return Err(format!("a database below {DATABASES}, found {database}"));
     }
-    if header[2] != TYPE_STRING {
-        return Err(format!(
-            "a value of type {TYPE_STRING}, found {}",
-            header[2]
-        ));
-    }
-    if header[3] & !FLAG_EXPIRES != 0 {
-        return Err(format!(
-            "no other flag than {FLAG_EXPIRES}, found {}",
-            header[3]
-        ));
+    let Some(&value_type) = TYPES.get(usize::from(header[2])) else {
+        let last = TYPES.len() - 1;
+        return Err(format!("a type from 0 to {last}, found {}", header[2]));
+    };
+    let collection = value_type != ValueType::String;
+    let known = FLAG_EXPIRES | if collection { FLAG_MORE } else { 0 };
+    if header[3] & !known != 0 {
+        return Err(format!("no other flag than {known}, found {}", header[3]));
     }
     let (key_length, value_length) = (u64::from(u32_at(header, 4)), u64_at(header, 8));
-    if key_length.max(value_length) > STRING_MAX {
+    let longest = if collection { VALUE_MAX } else { STRING_MAX };
+    if key_length > STRING_MAX || value_length > longest {
         return Err(format!(
-            "a key and a value of at most {STRING_MAX} bytes, found {key_length} and {value_length}"
+            "a key of at most {STRING_MAX} bytes and a value of {longest}, found {key_length} and {value_length}"
         ));
     }
     let (expiry, rest) = if header[3] & FLAG_EXPIRES == 0 {
@@ -331,14 +439,15 @@ fn record(bytes: &[u8]) -> Result<(Item<'_>, &[u8]), String> {
     let (value, rest) = rest
         .split_at_checked(value_length as usize)
         .ok_or("a whole value")?;
-    let item = Item {
+    let record = Raw {
         database,
         key,
-        value_type: ValueType::String,
+        value_type,
+        more: header[3] & FLAG_MORE != 0,
         expiry,
         value,
     };
-    Ok((item, rest))
+    Ok((record, rest))
 }
 
 struct Reader<'r, R> {

@@ -4,10 +4,10 @@ use std::convert::Infallible;
 
 use super::*;
 
-type Record = (usize, Vec<u8>, Option<u64>, Vec<u8>);
+type Sample = (usize, Vec<u8>, Option<u64>, Vec<u8>);
 
-fn sample() -> Vec<Record> {
-    let mut records: Vec<Record> = (0..50_u16)
+fn sample() -> Vec<Sample> {
+    let mut records: Vec<Sample> = (0..50_u16)
         .map(|number| {
             let key = format!("key {number}").into_bytes();
             let expiry = (number % 3 == 0).then_some(1_700_000_000_000 + u64::from(number));
@@ -26,17 +26,23 @@ fn sample() -> Vec<Record> {
     records
 }
 
-fn written(records: &[Record]) -> (Vec<u8>, Counts) {
+fn written(records: &[Sample]) -> (Vec<u8>, Counts) {
     let mut builder = Builder::default();
     for (database, key, expiry, value) in records {
+        let mut items = Ranges::new();
+        items.push(value);
         builder.add(&Item {
             database: *database,
             key,
             value_type: ValueType::String,
             expiry: *expiry,
-            value,
+            items: &items,
         });
     }
+    finished(builder)
+}
+
+fn finished(builder: Builder) -> (Vec<u8>, Counts) {
     let length = builder.length();
     let mut out = Vec::new();
     let counts = builder
@@ -46,14 +52,14 @@ fn written(records: &[Record]) -> (Vec<u8>, Counts) {
     (out, counts)
 }
 
-fn read_all(bytes: &[u8]) -> Result<(Vec<Record>, Counts), Refusal<Infallible>> {
+fn read_all(bytes: &[u8]) -> Result<(Vec<Sample>, Counts), Refusal<Infallible>> {
     let mut records = Vec::new();
     let counts = read(&mut &bytes[..], bytes.len() as u64, |item, _| {
         records.push((
             item.database,
             item.key.to_vec(),
             item.expiry,
-            item.value.to_vec(),
+            item.items.iter().collect::<Vec<_>>().concat(),
         ));
         Ok(())
     })?;
@@ -68,6 +74,53 @@ fn what_is_written_is_read() {
         assert_eq!((found, read), (records, counts));
     }
     assert_eq!(written(&sample()).1.blocks, 2);
+}
+
+#[test]
+fn collections_are_read_as_they_were_and_large_ones_in_parts() {
+    let mut builder = Builder::default();
+    let kinds = [
+        (ValueType::Hash, 2),
+        (ValueType::Set, 1),
+        (ValueType::List, 1),
+    ];
+    let mut expected = Vec::new();
+    for (index, (value_type, width)) in kinds.into_iter().enumerate() {
+        for elements in [1, 3, 7000] {
+            let mut items = Ranges::new();
+            for element in 0..elements * width {
+                items.push(format!("{element}-{}", "x".repeat(element % 400)).as_bytes());
+            }
+            let key = format!("{index} {elements}").into_bytes();
+            builder.add(&Item {
+                database: index,
+                key: &key,
+                value_type,
+                expiry: None,
+                items: &items,
+            });
+            expected.push((key, value_type, items));
+        }
+    }
+    let (bytes, counts) = finished(builder);
+    assert_eq!(counts.keys(), expected.len() as u64);
+    assert!(counts.more > 3, "{counts:?}");
+    let mut found: Vec<(Vec<u8>, ValueType, Ranges)> = Vec::new();
+    let read = read(&mut &bytes[..], bytes.len() as u64, |record, _| {
+        if record.more {
+            let (key, value_type, items) = found.last_mut().expect("a record before");
+            assert_eq!(
+                (key.as_slice(), *value_type),
+                (record.key, record.value_type)
+            );
+            record.items.iter().for_each(|item| items.push(item));
+        } else {
+            found.push((record.key.to_vec(), record.value_type, record.items.clone()));
+        }
+        Ok::<_, Infallible>(())
+    });
+    assert_eq!(read.expect("sound"), counts);
+    assert!(found == expected, "the items are others");
 }
 
 #[test]
@@ -112,24 +165,27 @@ fn hostile_content_with_good_checksums_is_refused() {
         bytes.extend(value.to_le_bytes());
         bytes
     };
+    let hash = |value: &[u8]| [record(0, 4, 0, 0, value.len() as u64), value.to_vec()].concat();
     let body = HEADER + BLOCK_HEADER;
     for (records, payload, expected) in [
         (1, record(16, 0, 0, 0, 0), "a database below 16, found 16"),
-        (1, record(0, 9, 0, 0, 0), "a value of type 0, found 9"),
+        (1, record(0, 5, 0, 0, 0), "a type from 0 to 4, found 5"),
         (1, record(0, 0, 2, 0, 0), "no other flag than 1, found 2"),
-        (
-            1,
-            record(0, 0, 0, u32::MAX, 0),
-            "a key and a value of at most",
-        ),
-        (
-            1,
-            record(0, 0, 0, 0, u64::MAX),
-            "a key and a value of at most",
-        ),
+        (1, record(0, 0, 0, u32::MAX, 0), "a key of at most"),
+        (1, record(0, 0, 0, 0, u64::MAX), "a key of at most"),
         (1, record(0, 0, 0, 1, 0), "a whole key"),
         (1, record(0, 0, 0, 0, 1), "a whole value"),
         (1, record(0, 0, 1, 0, 0), "an expiry of 8 bytes"),
+        (1, record(0, 4, 4, 0, 0), "no other flag than 3, found 4"),
+        (1, record(0, 2, 2, 0, 4), "a whole value"),
+        (
+            1,
+            record(0, 2, 0, 0, 0),
+            "one or more times 1 items, found 0",
+        ),
+        (1, hash(&[0; 4]), "one or more times 2 items, found 1"),
+        (1, hash(&[0; 7]), "an item's length of 4 bytes"),
+        (1, hash(&[9, 0, 0, 0, 7]), "a whole item"),
         (1, vec![0; 3], "a record's header of 16 bytes"),
         (u32::MAX, Vec::new(), "a record's header of 16 bytes"),
     ] {
@@ -169,6 +225,10 @@ fn an_announced_length_takes_no_memory() {
 fn the_document_names_these_numbers() {
     let document = include_str!("../../../docs/export-format.md");
     let magic = String::from_utf8_lossy(&MAGIC);
+    let code = |value_type: ValueType| {
+        assert_eq!(TYPES[value_type as usize], value_type);
+        (value_type as u8).to_string()
+    };
     for (name, value) in [
         ("magic", format!("`{magic}`")),
         ("version", VERSION.to_string()),
@@ -179,7 +239,15 @@ fn the_document_names_these_numbers() {
         ("kind of the end", KIND_END.to_string()),
         ("length of the end's payload", END.to_string()),
         ("flag of a record that expires", FLAG_EXPIRES.to_string()),
-        ("type of a string", TYPE_STRING.to_string()),
+        (
+            "flag of a record that adds to the one before",
+            FLAG_MORE.to_string(),
+        ),
+        ("type of a string", code(ValueType::String)),
+        ("type of a list", code(ValueType::List)),
+        ("type of a set", code(ValueType::Set)),
+        ("type of a sorted set", code(ValueType::SortedSet)),
+        ("type of a hash", code(ValueType::Hash)),
         ("a block is full from", BLOCK_FULL.to_string()),
         ("longest key and value", STRING_MAX.to_string()),
         ("number of databases", DATABASES.to_string()),

@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
     let counts = write_file(&arguments.file, builder, length)?;
     println!(
         "exported {} ({} of keys and values) to {}, {}",
-        counted(counts.records, "key"),
+        counted(counts.keys(), "key"),
         human(counts.bytes),
         arguments.file.display(),
         human(length)

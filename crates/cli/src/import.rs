@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io::{BufReader, Seek};
 use std::process::ExitCode;
 
-use undercroft_engine::{Condition, DATABASES, Error, Expiry, Item, SetOptions, Store};
+use undercroft_engine::{
+    Condition, DATABASES, Error, Expiry, Limits, SetOptions, Store, ValueType,
+};
 
-use crate::archive::{self, Counts, Refusal};
+use crate::archive::{self, Counts, Record, Refusal};
 use crate::arguments::Import;
 use crate::failure::{Failure, Outcome, at};
 use crate::progress::Progress;
@@ -36,7 +38,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
     file.rewind().map_err(at(format_args!("reading {path}")))?;
     let imported = fill(&store, &mut file, status.len())
         .map_err(|refusal| Failure::new(format_args!("{path}: {refusal}")))?;
-    let expired = match counts.records - imported {
+    let expired = match counts.keys() - imported {
         0 => String::new(),
         expired => format!("; {} had expired meanwhile", counted(expired, "key")),
     };
@@ -88,28 +90,49 @@ fn prepare(store: &Store, counts: Counts, arguments: &Import) -> Result<(), Fail
 fn fill(store: &Store, file: &mut BufReader<File>, length: u64) -> Result<u64, Refusal<Failure>> {
     let mut progress = Progress::new("importing", length);
     let mut imported = 0;
-    archive::read(file, length, |item, at| {
+    // The last key had expired, so that nothing is added to it either.
+    let mut skipped = false;
+    archive::read(file, length, |record, at| {
         progress.at(at);
-        let written = put(store, item).map_err(|error| {
+        if record.more && skipped {
+            return Ok(());
+        }
+        let written = put(store, &record).map_err(|error| {
             Failure::new(format_args!(
                 "{error} ({} imported; the store is incomplete)",
                 counted(imported, "key")
             ))
         })?;
-        imported += u64::from(written);
+        skipped = !written;
+        imported += u64::from(written && !record.more);
         Ok(())
     })?;
     Ok(imported)
 }
 
-/// Sets one key, unless it has expired meanwhile.
-fn put(store: &Store, item: Item<'_>) -> Result<bool, Error> {
-    if item.expiry.is_some_and(|expiry| expiry <= store.now()) {
+/// Sets one key or adds to it, unless it has expired meanwhile.
+fn put(store: &Store, record: &Record<'_>) -> Result<bool, Error> {
+    if record.expiry.is_some_and(|expiry| expiry <= store.now()) {
         return Ok(false);
     }
-    let options = SetOptions {
-        condition: Condition::Always,
-        expiry: item.expiry.map_or(Expiry::Never, Expiry::At),
-    };
-    store.set_with(item.database, item.key, item.value, options)
+    if record.value_type == ValueType::String {
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: record.expiry.map_or(Expiry::Never, Expiry::At),
+        };
+        let value = record.items.iter().next().unwrap_or_default();
+        return store.set_with(record.database, record.key, value, options);
+    }
+    store.check_memory()?;
+    let key = store.key(record.key);
+    let (database, value_type, items) = (record.database, record.value_type, record.items);
+    let limits = Limits::DEFAULT;
+    store.write(store.shards_of([&key]), |writer| {
+        if record.more {
+            writer.add_items(database, &key, value_type, items, &limits)?;
+        } else {
+            writer.put_items(database, &key, value_type, items, record.expiry, &limits)?;
+        }
+        Ok(true)
+    })
 }

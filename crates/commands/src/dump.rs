@@ -4,17 +4,43 @@
 //! type (1) | value | RDB version (2, little-endian) | CRC-64 of all before (8, little-endian)
 //! ```
 //!
-//! A string value is a length and that many bytes, an integer of one, two or four bytes, or an LZF stream. What
-//! RESTORE is given is hostile until proven otherwise: every length is checked before memory is taken for it.
+//! A string value is a length and that many bytes, an integer of one, two or four bytes, or an LZF stream. A collection
+//! is a number of such strings, or one string that is a structure of Redis' memory. What RESTORE is given is hostile
+//! until proven otherwise: every length is checked before memory is taken for it.
+
+mod listpack;
+mod ziplist;
+
+use std::collections::HashSet;
 
 use crc::{CRC_64_REDIS, Crc};
+use undercroft_engine::{Encoding, Ranges, ValueType};
 
 use crate::arguments::parse_integer;
 use crate::lzf;
+use crate::number::double_text;
 
 /// The RDB version of Redis 7.0: written, and the newest that is read.
 const RDB_VERSION: u16 = 10;
 const TYPE_STRING: u8 = 0;
+const TYPE_LIST: u8 = 1;
+const TYPE_SET: u8 = 2;
+const TYPE_HASH: u8 = 4;
+const TYPE_SORTED_SET: u8 = 5;
+const TYPE_LIST_ZIPLIST: u8 = 10;
+const TYPE_SET_INTSET: u8 = 11;
+const TYPE_HASH_ZIPLIST: u8 = 13;
+const TYPE_LIST_QUICKLIST: u8 = 14;
+const TYPE_HASH_LISTPACK: u8 = 16;
+const TYPE_SORTED_SET_LISTPACK: u8 = 17;
+const TYPE_LIST_QUICKLIST_2: u8 = 18;
+/// A node of a list that is one text, or a listpack.
+const NODE_PLAIN: usize = 1;
+const NODE_PACKED: usize = 2;
+/// Bytes of a node of a list, about, as Redis' default has it.
+const NODE_BYTES: usize = 8192;
+/// Bytes that the items of one payload may have in all.
+const ITEMS_MAX: usize = 2 << 30;
 /// Behind the value: version and checksum.
 const FOOTER: usize = 10;
 /// Strings up to here are not worth compressing.
@@ -58,6 +84,120 @@ impl RestoreError {
 pub fn dump_string(value: &[u8]) -> Vec<u8> {
     let mut payload = vec![TYPE_STRING];
     append_string(value, &mut payload);
+    seal(payload)
+}
+
+/// The payload of a value that is these items, as [`Entry::append_items`](undercroft_engine::Entry::append_items) gives
+/// them. O(value).
+pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8> {
+    let mut out = Vec::new();
+    match (value_type, encoding) {
+        (ValueType::String, _) => {
+            out.push(TYPE_STRING);
+            append_string(items.iter().next().unwrap_or_default(), &mut out);
+        }
+        (ValueType::Hash, Encoding::ListPack) => {
+            out.push(TYPE_HASH_LISTPACK);
+            append_string(&listpack::write(items.iter()), &mut out);
+        }
+        (ValueType::Hash, _) => append_plain(TYPE_HASH, items.len() / 2, items, &mut out),
+        (ValueType::Set, Encoding::IntSet) => {
+            out.push(TYPE_SET_INTSET);
+            append_string(&intset(items), &mut out);
+        }
+        (ValueType::Set, _) => append_plain(TYPE_SET, items.len(), items, &mut out),
+        (ValueType::SortedSet, Encoding::ListPack) => {
+            out.push(TYPE_SORTED_SET_LISTPACK);
+            append_string(&listpack::write(items.iter()), &mut out);
+        }
+        (ValueType::SortedSet, _) => append_scored(items, &mut out),
+        (ValueType::List, _) => append_nodes(items, &mut out),
+    }
+    seal(out)
+}
+
+/// A number of elements and all their strings.
+fn append_plain(kind: u8, elements: usize, items: &Ranges, out: &mut Vec<u8>) {
+    out.push(kind);
+    append_length(elements, out);
+    items.iter().for_each(|item| append_string(item, out));
+}
+
+/// Members, each with its score in eight bytes.
+fn append_scored(items: &Ranges, out: &mut Vec<u8>) {
+    out.push(TYPE_SORTED_SET);
+    append_length(items.len() / 2, out);
+    for (index, item) in items.iter().enumerate() {
+        if index % 2 == 0 {
+            append_string(item, out);
+        } else {
+            let score = std::str::from_utf8(item)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            out.extend(score.unwrap_or(0_f64).to_le_bytes());
+        }
+    }
+}
+
+/// A list, in nodes of about the size that Redis makes them.
+fn append_nodes(items: &Ranges, out: &mut Vec<u8>) {
+    let mut nodes: Vec<(usize, Vec<u8>)> = Vec::new();
+    let mut packed: Vec<&[u8]> = Vec::new();
+    let mut size = 0;
+    let close = |packed: &mut Vec<&[u8]>, nodes: &mut Vec<(usize, Vec<u8>)>| {
+        if !packed.is_empty() {
+            nodes.push((NODE_PACKED, listpack::write(packed.drain(..))));
+        }
+    };
+    for item in items.iter() {
+        if size + item.len() > NODE_BYTES {
+            close(&mut packed, &mut nodes);
+            size = 0;
+        }
+        if item.len() > NODE_BYTES {
+            nodes.push((NODE_PLAIN, item.to_vec()));
+        } else {
+            packed.push(item);
+            size += item.len();
+        }
+    }
+    close(&mut packed, &mut nodes);
+    out.push(TYPE_LIST_QUICKLIST_2);
+    append_length(nodes.len(), out);
+    for (container, node) in nodes {
+        append_length(container, out);
+        append_string(&node, out);
+    }
+}
+
+/// Redis' sorted integers: width (4), how many (4), the integers in so many bytes each.
+fn intset(items: &Ranges) -> Vec<u8> {
+    let mut integers: Vec<i64> = items.iter().filter_map(parse_integer).collect();
+    integers.sort_unstable();
+    let width = |integer: &i64| match *integer {
+        -0x8000..=0x7fff => 2,
+        -0x8000_0000..=0x7fff_ffff => 4,
+        _ => 8,
+    };
+    let width = integers.iter().map(width).max().unwrap_or(2);
+    let mut out = (width as u32).to_le_bytes().to_vec();
+    out.extend((integers.len() as u32).to_le_bytes());
+    for integer in integers {
+        out.extend(&integer.to_le_bytes()[..width]);
+    }
+    out
+}
+
+/// The integer in a few bytes, little-endian, at most eight.
+fn signed(bytes: &[u8]) -> i64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    let unused = 64 - 8 * bytes.len() as u32;
+    (u64::from_le_bytes(word) << unused) as i64 >> unused
+}
+
+/// Adds version and checksum.
+fn seal(mut payload: Vec<u8>) -> Vec<u8> {
     payload.extend(RDB_VERSION.to_le_bytes());
     let checksum = CHECKSUM.checksum(&payload);
     payload.extend(checksum.to_le_bytes());
@@ -75,6 +215,149 @@ pub fn restore_string(payload: &[u8], limit: usize) -> Result<Vec<u8>, RestoreEr
     };
     // Redis does not mind bytes behind the value, so they are let pass here, too.
     read_string(rest, limit).ok_or(RestoreError::BadFormat)
+}
+
+/// The value in a payload: its type and its items. None of its strings may be longer than `limit`.
+///
+/// # Errors
+/// As [`RestoreError`] says. A collection that is empty or has an element twice is refused as bad data.
+pub fn restore(payload: &[u8], limit: usize) -> Result<(ValueType, Ranges), RestoreError> {
+    let body = verify(payload)?;
+    let mut input = Input { rest: body, limit };
+    let value = input.value().ok_or(RestoreError::BadFormat)?;
+    Ok(value)
+}
+
+/// What is left of a payload.
+struct Input<'p> {
+    rest: &'p [u8],
+    limit: usize,
+}
+
+impl Input<'_> {
+    fn length(&mut self) -> Option<usize> {
+        let (length, rest) = read_length(self.rest)?;
+        self.rest = rest;
+        Some(length)
+    }
+
+    fn string(&mut self) -> Option<Vec<u8>> {
+        let (string, rest) = read_string_and_rest(self.rest, self.limit)?;
+        self.rest = rest;
+        Some(string)
+    }
+
+    /// So many strings. Each takes a byte at least, so that a false number ends early.
+    fn strings(&mut self, count: usize, out: &mut Ranges) -> Option<()> {
+        let mut size = 0_usize;
+        for _ in 0..count {
+            let string = self.string()?;
+            size = size.saturating_add(string.len());
+            if size > ITEMS_MAX {
+                return None;
+            }
+            out.push(&string);
+        }
+        Some(())
+    }
+
+    fn value(&mut self) -> Option<(ValueType, Ranges)> {
+        let (&kind, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        let mut items = Ranges::new();
+        let value_type = match kind {
+            TYPE_STRING => {
+                items.push(&self.string()?);
+                return Some((ValueType::String, items));
+            }
+            TYPE_HASH => {
+                let fields = self.length()?;
+                self.strings(fields.checked_mul(2)?, &mut items)?;
+                ValueType::Hash
+            }
+            TYPE_HASH_LISTPACK => {
+                listpack::read(&self.string()?, &mut items)?;
+                ValueType::Hash
+            }
+            TYPE_HASH_ZIPLIST => {
+                ziplist::read(&self.string()?, &mut items)?;
+                ValueType::Hash
+            }
+            TYPE_SORTED_SET => {
+                for _ in 0..self.length()? {
+                    self.strings(1, &mut items)?;
+                    let (score, rest) = self.rest.split_first_chunk()?;
+                    self.rest = rest;
+                    items.push(double_text(f64::from_le_bytes(*score)).as_bytes());
+                }
+                ValueType::SortedSet
+            }
+            TYPE_SORTED_SET_LISTPACK => {
+                listpack::read(&self.string()?, &mut items)?;
+                ValueType::SortedSet
+            }
+            TYPE_SET => {
+                let members = self.length()?;
+                self.strings(members, &mut items)?;
+                ValueType::Set
+            }
+            TYPE_SET_INTSET => {
+                read_intset(&self.string()?, &mut items)?;
+                ValueType::Set
+            }
+            TYPE_LIST => {
+                let length = self.length()?;
+                self.strings(length, &mut items)?;
+                ValueType::List
+            }
+            TYPE_LIST_ZIPLIST => {
+                ziplist::read(&self.string()?, &mut items)?;
+                ValueType::List
+            }
+            TYPE_LIST_QUICKLIST => {
+                for _ in 0..self.length()? {
+                    ziplist::read(&self.string()?, &mut items)?;
+                }
+                ValueType::List
+            }
+            TYPE_LIST_QUICKLIST_2 => {
+                for _ in 0..self.length()? {
+                    match self.length()? {
+                        NODE_PLAIN => items.push(&self.string()?),
+                        NODE_PACKED => listpack::read(&self.string()?, &mut items)?,
+                        _ => return None,
+                    }
+                }
+                ValueType::List
+            }
+            _ => return None,
+        };
+        let width = match value_type {
+            ValueType::Hash | ValueType::SortedSet => 2,
+            _ => 1,
+        };
+        let sound = !items.is_empty() && items.len().is_multiple_of(width);
+        let unique = value_type == ValueType::List || {
+            let mut seen = HashSet::new();
+            let mut elements = items.iter().step_by(width);
+            elements.all(|element| seen.insert(element))
+        };
+        (sound && unique).then_some((value_type, items))
+    }
+}
+
+fn read_intset(bytes: &[u8], out: &mut Ranges) -> Option<()> {
+    let (width, rest) = bytes.split_first_chunk()?;
+    let (count, rest) = rest.split_first_chunk()?;
+    let width = usize::try_from(u32::from_le_bytes(*width)).ok()?;
+    let count = usize::try_from(u32::from_le_bytes(*count)).ok()?;
+    if !matches!(width, 2 | 4 | 8) || count.checked_mul(width)? != rest.len() {
+        return None;
+    }
+    for integer in rest.chunks(width) {
+        out.push(signed(integer).to_string().as_bytes());
+    }
+    Some(())
 }
 
 /// Checks version and checksum; the payload without them.
@@ -142,29 +425,34 @@ fn append_length(length: usize, out: &mut Vec<u8>) {
 }
 
 fn read_string(bytes: &[u8], limit: usize) -> Option<Vec<u8>> {
+    read_string_and_rest(bytes, limit).map(|(string, _)| string)
+}
+
+/// A string of at most `limit` bytes, and what is behind it.
+fn read_string_and_rest(bytes: &[u8], limit: usize) -> Option<(Vec<u8>, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     if first & SPECIAL != SPECIAL {
         let (length, rest) = read_length(bytes)?;
-        let value = rest.get(..length)?;
-        return (length <= limit).then(|| value.to_vec());
+        let (value, rest) = rest.split_at_checked(length)?;
+        return (length <= limit).then(|| (value.to_vec(), rest));
     }
-    let number = match first & !SPECIAL {
-        INTEGER_8 => i8::from_le_bytes(*rest.first_chunk()?).into(),
-        INTEGER_16 => i16::from_le_bytes(*rest.first_chunk()?).into(),
-        INTEGER_32 => i32::from_le_bytes(*rest.first_chunk()?),
+    let width = match first & !SPECIAL {
+        INTEGER_8 => 1,
+        INTEGER_16 => 2,
+        INTEGER_32 => 4,
         LZF => {
             let (compressed, rest) = read_length(rest)?;
             let (length, rest) = read_length(rest)?;
-            let stream = rest.get(..compressed)?;
-            return if length <= limit {
-                lzf::decompress(stream, length)
-            } else {
-                None
-            };
+            let (stream, rest) = rest.split_at_checked(compressed)?;
+            if length > limit {
+                return None;
+            }
+            return Some((lzf::decompress(stream, length)?, rest));
         }
         _ => return None,
     };
-    Some(number.to_string().into_bytes())
+    let (number, rest) = rest.split_at_checked(width)?;
+    Some((signed(number).to_string().into_bytes(), rest))
 }
 
 /// A plain length and what is behind it.

@@ -107,6 +107,11 @@ impl Extended {
         }
     }
 
+    /// Whether it is infinite.
+    pub fn is_infinite(self) -> bool {
+        self.magnitude == Magnitude::Infinite
+    }
+
     /// The sum, or `None` where it is infinite or not a number.
     pub fn checked_add(self, other: Extended) -> Option<Extended> {
         let (

@@ -2,12 +2,14 @@
 
 use undercroft_memory::{Offset, Report, View};
 
-use crate::dictionary::{BUCKET, CHAIN_MAX, Table, load_bucket};
+use crate::dictionary::{BUCKET, CHAIN_MAX, Dictionary, Table, chain_fault, load_bucket};
+use crate::element::Element;
+use crate::elements::Elements;
 use crate::entry::{Entry, Form, ValueType};
 use crate::error::Error;
-use crate::flush::{self, Left};
+use crate::flush::{self, Dying, Left};
 use crate::list;
-use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_BITS, NEXT_TABLE, Root};
+use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_TABLE, Root};
 use crate::store::{Store, hash};
 
 /// One walk over a shard's structures.
@@ -47,45 +49,66 @@ impl Walk<'_> {
     }
 
     fn database(&mut self, root: Root) {
-        let database = root.database;
-        let tables = match root.tables(self.view) {
-            Ok(Some(tables)) => tables,
-            Ok(None) => {
-                if root.get(self.view, KEYS) != 0 {
-                    self.problem(|| format!("database {database} counts keys but has no table"));
-                }
-                return;
+        let name = || format!("database {}", root.database);
+        let counts = self.dictionary(root, Dying::Keys, &name);
+        let noted = root.get(self.view, EXPIRES);
+        if noted != counts[1] {
+            self.problem(|| {
+                let counted = counts[1];
+                format!("{} counts {noted} expiring keys and has {counted}", name())
+            });
+        }
+    }
+
+    /// Walks a dictionary. Returns how many keys it has, and how many of them
+    /// expire.
+    fn dictionary<D: Dictionary>(
+        &mut self,
+        root: D,
+        kind: Dying,
+        name: &dyn Fn() -> String,
+    ) -> [u64; 2] {
+        let mut counts = [0; 2];
+        if let Err(error) = self.tables(root, kind, name, &mut counts) {
+            self.problem(|| format!("{}: {error}", name()));
+        }
+        counts
+    }
+
+    fn tables<D: Dictionary>(
+        &mut self,
+        root: D,
+        kind: Dying,
+        name: &dyn Fn() -> String,
+        counts: &mut [u64; 2],
+    ) -> Result<(), Error> {
+        let noted = root.word(self.view, KEYS)?;
+        let Some(tables) = root.tables(self.view)? else {
+            if noted != 0 {
+                self.problem(|| format!("{} counts keys but has no table", name()));
             }
-            Err(fault) => return self.problem(|| format!("database {database}: {fault:?}")),
+            return Ok(());
         };
         (self.reach)(tables.main.at);
-        let mut counts = [0; 2];
-        let next = root.get(self.view, NEXT_TABLE);
+        let next = root.word(self.view, NEXT_TABLE)?;
         if next != 0 {
             (self.reach)(next);
         }
         let first = tables.other.map_or(0, |(_, moved)| moved);
-        self.table(tables.main, first, Some(tables.main), &mut counts);
+        self.table(kind, tables.main, first, true, counts);
         if let Some((other, _)) = tables.other {
-            if other.bits != root.get(self.view, NEXT_BITS) {
-                self.problem(|| format!("database {database}: two sizes of one table"));
-            }
-            self.table(other, 0, Some(other), &mut counts);
+            self.table(kind, other, 0, true, counts);
         }
-        let [keys, expires] = counts;
-        for (word, counted, name) in [(KEYS, keys, "keys"), (EXPIRES, expires, "expiring keys")] {
-            let noted = root.get(self.view, word);
-            if noted != counted {
-                self.problem(|| {
-                    format!("database {database} counts {noted} {name} and has {counted}")
-                });
-            }
+        let counted = counts[0];
+        if noted != counted {
+            self.problem(|| format!("{} counts {noted} keys and has {counted}", name()));
         }
+        Ok(())
     }
 
     /// Walks the buckets of a table. With `homes`, each entry must lie in its
     /// key's home bucket.
-    fn table(&mut self, table: Table, first: u64, homes: Option<Table>, counts: &mut [u64; 2]) {
+    fn table(&mut self, kind: Dying, table: Table, first: u64, homes: bool, counts: &mut [u64; 2]) {
         if self
             .view
             .check(table.at, table.buckets().saturating_mul(BUCKET))
@@ -108,7 +131,13 @@ impl Walk<'_> {
                     }
                 };
                 for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
-                    let sound = self.entry(entry, homes.map(|table| (table, home)), counts);
+                    let home = homes.then_some((table, home));
+                    let sound = match kind {
+                        Dying::Keys => self.entry(entry, home, counts),
+                        Dying::Elements => self.element(entry, home, counts),
+                        // A tree has no tables.
+                        Dying::List => Err(chain_fault(at).into()),
+                    };
                     if let Err(error) = sound {
                         self.problem(|| format!("the entry at {entry:#x}: {error}"));
                     }
@@ -136,10 +165,7 @@ impl Walk<'_> {
             self.view.check(block, entry.header.value_length())?;
         }
         if entry.header.form() == Some(Form::Object) {
-            match entry.value_type()? {
-                ValueType::List => list::check(self.view, &entry, self.reach).map(drop)?,
-                _ => return Err(entry.fault().into()),
-            }
+            self.object(&entry)?;
         }
         counts[0] += 1;
         counts[1] += u64::from(entry.header.expires());
@@ -150,6 +176,52 @@ impl Walk<'_> {
             let shard = self.store.key(&key).shard();
             if shard != self.shard || table.bucket(key_hash) != home {
                 self.problem(|| format!("the key of the entry at {at:#x} belongs elsewhere"));
+            }
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, entry: &Entry) -> Result<(), Error> {
+        match entry.value_type()? {
+            ValueType::Hash | ValueType::Set => {
+                let elements = Elements::to_change(self.view, self.shard, entry)?;
+                if elements.pool.arena() != 0 {
+                    (self.reach)(elements.pool.arena());
+                }
+                let name = || format!("the collection at {:#x}", entry.at);
+                self.dictionary(elements, Dying::Elements, &name);
+                if elements.length(self.view)? == 0 {
+                    self.problem(|| format!("{} is empty", name()));
+                }
+                Ok(())
+            }
+            ValueType::List => {
+                list::check(self.view, entry, self.reach)?;
+                Ok(())
+            }
+            _ => Err(entry.fault().into()),
+        }
+    }
+
+    fn element(
+        &mut self,
+        at: Offset,
+        home: Option<(Table, Offset)>,
+        counts: &mut [u64; 2],
+    ) -> Result<(), Error> {
+        (self.reach)(at);
+        let element = Element::load(self.view, at)?;
+        self.view.check(at, element.size())?;
+        if let Some((block, length)) = element.block(self.view)? {
+            (self.reach)(block);
+            self.view.check(block, length)?;
+        }
+        counts[0] += 1;
+        if let Some((table, home)) = home {
+            let mut key = Vec::new();
+            element.append_key(self.view, &mut key)?;
+            if table.bucket(hash(self.store.segment.hash_key(), &key)) != home {
+                self.problem(|| format!("the key of the element at {at:#x} belongs elsewhere"));
             }
         }
         Ok(())
@@ -170,10 +242,10 @@ impl Walk<'_> {
         for (record, left) in found {
             (self.reach)(record);
             match left {
-                Left::Tables(tables) => {
+                Left::Tables(kind, tables) => {
                     for (table, first) in tables {
                         (self.reach)(table.at);
-                        self.table(table, first, None, &mut [0; 2]);
+                        self.table(kind, table, first, false, &mut [0; 2]);
                     }
                 }
                 Left::List(root, height, progress) => {

@@ -12,8 +12,12 @@
 //! table doubles and halves: the other table is zeroed in bounded steps, then
 //! buckets are moved one by one, in order; a key whose bucket has been moved is
 //! looked up in the other table.
+//!
+//! A database is one dictionary a shard, whose slots refer to entries; a large
+//! collection has one, too, whose slots refer to elements. The code is the same
+//! for both, see [`Dictionary`].
 
-use undercroft_memory::{Fault, Offset, Transaction, View};
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
 use crate::entry::Entry;
 use crate::error::Error;
@@ -29,8 +33,6 @@ const CHAINED: u64 = 1 << 56;
 /// A chain longer than this is a cycle: the longest possible one at the fill
 /// factor is far shorter.
 pub(crate) const CHAIN_MAX: usize = 1 << 16;
-/// Keys per bucket above which the table doubles.
-const FULL: u64 = 5;
 /// Keys per bucket, as a reciprocal, below which the table halves.
 const SPARSE: u64 = 2;
 /// Buckets zeroed in one step of a resize.
@@ -77,6 +79,129 @@ pub(crate) struct Slot {
     index: usize,
 }
 
+/// Where a dictionary's root words lie, and what its slots refer to.
+pub(crate) trait Dictionary: Copy {
+    /// What a slot refers to, as it was found.
+    type Item: Copy;
+
+    /// Keys per bucket above which the table doubles.
+    const FULL: u64;
+
+    /// Whether the table grows and shrinks with its keys; else it was made
+    /// large enough.
+    const RESIZES: bool = true;
+
+    /// The memory that its tables come from.
+    fn pool(self) -> Pool;
+
+    /// A root word.
+    fn word(self, view: &View<'_>, word: usize) -> Result<u64, Fault>;
+
+    /// Changes a root word.
+    fn set_word(
+        self,
+        transaction: &mut Transaction<'_>,
+        word: usize,
+        value: u64,
+    ) -> Result<(), Error>;
+
+    /// What lies at an offset, if its key is the given one.
+    fn load_if_key(view: &View<'_>, at: Offset, key: &[u8]) -> Result<Option<Self::Item>, Fault>;
+
+    /// Appends the key of what lies at an offset to `out`.
+    fn append_key(view: &View<'_>, at: Offset, out: &mut Vec<u8>) -> Result<(), Error>;
+
+    /// Changes a word of a bucket.
+    #[inline(always)]
+    fn store(self, transaction: &mut Transaction<'_>, at: Offset, value: u64) -> Result<(), Error> {
+        Ok(transaction.store(self.pool().shard(), at, value)?)
+    }
+
+    /// Adds to a root word.
+    fn add_word(
+        self,
+        transaction: &mut Transaction<'_>,
+        word: usize,
+        change: i64,
+    ) -> Result<(), Error> {
+        let old = self.word(transaction.view(), word)?;
+        self.set_word(transaction, word, old.wrapping_add_signed(change))
+    }
+
+    /// The tables, if there is one.
+    #[inline(always)]
+    fn tables(self, view: &View<'_>) -> Result<Option<Tables>, Fault> {
+        let at = self.word(view, TABLE)?;
+        if at == 0 {
+            return Ok(None);
+        }
+        let main = Table {
+            at,
+            bits: self.word(view, BITS)?,
+        };
+        let mut other = None;
+        let next = self.word(view, NEXT_TABLE)?;
+        if next != 0 {
+            let table = Table {
+                at: next,
+                bits: self.word(view, NEXT_BITS)?,
+            };
+            if table.bits > BITS_MAX {
+                return Err(root_fault());
+            }
+            if self.word(view, PREPARED)? == table.buckets() {
+                other = Some((table, self.word(view, MOVED)?));
+            }
+        }
+        if main.bits > BITS_MAX {
+            return Err(root_fault());
+        }
+        Ok(Some(Tables { main, other }))
+    }
+}
+
+fn root_fault() -> Fault {
+    Fault {
+        at: 0,
+        what: "a dictionary's root with sound tables",
+    }
+}
+
+impl Dictionary for Root {
+    type Item = Entry;
+
+    const FULL: u64 = 5;
+
+    #[inline(always)]
+    fn pool(self) -> Pool {
+        self.shard.into()
+    }
+
+    #[inline(always)]
+    fn word(self, view: &View<'_>, word: usize) -> Result<u64, Fault> {
+        Ok(self.get(view, word))
+    }
+
+    #[inline(always)]
+    fn set_word(
+        self,
+        transaction: &mut Transaction<'_>,
+        word: usize,
+        value: u64,
+    ) -> Result<(), Error> {
+        self.set(transaction, word, value)
+    }
+
+    #[inline(always)]
+    fn load_if_key(view: &View<'_>, at: Offset, key: &[u8]) -> Result<Option<Entry>, Fault> {
+        Entry::load_if_key(view, at, key)
+    }
+
+    fn append_key(view: &View<'_>, at: Offset, out: &mut Vec<u8>) -> Result<(), Error> {
+        Entry::load(view, at)?.append_key(view, out)
+    }
+}
+
 #[inline(always)]
 fn tag_of(hash: u64) -> u64 {
     // From bits that choose neither shard nor bucket; never 0.
@@ -91,46 +216,6 @@ fn matches(tags: u64, tag: u64) -> u64 {
     const HIGH: u64 = 0x0080_8080_8080_8080;
     let difference = tags ^ (LOW * tag);
     difference.wrapping_sub(LOW) & !difference & HIGH
-}
-
-impl Root {
-    /// The tables, if there is one.
-    #[inline(always)]
-    pub(crate) fn tables(self, view: &View<'_>) -> Result<Option<Tables>, Fault> {
-        let at = self.get(view, TABLE);
-        if at == 0 {
-            return Ok(None);
-        }
-        let main = Table {
-            at,
-            bits: self.get(view, BITS),
-        };
-        let mut other = None;
-        let next = self.get(view, NEXT_TABLE);
-        if next != 0 {
-            let table = Table {
-                at: next,
-                bits: self.get(view, NEXT_BITS),
-            };
-            if table.bits > BITS_MAX {
-                return Err(self.fault());
-            }
-            if self.get(view, PREPARED) == table.buckets() {
-                other = Some((table, self.get(view, MOVED)));
-            }
-        }
-        if main.bits > BITS_MAX {
-            return Err(self.fault());
-        }
-        Ok(Some(Tables { main, other }))
-    }
-
-    fn fault(self) -> Fault {
-        Fault {
-            at: 0,
-            what: "a dictionary's root with sound tables",
-        }
-    }
 }
 
 impl Tables {
@@ -148,17 +233,21 @@ impl Tables {
 
 /// Looks a key up.
 #[inline(always)]
-pub(crate) fn find(view: &View<'_>, root: Root, key: &Key<'_>) -> Result<Option<Entry>, Error> {
-    Ok(find_slot(view, root, key)?.map(|(_, entry)| entry))
+pub(crate) fn find<D: Dictionary>(
+    view: &View<'_>,
+    root: D,
+    key: &Key<'_>,
+) -> Result<Option<D::Item>, Error> {
+    Ok(find_slot(view, root, key)?.map(|(_, item)| item))
 }
 
 /// Looks a key up, with the slot that refers to it.
 #[inline(always)]
-pub(crate) fn find_slot(
+pub(crate) fn find_slot<D: Dictionary>(
     view: &View<'_>,
-    root: Root,
+    root: D,
     key: &Key<'_>,
-) -> Result<Option<(Slot, Entry)>, Error> {
+) -> Result<Option<(Slot, D::Item)>, Error> {
     let Some(tables) = root.tables(view)? else {
         return Ok(None);
     };
@@ -176,13 +265,13 @@ pub(crate) fn find_slot(
             if tags & CHAINED != 0 && index == SLOTS - 1 || at == 0 {
                 continue;
             }
-            if let Some(entry) = Entry::load_if_key(view, at, key.bytes)? {
+            if let Some(item) = D::load_if_key(view, at, key.bytes)? {
                 let slot = Slot {
                     bucket,
                     parent,
                     index,
                 };
-                return Ok(Some((slot, entry)));
+                return Ok(Some((slot, item)));
             }
         }
         if tags & CHAINED == 0 {
@@ -278,33 +367,42 @@ pub(crate) fn replace(
 
 /// Puts a key's entry into the dictionary; the key must not be there. Does a
 /// bounded part of a resize.
-pub(crate) fn insert(
+pub(crate) fn insert<D: Dictionary>(
     transaction: &mut Transaction<'_>,
-    root: Root,
+    root: D,
     hash: u64,
     entry: Offset,
 ) -> Result<(), Error> {
     let tables = match root.tables(transaction.view())? {
         Some(tables) => tables,
-        None => create(transaction, root)?,
+        None => create(transaction, root, 0)?,
     };
-    insert_into(transaction, root.shard, tables.home(hash), hash, entry)?;
-    root.add(transaction, KEYS, 1)?;
-    resize_step(transaction, root)
+    insert_into(transaction, root, tables.home(hash), hash, entry)?;
+    root.add_word(transaction, KEYS, 1)?;
+    if D::RESIZES {
+        resize_step(transaction, root)?;
+    }
+    Ok(())
 }
 
-fn create(transaction: &mut Transaction<'_>, root: Root) -> Result<Tables, Error> {
-    let at = transaction.allocate(root.shard, BUCKET)?;
-    transaction.fill_zero(at, BUCKET)?;
-    root.set(transaction, TABLE, at)?;
-    root.set(transaction, BITS, 0)?;
-    let main = Table { at, bits: 0 };
+/// Makes the table of an empty dictionary, of the size that so many keys need.
+pub(crate) fn create<D: Dictionary>(
+    transaction: &mut Transaction<'_>,
+    root: D,
+    keys: u64,
+) -> Result<Tables, Error> {
+    let bits = u64::from(keys.div_ceil(D::FULL).next_power_of_two().ilog2()).min(BITS_MAX);
+    let at = transaction.allocate(root.pool(), BUCKET << bits)?;
+    transaction.fill_zero(at, BUCKET << bits)?;
+    root.set_word(transaction, TABLE, at)?;
+    root.set_word(transaction, BITS, bits)?;
+    let main = Table { at, bits };
     Ok(Tables { main, other: None })
 }
 
-fn insert_into(
+fn insert_into<D: Dictionary>(
     transaction: &mut Transaction<'_>,
-    shard: usize,
+    root: D,
     home: Offset,
     hash: u64,
     entry: Offset,
@@ -318,8 +416,8 @@ fn insert_into(
         let slots = if chained { SLOTS - 1 } else { SLOTS };
         let empty = (0..slots).find(|&index| tags >> (index * 8) & 0xff == 0);
         if let Some(index) = empty {
-            transaction.store(shard, bucket + 8 + index as u64 * 8, entry)?;
-            transaction.store(shard, bucket, tags | tag << (index * 8))?;
+            root.store(transaction, bucket + 8 + index as u64 * 8, entry)?;
+            root.store(transaction, bucket, tags | tag << (index * 8))?;
             return Ok(());
         }
         if chained {
@@ -328,13 +426,13 @@ fn insert_into(
         }
         // The last entry moves to a new bucket, and its slot leads there.
         let last = (SLOTS - 1) * 8;
-        let new = transaction.allocate(shard, BUCKET)?;
+        let new = transaction.allocate(root.pool(), BUCKET)?;
         transaction.fill_zero(new, BUCKET)?;
         transaction.fill_word(new, (tags >> last & 0xff) | tag << 8)?;
         transaction.fill_word(new + 8, words[SLOTS])?;
         transaction.fill_word(new + 16, entry)?;
-        transaction.store(shard, bucket + SLOTS as u64 * 8, new)?;
-        transaction.store(shard, bucket, tags & !(0xff << last) | CHAINED)?;
+        root.store(transaction, bucket + SLOTS as u64 * 8, new)?;
+        root.store(transaction, bucket, tags & !(0xff << last) | CHAINED)?;
         return Ok(());
     }
     Err(chain_fault(home).into())
@@ -342,42 +440,44 @@ fn insert_into(
 
 /// Takes a key's entry out of the dictionary; the entry itself stays for the
 /// caller. Does a bounded part of a resize.
-pub(crate) fn remove(
+pub(crate) fn remove<D: Dictionary>(
     transaction: &mut Transaction<'_>,
-    root: Root,
+    root: D,
     slot: Slot,
 ) -> Result<(), Error> {
-    let shard = root.shard;
     let tags = transaction.view().word(slot.bucket)? & !(0xff << (slot.index * 8));
-    transaction.store(shard, slot.bucket, tags)?;
-    transaction.store(shard, slot.bucket + 8 + slot.index as u64 * 8, 0)?;
+    root.store(transaction, slot.bucket, tags)?;
+    root.store(transaction, slot.bucket + 8 + slot.index as u64 * 8, 0)?;
     let entries_left = tags & (CHAINED - 1) != 0;
     if slot.parent != 0 && !entries_left {
         // An empty overflow bucket leaves the chain.
         let link = slot.parent + SLOTS as u64 * 8;
         let next = transaction.view().word(slot.bucket + SLOTS as u64 * 8)?;
         if tags & CHAINED != 0 {
-            transaction.store(shard, link, next)?;
+            root.store(transaction, link, next)?;
         } else {
             let parent_tags = transaction.view().word(slot.parent)?;
-            transaction.store(shard, slot.parent, parent_tags & !CHAINED)?;
-            transaction.store(shard, link, 0)?;
+            root.store(transaction, slot.parent, parent_tags & !CHAINED)?;
+            root.store(transaction, link, 0)?;
         }
-        transaction.free(shard, slot.bucket);
+        transaction.free(root.pool(), slot.bucket);
     }
-    root.add(transaction, KEYS, -1)?;
+    root.add_word(transaction, KEYS, -1)?;
     resize_step(transaction, root)
 }
 
 /// Starts a resize where one is due, or does the next bounded part of one.
-pub(crate) fn resize_step(transaction: &mut Transaction<'_>, root: Root) -> Result<(), Error> {
+pub(crate) fn resize_step<D: Dictionary>(
+    transaction: &mut Transaction<'_>,
+    root: D,
+) -> Result<(), Error> {
     let view = transaction.view();
-    let next = root.get(view, NEXT_TABLE);
+    let next = root.word(view, NEXT_TABLE)?;
     if next == 0 {
-        let buckets = 1_u64 << root.get(view, BITS).min(BITS_MAX);
-        let keys = root.get(view, KEYS);
-        let bits = root.get(view, BITS);
-        if keys > buckets.saturating_mul(FULL) && bits < BITS_MAX {
+        let bits = root.word(view, BITS)?;
+        let buckets = 1_u64 << bits.min(BITS_MAX);
+        let keys = root.word(view, KEYS)?;
+        if keys > buckets.saturating_mul(D::FULL) && bits < BITS_MAX {
             return start_resize(transaction, root, bits + 1);
         }
         if bits > 0 && keys < buckets / SPARSE {
@@ -386,49 +486,53 @@ pub(crate) fn resize_step(transaction: &mut Transaction<'_>, root: Root) -> Resu
         return Ok(());
     }
     let Some(Tables { main, .. }) = root.tables(view)? else {
-        return Err(root.fault().into());
+        return Err(root_fault().into());
     };
     let other = Table {
         at: next,
-        bits: root.get(view, NEXT_BITS),
+        bits: root.word(view, NEXT_BITS)?,
     };
-    let prepared = root.get(view, PREPARED);
+    let prepared = root.word(view, PREPARED)?;
     if prepared < other.buckets() {
         let count = ZERO_STEP.min(other.buckets() - prepared);
         transaction.fill_zero(other.at + prepared * BUCKET, count * BUCKET)?;
-        return root.set(transaction, PREPARED, prepared + count);
+        return root.set_word(transaction, PREPARED, prepared + count);
     }
-    let mut moved = root.get(view, MOVED);
+    let mut moved = root.word(view, MOVED)?;
     for _ in 0..MOVE_STEP {
         if moved < main.buckets() {
-            move_bucket(transaction, root.shard, main.bucket(moved), other)?;
+            move_bucket(transaction, root, main.bucket(moved), other)?;
             moved += 1;
         }
     }
     if moved < main.buckets() {
-        return root.set(transaction, MOVED, moved);
+        return root.set_word(transaction, MOVED, moved);
     }
-    root.set(transaction, TABLE, other.at)?;
-    root.set(transaction, BITS, other.bits)?;
-    root.set(transaction, NEXT_TABLE, 0)?;
-    root.set(transaction, PREPARED, 0)?;
-    root.set(transaction, MOVED, 0)?;
-    transaction.free(root.shard, main.at);
+    root.set_word(transaction, TABLE, other.at)?;
+    root.set_word(transaction, BITS, other.bits)?;
+    root.set_word(transaction, NEXT_TABLE, 0)?;
+    root.set_word(transaction, PREPARED, 0)?;
+    root.set_word(transaction, MOVED, 0)?;
+    transaction.free(root.pool(), main.at);
     Ok(())
 }
 
-fn start_resize(transaction: &mut Transaction<'_>, root: Root, bits: u64) -> Result<(), Error> {
-    let at = transaction.allocate(root.shard, BUCKET << bits)?;
-    root.set(transaction, NEXT_TABLE, at)?;
-    root.set(transaction, NEXT_BITS, bits)?;
-    root.set(transaction, PREPARED, 0)?;
-    root.set(transaction, MOVED, 0)
+fn start_resize<D: Dictionary>(
+    transaction: &mut Transaction<'_>,
+    root: D,
+    bits: u64,
+) -> Result<(), Error> {
+    let at = transaction.allocate(root.pool(), BUCKET << bits)?;
+    root.set_word(transaction, NEXT_TABLE, at)?;
+    root.set_word(transaction, NEXT_BITS, bits)?;
+    root.set_word(transaction, PREPARED, 0)?;
+    root.set_word(transaction, MOVED, 0)
 }
 
 /// Moves the entries of one bucket and its chain to the other table.
-fn move_bucket(
+fn move_bucket<D: Dictionary>(
     transaction: &mut Transaction<'_>,
-    shard: usize,
+    root: D,
     from: Offset,
     other: Table,
 ) -> Result<(), Error> {
@@ -436,12 +540,12 @@ fn move_bucket(
     for _ in 0..CHAIN_MAX {
         let bucket = load_bucket(transaction.view(), at)?;
         for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
-            let hash = hash_of(transaction, entry)?;
-            insert_into(transaction, shard, other.bucket(hash), hash, entry)?;
+            let hash = hash_of::<D>(transaction, entry)?;
+            insert_into(transaction, root, other.bucket(hash), hash, entry)?;
         }
         // The home bucket stays as it is: nobody looks below MOVED.
         if at != from {
-            transaction.free(shard, at);
+            transaction.free(root.pool(), at);
         }
         if bucket.next == 0 {
             return Ok(());
@@ -451,11 +555,9 @@ fn move_bucket(
     Err(chain_fault(from).into())
 }
 
-fn hash_of(transaction: &Transaction<'_>, entry: Offset) -> Result<u64, Error> {
-    let view = transaction.view();
-    let entry = Entry::load(view, entry)?;
+fn hash_of<D: Dictionary>(transaction: &Transaction<'_>, item: Offset) -> Result<u64, Error> {
     let mut key = Vec::new();
-    entry.append_key(view, &mut key)?;
+    D::append_key(transaction.view(), item, &mut key)?;
     Ok(crate::store::hash(transaction.hash_key(), &key))
 }
 

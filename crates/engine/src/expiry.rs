@@ -6,7 +6,7 @@
 
 use undercroft_memory::ShardSet;
 
-use crate::dictionary::{self, Table, Tables, load_bucket};
+use crate::dictionary::{self, Dictionary, Table, Tables, load_bucket};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush;

@@ -1,6 +1,6 @@
 //! What is freed later, in bounded steps (W8, W9): the dictionaries of emptied
-//! databases, and the trees of large lists that were removed. Each shard has a
-//! list of them.
+//! databases, and the dictionaries and trees of large collections that were
+//! removed. Each shard has a list of them.
 //!
 //! ```text
 //! a structure that is being freed, 64 bytes; a dictionary:
@@ -12,7 +12,8 @@
 use undercroft_memory::{Offset, Pool, ShardSet, Transaction, View};
 
 use crate::access::Access;
-use crate::dictionary::{CHAIN_MAX, Table, chain_fault, load_bucket};
+use crate::dictionary::{CHAIN_MAX, Dictionary, Table, chain_fault, load_bucket};
+use crate::element::Element;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::list;
@@ -36,6 +37,8 @@ const OTHER: u64 = 32;
 pub(crate) enum Dying {
     /// The dictionary of a database: tables that refer to entries.
     Keys = 0,
+    /// The dictionary of a large collection: tables that refer to elements.
+    Elements = 1,
     /// The tree of a list.
     List = 2,
 }
@@ -44,6 +47,7 @@ impl Dying {
     fn of(word: u64, record: Offset) -> Result<Dying, Error> {
         match word {
             0 => Ok(Dying::Keys),
+            1 => Ok(Dying::Elements),
             2 => Ok(Dying::List),
             _ => Err(undercroft_memory::Fault {
                 at: record,
@@ -63,27 +67,10 @@ pub(crate) fn is_dying(view: &View<'_>, shard: usize) -> bool {
 
 /// Cuts one database's dictionary off in one shard.
 fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
-    let view = writer.view();
-    let table = root.get(view, TABLE);
-    if table == 0 {
+    if root.get(writer.view(), TABLE) == 0 {
         return Ok(());
     }
-    let bits = root.get(view, BITS);
-    let next = root.get(view, NEXT_TABLE);
-    let next_bits = root.get(view, NEXT_BITS);
-    // An other table that is not yet in use holds nothing but may be freed.
-    let in_use = next != 0 && root.get(view, PREPARED) == 1 << next_bits.min(63);
-    let cursor = if in_use { root.get(view, MOVED) } else { 0 };
-    if next != 0 && !in_use {
-        writer.transaction.free(root.shard, next);
-    }
-    let other = if in_use { next } else { 0 };
-    bury(
-        writer.transaction,
-        root.shard.into(),
-        Dying::Keys,
-        [table, bits, cursor, other, next_bits],
-    )?;
+    bury_dictionary(writer.transaction, root, Dying::Keys)?;
     writer.all_changed(root)?;
     for word in 0..DATABASE_WORDS {
         if root.get(writer.view(), word) != 0 {
@@ -91,6 +78,43 @@ fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Lets the tables of a dictionary and what they refer to be freed later; the
+/// caller sees to it that nobody reaches them any more. O(1).
+pub(crate) fn bury_dictionary<D: Dictionary>(
+    transaction: &mut Transaction<'_>,
+    root: D,
+    kind: Dying,
+) -> Result<(), Error> {
+    let view = transaction.view();
+    let (pool, table) = (root.pool(), root.word(view, TABLE)?);
+    if table == 0 {
+        return Ok(());
+    }
+    let bits = root.word(view, BITS)?;
+    let next = root.word(view, NEXT_TABLE)?;
+    let next_bits = root.word(view, NEXT_BITS)?;
+    // An other table that is not yet in use holds nothing but may be freed.
+    let in_use = next != 0 && root.word(view, PREPARED)? == 1 << next_bits.min(63);
+    let cursor = if in_use { root.word(view, MOVED)? } else { 0 };
+    if root.word(view, KEYS)? == 0 {
+        transaction.free(pool, table);
+        if next != 0 {
+            transaction.free(pool, next);
+        }
+        return Ok(());
+    }
+    let other = if in_use { next } else { 0 };
+    if next != 0 && !in_use {
+        transaction.free(pool, next);
+    }
+    bury(
+        transaction,
+        pool,
+        kind,
+        [table, bits, cursor, other, next_bits],
+    )
 }
 
 /// Puts a structure on its shard's list, behind the first, which may be the one
@@ -154,19 +178,21 @@ pub(crate) fn free_a_little(
         return Ok(());
     }
     let [_, at, bits, cursor, other, other_bits, kind] = writer.view().words::<7>(record)?;
-    if Dying::of(kind, record)? == Dying::List {
+    let kind = Dying::of(kind, record)?;
+    if kind == Dying::List {
         if free_leaves(writer, shard, record, buckets)? {
             remove_first(writer, shard, record)?;
         }
         return Ok(());
     }
+    let pool = Pool::from(shard);
     let table = Table {
         at,
         bits: bits.min(40),
     };
     let end = cursor.saturating_add(buckets).min(table.buckets());
     for index in cursor..end {
-        free_chain(writer, shard, table.bucket(index))?;
+        free_chain(writer, pool, kind, table.bucket(index))?;
     }
     if end < table.buckets() {
         return Ok(writer.transaction.store(shard, record + CURSOR, end)?);
@@ -193,17 +219,32 @@ fn remove_first(writer: &mut Writer<'_, '_>, shard: usize, record: Offset) -> Re
     Ok(())
 }
 
-fn free_chain(writer: &mut Writer<'_, '_>, shard: usize, home: Offset) -> Result<(), Error> {
+fn free_chain(
+    writer: &mut Writer<'_, '_>,
+    pool: Pool,
+    kind: Dying,
+    home: Offset,
+) -> Result<(), Error> {
     let mut at = home;
     for _ in 0..CHAIN_MAX {
         let bucket = load_bucket(writer.view(), at)?;
-        for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
-            let entry = Entry::load(writer.view(), entry)?;
-            writer.discard_value(shard, &entry)?;
-            writer.transaction.free(shard, entry.at);
+        for item in bucket.entries.into_iter().filter(|&item| item != 0) {
+            match kind {
+                Dying::Keys => {
+                    let entry = Entry::load(writer.view(), item)?;
+                    writer.discard_value(pool.shard(), &entry)?;
+                    writer.transaction.free(pool, item);
+                }
+                Dying::Elements => {
+                    let element = Element::load(writer.view(), item)?;
+                    element.free(writer.transaction, pool)?;
+                }
+                // A tree has no tables.
+                Dying::List => return Err(chain_fault(home).into()),
+            }
         }
         if at != home {
-            writer.transaction.free(shard, at);
+            writer.transaction.free(pool, at);
         }
         if bucket.next == 0 {
             return Ok(());
@@ -215,8 +256,9 @@ fn free_chain(writer: &mut Writer<'_, '_>, shard: usize, home: Offset) -> Result
 
 /// One structure that is being freed.
 pub(crate) enum Left {
-    /// Tables, with the first bucket that is still in use.
-    Tables(Vec<(Table, u64)>),
+    /// Tables, what they refer to, and the first bucket of each that is still in
+    /// use.
+    Tables(Dying, Vec<(Table, u64)>),
     /// The root of a tree, its levels, and how far it has been freed.
     List(Offset, usize, u64),
 }
@@ -232,7 +274,7 @@ pub(crate) fn for_each_dying(
         let [next, at, bits, cursor, other, other_bits, kind] = view.words::<7>(record)?;
         let left = match Dying::of(kind, record)? {
             Dying::List => Left::List(at, bits as usize, cursor),
-            Dying::Keys => {
+            kind @ (Dying::Keys | Dying::Elements) => {
                 let table = |at, bits: u64| Table {
                     at,
                     bits: bits.min(40),
@@ -241,7 +283,7 @@ pub(crate) fn for_each_dying(
                 if other != 0 {
                     tables.push((table(other, other_bits), 0));
                 }
-                Left::Tables(tables)
+                Left::Tables(kind, tables)
             }
         };
         visit(record, left)?;

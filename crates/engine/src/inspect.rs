@@ -3,6 +3,7 @@
 use undercroft_memory::{View, block_size, coarse_milliseconds};
 
 use crate::access::Access;
+use crate::elements::Elements;
 use crate::entry::{Entry, Form, ValueType};
 use crate::error::Error;
 use crate::list;
@@ -25,6 +26,9 @@ impl Entry {
             }
             Some(Form::Object) => match self.value_type()? {
                 ValueType::List => list::memory_usage(view, self, samples)?,
+                ValueType::Hash | ValueType::Set => {
+                    Elements::to_read(self)?.memory_usage(view, samples)?
+                }
                 _ => return Err(self.fault().into()),
             },
             _ => 0,

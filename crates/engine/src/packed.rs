@@ -10,7 +10,10 @@
 //! tag 208..=255  the integer tag - 208, without further bytes
 //! ```
 //!
-//! A text that is the decimal form of an integer is held as that integer.
+//! A text that is the decimal form of an integer is held as that integer. Each
+//! text has one form only, so that two are equal where their forms are.
+
+use std::ops::Range;
 
 use undercroft_memory::Fault;
 
@@ -37,6 +40,14 @@ impl Item<'_> {
             Item::Integer(value) => {
                 out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
             }
+        }
+    }
+
+    /// Length of the item's text in bytes.
+    pub(crate) fn length(&self) -> usize {
+        match *self {
+            Item::Text(text) => text.len(),
+            Item::Integer(value) => itoa::Buffer::new().format(value).len(),
         }
     }
 }
@@ -82,6 +93,11 @@ pub(crate) fn items(bytes: &[u8]) -> Items<'_> {
 }
 
 impl<'p> Items<'p> {
+    /// What lies behind the items seen so far.
+    pub(crate) fn rest(&self) -> &'p [u8] {
+        self.rest
+    }
+
     fn take(&mut self, bytes: usize) -> Result<&'p [u8], Fault> {
         match self.rest.split_at_checked(bytes) {
             Some((taken, rest)) => {
@@ -137,6 +153,55 @@ impl<'p> Iterator for Items<'p> {
     }
 }
 
+/// The bytes by which a text is held.
+pub(crate) fn form(text: &[u8]) -> Vec<u8> {
+    let mut form = Vec::with_capacity(text.len() + 9);
+    push(&mut form, text);
+    form
+}
+
+/// Number of items. O(items).
+pub(crate) fn count(bytes: &[u8]) -> Result<u64, Fault> {
+    let mut count = 0;
+    for item in items(bytes) {
+        item?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Where the item with this form lies, among the first, the `stride`-th behind
+/// it and so on. O(items).
+pub(crate) fn find(
+    bytes: &[u8],
+    form: &[u8],
+    stride: usize,
+) -> Result<Option<Range<usize>>, Fault> {
+    let mut items = items(bytes);
+    loop {
+        let start = items.rest().len();
+        match items.next() {
+            None => return Ok(None),
+            Some(item) => item?,
+        };
+        let end = bytes.len() - items.rest().len();
+        let range = bytes.len() - start..end;
+        if bytes[range.clone()] == *form {
+            return Ok(Some(range));
+        }
+        for _ in 1..stride {
+            items.next().ok_or(DAMAGED)??;
+        }
+    }
+}
+
+/// The item at a position, and where it ends.
+pub(crate) fn item_at(bytes: &[u8], position: usize) -> Result<(Item<'_>, usize), Fault> {
+    let mut items = items(bytes.get(position..).ok_or(DAMAGED)?);
+    let item = items.next().ok_or(DAMAGED)??;
+    Ok((item, bytes.len() - items.rest().len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,5 +251,30 @@ mod tests {
             assert!(items(bytes).any(|item| item.is_err()), "{bytes:?}");
             assert!(items(bytes).count() <= 2, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn an_item_is_found_where_it_may_lie() {
+        let mut bytes = Vec::new();
+        for text in [&b"a"[..], b"7", b"b", b"a", b"7", b"xyz"] {
+            push(&mut bytes, text);
+        }
+        assert_eq!(count(&bytes).ok(), Some(6));
+        let value = |field: &[u8]| {
+            let place = find(&bytes, &form(field), 2).expect("sound")?;
+            let (item, end) = item_at(&bytes, place.end).expect("sound");
+            let mut text = Vec::new();
+            item.append_to(&mut text);
+            assert_eq!(item.length(), text.len());
+            assert!(end <= bytes.len());
+            Some(text)
+        };
+        assert_eq!(value(b"a"), Some(b"7".to_vec()));
+        assert_eq!(value(b"b"), Some(b"a".to_vec()));
+        assert_eq!(value(b"7"), Some(b"xyz".to_vec()));
+        assert_eq!(value(b"xyz"), None);
+        assert!(find(&bytes, &form(b"xyz"), 1).is_ok_and(|place| place.is_some()));
+        assert!(find(&bytes[..bytes.len() - 4], &form(b"?"), 2).is_err());
+        assert!(item_at(&bytes, bytes.len()).is_err() && item_at(&bytes, 100).is_err());
     }
 }

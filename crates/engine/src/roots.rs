@@ -1,5 +1,6 @@
-//! Where a shard's roots lie: one dictionary a database, and the list of
-//! dictionaries that are being freed.
+//! Where a shard's roots lie: one dictionary a database, and the list of what
+//! is being freed. The root words of a large collection's dictionary lie in its
+//! entry, in the same order.
 
 use undercroft_memory::{ROOT_WORDS, Transaction, View};
 
@@ -28,8 +29,12 @@ pub(crate) const PREPARED: usize = 6;
 pub(crate) const MOVED: usize = 7;
 /// Where the sweep for expired keys goes on.
 pub(crate) const SWEEP: usize = 8;
+/// In a large collection: the arena that its memory is, or 0.
+pub(crate) const ARENA: usize = 8;
+/// Words of a large collection, which knows no expiry of its keys.
+pub(crate) const ELEMENTS_WORDS: usize = 9;
 
-/// Behind the databases: the first dictionary that is being freed.
+/// Behind the databases: the first structure that is being freed.
 pub(crate) const DYING: usize = DATABASES * DATABASE_WORDS;
 
 /// At the end, one word a database: how often all its keys were removed or

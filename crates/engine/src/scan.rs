@@ -8,7 +8,7 @@
 use undercroft_memory::{Offset, ShardSet, View};
 
 use crate::access::Access;
-use crate::dictionary::{Table, for_each_in_chain};
+use crate::dictionary::{Dictionary, Table, for_each_in_chain};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::met;
@@ -187,9 +187,9 @@ impl Access<'_> {
 }
 
 /// Visits the entries that a position stands for; returns the next position.
-pub(crate) fn scan_bucket(
+pub(crate) fn scan_bucket<D: Dictionary>(
     view: &View<'_>,
-    root: Root,
+    root: D,
     position: u64,
     mut visit: impl FnMut(Offset) -> Result<(), Error>,
 ) -> Result<u64, Error> {

@@ -4,12 +4,13 @@ use undercroft_memory::View;
 
 use crate::entry::{Entry, ValueType};
 use crate::error::Error;
+use crate::list::Ranges;
 use crate::roots::{DATABASES, Root};
 use crate::scan::scan_bucket;
 use crate::store::Store;
 
 /// One key as a snapshot shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Item<'i> {
     /// The database the key lies in.
     pub database: usize,
@@ -19,8 +20,8 @@ pub struct Item<'i> {
     pub value_type: ValueType,
     /// When it expires, Unix milliseconds.
     pub expiry: Option<u64>,
-    /// The value's bytes.
-    pub value: &'i [u8],
+    /// The value as a flat list; see [`Entry::append_items`].
+    pub items: &'i Ranges,
 }
 
 impl Store {
@@ -36,7 +37,7 @@ impl Store {
         // Nothing is changed, so the body runs once: no memory can run short.
         self.write(self.all_shards(), |writer| {
             let now = writer.now();
-            let (mut key, mut value) = (Vec::new(), Vec::new());
+            let (mut key, mut items) = (Vec::new(), Ranges::new());
             for shard in 0..self.shards() {
                 for database in 0..DATABASES {
                     let root = Root { shard, database };
@@ -47,15 +48,15 @@ impl Store {
                             return Ok(());
                         }
                         key.clear();
-                        value.clear();
+                        items.clear();
                         entry.append_key(view, &mut key)?;
-                        entry.text(view)?.append_to(view, &mut value)?;
+                        entry.append_items(view, &mut items)?;
                         visit(Item {
                             database,
                             key: &key,
                             value_type: entry.value_type()?,
                             expiry,
-                            value: &value,
+                            items: &items,
                         })
                     })?;
                 }

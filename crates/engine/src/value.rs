@@ -3,9 +3,12 @@
 
 use undercroft_memory::View;
 
+use crate::elements::{self, Draft, Elements};
 use crate::entry::{Entry, Form, Kind, ValueType};
 use crate::error::Error;
-use crate::list::{self, Ranges};
+use crate::hash::{Hash, PackedLimits, Parts};
+use crate::list::{self, End, Ranges};
+use crate::set::Set;
 use crate::store::{Key, Reader};
 use crate::strings::Stored;
 use crate::writer::{Expiry, Found, Writer};
@@ -26,16 +29,18 @@ impl Entry {
         Ok(true)
     }
 
-    /// Appends the whole value to `out`, as a flat list: the string; the items
-    /// of a list. O(value).
+    /// Appends the whole value to `out`, as a flat list: the string; the items of
+    /// a list; the fields of a hash and their values in turn; the members of a
+    /// set. O(value).
     pub fn append_items(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
         match self.value_type()? {
             ValueType::String => {
-                self.text(view)?.append_to(view, &mut out.bytes)?;
-                out.end_item();
-                Ok(())
+                let text = self.text(view)?;
+                out.push_with(|out| text.append_to(view, out))
             }
             ValueType::List => list::append_all(view, self, out),
+            ValueType::Hash => Hash::of(view, self)?.append_all(view, Parts::Both, out),
+            ValueType::Set => Set::of(view, self)?.append_all(view, out),
             _ => Err(self.fault().into()),
         }
     }
@@ -47,6 +52,23 @@ impl Entry {
             Err(Error::WrongType)
         }
     }
+}
+
+/// Up to where collections stay in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Hashes.
+    pub hash: PackedLimits,
+    /// The most that a set of integers may have.
+    pub integers: u64,
+}
+
+impl Limits {
+    /// Redis' defaults.
+    pub const DEFAULT: Limits = Limits {
+        hash: PackedLimits::HASH,
+        integers: 512,
+    };
 }
 
 impl Reader<'_, '_> {
@@ -75,6 +97,59 @@ impl Writer<'_, '_> {
         match self.find_slot(database, key)? {
             Some(found) => found.entry.expect(value_type).map(|_| Some(found)),
             None => Ok(None),
+        }
+    }
+
+    /// Lets a key hold a value that is given as a flat list, as
+    /// [`Entry::append_items`] gives it, whatever it held before. A collection
+    /// without items removes the key. O(value).
+    ///
+    /// # Panics
+    /// Where the last field of a hash has no value.
+    pub fn put_items(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+        items: &Ranges,
+        expiry: Option<u64>,
+        limits: &Limits,
+    ) -> Result<(), Error> {
+        self.remove(database, key)?;
+        self.add_items(database, key, value_type, items, limits)?;
+        if expiry.is_some() {
+            self.set_expiry(database, key, expiry)?;
+        }
+        Ok(())
+    }
+
+    /// Adds to the collection at a key, which may be new, more of the flat list
+    /// that it is; a string is set. O(items).
+    ///
+    /// # Panics
+    /// Where the last field of a hash has no value.
+    pub fn add_items(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+        items: &Ranges,
+        limits: &Limits,
+    ) -> Result<(), Error> {
+        let all: Vec<&[u8]> = items.iter().collect();
+        match value_type {
+            ValueType::List | ValueType::Hash | ValueType::Set if all.is_empty() => Ok(()),
+            ValueType::String => self.set(database, key, &all.concat(), Expiry::Never),
+            ValueType::List => {
+                let pushed = self.list_push(database, key, End::Right, &all, false);
+                pushed.map(drop)
+            }
+            ValueType::Hash => self.hash_set(database, key, &all, &limits.hash).map(drop),
+            ValueType::Set => {
+                let added = self.set_add(database, key, &all, limits.integers);
+                added.map(drop)
+            }
+            _ => Err(Error::WrongType),
         }
     }
 
@@ -127,13 +202,17 @@ impl Writer<'_, '_> {
     fn discard_object(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
         match entry.value_type()? {
             ValueType::List => list::discard(self.transaction, shard.into(), entry),
+            ValueType::Hash | ValueType::Set => {
+                Elements::to_change(self.view(), shard, entry)?.discard(self.transaction)
+            }
             _ => Err(entry.fault().into()),
         }
     }
 }
 
 /// The root words with which another key takes over an object (`take`), or
-/// those of a copy of it. O(1) where it stays in its shard, else O(elements).
+/// those of a copy of it. O(1) where it stays in its shard or has an arena, else
+/// O(elements).
 pub(crate) fn hand_over(
     writer: &mut Writer<'_, '_>,
     entry: &Entry,
@@ -142,21 +221,48 @@ pub(crate) fn hand_over(
     take: bool,
 ) -> Result<Vec<u8>, Error> {
     if take && from == to {
-        let mut words = Vec::new();
-        let length = entry.header.value_length();
-        writer
-            .view()
-            .append_to(entry.value_at(), length, &mut words)?;
-        return Ok(words);
+        return words_of(writer.view(), entry);
     }
-    let words = match entry.value_type()? {
-        ValueType::List => list::copy(writer.transaction, entry, to.into())?,
-        _ => return Err(entry.fault().into()),
-    };
-    if take {
-        writer.discard_value(from, entry)?;
+    match entry.value_type()? {
+        ValueType::Hash | ValueType::Set => {
+            let source = Elements::to_change(writer.view(), from, entry)?;
+            if take && source.pool.arena() != 0 {
+                // The root words name the arena, not the shard it lies in.
+                writer.transaction.transfer_arena(source.pool, to)?;
+                return words_of(writer.view(), entry);
+            }
+            let words = elements::no_words();
+            let pool = if source.pool.arena() == 0 {
+                to.into()
+            } else {
+                writer.transaction.create_arena(to)?
+            };
+            let copy = Draft {
+                words: &words,
+                pool,
+            };
+            copy.copy_from(writer.transaction, source)?;
+            if take {
+                source.discard(writer.transaction)?;
+            }
+            Ok(to_bytes(&copy.finished()))
+        }
+        ValueType::List => {
+            let words = list::copy(writer.transaction, entry, to.into())?;
+            if take {
+                writer.discard_value(from, entry)?;
+            }
+            Ok(to_bytes(&words))
+        }
+        _ => Err(entry.fault().into()),
     }
-    Ok(to_bytes(&words))
+}
+
+/// An object's root words.
+fn words_of(view: &View<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
+    let mut words = Vec::new();
+    view.append_to(entry.value_at(), entry.header.value_length(), &mut words)?;
+    Ok(words)
 }
 
 /// Root words as they lie in an entry.

@@ -12,7 +12,9 @@ fn snapshot(store: &Store) -> Data {
     let mut data = Data::new();
     let walked = store.snapshot(|item| {
         assert_eq!(item.value_type, ValueType::String);
-        let value = (item.expiry, item.value.to_vec());
+        assert_eq!(item.items.len(), 1);
+        let value = item.items.get(0).to_vec();
+        let value = (item.expiry, value);
         let twice = data.insert((item.database, item.key.to_vec()), value);
         assert_eq!(twice, None, "{:?} was shown twice", item.key);
         Ok::<_, Error>(())

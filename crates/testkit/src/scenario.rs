@@ -2,7 +2,9 @@
 //! undo-log step and for death at every machine instruction.
 
 mod bits;
+mod hashes;
 mod lists;
+mod sets;
 mod transactions;
 
 use std::sync::LazyLock;
@@ -43,7 +45,9 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
     [
         SCENARIOS,
         bits::SCENARIOS,
+        hashes::SCENARIOS,
         lists::SCENARIOS,
+        sets::SCENARIOS,
         transactions::SCENARIOS,
     ]
     .into_iter()

@@ -82,16 +82,22 @@ impl State {
 }
 
 /// A value as bytes, the same for the same content: a string is itself; of a
-/// collection, type and encoding and all items.
+/// collection, type and encoding and all items, those without an order sorted.
 fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
     let mut texts = Ranges::new();
     entry.append_items(view, &mut texts)?;
     let value_type = entry.value_type()?;
+    let all: Vec<&[u8]> = texts.iter().collect();
     if value_type == ValueType::String {
-        return Ok(texts.get(0).to_vec());
+        return Ok(all.concat());
+    }
+    let width = if value_type == ValueType::Hash { 2 } else { 1 };
+    let mut items: Vec<&[&[u8]]> = all.chunks(width).collect();
+    if matches!(value_type, ValueType::Hash | ValueType::Set) {
+        items.sort_unstable();
     }
     let mut value = format!("{} {}:", value_type.name(), entry.encoding()?.name()).into_bytes();
-    for text in texts.iter() {
+    for text in items.concat() {
         value.extend_from_slice(format!(" {}=", text.len()).as_bytes());
         value.extend_from_slice(text);
     }

@@ -6,10 +6,11 @@
 mod parameters;
 mod parse;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 pub use parameters::{Check, Kind, PARAMETERS, Parameter};
+use undercroft_engine::{Limits, PackedLimits};
 
 use crate::arguments::CommandError;
 use crate::glob::{Case, matches};
@@ -41,6 +42,15 @@ impl Value {
             Value::Text(text) => text.clone(),
         }
     }
+
+    /// A number or a size, which is cut to the range; 0 for anything else.
+    fn number(&self) -> i64 {
+        match self {
+            Value::Integer(number) => *number,
+            Value::Memory(bytes) => i64::try_from(*bytes).unwrap_or(i64::MAX),
+            _ => 0,
+        }
+    }
 }
 
 /// A change to one parameter.
@@ -51,6 +61,8 @@ pub type Change = (&'static Parameter, Value);
 pub struct Config {
     /// One for each of [`PARAMETERS`], in that order.
     values: RwLock<Vec<Value>>,
+    /// Those that are numbers, for commands that need one each time.
+    numbers: [AtomicI64; PARAMETERS.len()],
     /// Held while a change is parsed, applied and stored, so that two do not mix.
     changing: Mutex<()>,
     generation: AtomicU64,
@@ -65,8 +77,9 @@ impl Default for Config {
 impl Config {
     /// Every parameter at its default.
     pub fn new() -> Config {
-        let values = PARAMETERS.iter().map(Parameter::default_value).collect();
+        let values: Vec<Value> = PARAMETERS.iter().map(Parameter::default_value).collect();
         Config {
+            numbers: std::array::from_fn(|place| AtomicI64::new(values[place].number())),
             values: RwLock::new(values),
             changing: Mutex::new(()),
             generation: AtomicU64::new(0),
@@ -99,6 +112,30 @@ impl Config {
             Value::Integer(number) => number,
             Value::Memory(bytes) => i64::try_from(bytes).unwrap_or(i64::MAX),
             other => panic!("configuration parameter {name:?} is no number: {other:?}"),
+        }
+    }
+
+    /// The value of the parameter at a place ([`Parameter::place`]) that is a number or a size. A nanosecond.
+    #[inline]
+    pub fn number_at(&self, place: usize) -> i64 {
+        self.numbers[place].load(Ordering::Relaxed)
+    }
+
+    /// Up to where collections stay in one piece.
+    #[inline]
+    pub fn limits(&self) -> Limits {
+        const FIELDS: usize = Parameter::place("hash-max-listpack-entries");
+        const LENGTH: usize = Parameter::place("hash-max-listpack-value");
+        const INTEGERS: usize = Parameter::place("set-max-intset-entries");
+        // Redis has a limit of its own for sets of integers.
+        const INTEGERS_MAX: u64 = 1 << 30;
+        let number = |place| self.number_at(place).unsigned_abs();
+        Limits {
+            hash: PackedLimits {
+                entries: number(FIELDS),
+                value: number(LENGTH),
+            },
+            integers: number(INTEGERS).min(INTEGERS_MAX),
         }
     }
 
@@ -180,6 +217,7 @@ impl Config {
             .map_err(|(parameter, reason)| failure(parameter.name.as_bytes(), &reason))?;
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         for (found, (_, value)) in chosen.iter().zip(changes) {
+            self.numbers[found.index].store(value.number(), Ordering::Relaxed);
             values[found.index] = value;
         }
         self.generation.fetch_add(1, Ordering::Release);
@@ -195,7 +233,9 @@ impl Config {
             .ok_or_else(|| format!("there is no configuration parameter '{name}'"))?;
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         let value = found.parameter.parse(&values[found.index], text.as_bytes());
-        values[found.index] = value.map_err(|reason| format!("{name} '{text}': {reason}"))?;
+        let value = value.map_err(|reason| format!("{name} '{text}': {reason}"))?;
+        self.numbers[found.index].store(value.number(), Ordering::Relaxed);
+        values[found.index] = value;
         Ok(())
     }
 
@@ -249,6 +289,8 @@ mod tests {
             (config.integer("maxmemory"), config.integer("timeout")),
             (1 << 20, 5)
         );
+        const TIMEOUT: usize = Parameter::place("timeout");
+        assert_eq!(config.number_at(TIMEOUT), 5);
         let before = config.generation();
         assert!(set(&[(b"maxmemory", b"2mb"), (b"timeout", b"x")]).is_err());
         let refused = config.set(&[(b"maxmemory", b"2mb")], |changes| {

@@ -70,6 +70,26 @@ impl Parameter {
         self
     }
 
+    /// Where a parameter stands in [`PARAMETERS`]; meant for constants.
+    ///
+    /// # Panics
+    /// Where there is none of this name.
+    pub const fn place(name: &str) -> usize {
+        let mut place = 0;
+        while place < PARAMETERS.len() {
+            let (this, other) = (PARAMETERS[place].name.as_bytes(), name.as_bytes());
+            let mut same = 0;
+            while same < this.len() && same < other.len() && this[same] == other[same] {
+                same += 1;
+            }
+            if same == this.len() && same == other.len() {
+                return place;
+            }
+            place += 1;
+        }
+        panic!("no configuration parameter of this name");
+    }
+
     /// Its name, and the other one where it has one.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.alias)

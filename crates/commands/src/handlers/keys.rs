@@ -106,7 +106,7 @@ pub(crate) fn type_of(
 }
 
 /// The pattern took more steps on a key than [`crate::glob::STEP_BUDGET`].
-const TOO_COMPLEX: CommandError =
+pub(crate) const TOO_COMPLEX: CommandError =
     CommandError::fixed("ERR pattern takes too many steps to match, expected a simpler one");
 
 /// KEYS.
@@ -131,7 +131,7 @@ pub(crate) fn keys(
 }
 
 /// As KEYS and SCAN match: a lone `*` takes every key, the empty one, too.
-fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex> {
+pub(crate) fn matches_all(pattern: &[u8], key: &[u8]) -> Result<bool, TooComplex> {
     if pattern == b"*" {
         return Ok(true);
     }
@@ -192,7 +192,7 @@ pub(crate) fn scan(
 
 /// A cursor as C's `strtoul` reads it, without white space in front: it ends at a zero byte, an empty one is zero, a
 /// sign is allowed.
-fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
+pub(crate) fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
     let end = text.iter().position(|byte| *byte == 0);
     let text = &text[..end.unwrap_or(text.len())];
     let (negative, digits) = match text {
@@ -214,11 +214,14 @@ fn scan_cursor(text: &[u8]) -> Result<u64, CommandError> {
     }
 }
 
+/// A number that nobody can foresee: every RandomState has keys of its own, so there is no generator to keep.
+pub(crate) fn chance() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 /// RANDOMKEY.
 pub(crate) fn randomkey(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    // Every RandomState has keys of its own: a number that nobody can foresee, without a generator to keep.
-    let random = RandomState::new().build_hasher().finish();
-    let key = context.store.random_key(context.database(), random)?;
+    let key = context.store.random_key(context.database(), chance())?;
     reply.bulk_or_null(key.as_deref());
     Ok(())
 }

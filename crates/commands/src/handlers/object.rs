@@ -1,10 +1,10 @@
 //! DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
 
-use undercroft_engine::{Entry, Error, Expiry, STRING_MAX, View};
+use undercroft_engine::{Entry, Error, Ranges, STRING_MAX, ValueType, View};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::config::Value;
-use crate::dump::{dump_string, restore_string};
+use crate::dump::{self, dump};
 use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
 
@@ -25,18 +25,20 @@ pub(crate) fn look<R>(
 }
 
 /// DUMP.
-pub(crate) fn dump(
+pub(crate) fn dump_key(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let value = look(context, arguments[1], |entry, view| {
-        let mut value = Vec::new();
-        entry.text(view)?.append_to(view, &mut value)?;
-        Ok(value)
+    let mut items = Ranges::new();
+    let found = look(context, arguments[1], |entry, view| {
+        items.clear();
+        entry.append_items(view, &mut items)?;
+        Ok((entry.value_type()?, entry.encoding()?))
     })?;
-    context.count_lookup(value.is_some());
-    reply.bulk_or_null(value.map(|value| dump_string(&value)).as_deref());
+    context.count_lookup(found.is_some());
+    let payload = found.map(|(value_type, encoding)| dump(value_type, encoding, &items));
+    reply.bulk_or_null(payload.as_deref());
     Ok(())
 }
 
@@ -96,6 +98,7 @@ pub(crate) fn restore(
     let key = store.key(arguments[1]);
     // The time and the payload are looked at only where the key may be written, as in Redis, but parsed once.
     let parsed = restored(context, arguments, &options);
+    let limits = context.host.config().limits();
     store.write(store.shards_of([&key]), |writer| {
         let there = writer.find(database, &key)?.is_some();
         if there && !options.replace {
@@ -103,13 +106,11 @@ pub(crate) fn restore(
                 CommandError::fixed("BUSYKEY Target key name already exists.");
             return Err(BUSY.into());
         }
-        let (value, deadline) = parsed.as_ref().map_err(|error| error.clone())?;
-        match deadline {
-            Some(deadline) if *deadline <= writer.now() => {
-                writer.remove(database, &key)?;
-            }
-            Some(deadline) => writer.set(database, &key, value, Expiry::At(*deadline))?,
-            None => writer.set(database, &key, value, Expiry::Never)?,
+        let (value_type, items, deadline) = parsed.as_ref().map_err(|error| error.clone())?;
+        if deadline.is_some_and(|deadline| deadline <= writer.now()) {
+            writer.remove(database, &key)?;
+        } else {
+            writer.put_items(database, &key, *value_type, items, *deadline, &limits)?;
         }
         Ok::<_, Failure>(())
     })?;
@@ -123,7 +124,7 @@ fn restored(
     context: &Context<'_>,
     arguments: &[&[u8]],
     options: &RestoreOptions,
-) -> Result<(Vec<u8>, Option<u64>), CommandError> {
+) -> Result<(ValueType, Ranges, Option<u64>), CommandError> {
     let time = u64::try_from(integer(arguments[2])?)
         .map_err(|_| CommandError::fixed("ERR Invalid TTL value, must be >= 0"))?;
     let deadline = match time {
@@ -137,9 +138,9 @@ fn restored(
     };
     let longest = context.host.config().integer("proto-max-bulk-len");
     let longest = longest.unsigned_abs().min(STRING_MAX) as usize;
-    let value = restore_string(arguments[3], longest)
+    let (value_type, items) = dump::restore(arguments[3], longest)
         .map_err(|error| CommandError::fixed(error.message()))?;
-    Ok((value, deadline))
+    Ok((value_type, items, deadline))
 }
 
 /// OBJECT ENCODING.

@@ -12,6 +12,10 @@ pub enum Group {
     Bitmap,
     /// Lists.
     List,
+    /// Hashes.
+    Hash,
+    /// Sets.
+    Set,
     /// Keys of any type.
     Generic,
     /// The connection.
@@ -29,6 +33,8 @@ impl Group {
             Group::String => "string",
             Group::Bitmap => "bitmap",
             Group::List => "list",
+            Group::Hash => "hash",
+            Group::Set => "set",
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Server => "server",

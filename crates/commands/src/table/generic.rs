@@ -214,7 +214,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "Returns a value in a serialized, checksummed form.",
         )
         .reply("bulk or null")
-        .handler(handlers::object::dump),
+        .handler(handlers::object::dump_key),
     Command::new("restore", -4, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Keyspace, Category::Dangerous])

@@ -5,21 +5,23 @@
 //! exactly which it is, in any case, and no byte is compared by itself; the few names with an underline are.
 
 use super::command::Command;
-use super::{bitmap, connection, generic, lists, server, strings, transaction};
+use super::{bitmap, connection, generic, hashes, lists, server, sets, strings, transaction};
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 7] = [
+const FAMILIES: [&[Command]; 9] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
     lists::COMMANDS,
     generic::COMMANDS,
+    hashes::COMMANDS,
+    sets::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
     transaction::COMMANDS,
 ];
 const COUNT: usize = count();
 const SLOTS: usize = 1 << SLOT_BITS;
-const SLOT_BITS: u32 = 10;
+const SLOT_BITS: u32 = 12;
 const LONGEST_NAME: usize = 16;
 /// A slot that holds no command.
 const EMPTY: u8 = u8::MAX;

@@ -8,9 +8,11 @@ mod bitmap;
 mod command;
 mod connection;
 mod generic;
+mod hashes;
 mod lists;
 mod lookup;
 mod server;
+mod sets;
 mod strings;
 mod transaction;
 

@@ -1,7 +1,7 @@
-//! Items in flat buffers: what reading a list gives, and what leaves are made
-//! of.
+//! Items in flat buffers: what reading a collection gives, and what leaves of
+//! lists are made of.
 
-/// Items of a list, one after the other, in buffers that can be used again.
+/// Items of a collection, one after the other, in buffers that can be used again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     pub(crate) bytes: Vec<u8>,
@@ -72,6 +72,25 @@ impl Ranges {
         self.end_item();
     }
 
+    /// Adds the item that `append` appends to the buffer it is given. Where it
+    /// fails, nothing is added.
+    pub fn push_with<R, E>(
+        &mut self,
+        append: impl FnOnce(&mut Vec<u8>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let start = self.bytes.len();
+        match append(&mut self.bytes) {
+            Ok(result) => {
+                self.end_item();
+                Ok(result)
+            }
+            Err(error) => {
+                self.bytes.truncate(start);
+                Err(error)
+            }
+        }
+    }
+
     /// What was appended to the bytes since the last item is an item.
     #[inline]
     pub(crate) fn end_item(&mut self) {
@@ -116,6 +135,16 @@ mod tests {
         assert_eq!((ranges.len(), ranges.byte_length()), (4, 5));
         ranges.truncate(2);
         assert_eq!(ranges.get(1), b"e");
+        let failed = ranges.push_with(|out| {
+            out.push(b'x');
+            Err::<(), ()>(())
+        });
+        assert!(failed.is_err() && ranges.byte_length() == 2);
+        let added = ranges.push_with(|out| {
+            out.push(b'x');
+            Ok::<_, ()>(7)
+        });
+        assert_eq!((added, ranges.get(2)), (Ok(7), &b"x"[..]));
         ranges.truncate(0);
         assert!(ranges.is_empty() && ranges.byte_length() == 0);
     }

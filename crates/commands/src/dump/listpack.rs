@@ -1,0 +1,223 @@
+//! Listpacks, in which Redis 7.0 keeps small collections.
+//!
+//! ```text
+//! bytes in all (4) | elements (2) | encoding and data, length of both, backwards (1 to 5) | ... | 0xff
+//! ```
+//!
+//! The length behind each element lets Redis walk backwards. Numbers are little-endian; texts that are integers are
+//! kept as such.
+
+use undercroft_engine::Ranges;
+
+use crate::arguments::parse_integer;
+
+const HEADER: usize = 6;
+const END: u8 = 0xff;
+/// More elements than this are counted only by walking.
+const COUNT_MAX: usize = 0xffff;
+/// Longest text of an integer.
+const DIGITS_MAX: usize = 20;
+
+const TEXT_32: u8 = 0xf0;
+const INTEGER_16: u8 = 0xf1;
+const INTEGER_24: u8 = 0xf2;
+const INTEGER_32: u8 = 0xf3;
+const INTEGER_64: u8 = 0xf4;
+
+/// The listpack of these texts.
+pub(super) fn write<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
+    let mut out = vec![0; HEADER];
+    let mut count = 0;
+    for text in texts {
+        let start = out.len();
+        write_element(text, &mut out);
+        write_back(out.len() - start, &mut out);
+        count += 1;
+    }
+    out.push(END);
+    let (bytes, count) = (out.len() as u32, count.min(COUNT_MAX) as u16);
+    out[..4].copy_from_slice(&bytes.to_le_bytes());
+    out[4..HEADER].copy_from_slice(&count.to_le_bytes());
+    out
+}
+
+fn write_element(text: &[u8], out: &mut Vec<u8>) {
+    let short = text.len() <= DIGITS_MAX;
+    if let Some(value) = short.then(|| parse_integer(text)).flatten() {
+        let word = value.to_le_bytes();
+        match value {
+            0..=127 => out.push(word[0]),
+            -4096..=4095 => out.extend([0xc0 | word[1] & 0x1f, word[0]]),
+            -0x8000..=0x7fff => {
+                out.push(INTEGER_16);
+                out.extend(&word[..2]);
+            }
+            -0x80_0000..=0x7f_ffff => {
+                out.push(INTEGER_24);
+                out.extend(&word[..3]);
+            }
+            -0x8000_0000..=0x7fff_ffff => {
+                out.push(INTEGER_32);
+                out.extend(&word[..4]);
+            }
+            _ => {
+                out.push(INTEGER_64);
+                out.extend(word);
+            }
+        }
+        return;
+    }
+    let length = (text.len() as u32).to_le_bytes();
+    match text.len() {
+        0..64 => out.push(0x80 | length[0]),
+        64..4096 => out.extend([0xe0 | length[1], length[0]]),
+        _ => {
+            out.push(TEXT_32);
+            out.extend(length);
+        }
+    }
+    out.extend(text);
+}
+
+/// The length of an element in groups of seven bits, the highest first; all but the first byte have their eighth bit
+/// set.
+fn write_back(length: usize, out: &mut Vec<u8>) {
+    let groups = back_length(length);
+    for group in (0..groups).rev() {
+        let bits = (length >> (7 * group)) as u8 & 0x7f;
+        out.push(if group + 1 == groups {
+            bits
+        } else {
+            bits | 0x80
+        });
+    }
+}
+
+fn back_length(length: usize) -> usize {
+    match length {
+        0..=127 => 1,
+        128..16_383 => 2,
+        16_383..2_097_151 => 3,
+        2_097_151..268_435_455 => 4,
+        _ => 5,
+    }
+}
+
+/// Appends the elements of a listpack, if it is sound from end to end.
+pub(super) fn read(bytes: &[u8], out: &mut Ranges) -> Option<()> {
+    let (header, mut rest) = bytes.split_first_chunk::<HEADER>()?;
+    let [a, b, c, d, low, high] = *header;
+    if u32::from_le_bytes([a, b, c, d]) as usize != bytes.len() {
+        return None;
+    }
+    let mut count = 0;
+    while rest != [END] {
+        let before = rest.len();
+        rest = read_element(rest, out)?;
+        let length = before - rest.len();
+        let mut back = Vec::with_capacity(5);
+        write_back(length, &mut back);
+        rest = rest.strip_prefix(back.as_slice())?;
+        count += 1;
+    }
+    let counted = usize::from(u16::from_le_bytes([low, high]));
+    (counted == count || counted == COUNT_MAX).then_some(())
+}
+
+fn read_element<'b>(bytes: &'b [u8], out: &mut Ranges) -> Option<&'b [u8]> {
+    let (&first, rest) = bytes.split_first()?;
+    let text = |length: usize, rest: &'b [u8], out: &mut Ranges| {
+        let (text, rest) = rest.split_at_checked(length)?;
+        out.push(text);
+        Some(rest)
+    };
+    let width = match first {
+        0..0x80 => {
+            out.push(first.to_string().as_bytes());
+            return Some(rest);
+        }
+        0x80..0xc0 => return text(usize::from(first & 0x3f), rest, out),
+        0xc0..0xe0 => {
+            let (&low, rest) = rest.split_first()?;
+            let bits = u16::from_le_bytes([low, first & 0x1f]);
+            let value = ((bits << 3) as i16) >> 3;
+            out.push(value.to_string().as_bytes());
+            return Some(rest);
+        }
+        0xe0..0xf0 => {
+            let (&low, rest) = rest.split_first()?;
+            let length = usize::from(first & 0x0f) << 8 | usize::from(low);
+            return text(length, rest, out);
+        }
+        TEXT_32 => {
+            let (length, rest) = rest.split_first_chunk()?;
+            let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+            return text(length, rest, out);
+        }
+        INTEGER_16 => 2,
+        INTEGER_24 => 3,
+        INTEGER_32 => 4,
+        INTEGER_64 => 8,
+        _ => return None,
+    };
+    let (data, rest) = rest.split_at_checked(width)?;
+    out.push(super::signed(data).to_string().as_bytes());
+    Some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(texts: &[Vec<u8>]) {
+        let bytes = write(texts.iter().map(Vec::as_slice));
+        let mut out = Ranges::new();
+        assert_eq!(read(&bytes, &mut out), Some(()));
+        assert!(out.iter().eq(texts.iter().map(Vec::as_slice)), "{texts:?}");
+    }
+
+    #[test]
+    fn every_encoding_comes_back() {
+        let lengths = [
+            0, 1, 63, 64, 127, 4095, 4096, 16_381, 16_382, 70_000, 2_097_149,
+        ];
+        for length in lengths {
+            round_trip(&[vec![b'x'; length], b"7".to_vec(), vec![b'y'; length]]);
+        }
+        for shift in 0..64 {
+            for value in [
+                i64::MAX >> shift,
+                i64::MIN >> shift,
+                (i64::MAX >> shift).wrapping_add(1),
+            ] {
+                round_trip(&[value.to_string().into_bytes()]);
+            }
+        }
+        round_trip(
+            &[127, 128, 4095, 4096, -4096, -4097].map(|value: i32| value.to_string().into()),
+        );
+        round_trip(&[]);
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        let sound = write([&b"text"[..], b"12345", b"-7"].into_iter());
+        for length in 0..sound.len() {
+            assert_eq!(read(&sound[..length], &mut Ranges::new()), None, "{length}");
+        }
+        let mut random = fastrand::Rng::with_seed(5);
+        for _ in 0..100_000 {
+            let mut bytes = sound.clone();
+            for _ in 0..random.usize(1..4) {
+                let place = random.usize(..bytes.len());
+                bytes[place] = random.u8(..);
+            }
+            let mut out = Ranges::new();
+            // What is taken all the same is whole.
+            if read(&bytes, &mut out).is_some() {
+                let size: usize = out.iter().map(<[u8]>::len).sum();
+                assert!(size <= bytes.len() * 20);
+            }
+        }
+    }
+}

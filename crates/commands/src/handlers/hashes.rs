@@ -1,0 +1,391 @@
+//! Hashes.
+
+use undercroft_engine::{
+    Error, Hash, Key, PackedLimits, Parts, Random, Ranges, Reader, parse_integer,
+};
+
+use crate::arguments::{CommandError, float, integer, is_keyword};
+use crate::handler::{Context, Failure, Outcome};
+use crate::handlers::keys::chance;
+use crate::handlers::walk::walk;
+use crate::number::Extended;
+use crate::reply::Reply;
+use crate::session::Protocol;
+
+/// The configured limits of hashes in one piece.
+fn limits(context: &Context<'_>) -> PackedLimits {
+    context.host.config().limits().hash
+}
+
+/// HSET.
+pub(crate) fn hset(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let new = set(context, arguments, "hset")?;
+    reply.integer(new as i64);
+    Ok(())
+}
+
+/// HMSET.
+pub(crate) fn hmset(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    set(context, arguments, "hmset")?;
+    reply.ok();
+    Ok(())
+}
+
+fn set(context: &mut Context<'_>, arguments: &[&[u8]], name: &str) -> Result<u64, Failure> {
+    let pairs = &arguments[2..];
+    if !pairs.len().is_multiple_of(2) {
+        return Err(CommandError::wrong_arity(name).into());
+    }
+    let (store, database, limits) = (context.store, context.database(), limits(context));
+    let key = store.key(arguments[1]);
+    let new = store.write(store.shards_of([&key]), |writer| {
+        Ok::<_, Failure>(writer.hash_set(database, &key, pairs, &limits)?)
+    })?;
+    store.note_use(&key);
+    Ok(new)
+}
+
+/// HSETNX.
+pub(crate) fn hsetnx(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database, limits) = (context.store, context.database(), limits(context));
+    let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
+    let set = store.write(store.shards_of([&key]), |writer| {
+        if let Some(hash) = writer.hash(database, &key)?
+            && hash.contains(writer.view(), &field)?
+        {
+            return Ok(false);
+        }
+        writer.hash_set(database, &key, &arguments[2..4], &limits)?;
+        Ok::<_, Failure>(true)
+    })?;
+    store.note_use(&key);
+    reply.integer(set.into());
+    Ok(())
+}
+
+/// HGET.
+pub(crate) fn hget(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
+    let scratch = &mut context.session.scratch;
+    let found = store.read(store.shards_of([&key]), |reader| {
+        scratch.clear();
+        reader.hash_get(database, &key, &field, scratch)
+    })?;
+    context.count_lookup(found.is_some());
+    if found.is_some() {
+        store.note_use(&key);
+    }
+    reply.bulk_or_null((found == Some(true)).then_some(&context.session.scratch));
+    Ok(())
+}
+
+/// Reads the hash at a key; none where it is not there.
+fn read<R>(
+    context: &mut Context<'_>,
+    key: &[u8],
+    mut body: impl FnMut(&Reader<'_, '_>, &Hash) -> Result<R, Error>,
+) -> Result<Option<R>, Failure> {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(key);
+    let found = store.read(store.shards_of([&key]), |reader| {
+        match reader.hash(database, &key)? {
+            None => Ok(None),
+            Some(hash) => Ok::<_, Failure>(Some(body(reader, &hash)?)),
+        }
+    })?;
+    context.count_lookup(found.is_some());
+    if found.is_some() {
+        store.note_use(&key);
+    }
+    Ok(found)
+}
+
+/// HMGET.
+pub(crate) fn hmget(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let fields: Vec<Key<'_>> = context.keys(&arguments[2..]);
+    let (mut texts, mut there) = (Ranges::new(), Vec::with_capacity(fields.len()));
+    read(context, arguments[1], |reader, hash| {
+        texts.clear();
+        there.clear();
+        for field in &fields {
+            there.push(texts.push_with(|out| hash.get(reader.view(), field, out))?);
+        }
+        Ok(())
+    })?;
+    reply.array(fields.len());
+    for index in 0..fields.len() {
+        let there = there.get(index) == Some(&true);
+        reply.bulk_or_null(there.then(|| texts.get(index)));
+    }
+    Ok(())
+}
+
+fn all(context: &mut Context<'_>, key: &[u8], parts: Parts) -> Result<Ranges, Failure> {
+    let mut texts = Ranges::new();
+    read(context, key, |reader, hash| {
+        texts.clear();
+        hash.append_all(reader.view(), parts, &mut texts)
+    })?;
+    Ok(texts)
+}
+
+/// HGETALL.
+pub(crate) fn hgetall(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let texts = all(context, arguments[1], Parts::Both)?;
+    reply.map(texts.len() / 2);
+    texts.iter().for_each(|text| reply.bulk(text));
+    Ok(())
+}
+
+/// HKEYS.
+pub(crate) fn hkeys(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let texts = all(context, arguments[1], Parts::Fields)?;
+    reply.array(texts.len());
+    texts.iter().for_each(|text| reply.bulk(text));
+    Ok(())
+}
+
+/// HVALS.
+pub(crate) fn hvals(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let texts = all(context, arguments[1], Parts::Values)?;
+    reply.array(texts.len());
+    texts.iter().for_each(|text| reply.bulk(text));
+    Ok(())
+}
+
+/// HDEL.
+pub(crate) fn hdel(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let removed = store.write(store.shards_of([&key]), |writer| {
+        writer.hash_delete(database, &key, &arguments[2..])
+    })?;
+    store.note_use(&key);
+    reply.integer(removed as i64);
+    Ok(())
+}
+
+/// HEXISTS.
+pub(crate) fn hexists(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let field = context.store.key(arguments[2]);
+    let there = read(context, arguments[1], |reader, hash| {
+        hash.contains(reader.view(), &field)
+    })?;
+    reply.integer(there.unwrap_or(false).into());
+    Ok(())
+}
+
+/// HLEN.
+pub(crate) fn hlen(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let length = read(context, arguments[1], |reader, hash| {
+        hash.length(reader.view())
+    })?;
+    reply.integer(length.unwrap_or(0) as i64);
+    Ok(())
+}
+
+/// HSTRLEN.
+pub(crate) fn hstrlen(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let field = context.store.key(arguments[2]);
+    let length = read(context, arguments[1], |reader, hash| {
+        hash.value_length(reader.view(), &field)
+    })?;
+    reply.integer(length.unwrap_or(0) as i64);
+    Ok(())
+}
+
+/// HINCRBY.
+pub(crate) fn hincrby(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    const NOT_AN_INTEGER: CommandError = CommandError::fixed("ERR hash value is not an integer");
+    let change = integer(arguments[3])?;
+    let sum = change_value(context, arguments, |old| {
+        let old = match old {
+            None => 0,
+            Some(text) => parse_integer(text).ok_or(NOT_AN_INTEGER)?,
+        };
+        let sum = old.checked_add(change).ok_or(CommandError::OVERFLOW)?;
+        Ok((sum, sum.to_string()))
+    })?;
+    reply.integer(sum);
+    Ok(())
+}
+
+/// HINCRBYFLOAT.
+pub(crate) fn hincrbyfloat(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    const NOT_A_FLOAT: CommandError = CommandError::fixed("ERR hash value is not a float");
+    let change = float(arguments[3])?;
+    if change.is_infinite() {
+        return Err(CommandError::fixed("ERR value is NaN or Infinity").into());
+    }
+    let sum = change_value(context, arguments, |old| {
+        let old = match old {
+            None => Extended::from_integer(0),
+            Some(text) => Extended::parse(text).ok_or(NOT_A_FLOAT)?,
+        };
+        let sum = old
+            .checked_add(change)
+            .ok_or(CommandError::NAN_OR_INFINITY)?;
+        let sum = sum.text();
+        Ok((sum.clone(), sum))
+    })?;
+    reply.bulk(sum.as_bytes());
+    Ok(())
+}
+
+/// Lets a field have the text that `new` makes of what it has.
+fn change_value<R>(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    new: impl Fn(Option<&[u8]>) -> Result<(R, String), CommandError>,
+) -> Result<R, Failure> {
+    let (store, database, limits) = (context.store, context.database(), limits(context));
+    let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
+    let scratch = &mut context.session.scratch;
+    let result = store.write(store.shards_of([&key]), |writer| {
+        scratch.clear();
+        let there = match writer.hash(database, &key)? {
+            Some(hash) => hash.get(writer.view(), &field, scratch)?,
+            None => false,
+        };
+        let (result, text) = new(there.then_some(scratch.as_slice()))?;
+        let pair = [arguments[2], text.as_bytes()];
+        writer.hash_set(database, &key, &pair, &limits)?;
+        Ok::<_, Failure>(result)
+    })?;
+    store.note_use(&key);
+    Ok(result)
+}
+
+/// HRANDFIELD.
+pub(crate) fn hrandfield(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let count = match arguments.get(2) {
+        None => None,
+        Some(count) => Some(random_count(count)?),
+    };
+    let with_values = match (&arguments[2..], count) {
+        ([] | [_], _) => false,
+        ([_, word], Some(count)) if is_keyword(word, "WITHVALUES") => {
+            if !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
+                return Err(CommandError::fixed("ERR value is out of range").into());
+            }
+            true
+        }
+        _ => return Err(CommandError::SYNTAX.into()),
+    };
+    let mut texts = Ranges::new();
+    let mut random = Random::new(chance());
+    read(context, arguments[1], |reader, hash| {
+        texts.clear();
+        hash.sample(reader.view(), &mut random, count.unwrap_or(1), &mut texts)
+    })?;
+    let pairs = texts.len() / 2;
+    if count.is_none() {
+        reply.bulk_or_null(texts.iter().next());
+        return Ok(());
+    }
+    let nested = with_values && context.session.protocol == Protocol::Resp3;
+    reply.array(if with_values && !nested {
+        pairs * 2
+    } else {
+        pairs
+    });
+    for (index, text) in texts.iter().enumerate() {
+        if nested && index % 2 == 0 {
+            reply.array(2);
+        }
+        if with_values || index % 2 == 0 {
+            reply.bulk(text);
+        }
+    }
+    Ok(())
+}
+
+/// The count of HRANDFIELD and its like.
+pub(crate) fn random_count(argument: &[u8]) -> Result<i64, CommandError> {
+    match integer(argument)? {
+        i64::MIN => Err(CommandError::fixed(
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        )),
+        count => Ok(count),
+    }
+}
+
+/// HSCAN.
+pub(crate) fn hscan(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let database = context.database();
+    walk(
+        context,
+        arguments,
+        2,
+        reply,
+        |reader, key, cursor, count, out| match reader.hash(database, key)? {
+            None => Ok(None),
+            Some(hash) => Ok(Some(hash.scan(reader.view(), cursor, count, out)?)),
+        },
+    )
+}

@@ -1,0 +1,395 @@
+//! Sets.
+
+use undercroft_engine::{Error, Key, Random, Ranges, Reader, Set, SetOperation};
+
+use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::handler::{Context, Failure, Outcome};
+use crate::handlers::hashes::random_count;
+use crate::handlers::keys::chance;
+use crate::handlers::walk::walk;
+use crate::reply::Reply;
+
+/// The most that a set of integers in one piece may have, as configured.
+fn integers(context: &Context<'_>) -> u64 {
+    context.host.config().limits().integers
+}
+
+/// SADD.
+pub(crate) fn sadd(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database, integers) = (context.store, context.database(), integers(context));
+    let key = store.key(arguments[1]);
+    let new = store.write(store.shards_of([&key]), |writer| {
+        writer.set_add(database, &key, &arguments[2..], integers)
+    })?;
+    store.note_use(&key);
+    reply.integer(new as i64);
+    Ok(())
+}
+
+/// SREM.
+pub(crate) fn srem(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let removed = store.write(store.shards_of([&key]), |writer| {
+        writer.set_remove(database, &key, &arguments[2..])
+    })?;
+    store.note_use(&key);
+    reply.integer(removed as i64);
+    Ok(())
+}
+
+/// Reads the set at a key; none where it is not there.
+fn read<R>(
+    context: &mut Context<'_>,
+    key: &[u8],
+    mut body: impl FnMut(&Reader<'_, '_>, &Set) -> Result<R, Error>,
+) -> Result<Option<R>, Failure> {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(key);
+    let found = store.read(store.shards_of([&key]), |reader| {
+        match reader.set(database, &key)? {
+            None => Ok(None),
+            Some(set) => Ok::<_, Failure>(Some(body(reader, &set)?)),
+        }
+    })?;
+    context.count_lookup(found.is_some());
+    if found.is_some() {
+        store.note_use(&key);
+    }
+    Ok(found)
+}
+
+/// SISMEMBER.
+pub(crate) fn sismember(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let member = context.store.key(arguments[2]);
+    let there = read(context, arguments[1], |reader, set| {
+        set.contains(reader.view(), &member)
+    })?;
+    reply.integer(there.unwrap_or(false).into());
+    Ok(())
+}
+
+/// SMISMEMBER.
+pub(crate) fn smismember(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let members: Vec<Key<'_>> = context.keys(&arguments[2..]);
+    let there = read(context, arguments[1], |reader, set| {
+        let there = members
+            .iter()
+            .map(|member| set.contains(reader.view(), member));
+        there.collect::<Result<Vec<bool>, Error>>()
+    })?;
+    let there = there.unwrap_or_else(|| vec![false; members.len()]);
+    reply.array(there.len());
+    there
+        .iter()
+        .for_each(|there| reply.integer((*there).into()));
+    Ok(())
+}
+
+/// SCARD.
+pub(crate) fn scard(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let length = read(context, arguments[1], |reader, set| {
+        set.length(reader.view())
+    })?;
+    reply.integer(length.unwrap_or(0) as i64);
+    Ok(())
+}
+
+/// SMEMBERS.
+pub(crate) fn smembers(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let mut texts = Ranges::new();
+    read(context, arguments[1], |reader, set| {
+        texts.clear();
+        set.append_all(reader.view(), &mut texts)
+    })?;
+    write_set(&texts, reply);
+    Ok(())
+}
+
+fn write_set(texts: &Ranges, reply: &mut dyn Reply) {
+    reply.set(texts.len());
+    texts.iter().for_each(|text| reply.bulk(text));
+}
+
+/// SPOP.
+pub(crate) fn spop(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    const NEGATIVE: CommandError =
+        CommandError::fixed("ERR value is out of range, must be positive");
+    let count = match arguments {
+        [_, _] => None,
+        [_, _, count] => {
+            let count = parse_integer(count).and_then(|count| u64::try_from(count).ok());
+            Some(count.ok_or(NEGATIVE)?)
+        }
+        _ => return Err(CommandError::SYNTAX.into()),
+    };
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let mut texts = Ranges::new();
+    let seed = chance();
+    store.write(store.shards_of([&key]), |writer| {
+        texts.clear();
+        let mut random = Random::new(seed);
+        let wanted = count.unwrap_or(1);
+        writer.set_pop(database, &key, &mut random, wanted, &mut texts)
+    })?;
+    store.note_use(&key);
+    match count {
+        None => reply.bulk_or_null(texts.iter().next()),
+        Some(_) => write_set(&texts, reply),
+    }
+    Ok(())
+}
+
+/// SRANDMEMBER.
+pub(crate) fn srandmember(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let count = match arguments {
+        [_, _] => None,
+        [_, _, count] => Some(random_count(count)?),
+        _ => return Err(CommandError::SYNTAX.into()),
+    };
+    let mut texts = Ranges::new();
+    let mut random = Random::new(chance());
+    read(context, arguments[1], |reader, set| {
+        texts.clear();
+        set.sample(reader.view(), &mut random, count.unwrap_or(1), &mut texts)
+    })?;
+    if count.is_none() {
+        reply.bulk_or_null(texts.iter().next());
+        return Ok(());
+    }
+    reply.array(texts.len());
+    texts.iter().for_each(|text| reply.bulk(text));
+    Ok(())
+}
+
+/// SMOVE.
+pub(crate) fn smove(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database, integers) = (context.store, context.database(), integers(context));
+    let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
+    let member = arguments[3];
+    let looked_up = store.key(member);
+    let moved = store.write(store.shards_of([&from, &to]), |writer| {
+        let Some(source) = writer.find_set(database, &from)? else {
+            return Ok(false);
+        };
+        writer.find_set(database, &to)?;
+        if from.bytes() == to.bytes() {
+            return source.contains(writer.view(), &looked_up);
+        }
+        if writer.set_remove(database, &from, &[member])? == 0 {
+            return Ok(false);
+        }
+        writer.set_add(database, &to, &[member], integers)?;
+        Ok::<_, Error>(true)
+    })?;
+    store.note_use(&to);
+    reply.integer(moved.into());
+    Ok(())
+}
+
+/// What several sets become.
+fn combined(
+    context: &mut Context<'_>,
+    keys: &[&[u8]],
+    operation: SetOperation,
+    limit: usize,
+) -> Result<Ranges, Failure> {
+    let (store, database) = (context.store, context.database());
+    let keys = context.keys(keys);
+    let mut texts = Ranges::new();
+    let found = store.read(store.shards_of(&keys), |reader| {
+        texts.clear();
+        reader.combine_sets(database, &keys, operation, limit, &mut texts)?;
+        let found = keys
+            .iter()
+            .map(|key| Ok(reader.find(database, key)?.is_some()));
+        found.collect::<Result<Vec<bool>, Error>>()
+    })?;
+    for (key, found) in keys.iter().zip(found) {
+        context.count_lookup(found);
+        if found {
+            store.note_use(key);
+        }
+    }
+    Ok(texts)
+}
+
+/// Stores what several sets become. Replies with the number of members.
+fn store_combined(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    operation: SetOperation,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database, integers) = (context.store, context.database(), integers(context));
+    let all = context.keys(&arguments[1..]);
+    let (to, keys) = (&all[0], &all[1..]);
+    let mut texts = Ranges::new();
+    store.write(store.shards_of(&all), |writer| {
+        texts.clear();
+        writer.combine_sets(database, keys, operation, &mut texts)?;
+        writer.set_store(database, to, &texts, integers)
+    })?;
+    store.note_use(to);
+    reply.integer(texts.len() as i64);
+    Ok(())
+}
+
+/// SINTER.
+pub(crate) fn sinter(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let operation = SetOperation::Intersection;
+    write_set(
+        &combined(context, &arguments[1..], operation, usize::MAX)?,
+        reply,
+    );
+    Ok(())
+}
+
+/// SINTERSTORE.
+pub(crate) fn sinterstore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    store_combined(context, arguments, SetOperation::Intersection, reply)
+}
+
+/// SUNION.
+pub(crate) fn sunion(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let operation = SetOperation::Union;
+    write_set(
+        &combined(context, &arguments[1..], operation, usize::MAX)?,
+        reply,
+    );
+    Ok(())
+}
+
+/// SUNIONSTORE.
+pub(crate) fn sunionstore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    store_combined(context, arguments, SetOperation::Union, reply)
+}
+
+/// SDIFF.
+pub(crate) fn sdiff(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let operation = SetOperation::Difference;
+    write_set(
+        &combined(context, &arguments[1..], operation, usize::MAX)?,
+        reply,
+    );
+    Ok(())
+}
+
+/// SDIFFSTORE.
+pub(crate) fn sdiffstore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    store_combined(context, arguments, SetOperation::Difference, reply)
+}
+
+/// SINTERCARD.
+pub(crate) fn sintercard(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    const NO_KEYS: CommandError = CommandError::fixed("ERR numkeys should be greater than 0");
+    const TOO_MANY: CommandError =
+        CommandError::fixed("ERR Number of keys can't be greater than number of args");
+    const NEGATIVE: CommandError = CommandError::fixed("ERR LIMIT can't be negative");
+    let number = parse_integer(arguments[1]).and_then(|number| usize::try_from(number).ok());
+    let number = number.filter(|number| *number > 0).ok_or(NO_KEYS)?;
+    if number > arguments.len() - 2 {
+        return Err(TOO_MANY.into());
+    }
+    let (keys, mut rest) = arguments[2..].split_at(number);
+    let mut limit = 0;
+    while let [option, value, behind @ ..] = rest {
+        if !is_keyword(option, "LIMIT") {
+            return Err(CommandError::SYNTAX.into());
+        }
+        let value = parse_integer(value).and_then(|value| usize::try_from(value).ok());
+        limit = value.ok_or(NEGATIVE)?;
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        return Err(CommandError::SYNTAX.into());
+    }
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    let members = combined(context, keys, SetOperation::Intersection, limit)?;
+    reply.integer(members.len() as i64);
+    Ok(())
+}
+
+/// SSCAN.
+pub(crate) fn sscan(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let database = context.database();
+    walk(
+        context,
+        arguments,
+        1,
+        reply,
+        |reader, key, cursor, count, out| match reader.set(database, key)? {
+            None => Ok(None),
+            Some(set) => Ok(Some(set.scan(reader.view(), cursor, count, out)?)),
+        },
+    )
+}

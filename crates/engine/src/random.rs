@@ -1,0 +1,87 @@
+//! Random numbers for commands that choose by chance.
+
+/// A generator of random numbers (Sebastiano Vigna's SplitMix64): even, quick,
+/// and no secret.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The generator that starts with a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// The next 64 random bits.
+    pub fn next_word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 31
+    }
+
+    /// A number below `end`, 0 where that is 0. Each is as likely as any other,
+    /// but for less than 2^-32 where `end` is below 2^32.
+    pub fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next_word()) * u128::from(end)) >> 64) as u64
+    }
+
+    /// Places in a sequence of `length`, chosen by chance: `count` different
+    /// ones in order, or all where there are no more; with a negative count as
+    /// many, each chosen anew, none where the sequence is empty.
+    pub fn choose(&mut self, count: i64, length: usize) -> Vec<usize> {
+        let below = |random: &mut Random, end: usize| random.below(end as u64) as usize;
+        if count < 0 {
+            let wanted = if length == 0 { 0 } else { count.unsigned_abs() };
+            return (0..wanted).map(|_| below(self, length)).collect();
+        }
+        // Each place is taken with the share of what is still to be chosen.
+        let mut left = usize::try_from(count).unwrap_or(usize::MAX).min(length);
+        let mut chosen = Vec::with_capacity(left);
+        for place in 0..length {
+            if below(self, length - place) < left {
+                chosen.push(place);
+                left -= 1;
+            }
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_even() {
+        let mut random = Random::new(7);
+        let mut seen = [0; 10];
+        for _ in 0..100_000 {
+            seen[random.below(10) as usize] += 1;
+        }
+        assert!(
+            seen.iter().all(|&count| (9_500..10_500).contains(&count)),
+            "{seen:?}"
+        );
+        assert_eq!(random.below(0), 0);
+        assert_ne!(Random::new(1).next_word(), Random::new(2).next_word());
+    }
+
+    #[test]
+    fn every_place_is_chosen_as_often() {
+        let mut random = Random::new(11);
+        let mut seen = [0; 8];
+        for _ in 0..80_000 {
+            let chosen = random.choose(3, 8);
+            assert!(chosen.len() == 3 && chosen.is_sorted_by(|one, next| one < next));
+            chosen.iter().for_each(|&place| seen[place] += 1);
+        }
+        assert!(
+            seen.iter().all(|&count| (29_000..31_000).contains(&count)),
+            "{seen:?}"
+        );
+        assert_eq!(random.choose(9, 4), [0, 1, 2, 3]);
+        assert_eq!(random.choose(-9, 4).len(), 9);
+        assert!(random.choose(-9, 0).is_empty() && random.choose(0, 5).is_empty());
+    }
+}

@@ -1,0 +1,294 @@
+//! Changes to hashes.
+
+use undercroft_engine::{PackedLimits, Store};
+
+use super::{
+    Scenario, copy, delete, expire, full, key, move_to, quick, rename, set, some_keys, steps, write,
+};
+use crate::state::NOW;
+
+/// Conversion comes early, so that the stores stay small.
+const LIMITS: PackedLimits = PackedLimits {
+    entries: 8,
+    value: 64,
+};
+
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    // In one piece.
+    quick("HSET insert", some_keys, |s| put(s, 0, 0..2, 10)),
+    quick(
+        "HSET another field",
+        |s| small(s, 3),
+        |s| put(s, 0, 3..4, 10),
+    ),
+    full(
+        "HSET of an old field",
+        |s| small(s, 3),
+        |s| put(s, 0, 1..2, 11),
+    ),
+    full(
+        "HSET growing to a block",
+        |s| wide(s, 6),
+        |s| put_wide(s, 6, 700),
+    ),
+    full(
+        "HSET growing a block",
+        |s| wide(s, 8),
+        |s| put_wide(s, 7, 800),
+    ),
+    quick("HDEL", |s| small(s, 3), |s| remove(s, 0, 1..2)),
+    full(
+        "HDEL of the last field",
+        |s| small(s, 1),
+        |s| remove(s, 0, 0..1),
+    ),
+    full(
+        "HSET of an old field, expiring",
+        |s| {
+            small(s, 3);
+            expire(s, &key(0, 90), Some(NOW + 1000));
+        },
+        |s| put(s, 0, 0..3, 60),
+    ),
+    full(
+        "DEL of a small hash",
+        |s| wide(s, 8),
+        |s| delete(s, &[key(0, 90)]),
+    ),
+    full(
+        "RENAME of a small hash to another shard",
+        |s| wide(s, 8),
+        |s| rename(s, &key(0, 90), &key(1, 90)),
+    ),
+    // Dictionaries.
+    quick(
+        "HSET converting by its count",
+        |s| small(s, 8),
+        |s| put(s, 0, 8..9, 10),
+    ),
+    full(
+        "HSET converting by a length",
+        |s| small(s, 3),
+        |s| put(s, 0, 3..4, 65),
+    ),
+    full("HSET insert, large", some_keys, |s| put(s, 0, 0..12, 10)),
+    quick(
+        "HSET another field, large",
+        |s| small(s, 12),
+        |s| put(s, 0, 12..13, 10),
+    ),
+    quick(
+        "HSET of an old field in place",
+        |s| small(s, 12),
+        |s| put(s, 0, 3..4, 9),
+    ),
+    full(
+        "HSET of an old field growing",
+        |s| small(s, 12),
+        |s| put(s, 0, 3..4, 100),
+    ),
+    full(
+        "HSET of an old field to a block",
+        |s| small(s, 12),
+        |s| put(s, 0, 3..4, 5000),
+    ),
+    full(
+        "HSET of an old field from block to block",
+        |s| {
+            small(s, 12);
+            put(s, 0, 3..4, 5000);
+        },
+        |s| put(s, 0, 3..4, 6000),
+    ),
+    full(
+        "HSET of an old field from block to text",
+        |s| {
+            small(s, 12);
+            put(s, 0, 3..4, 5000);
+        },
+        |s| put(s, 0, 3..4, 10),
+    ),
+    full(
+        "HSET starting to grow",
+        |s| small(s, 16),
+        |s| put(s, 0, 16..17, 10),
+    ),
+    full(
+        "HSET moving buckets",
+        |s| small(s, 18),
+        |s| put(s, 0, 18..19, 10),
+    ),
+    full(
+        "HSET of many fields",
+        |s| small(s, 12),
+        |s| put(s, 0, 12..60, 10),
+    ),
+    quick("HDEL, large", |s| small(s, 12), |s| remove(s, 0, 5..6)),
+    full(
+        "HDEL of many fields, shrinking",
+        |s| small(s, 60),
+        |s| remove(s, 0, 3..60),
+    ),
+    full(
+        "HDEL of all fields",
+        |s| small(s, 12),
+        |s| remove(s, 0, 0..12),
+    ),
+    full(
+        "EXPIRE of a large hash",
+        |s| small(s, 12),
+        |s| expire(s, &key(0, 90), Some(NOW + 1000)),
+    ),
+    full(
+        "SET over a large hash",
+        |s| small(s, 12),
+        |s| set(s, &key(0, 90), 64),
+    ),
+    full(
+        "DEL of a large hash",
+        |s| small(s, 40),
+        |s| delete(s, &[key(0, 90)]),
+    ),
+    quick("Freeing a part of a removed hash", buried, |s| {
+        set(s, &key(0, 80), 64)
+    }),
+    full("HSET while another is freed", buried, |s| {
+        put(s, 0, 0..1, 10)
+    }),
+    full(
+        "MOVE of a large hash",
+        |s| small(s, 12),
+        |s| move_to(s, &key(0, 90), 1),
+    ),
+    full(
+        "RENAME of a large hash",
+        |s| small(s, 12),
+        |s| rename(s, &key(0, 90), &key(0, 91)),
+    ),
+    full("RENAME of a large hash over another", two, |s| {
+        rename(s, &key(0, 90), &key(0, 91))
+    }),
+    steps(
+        "RENAME of a large hash to another shard",
+        |s| small(s, 20),
+        |s| rename(s, &key(0, 90), &key(1, 90)),
+    ),
+    steps(
+        "COPY of a large hash",
+        |s| small(s, 20),
+        |s| copy(s, (0, &key(0, 90)), (1, &key(1, 90))),
+    ),
+    // In arenas.
+    steps(
+        "HSET of a field that moves a hash to an arena",
+        |s| fat(s, 15),
+        |s| put(s, 0, 15..16, 4000),
+    ),
+    steps(
+        "HSET of a hash in an arena",
+        |s| fat(s, 18),
+        |s| put(s, 0, 18..19, 4000),
+    ),
+    steps("HSET of a new hash in an arena", some_keys, |s| {
+        put(s, 0, 0..40, 2000)
+    }),
+    steps("HDEL in an arena", |s| fat(s, 18), |s| remove(s, 0, 0..2)),
+    steps(
+        "HDEL of all fields in an arena",
+        |s| fat(s, 18),
+        |s| remove(s, 0, 0..18),
+    ),
+    steps(
+        "DEL of a hash in an arena",
+        |s| fat(s, 18),
+        |s| delete(s, &[key(0, 90)]),
+    ),
+    steps(
+        "COPY of a hash in an arena",
+        |s| fat(s, 18),
+        |s| copy(s, (0, &key(0, 90)), (1, &key(1, 90))),
+    ),
+    steps(
+        "RENAME of a hash in an arena to another shard",
+        |s| fat(s, 18),
+        |s| rename(s, &key(0, 90), &key(1, 90)),
+    ),
+];
+
+fn text(letter: char, index: usize, length: usize) -> Vec<u8> {
+    format!("{letter}{index:0>width$}", width = length - 1).into_bytes()
+}
+
+fn field(index: usize) -> Vec<u8> {
+    text('f', index, 6)
+}
+
+fn put(store: &Store, other: usize, fields: std::ops::Range<usize>, length: usize) {
+    let name = key(0, 90 + other);
+    let texts: Vec<Vec<u8>> = fields
+        .flat_map(|index| [field(index), text('v', index, length)])
+        .collect();
+    let pairs: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    write(store, &[&name], |writer| {
+        writer.hash_set(0, &store.key(&name), &pairs, &LIMITS)
+    });
+}
+
+fn remove(store: &Store, other: usize, fields: std::ops::Range<usize>) {
+    let name = key(0, 90 + other);
+    let texts: Vec<Vec<u8>> = fields.map(field).collect();
+    let fields: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let removed = write(store, &[&name], |writer| {
+        writer.hash_delete(0, &store.key(&name), &fields)
+    });
+    assert_eq!(removed, fields.len() as u64, "fields that are there");
+}
+
+/// A hash of so many fields.
+fn small(store: &Store, fields: usize) {
+    some_keys(store);
+    for index in 0..fields {
+        put(store, 0, index..index + 1, 10);
+    }
+}
+
+/// A hash of so many fields of 4,000 bytes: from 16 on it is in an arena.
+fn fat(store: &Store, fields: usize) {
+    some_keys(store);
+    for index in 0..fields {
+        put(store, 0, index..index + 1, 4000);
+    }
+}
+
+/// A hash of so many fields with longer values, in one piece all the same.
+fn wide(store: &Store, fields: usize) {
+    some_keys(store);
+    for index in 0..fields {
+        put_wide(store, index, 600);
+    }
+}
+
+fn put_wide(store: &Store, index: usize, length: usize) {
+    let name = key(0, 90);
+    let limits = PackedLimits {
+        entries: 8,
+        value: 1000,
+    };
+    let (field, value) = (field(index), text('v', index, length));
+    write(store, &[&name], |writer| {
+        writer.hash_set(0, &store.key(&name), &[&field, &value], &limits)
+    });
+}
+
+fn two(store: &Store) {
+    small(store, 12);
+    put(store, 1, 0..12, 10);
+}
+
+/// A removed hash of which no part has been freed.
+fn buried(store: &Store) {
+    small(store, 40);
+    put(store, 0, 20..21, 5000);
+    delete(store, &[key(0, 90)]);
+}
