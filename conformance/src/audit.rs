@@ -77,10 +77,13 @@ pub fn audit(
 
 /// The command that reads a whole value of a type. A type without a line here
 /// is read by DUMP, whose payloads are compared by their bytes.
-fn reader(kind: &str, key: &[u8]) -> Command {
+pub(crate) fn reader(kind: &str, key: &[u8]) -> Command {
     let key = key.to_vec();
     match kind {
         "string" => Command(vec![b"GET".to_vec(), key]),
+        "list" => Command(vec![b"LRANGE".to_vec(), key, b"0".to_vec(), b"-1".to_vec()]),
+        "hash" => Command(vec![b"HGETALL".to_vec(), key]),
+        "set" => Command(vec![b"SMEMBERS".to_vec(), key]),
         _ => Command(vec![b"DUMP".to_vec(), key]),
     }
 }

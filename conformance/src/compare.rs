@@ -39,6 +39,10 @@ enum Rule {
     Type,
     /// Elements in any order.
     Unordered,
+    /// Fields with their values, in any order.
+    Pairs,
+    /// As many elements; one or none.
+    Length,
     /// Integers within so many units.
     Near(i64),
     /// Both a key or both none.
@@ -69,7 +73,10 @@ pub enum Verdict {
 fn rule(command: &Command, rules: Rules) -> Rule {
     let argc = command.0.len();
     match (command.word(0).as_str(), command.word(1).as_str()) {
-        ("KEYS", _) => Rule::Unordered,
+        ("KEYS" | "HKEYS" | "HVALS", _) => Rule::Unordered,
+        ("SMEMBERS" | "SINTER" | "SUNION" | "SDIFF" | "SPOP", _) => Rule::Unordered,
+        ("HGETALL", _) => Rule::Pairs,
+        ("HRANDFIELD" | "SRANDMEMBER", _) => Rule::Length,
         ("TTL" | "EXPIRETIME", _) => Rule::Near(CLOCK_SLACK),
         ("PTTL" | "PEXPIRETIME", _) => Rule::Near(CLOCK_SLACK * 1000),
         ("RANDOMKEY", _) => Rule::AnyKey,
@@ -80,6 +87,7 @@ fn rule(command: &Command, rules: Rules) -> Rule {
         // the blue may give anything.
         ("SCAN", "0") => Rule::Exact,
         ("SCAN", _) => Rule::Type,
+        ("HSCAN" | "SSCAN", _) if command.word(2) != "0" => Rule::Type,
         ("OBJECT", "IDLETIME" | "FREQ" | "REFCOUNT") | ("MEMORY", "USAGE") => Rule::Type,
         ("OBJECT", "ENCODING") if !rules.encodings => Rule::Type,
         ("CLIENT", "ID") | ("SLOWLOG", "GET" | "LEN") => Rule::Type,
@@ -106,6 +114,11 @@ pub fn compare(command: &Command, judge: &Reply, subject: &Reply, rules: Rules) 
         Rule::Exact => false,
         Rule::Type => judge.is_null() == subject.is_null(),
         Rule::Unordered => sorted(judge) == sorted(subject),
+        Rule::Pairs => pairs(judge) == pairs(subject),
+        Rule::Length => {
+            let length = |reply: &Reply| reply.items().map(<[Reply]>::len);
+            judge.is_null() == subject.is_null() && length(judge) == length(subject)
+        }
         Rule::AnyKey => judge.is_null() == subject.is_null(),
         Rule::Near(slack) => match (judge, subject) {
             // -1 and -2 are answers, not times.
@@ -150,6 +163,12 @@ fn sorted(reply: &Reply) -> Option<Vec<&Reply>> {
     let mut items: Vec<&Reply> = reply.items()?.iter().collect();
     items.sort();
     Some(items)
+}
+
+fn pairs(reply: &Reply) -> Option<Vec<&[Reply]>> {
+    let mut pairs: Vec<&[Reply]> = reply.items()?.chunks(2).collect();
+    pairs.sort();
+    Some(pairs)
 }
 
 fn text(reply: &Reply) -> String {
@@ -242,6 +261,14 @@ mod tests {
             Reply::Array(ab),
             Reply::Array(vec![bulk("a"), bulk("a")])
         ));
+        let four = |order: [&str; 4]| Reply::Array(order.map(bulk).to_vec());
+        let (fields, turned) = (four(["a", "1", "b", "2"]), four(["b", "2", "a", "1"]));
+        assert!(judged("HGETALL k", fields.clone(), turned));
+        assert!(!judged("HGETALL k", fields, four(["a", "2", "b", "1"])));
+        let one = |text: &str| Reply::Array(vec![bulk(text)]);
+        assert!(judged("SRANDMEMBER k 1", one("a"), one("b")));
+        assert!(!judged("SRANDMEMBER k 1", one("a"), Reply::Array(vec![])));
+        assert!(!judged("SRANDMEMBER k", bulk("a"), Reply::NullBulk));
         assert!(judged("TTL k", Reply::Integer(1000), Reply::Integer(1001)));
         assert!(!judged("TTL k", Reply::Integer(-1), Reply::Integer(1)));
         assert!(!judged("TTL k", Reply::Integer(1000), Reply::Integer(2000)));

@@ -325,10 +325,13 @@ impl Session {
         let why = match compare(command, &a, &b, self.rules) {
             Verdict::Same => return Ok(None),
             Verdict::Different(why) => why,
-            Verdict::Payloads(x, y) => match self.restored(&x)? == self.restored(&y)? {
-                true => return Ok(None),
-                false => "restored by the judge, the payloads give different values".to_owned(),
-            },
+            Verdict::Payloads(x, y) => {
+                let ((read, one), (also, other)) = (self.restored(&x)?, self.restored(&y)?);
+                if read == also && compare(&read, &one, &other, self.rules) == Verdict::Same {
+                    return Ok(None);
+                }
+                "restored by the judge, the payloads give different values".to_owned()
+            }
         };
         let command = command.clone();
         Ok(Some(Difference::Reply {
@@ -340,26 +343,27 @@ impl Session {
     }
 
     /// The value that the judge makes of a payload, in a database that the
-    /// generators never use.
-    fn restored(&mut self, payload: &[u8]) -> Result<Reply> {
+    /// generators never use, and the command that read it.
+    fn restored(&mut self, payload: &[u8]) -> Result<(Command, Reply)> {
+        let restore = ["RESTORE", "p", "0"].map(|word| word.as_bytes().to_vec());
         let replies = self.judge_auditor.pipeline(&[
             Command::of(["SELECT", "15"]),
-            Command(vec![
-                b"RESTORE".to_vec(),
-                b"p".to_vec(),
-                b"0".to_vec(),
-                payload.to_vec(),
-            ]),
-            Command::of(["GET", "p"]),
-            Command::of(["DEL", "p"]),
+            Command([&restore[..], &[payload.to_vec()]].concat()),
+            Command::of(["TYPE", "p"]),
         ])?;
+        let kind = String::from_utf8_lossy(replies[2].bytes().unwrap_or_default()).into_owned();
+        let read = audit::reader(&kind, b"p");
+        let value = self
+            .judge_auditor
+            .pipeline(&[read.clone(), Command::of(["DEL", "p"])])?
+            .swap_remove(0);
         // When RESTORE failed, its error is the value: no value equals it.
         let restored = if replies[1].is_error() {
-            &replies[1]
+            replies[1].clone()
         } else {
-            &replies[2]
+            value
         };
-        Ok(restored.clone())
+        Ok((read, restored))
     }
 }
 
@@ -380,14 +384,29 @@ fn is_second(command: &Command) -> bool {
 }
 
 fn is_scan(command: &Command) -> bool {
-    command.word(0) == "SCAN" && command.word(1) == "0"
+    cursor_place(command).is_some_and(|place| command.word(place) == "0")
 }
 
-/// Iterates until the cursor is back at 0 and gives all keys, sorted, each
-/// once; an error is given as it came.
+/// Where the cursor of SCAN and its like stands.
+fn cursor_place(command: &Command) -> Option<usize> {
+    match command.word(0).as_str() {
+        "SCAN" => Some(1),
+        "HSCAN" | "SSCAN" | "ZSCAN" => Some(2),
+        _ => None,
+    }
+}
+
+/// Iterates until the cursor is back at 0 and gives all that was found, sorted,
+/// each once; an error is given as it came.
 fn full_scan(client: &mut Client, command: &Command) -> io::Result<Reply> {
+    let place = cursor_place(command).unwrap_or(1);
+    // A field or member comes with its value or score.
+    let width = match command.word(0).as_str() {
+        "HSCAN" | "ZSCAN" => 2,
+        _ => 1,
+    };
     let mut next = command.clone();
-    let mut keys = Vec::new();
+    let mut keys: Vec<Vec<Reply>> = Vec::new();
     // A cursor that never comes back to 0 is a fault, too.
     for _ in 0..1_000_000 {
         client.send(&next)?;
@@ -395,13 +414,13 @@ fn full_scan(client: &mut Client, command: &Command) -> io::Result<Reply> {
         let Some([Reply::Bulk(cursor), Reply::Array(found)]) = reply.items() else {
             return Ok(reply);
         };
-        keys.extend(found.iter().cloned());
+        keys.extend(found.chunks(width).map(<[Reply]>::to_vec));
         if cursor == b"0" {
             keys.sort();
             keys.dedup();
-            return Ok(Reply::Array(keys));
+            return Ok(Reply::Array(keys.concat()));
         }
-        next.0[1] = cursor.clone();
+        next.0[place] = cursor.clone();
     }
     Err(io::Error::other(
         "SCAN did not come to an end in a million steps",

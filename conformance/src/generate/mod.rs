@@ -8,9 +8,11 @@
 
 mod bitmaps;
 mod expire;
+mod hashes;
 mod keys;
 pub mod payload;
 mod server;
+mod sets;
 mod strings;
 mod transactions;
 
@@ -35,6 +37,8 @@ pub const FAMILIES: &[Family] = &[
     expire::FAMILY,
     server::FAMILY,
     transactions::FAMILY,
+    hashes::FAMILY,
+    sets::FAMILY,
 ];
 
 /// Databases in use; few, so that they fill up.
@@ -326,6 +330,9 @@ mod tests {
             BITPOS BITOP BITFIELD BITFIELD_RO DEL UNLINK EXISTS TYPE \
             KEYS SCAN RANDOMKEY RENAME RENAMENX COPY MOVE TOUCH DUMP RESTORE DBSIZE FLUSHDB FLUSHALL \
             SWAPDB EXPIRE PEXPIRE EXPIREAT PEXPIREAT TTL PTTL EXPIRETIME PEXPIRETIME PERSIST OBJECT \
+            HSET HSETNX HMSET HGET HMGET HGETALL HDEL HEXISTS HLEN HKEYS HVALS HSTRLEN HINCRBY HINCRBYFLOAT \
+            HRANDFIELD HSCAN SADD SREM SISMEMBER SMISMEMBER SCARD SMEMBERS SPOP SRANDMEMBER SMOVE SINTER \
+            SINTERSTORE SINTERCARD SUNION SUNIONSTORE SDIFF SDIFFSTORE SSCAN \
             MEMORY PING ECHO SELECT HELLO AUTH RESET TIME CLIENT COMMAND INFO CONFIG SLOWLOG MULTI \
             EXEC DISCARD WATCH UNWATCH";
         let mut generator = Generator::new(3, FAMILIES);
