@@ -5,9 +5,11 @@ use pyo3::prelude::*;
 use crate::method::add;
 
 mod counters;
+mod hashes;
 mod keys;
 mod lists;
 mod many;
+mod sets;
 mod strings;
 
 /// Adds them to the class.
@@ -29,5 +31,9 @@ pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
     add::<counters::Incr>(py)?;
     add::<counters::Incrby>(py)?;
     add::<counters::Decr>(py)?;
-    add::<counters::Decrby>(py)
+    add::<counters::Decrby>(py)?;
+    add::<hashes::Hget>(py)?;
+    add::<hashes::Hset>(py)?;
+    add::<sets::Sadd>(py)?;
+    add::<sets::Sismember>(py)
 }

@@ -1,0 +1,62 @@
+//! `sadd` and `sismember`.
+
+use std::ffi::CStr;
+
+use undercroft_commands::session::Host;
+
+use crate::codec;
+use crate::method::{Call, Method, Miss, Outcome, made};
+
+pub(crate) struct Sadd;
+
+impl Method for Sadd {
+    const NAME: &'static CStr = c"sadd";
+    const DOC: &'static CStr =
+        c"sadd($self, name, *values)\n--\n\nAdd members to a set. Return how many are new.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let [name, member] = call.unnamed()? else {
+            return Err(Miss::Unusual);
+        };
+        let name = call.bytes(*name)?;
+        let mut digits = itoa::Buffer::new();
+        let member = match call.bytes(*member) {
+            Ok(member) => member,
+            Err(_) => digits.format(call.integer(*member)?).as_bytes(),
+        };
+        let shared = call.enter()?;
+        let integers = shared.host.config().limits().integers;
+        match shared
+            .store
+            .set_add(call.database(), name, member, integers)
+        {
+            Ok(new) => made(codec::number(call.py, new.into())),
+            Err(error) => Err(call.failed(&shared, error)),
+        }
+    }
+}
+
+pub(crate) struct Sismember;
+
+impl Method for Sismember {
+    const NAME: &'static CStr = c"sismember";
+    const DOC: &'static CStr =
+        c"sismember($self, name, value)\n--\n\nReturn 1 if a set has a member, else 0.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let &[name, member] = call.exactly()?;
+        let name = call.bytes(name)?;
+        let mut digits = itoa::Buffer::new();
+        let member = match call.bytes(member) {
+            Ok(member) => member,
+            Err(_) => digits.format(call.integer(member)?).as_bytes(),
+        };
+        let shared = call.enter()?;
+        match shared.store.set_contains(call.database(), name, member) {
+            Ok(there) => made(codec::number(call.py, there.into())),
+            Err(error) => Err(call.failed(&shared, error)),
+        }
+    }
+}
