@@ -62,6 +62,7 @@ fn sizes(store: &Store) {
     );
     size("  free", statistics.free, "of it in no shard's use");
     size("logs", statistics.logs, "undo logs");
+    size("ring", statistics.ring, "messages on their way");
 }
 
 fn age(created: u64) -> String {
@@ -89,9 +90,7 @@ fn locks(store: &Store) {
     }
     line("locks", format_args!("{} held", held.len()));
     for lock in held {
-        let what = lock
-            .shard
-            .map_or("the heap".into(), |shard| format!("shard {shard}"));
+        let what = lock.name;
         let doing = match lock.holder {
             Holder::Active => "writing",
             Holder::Stopped => "STOPPED while it holds the lock (SIGCONT lets it go on)",

@@ -8,7 +8,6 @@ pub mod arguments;
 pub mod config;
 pub mod dump;
 mod execute;
-pub mod glob;
 pub mod handler;
 mod handlers;
 pub mod info;
@@ -25,3 +24,4 @@ mod tape;
 
 pub use execute::execute;
 pub use handler::{Blocked, Context};
+pub use undercroft_engine::glob;

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use undercroft_memory::{Savepoint, ShardSet, Staged, Statistics, Transaction};
 
 use crate::error::Error;
+use crate::publish::Letter;
 use crate::store::{Key, Reader, Store};
 use crate::writer::Writer;
 
@@ -30,6 +31,8 @@ pub(crate) trait Within {
     fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>));
     /// Has the memory of flushed databases freed after the commit.
     fn free_after_commit(&self);
+    /// Sends a message after the commit.
+    fn send_after_commit(&self, letter: Letter);
 }
 
 /// A transaction over many commands; see [`Store::transact`].
@@ -40,6 +43,7 @@ pub struct Running<'r, 's> {
     /// A command wanted a shard that is not locked.
     beyond: &'r Cell<bool>,
     frees: &'r Cell<bool>,
+    letters: &'r RefCell<Vec<Letter>>,
 }
 
 impl Running<'_, '_> {
@@ -100,6 +104,10 @@ impl Within for Running<'_, '_> {
     fn free_after_commit(&self) {
         self.frees.set(true);
     }
+
+    fn send_after_commit(&self, letter: Letter) {
+        self.letters.borrow_mut().push(letter);
+    }
 }
 
 impl Store {
@@ -125,6 +133,7 @@ impl Store {
         mut body: impl FnMut(&Running<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let (beyond, frees) = (Cell::new(false), Cell::new(false));
+        let letters = RefCell::new(Vec::new());
         let mut locked = shards;
         loop {
             let result = self
@@ -132,12 +141,14 @@ impl Store {
                 .write(locked, |transaction: &mut Transaction<'_>| {
                     beyond.set(false);
                     frees.set(false);
+                    letters.borrow_mut().clear();
                     let running = Running {
                         store: self,
                         writer: RefCell::new(Writer::new(self, transaction)),
                         shards: locked,
                         beyond: &beyond,
                         frees: &frees,
+                        letters: &letters,
                     };
                     match body(&running) {
                         Ok(_) if beyond.get() => Err(Carried(Error::OutsideTransaction.into())),
@@ -151,6 +162,13 @@ impl Store {
             if frees.get() && result.is_ok() {
                 // The keys are gone in any case; later writers free what is left.
                 let _ = self.free_flushed();
+            }
+            if result.is_ok() {
+                letters.into_inner().iter().for_each(|letter| {
+                    // The commit stands. Only damage, or a publisher that was stopped in the middle of a message, gets
+                    // in its way, and receivers learn of neither.
+                    let _ = self.send(letter);
+                });
             }
             return result.map_err(|carried| carried.0);
         }

@@ -70,8 +70,13 @@ fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     if root.get(writer.view(), TABLE) == 0 {
         return Ok(());
     }
-    bury_dictionary(writer.transaction, root, Dying::Keys)?;
     writer.all_changed(root)?;
+    detach_unseen(writer, root)
+}
+
+/// [`detach`] of a dictionary that no client sees.
+pub(crate) fn detach_unseen(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
+    bury_dictionary(writer.transaction, root, Dying::Keys)?;
     for word in 0..DATABASE_WORDS {
         if root.get(writer.view(), word) != 0 {
             root.set(writer.transaction, word, 0)?;

@@ -1,4 +1,4 @@
-//! Redis data structures on shared memory: keys, values, time.
+//! Redis data structures on shared memory: keys, values, time, messages.
 //!
 //! A [`Store`] is one store file. Its typed calls ([`Store::get`],
 //! [`Store::set`] and their like) are the hot path of embedded clients;
@@ -6,6 +6,8 @@
 //! several keys at once, through a [`Reader`] or a [`Writer`]. Commands go through
 //! an [`Access`], which is the store, or a transaction over many commands
 //! ([`Store::transact`]).
+//!
+//! [`Store::publish`] sends messages to the [`Subscriber`]s of all processes.
 //!
 //! This crate is ordinary safe Rust on top of `undercroft-memory`: it reads
 //! through views that may be torn and writes through logged transactions, and
@@ -22,6 +24,7 @@ mod entry;
 mod error;
 mod expiry;
 mod flush;
+pub mod glob;
 mod hash;
 mod hot;
 mod inspect;
@@ -30,13 +33,16 @@ mod list;
 mod met;
 mod name;
 mod packed;
+mod publish;
 mod random;
+mod receivers;
 mod roots;
 mod scan;
 mod set;
 mod snapshot;
 mod store;
 mod strings;
+mod subscriber;
 mod tree;
 mod value;
 mod warm;
@@ -52,13 +58,15 @@ pub use hot::{Condition, SetOptions};
 pub use list::{End, Inserted, Positions, Ranges};
 pub use name::{StoreName, list_stores};
 pub use random::Random;
+pub use receivers::Topic;
 pub use set::{Set, SetOperation};
 pub use snapshot::Item;
 pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
+pub use subscriber::{Event, Message, Subscriber};
 pub use undercroft_memory::{
-    HeldLock, Holder, Member, Options, Report, Savepoint, ShardSet, Staged, Statistics, View,
-    WaitHook,
+    HeldLock, Holder, LockName, Member, Options, Report, Savepoint, ShardSet, Staged, Statistics,
+    View, WaitHook, remove_sockets,
 };
 pub use value::Limits;
 pub use watch::Watch;

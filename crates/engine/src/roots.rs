@@ -37,11 +37,20 @@ pub(crate) const ELEMENTS_WORDS: usize = 9;
 /// Behind the databases: the first structure that is being freed.
 pub(crate) const DYING: usize = DATABASES * DATABASE_WORDS;
 
+/// The first of the dictionaries that no client sees: who is subscribed to
+/// channels, to patterns (all in shard 0), and to shard channels. They lie
+/// where databases of these numbers would.
+pub(crate) const SUBSCRIPTIONS: usize = 24;
+/// Number of these dictionaries.
+pub(crate) const SUBSCRIPTION_KINDS: usize = 3;
+/// In shard 0: counts the changes of who is subscribed to patterns.
+pub(crate) const PATTERN_CHANGES: usize = (SUBSCRIPTIONS + SUBSCRIPTION_KINDS) * DATABASE_WORDS;
+
 /// At the end, one word a database: how often all its keys were removed or
 /// exchanged while somebody watched.
 pub(crate) const EPOCHS: usize = ROOT_WORDS - DATABASES;
 
-const _: () = assert!(DYING < EPOCHS);
+const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && PATTERN_CHANGES < EPOCHS);
 
 /// One database's part of one shard.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! A store of keys: opening it, and consistent access to several keys.
 
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use undercroft_memory::{
@@ -13,6 +14,7 @@ use crate::dictionary;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::met;
+use crate::publish::Patterns;
 use crate::roots::{self, EXPIRES, KEYS, Root};
 use crate::writer::Writer;
 
@@ -26,6 +28,8 @@ const MAX_MEMORY: u64 = 1 << 30;
 pub struct Store {
     pub(crate) segment: Segment,
     pub(crate) clock: Clock,
+    /// The patterns that publishers match channels with, as they were lately.
+    pub(crate) patterns: Mutex<Patterns>,
     shard_mask: usize,
 }
 
@@ -119,6 +123,7 @@ impl Store {
         Store {
             shard_mask: segment.shards() - 1,
             clock: Clock::default(),
+            patterns: Mutex::default(),
             segment,
         }
     }

@@ -400,7 +400,7 @@ proptest! {
     #[test]
     fn a_store_agrees_with_its_model(ops in prop::collection::vec(op(), 1..120), shards in 0_u32..3) {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-        let options = Options { capacity: Some(256 << 20), shards: Some(1 << shards) };
+        let options = Options { capacity: Some(256 << 20), shards: Some(1 << shards), ring: None };
         let store = Store::create(&directory.path().join("store"), &options).unwrap();
         let mut model = Model { now: START, ..Model::default() };
         store.set_time(START);
@@ -424,6 +424,7 @@ fn scan_sees_every_key_that_stays() {
     let options = Options {
         capacity: Some(256 << 20),
         shards: Some(2),
+        ring: None,
     };
     let store = Store::create(&directory.path().join("store"), &options).unwrap();
     let stays: BTreeSet<Vec<u8>> = (0..500)

@@ -29,6 +29,7 @@ fn every_key_is_shown_once_while_tables_grow_and_shrink() {
     let options = Options {
         capacity: Some(256 << 20),
         shards: Some(2),
+        ring: None,
     };
     let store = Store::create(&directory.path().join("store"), &options).expect("a store");
     store.set_time(START);

@@ -12,6 +12,7 @@ fn a_locked_shard_does_not_keep_the_others_from_being_swept() {
     let options = Options {
         capacity: Some(256 << 20),
         shards: Some(4),
+        ring: None,
     };
     let store = Store::create(&path, &options).expect("a store");
     let sweeper = Store::open(&path, true).expect("the same store");

@@ -8,6 +8,7 @@ fn warming_leaves_everything_as_it_is() {
     let options = Options {
         capacity: Some(256 << 20),
         shards: Some(4),
+        ring: None,
     };
     let store = Store::create(&directory.path().join("store"), &options).expect("a store");
     let keys: Vec<Vec<u8>> = (0..3_000)
@@ -41,6 +42,7 @@ fn it_waits_for_nobody() {
     let options = Options {
         capacity: Some(256 << 20),
         shards: Some(1),
+        ring: None,
     };
     let store = Store::create(&path, &options).expect("a store");
     store.set(0, b"k", b"v").expect("room");

@@ -66,6 +66,7 @@ impl Segment {
         self.write(shards, |transaction| {
             report = Report::default();
             let mut owned = self.with_heap(|_| Ok(self.check_pages(&mut report)))?;
+            self.check_ring(&mut |text| report.problem(|| text))?;
             for (index, owned) in owned.iter_mut().enumerate() {
                 self.check_shard(index, owned, &mut report);
                 let mut blocks = std::mem::take(&mut owned.blocks);

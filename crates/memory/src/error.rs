@@ -68,6 +68,15 @@ pub enum Error {
         /// The path by which the store was opened.
         path: PathBuf,
     },
+    /// A message is longer than the store's ring takes.
+    MessageTooLong {
+        /// Bytes of its name and body.
+        length: u64,
+        /// The most there may be of them.
+        most: u64,
+    },
+    /// This process has all its 512 seats in use.
+    TooManyWaiters,
     /// All 4,096 entries of the process table belong to living processes.
     TooManyProcesses,
 }
@@ -116,6 +125,14 @@ impl fmt::Display for Error {
                  open the store again",
                 path.display()
             ),
+            Error::MessageTooLong { length, most } => write!(
+                f,
+                "expected a message of at most {most} bytes, which a quarter of the store's ring \
+                 holds, got {length}"
+            ),
+            Error::TooManyWaiters => {
+                f.write_str("this process has 512 subscribers already; no more can join")
+            }
             Error::TooManyProcesses => {
                 f.write_str("4096 living processes use the store already; no more can join")
             }

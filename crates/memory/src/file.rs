@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::layout::{
-    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, fingerprint, header, shard,
+    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, fingerprint, header, ring,
+    shard,
 };
 use crate::mapping::Mapping;
 use crate::platform::{self, Map};
@@ -20,6 +21,8 @@ use crate::segment::Segment;
 
 /// Default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;
+/// Default for [`Options::ring`], in a store large enough for it.
+const RING: u64 = 16 << 20;
 /// Heap below which another shard is not worth its fixed cost.
 const CAPACITY_PER_SHARD: u64 = 4 << 20;
 
@@ -32,6 +35,11 @@ pub struct Options {
     /// Number of shards, rounded up to a power of two up to 64. Default: four
     /// for each core, fewer in a small store.
     pub shards: Option<usize>,
+    /// Bytes of the ring that messages between processes pass through, rounded
+    /// up to a power of two from 64 KiB to 4 GiB. It costs nothing until
+    /// messages are published. A message may be a quarter of it long. Default:
+    /// 16 MiB, or an eighth of a small store's capacity.
+    pub ring: Option<u64>,
 }
 
 impl Segment {
@@ -56,7 +64,9 @@ impl Segment {
             .capacity
             .unwrap_or(CAPACITY.min(space))
             .max(8 * EXTENT);
-        let layout = Layout::new(shard_count(options.shards, capacity), capacity);
+        let ring_size = options.ring.unwrap_or(RING.min(capacity / 8));
+        let shards = shard_count(options.shards, capacity);
+        let layout = Layout::new(shards, capacity, ring_size);
         file.set_len(layout.file_length)
             .map_err(fail("setting the length of"))?;
         let map = Map::shared(&file, layout.file_length, true).map_err(fail("mapping"))?;
@@ -192,7 +202,11 @@ fn shard_count(wanted: Option<usize>, capacity: u64) -> usize {
 /// Backs with memory what a store needs from the start.
 fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     let layout = *mapping.layout();
-    let mut ranges = vec![(0, 2 * PAGE), (layout.heap_log, HEAP_LOG_RESERVED)];
+    let mut ranges = vec![
+        (0, 2 * PAGE),
+        (layout.heap_log, HEAP_LOG_RESERVED),
+        (layout.ring, PAGE),
+    ];
     for index in 0..layout.shards {
         let base = layout.shard(index);
         ranges.push((base, shard::HINTS + (4 << shard::HINT_BITS_MIN)));
@@ -217,6 +231,7 @@ fn new_header(layout: &Layout) -> io::Result<Vec<u8>> {
     put(header::EXTENTS, layout.extents);
     put(header::FILE_LENGTH, layout.file_length);
     put(header::CREATED, unix_milliseconds());
+    put(header::RING, layout.ring_size);
     platform::random(&mut page[header::HASH_KEY as usize..header::HASH_KEY as usize + 16])?;
     let checksum = crc32fast::hash(&page[..header::CHECKSUM as usize]);
     let at = header::CHECKSUM as usize;
@@ -275,7 +290,13 @@ fn read_header(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
             "the header is damaged: {shards} shards and {extents} extents"
         ));
     }
-    let layout = Layout::new(shards as usize, extents * EXTENT);
+    let ring_size = word(header::RING);
+    if !ring_size.is_power_of_two() || !(ring::DATA_MIN..=ring::DATA_MAX).contains(&ring_size) {
+        return Err(format!(
+            "the header is damaged: a ring of {ring_size} bytes"
+        ));
+    }
+    let layout = Layout::new(shards as usize, extents * EXTENT, ring_size);
     if word(header::FILE_LENGTH) != layout.file_length || length != layout.file_length {
         return Err(format!(
             "it is cut short or has grown: expected {} bytes, it has {length}",

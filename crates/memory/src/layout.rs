@@ -38,8 +38,10 @@ pub mod header {
     pub const CREATED: u64 = 56;
     /// The key of the key space's hash, two words.
     pub const HASH_KEY: u64 = 64;
+    /// Bytes in the ring of messages.
+    pub const RING: u64 = 80;
     /// CRC-32 of the bytes before it.
-    pub const CHECKSUM: u64 = 80;
+    pub const CHECKSUM: u64 = 88;
     /// The first eight bytes of every store.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"UNDRCRFT");
     /// Changes with every change of the format.
@@ -89,7 +91,7 @@ pub mod slot {
     /// Start of the table.
     pub const TABLE: u64 = 2 * PAGE;
     /// Bytes from one entry to the next.
-    pub const STRIDE: u64 = 2 * PAGE;
+    pub const STRIDE: u64 = 3 * PAGE;
     /// Counts the claims of this entry.
     pub const GENERATION: u64 = 0;
     /// Process id, for people.
@@ -114,6 +116,13 @@ pub mod slot {
     pub const COMMITTED: u64 = 8;
     /// In a record: bit set of the shards the transaction may lock.
     pub const SHARDS: u64 = 16;
+    /// Seats, one for each waiter of the process: the word it waits on, in the
+    /// low half.
+    pub const SEATS: u64 = 2 * PAGE;
+    /// Number of seats.
+    pub const SEAT_COUNT: u64 = 512;
+    /// Bytes from one seat to the next.
+    pub const SEAT_STRIDE: u64 = 8;
 }
 
 /// One shard: a control page, a page of roots, access hints, modification
@@ -170,6 +179,51 @@ pub mod shard {
     pub const LOG_RESERVED_MIN: u64 = 2 * PAGE;
 }
 
+/// The ring of messages: a control page, counters, and the data.
+pub mod ring {
+    use super::PAGE;
+    /// The lock word (the low half is used).
+    pub const LOCK: u64 = 0;
+    /// Position behind the last whole record; grows for ever.
+    pub const TAIL: u64 = 64;
+    /// No record above this position was ever begun: what lies a ring's length
+    /// below it may be overwritten.
+    pub const ANNOUNCED: u64 = 72;
+    /// Bytes of the data that are backed by memory.
+    pub const RESERVED: u64 = 128;
+    /// Records ever appended.
+    pub const RECORDS: u64 = 136;
+    /// Position, plus 1, of the record that may not be counted yet; 0 is none.
+    pub const UNCOUNTED: u64 = 144;
+    /// Records ever appended, by the low bits of their names' hashes.
+    pub const COUNTERS: u64 = PAGE;
+    /// Number of these counters.
+    pub const COUNTER_COUNT: u64 = 4096;
+    /// The data, a power of two in length.
+    pub const DATA: u64 = COUNTERS + COUNTER_COUNT * 8;
+    /// Shortest data.
+    pub const DATA_MIN: u64 = 64 * 1024;
+    /// Longest data.
+    pub const DATA_MAX: u64 = 1 << 32;
+}
+
+/// One record in the ring, followed by its name and its body, each padded to
+/// whole words.
+pub mod record {
+    /// Bytes of the whole record in the low half, its kind above.
+    pub const LENGTH: u64 = 0;
+    /// Hash of the name.
+    pub const HASH: u64 = 8;
+    /// Number of the record in the ring, from 1 on.
+    pub const NUMBER: u64 = 16;
+    /// Its number among the records of its counter, from 1 on.
+    pub const COUNT: u64 = 24;
+    /// Bytes of the name in the low half, of the body in the high half.
+    pub const PARTS: u64 = 32;
+    /// Start of the name.
+    pub const NAME: u64 = 40;
+}
+
 /// One page's descriptor.
 pub mod descriptor {
     /// Bytes from one descriptor to the next.
@@ -218,6 +272,10 @@ pub struct Layout {
     pub log_capacity: u64,
     /// Start of the heap's undo log.
     pub heap_log: u64,
+    /// Start of the ring of messages.
+    pub ring: u64,
+    /// Bytes of its data, a power of two.
+    pub ring_size: u64,
     /// A bit an extent: backed by memory.
     pub reserved_map: u64,
     /// A bit an extent: has a free page.
@@ -235,9 +293,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a store with so many shards (1 to 64, a power of two) and
-    /// so much heap, in bytes (rounded down to whole extents, at least eight).
-    pub fn new(shards: usize, capacity: u64) -> Layout {
+    /// The layout of a store with so many shards (1 to 64, a power of two), so
+    /// much heap, in bytes (rounded down to whole extents, at least eight), and
+    /// a ring of so many bytes (rounded up to a power of two within its limits).
+    pub fn new(shards: usize, capacity: u64, ring_size: u64) -> Layout {
         assert!(
             shards.is_power_of_two() && shards <= SHARDS_MAX,
             "shards: expected a power of two up to {SHARDS_MAX}, got {shards}"
@@ -250,7 +309,11 @@ impl Layout {
         let shard_stride = shard::LOG + log_capacity;
         let heap_log = shard_start + shard_stride * shards as u64;
         let map_length = (extents.div_ceil(64) * 8).next_multiple_of(PAGE);
-        let reserved_map = heap_log + HEAP_LOG;
+        let ring_size = ring_size
+            .clamp(ring::DATA_MIN, ring::DATA_MAX)
+            .next_power_of_two();
+        let ring = heap_log + HEAP_LOG;
+        let reserved_map = ring + ring::DATA + ring_size;
         let some_free_map = reserved_map + map_length;
         let all_free_map = some_free_map + map_length;
         let page_masks = all_free_map + map_length;
@@ -264,6 +327,8 @@ impl Layout {
             shard_stride,
             log_capacity,
             heap_log,
+            ring,
+            ring_size,
             reserved_map,
             some_free_map,
             all_free_map,
@@ -291,6 +356,11 @@ impl Layout {
         self.slot(slot_index) + slot::RECORDS + slot::RECORD_STRIDE * record
     }
 
+    /// Start of a seat in an entry of the process table.
+    pub fn seat(&self, slot_index: u64, seat: u64) -> u64 {
+        self.slot(slot_index) + slot::SEATS + slot::SEAT_STRIDE * seat
+    }
+
     /// Number of heap pages.
     pub fn pages(&self) -> u64 {
         self.extents * EXTENT_PAGES
@@ -312,7 +382,7 @@ impl Layout {
 /// A hash over what two builds must agree on to share a file (FNV-1a over the
 /// constants; the size classes are part of it).
 pub(crate) fn fingerprint() -> u64 {
-    let sample = Layout::new(4, 1 << 30);
+    let sample = Layout::new(4, 1 << 30, 1 << 20);
     let constants = [
         PAGE,
         EXTENT,
@@ -335,6 +405,16 @@ pub(crate) fn fingerprint() -> u64 {
         shard::HINTS,
         shard::CHANGES,
         shard::LOG,
+        slot::SEATS,
+        slot::SEAT_STRIDE,
+        ring::TAIL,
+        ring::ANNOUNCED,
+        ring::RESERVED,
+        ring::UNCOUNTED,
+        ring::COUNTERS,
+        ring::DATA,
+        record::PARTS,
+        record::NAME,
         descriptor::STRIDE,
         descriptor::BITMAP,
         descriptor::SIBLINGS,

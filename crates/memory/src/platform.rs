@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
@@ -332,6 +332,74 @@ pub(crate) fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) -> boo
 pub(crate) fn futex_wake_one(word: &AtomicU32) {
     // SAFETY: the word is mapped and aligned; the kernel uses its address only.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+}
+
+/// Wakes all waiters.
+pub(crate) fn futex_wake_all(word: &AtomicU32) {
+    // SAFETY: the word is mapped and aligned; the kernel uses its address only.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE,
+            libc::c_int::MAX,
+        )
+    };
+}
+
+/// A descriptor that becomes readable each time a period has passed.
+pub(crate) fn timer(period: Duration) -> io::Result<OwnedFd> {
+    let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+    // SAFETY: the call touches no memory of ours.
+    let descriptor = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+    // SAFETY: the descriptor is open, and nobody else owns it.
+    let timer = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let period = libc::timespec {
+        tv_sec: period.as_secs() as libc::time_t,
+        tv_nsec: period.subsec_nanos().into(),
+    };
+    let times = libc::itimerspec {
+        it_interval: period,
+        it_value: period,
+    };
+    // SAFETY: the descriptor is a timer's, `times` is readable, and the old
+    // times are not asked for.
+    let result =
+        unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &times, std::ptr::null_mut()) };
+    check(result)?;
+    Ok(timer)
+}
+
+/// Takes the periods that have passed from a timer.
+pub(crate) fn read_timer(timer: &OwnedFd) {
+    let mut periods = 0_u64;
+    // SAFETY: the descriptor is open and `periods` is writable. The read fails
+    // where no period has passed, which is as well.
+    unsafe { libc::read(timer.as_raw_fd(), (&raw mut periods).cast(), 8) };
+}
+
+/// A descriptor that is readable while one of the given ones is.
+pub(crate) fn poll_of(descriptors: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
+    // SAFETY: the call touches no memory of ours.
+    let descriptor = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    // SAFETY: the descriptor is open, and nobody else owns it.
+    let poll = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    for member in descriptors {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: 0,
+        };
+        // SAFETY: both descriptors are open and `event` is readable.
+        check(unsafe {
+            libc::epoll_ctl(
+                poll.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                member.as_raw_fd(),
+                &mut event,
+            )
+        })?;
+    }
+    Ok(poll)
 }
 
 /// A clock of a few milliseconds' grain that costs a few nanoseconds:

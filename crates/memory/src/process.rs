@@ -55,6 +55,8 @@ pub(crate) struct Process {
     description: Mutex<Option<Map>>,
     /// Which of the slot's records a thread uses now.
     records: [AtomicBool; slot::RECORD_COUNT as usize],
+    /// Which of the slot's seats are taken.
+    seats: [AtomicBool; slot::SEAT_COUNT as usize],
 }
 
 impl Process {
@@ -74,6 +76,7 @@ impl Process {
             slot: AtomicU64::new(0),
             description: Mutex::new(None),
             records: [const { AtomicBool::new(false) }; slot::RECORD_COUNT as usize],
+            seats: [const { AtomicBool::new(false) }; slot::SEAT_COUNT as usize],
         })
     }
 
@@ -152,8 +155,8 @@ impl Process {
         self.slot.store(slot_index, Ordering::Relaxed);
         self.owner
             .store(Owner::new(slot_index, next).bits(), Ordering::Relaxed);
-        for record in &self.records {
-            record.store(false, Ordering::Relaxed);
+        for taken in self.records.iter().chain(&self.seats) {
+            taken.store(false, Ordering::Relaxed);
         }
         Ok(slot_index)
     }
@@ -292,6 +295,17 @@ impl Process {
     #[inline]
     pub(crate) fn put_record(&self, index: u64) {
         self.records[index as usize].store(false, Ordering::Release);
+    }
+
+    /// Takes a seat of this process' slot, if one is free.
+    pub(crate) fn take_seat(&self) -> Option<u64> {
+        let free = |taken: &&AtomicBool| !taken.swap(true, Ordering::Acquire);
+        let place = self.seats.iter().position(|taken| free(&taken))?;
+        Some(place as u64)
+    }
+
+    pub(crate) fn put_seat(&self, seat: u64) {
+        self.seats[seat as usize].store(false, Ordering::Release);
     }
 
     /// Lets the slot go as a dying process would: nothing is cleaned up.

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use crate::counter;
 use crate::error::{Error, Fault, Holder};
 use crate::fault;
-use crate::layout::{PAGE, SLOTS, control, shard, slot};
+use crate::layout::{PAGE, SLOTS, control, ring, shard, slot};
 use crate::lock::{self, Owner};
 use crate::log::Log;
 use crate::mapping::Mapping;
 use crate::platform;
 use crate::process::Process;
+use crate::seat::Lively;
 use crate::shards::ShardSet;
 use crate::transaction::{Shortage, Transaction};
 use crate::view::{Notes, View};
@@ -44,13 +45,15 @@ pub struct Segment {
     /// The coarse clock at the last write.
     written: AtomicU64,
     removed: AtomicBool,
+    /// Owners of seats that were just found alive.
+    pub(crate) lively: Lively,
 }
 
 impl Segment {
     pub(crate) fn new(mapping: Mapping, process: Process, hash_key: [u64; 2]) -> Segment {
         let shards = 0..mapping.layout().shards;
         let hints_asked = shards.map(|_| AtomicU64::new(0)).collect();
-        let suspicions = (0..=mapping.layout().shards)
+        let suspicions = (0..mapping.layout().shards + 2)
             .map(|_| Suspicion::default())
             .collect();
         Segment {
@@ -64,6 +67,7 @@ impl Segment {
             place_checked: AtomicU64::new(0),
             written: AtomicU64::new(0),
             removed: AtomicBool::new(false),
+            lively: Lively::default(),
         }
     }
 
@@ -113,6 +117,7 @@ impl Segment {
         match which {
             Which::Shard(index) => &self.suspicions[index],
             Which::Heap => &self.suspicions[self.mapping.layout().shards],
+            Which::Ring => &self.suspicions[self.mapping.layout().shards + 1],
         }
     }
 
@@ -368,7 +373,7 @@ impl Segment {
     }
 
     #[inline(always)]
-    fn prepare_to_write(&self) -> Result<(), Error> {
+    pub(crate) fn prepare_to_write(&self) -> Result<(), Error> {
         if !self.process.claimed() {
             self.join()?;
         }
@@ -613,6 +618,11 @@ impl Segment {
         if heap != lock::FREE && Owner::of(heap).slot() == index {
             self.with_heap(|_| Ok(()))?;
         }
+        let ring = self.mapping.half(layout.ring + ring::LOCK);
+        let ring = ring.load(Ordering::Relaxed);
+        if ring != lock::FREE && Owner::of(ring).slot() == index {
+            self.recover_ring()?;
+        }
         for record in 0..slot::RECORD_COUNT {
             self.mapping
                 .store(layout.record(index, record) + slot::SHARDS, 0);
@@ -661,6 +671,7 @@ impl Segment {
             self.unlock_shards(ShardSet::one(index));
         }
         self.with_heap(|_| Ok(()))?;
+        self.recover_ring()?;
         self.free_staged_of_the_dead(None)
     }
 }

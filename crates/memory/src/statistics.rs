@@ -1,9 +1,10 @@
 //! What a store holds and who uses it, for people.
 
+use std::fmt;
 use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Holder};
-use crate::layout::{EXTENT, EXTENT_PAGES, PAGE, SLOTS, control, header, shard, slot};
+use crate::layout::{EXTENT, EXTENT_PAGES, PAGE, SLOTS, control, header, ring, shard, slot};
 use crate::lock::{self, Owner};
 use crate::segment::Segment;
 use crate::shards::ShardSet;
@@ -19,11 +20,32 @@ pub struct Member {
     pub joined: u64,
 }
 
+/// What a lock guards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockName {
+    /// A shard.
+    Shard(usize),
+    /// The heap's global half.
+    Heap,
+    /// The ring of messages.
+    Ring,
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockName::Shard(index) => write!(f, "shard {index}"),
+            LockName::Heap => f.write_str("the heap"),
+            LockName::Ring => f.write_str("the ring of messages"),
+        }
+    }
+}
+
 /// A lock that is held at this moment.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldLock {
-    /// The shard, or none for the heap.
-    pub shard: Option<usize>,
+    /// Which one.
+    pub name: LockName,
     /// What its holder is doing.
     pub holder: Holder,
     /// The holder's process id.
@@ -48,6 +70,10 @@ pub struct Statistics {
     pub used: u64,
     /// Undo logs backed by memory.
     pub logs: u64,
+    /// The ring of messages, backed by memory.
+    pub ring: u64,
+    /// Messages ever put into the ring; a number, not bytes.
+    pub messages: u64,
 }
 
 impl Segment {
@@ -74,6 +100,8 @@ impl Segment {
                 .saturating_mul(PAGE),
             used: sum(shard::USED_BYTES),
             logs: sum(shard::LOG_RESERVED),
+            ring: self.ring_reserved().min(layout.ring_size),
+            messages: self.ring_records(),
         }
     }
 
@@ -136,23 +164,22 @@ impl Segment {
         let words = (0..self.shards())
             .map(|index| {
                 (
-                    Some(index),
+                    LockName::Shard(index),
                     self.mapping.layout().shard(index) + shard::LOCK,
                 )
             })
-            .chain([(None, control::HEAP_LOCK)]);
+            .chain([
+                (LockName::Heap, control::HEAP_LOCK),
+                (LockName::Ring, self.mapping.layout().ring + ring::LOCK),
+            ]);
         words
-            .filter_map(|(index, at)| {
+            .filter_map(|(name, at)| {
                 let word = self.mapping.half(at).load(Ordering::Relaxed);
                 if word == lock::FREE {
                     return None;
                 }
                 match self.process.describe(&self.mapping, Owner::of(word)) {
-                    Error::Busy { holder, pid } => Some(HeldLock {
-                        shard: index,
-                        holder,
-                        pid,
-                    }),
+                    Error::Busy { holder, pid } => Some(HeldLock { name, holder, pid }),
                     _ => None,
                 }
             })

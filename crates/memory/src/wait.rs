@@ -72,6 +72,7 @@ impl Suspicion {
 pub(crate) enum Which {
     Shard(usize),
     Heap,
+    Ring,
 }
 
 /// Why a wait ended without the lock.
@@ -127,7 +128,7 @@ impl<'a> Waiter<'a> {
         let mapping = &self.segment.mapping;
         match self.which {
             Which::Shard(index) => mapping.load(mapping.layout().shard(index) + shard::COUNTER),
-            Which::Heap => 0,
+            Which::Heap | Which::Ring => 0,
         }
     }
 

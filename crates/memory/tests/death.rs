@@ -20,6 +20,7 @@ fn create(path: &Path) -> Segment {
     let options = Options {
         capacity: Some(8 << 20),
         shards: Some(2),
+        ring: None,
     };
     Segment::create(path, &options).expect("a new store")
 }

@@ -24,15 +24,18 @@ macro_rules! constants {
 fn constants() -> BTreeMap<String, u64> {
     let in_modules = constants! {
         header: MAGIC VERSION BYTE_ORDER FINGERPRINT SHARDS EXTENTS FILE_LENGTH CREATED HASH_KEY
-            CHECKSUM MAGIC_VALUE VERSION_VALUE BYTE_ORDER_VALUE;
+            RING CHECKSUM MAGIC_VALUE VERSION_VALUE BYTE_ORDER_VALUE;
         control: START HEAP_LOCK HEAP_LOG_TAIL HEAP_HIGH HEAP_FREE_PAGES RETIRED_FIRST
             RETIRED_COUNT RETIRED_SINCE RETIRED_OWNER HEAP_RESERVED SLOTS_USED MAX_MEMORY WATCHED
             WATCH_EPOCH;
         slot: TABLE STRIDE GENERATION PID START_TIME BOOT_ID CLAIMED PINS RECORDS RECORD_COUNT
-            RECORD_STRIDE NUMBER COMMITTED SHARDS;
+            RECORD_STRIDE NUMBER COMMITTED SHARDS SEATS SEAT_COUNT SEAT_STRIDE;
         shard: LOCK COUNTER LOG_OWNER LOG_NUMBER LOG_TAIL LOG_RESERVED USED_BYTES PAGES FREE_LIST
             FREE_COUNT GRAVEYARD RETURNING STAGING HINT_BITS CLASSES ROOTS ROOT_WORDS HINTS
             HINT_BITS_MAX HINT_BITS_MIN CHANGES CHANGE_COUNT LOG LOG_RESERVED_MIN;
+        ring: LOCK TAIL ANNOUNCED RESERVED RECORDS UNCOUNTED COUNTERS COUNTER_COUNT DATA DATA_MIN
+            DATA_MAX;
+        record: LENGTH HASH NUMBER COUNT PARTS NAME;
         descriptor: STRIDE RUN KIND NEXT PREVIOUS BITMAP SIBLINGS;
         arena: RUNS;
     };
@@ -107,7 +110,7 @@ fn the_page_and_the_source_agree() {
 
 #[test]
 fn the_places_on_the_page_are_those_of_a_store() {
-    let small = layout::Layout::new(2, 8 << 20);
+    let small = layout::Layout::new(2, 8 << 20, 1 << 20);
     let number = |bytes: u64| {
         let digits = bytes.to_string();
         let groups = digits.as_bytes().rchunks(3).rev();
@@ -122,7 +125,11 @@ fn the_places_on_the_page_are_those_of_a_store() {
     }
     let after_shards = small.shard_start + 2 * small.shard_stride;
     assert_eq!(small.heap_log, after_shards);
-    assert_eq!(small.reserved_map, after_shards + layout::HEAP_LOG);
+    assert_eq!(small.ring, after_shards + layout::HEAP_LOG);
+    assert_eq!(
+        small.reserved_map,
+        small.ring + layout::ring::DATA + (1 << 20)
+    );
     assert!(small.heap.is_multiple_of(2 << 20));
     assert_eq!(small.log_capacity, (8 << 20) / 16);
 }

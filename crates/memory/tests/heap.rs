@@ -16,6 +16,7 @@ fn store(capacity: u64) -> (tempfile::TempDir, PathBuf, Segment) {
     let options = Options {
         capacity: Some(capacity),
         shards: Some(SHARDS),
+        ring: None,
     };
     let segment = Segment::create(&path, &options).expect("a new store");
     (directory, path, segment)

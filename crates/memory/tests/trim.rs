@@ -12,6 +12,7 @@ fn create(path: &Path) -> Segment {
     let options = Options {
         capacity: Some(64 << 20),
         shards: Some(1),
+        ring: None,
     };
     Segment::create(path, &options).expect("a new store")
 }

@@ -4,13 +4,14 @@
 mod bits;
 mod hashes;
 mod lists;
+mod messages;
 mod sets;
 mod transactions;
 
 use std::sync::LazyLock;
 
 use siphasher::sip::SipHasher13;
-use undercroft_engine::{Condition, Error, Expiry, SetOptions, Store, Writer};
+use undercroft_engine::{Condition, Error, Expiry, SetOptions, Store, Topic, Writer};
 
 use crate::state::{HASH_KEY, NOW};
 
@@ -401,6 +402,26 @@ const SCENARIOS: &[Scenario] = &[
     ),
     full("table shrinking: finish", finishing, |s| {
         set(s, &key(0, 90), 64)
+    }),
+    // Messages; see the module of that name.
+    quick("SUBSCRIBE, the first name", some_keys, |s| {
+        messages::subscribe(s, Topic::Channel, &[b"news"])
+    }),
+    full("SUBSCRIBE of many", some_keys, |s| {
+        messages::subscribe(s, Topic::Shard, &[b"a", b"b", b"c", b"d", b"e"])
+    }),
+    full("SUBSCRIBE beside the dead", messages::subscribed, |s| {
+        messages::subscribe(s, Topic::Channel, &[b"news"])
+    }),
+    full("PSUBSCRIBE", some_keys, |s| {
+        messages::subscribe(s, Topic::Pattern, &[b"n*", b"*s"])
+    }),
+    messages::publish("PUBLISH, the ring is new", messages::subscribed, |s| {
+        messages::send(s, 30)
+    }),
+    messages::publish("PUBLISH", messages::published, |s| messages::send(s, 30)),
+    messages::publish("PUBLISH round the ring's end", messages::nearly_full, |s| {
+        messages::send(s, 900)
     }),
 ];
 

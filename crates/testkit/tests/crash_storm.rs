@@ -122,6 +122,7 @@ impl Storm {
         let options = Options {
             capacity: Some(128 << 20),
             shards: Some(4),
+            ring: None,
         };
         let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
         let mut storm = Storm {

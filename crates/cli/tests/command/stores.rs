@@ -236,6 +236,7 @@ fn stores_are_listed_and_removed_by_name() {
     let options = undercroft_engine::Options {
         capacity: Some(256 << 20),
         shards: Some(2),
+        ring: None,
     };
     let store = undercroft_engine::Store::create(&found.path, &options).expect("a store");
     store.set(0, b"k", b"v").expect("room");

@@ -75,6 +75,7 @@ impl Place {
         let options = undercroft_engine::Options {
             capacity: Some(256 << 20),
             shards: Some(2),
+            ring: None,
         };
         let store = undercroft_engine::Store::create(Path::new(&path), &options).expect("a store");
         for (key, value) in pairs {

@@ -12,6 +12,7 @@ use undercroft_memory::layout::{EXTENT, Layout, PAGE, header};
 use undercroft_memory::{Error, Offset, Options, Pool, Segment, ShardSet, Transaction, View};
 
 const SHARDS: usize = 2;
+const RING: u64 = 64 << 10;
 /// Roots with a block in each shard.
 pub(crate) const ROOTS: usize = 8;
 const EXTENTS: u64 = 24;
@@ -47,7 +48,7 @@ impl Image {
                 pages.push((at, page.clone()));
             }
         }
-        let heap = Layout::new(SHARDS, EXTENTS * EXTENT).heap;
+        let heap = Layout::new(SHARDS, EXTENTS * EXTENT, RING).heap;
         let control_pages = pages.partition_point(|&(at, _)| at < heap);
         Image {
             length,
@@ -110,6 +111,7 @@ pub(crate) fn samples(directory: &Path) -> Vec<Image> {
     let options = Options {
         capacity: Some(EXTENTS * EXTENT),
         shards: Some(SHARDS),
+        ring: Some(RING),
     };
     let segment = Segment::create(&path, &options).expect("a new store");
     for round in 0..3 {

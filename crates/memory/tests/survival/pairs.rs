@@ -47,6 +47,7 @@ pub(crate) fn create(path: &Path, capacity: u64) -> Segment {
     let options = Options {
         capacity: Some(capacity),
         shards: Some(SHARDS),
+        ring: None,
     };
     let segment = Segment::create(path, &options).expect("a new store");
     for shard in 0..SHARDS {

@@ -1,0 +1,228 @@
+//! Publishing messages: to whoever is subscribed, in any process.
+//!
+//! Who that is, is read without a lock, so a message to nobody costs about as
+//! much as a GET. Others go through the ring, and those of the receivers who
+//! sleep are woken.
+
+use std::sync::{Arc, TryLockError};
+
+use undercroft_memory::{SeatName, ShardSet};
+
+use crate::access::Access;
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::glob::{Case, matches};
+use crate::receivers::{Places, Topic, collect, places_of};
+use crate::roots::{KEYS, PATTERN_CHANGES, Root};
+use crate::scan::scan_bucket;
+use crate::store::Store;
+
+/// Each pattern and who is subscribed to it.
+type List = Arc<[(Vec<u8>, Places)]>;
+
+/// The patterns of all subscribers, as they were after so many changes.
+#[derive(Default)]
+pub(crate) struct Patterns {
+    changes: u64,
+    list: Option<List>,
+}
+
+/// A message with those it is for, as they were when it was published.
+pub(crate) struct Letter {
+    topic: Topic,
+    hash: u64,
+    name: Vec<u8>,
+    body: Vec<u8>,
+    places: Places,
+}
+
+impl Store {
+    /// Sends a message to a channel or a shard channel. Returns how many
+    /// receivers it has, in all processes; those of a process that was killed
+    /// are counted for 10 milliseconds at most. Never waits for receivers.
+    ///
+    /// O(receiving processes + patterns), and a copy of the message.
+    ///
+    /// # Errors
+    /// A message longer than a quarter of the store's ring, or another
+    /// publisher that was stopped in the middle of one.
+    #[inline]
+    pub fn publish(&self, topic: Topic, name: &[u8], body: &[u8]) -> Result<u64, Error> {
+        self.access().publish(topic, name, body)
+    }
+
+    /// Sends a message to those it is for.
+    pub(crate) fn send(&self, letter: &Letter) -> Result<(), Error> {
+        self.segment
+            .append(letter.topic as u8, letter.hash, &letter.name, &letter.body)?;
+        self.wake(&letter.places);
+        Ok(())
+    }
+
+    fn check_length(&self, name: &[u8], body: &[u8]) -> Result<(), Error> {
+        let length = name.len() as u64 + body.len() as u64;
+        let most = self.segment.record_max();
+        if length > most {
+            return Err(undercroft_memory::Error::MessageTooLong { length, most }.into());
+        }
+        Ok(())
+    }
+
+    /// Wakes each seat once.
+    #[inline]
+    fn wake(&self, places: &Places) {
+        if let [(seat, _)] = places[..] {
+            return self.segment.wake_seat(seat);
+        }
+        let mut seats: Vec<SeatName> = places.iter().map(|(seat, _)| *seat).collect();
+        seats.sort_unstable();
+        seats.dedup();
+        for seat in seats {
+            self.segment.wake_seat(seat);
+        }
+    }
+
+    /// Takes away what dead receivers of a message left. Where a lock cannot be
+    /// had, the next publisher does.
+    #[cold]
+    fn forget(&self, topic: Topic, name: &[u8], direct: bool, patterns: Option<&List>) {
+        if direct {
+            let _ = self.forget_dead(topic, &[name.to_vec()]);
+        }
+        let Some(patterns) = patterns else {
+            return;
+        };
+        let matching = patterns
+            .iter()
+            .filter(|(pattern, places)| is_match(pattern, name) && self.count_living(places).1);
+        let names: Vec<Vec<u8>> = matching.map(|(pattern, _)| pattern.clone()).collect();
+        let _ = self.forget_dead(Topic::Pattern, &names);
+    }
+}
+
+impl Access<'_> {
+    /// Sends a message; see [`Store::publish`]. Within a transaction it is sent
+    /// after the commit.
+    pub fn publish(&self, topic: Topic, name: &[u8], body: &[u8]) -> Result<u64, Error> {
+        let store = self.store;
+        let key = store.key(name);
+        let mut places = Places::new();
+        let patterns = Root {
+            shard: 0,
+            database: Topic::Pattern.database(),
+        };
+        let patterned = self.read(ShardSet::one(key.shard), |reader| {
+            places.clear();
+            collect(reader.view(), topic, &key, &mut places)?;
+            Ok::<_, Error>(topic == Topic::Channel && patterns.get(reader.view(), KEYS) != 0)
+        })?;
+        let direct = !places.is_empty();
+        let patterns = if patterned {
+            let patterns = self.patterns()?;
+            for (pattern, subscribed) in patterns.iter() {
+                if is_match(pattern, name) {
+                    places.extend_from_slice(subscribed);
+                }
+            }
+            Some(patterns)
+        } else {
+            None
+        };
+        let segment = &store.segment;
+        let nobody = places.iter().all(|(seat, _)| segment.seat_is_stale(*seat));
+        if self.is_running() {
+            if !nobody {
+                store.check_length(name, body)?;
+            }
+            let receivers = store.count_living(&places).0;
+            if let (false, Some(running)) = (nobody, self.running) {
+                running.send_after_commit(Letter {
+                    topic,
+                    hash: key.hash,
+                    name: name.to_vec(),
+                    body: body.to_vec(),
+                    places,
+                });
+            }
+            return Ok(receivers);
+        }
+        if !nobody {
+            segment.append(topic as u8, key.hash, name, body)?;
+            store.wake(&places);
+        }
+        let (receivers, some_dead) = store.count_living(&places);
+        if some_dead {
+            store.forget(topic, name, direct, patterns.as_ref());
+        }
+        Ok(receivers)
+    }
+
+    /// All patterns; read anew where they have changed.
+    fn patterns(&self) -> Result<List, Error> {
+        let mut known = match self.store.patterns.try_lock() {
+            Ok(known) => known,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Another thread reads them, or did so when this process was
+            // forked and never will be done.
+            Err(TryLockError::WouldBlock) => return Ok(self.read_patterns()?.1),
+        };
+        let changes = self.read(ShardSet::one(0), |reader| {
+            Ok::<_, Error>(reader.view().root(0, PATTERN_CHANGES))
+        })?;
+        if let Some(list) = known.list.as_ref().filter(|_| known.changes == changes) {
+            return Ok(list.clone());
+        }
+        let (changes, list) = self.read_patterns()?;
+        known.changes = changes;
+        known.list = Some(list.clone());
+        Ok(list)
+    }
+
+    #[cold]
+    fn read_patterns(&self) -> Result<(u64, List), Error> {
+        let root = Root {
+            shard: 0,
+            database: Topic::Pattern.database(),
+        };
+        self.read(ShardSet::one(0), |reader| {
+            let view = reader.view();
+            let changes = view.root(0, PATTERN_CHANGES);
+            let mut list = Vec::new();
+            let mut position = 0;
+            loop {
+                position = scan_bucket(view, root, position, |at| {
+                    let entry = Entry::load(view, at)?;
+                    let mut pattern = Vec::new();
+                    entry.append_key(view, &mut pattern)?;
+                    let mut places = Places::new();
+                    places_of(view, &entry, &mut places)?;
+                    list.push((pattern, places));
+                    Ok(())
+                })?;
+                // A torn walk may not end.
+                view.recheck()?;
+                if position == 0 {
+                    return Ok((changes, list.into()));
+                }
+            }
+        })
+    }
+}
+
+/// Whether a channel's name matches a pattern; one that takes too many steps
+/// matches nothing.
+pub(crate) fn is_match(pattern: &[u8], name: &[u8]) -> bool {
+    matches(pattern, name, Case::Sensitive).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_pattern_matches_nothing() {
+        let pattern = [b"*".to_vec(), vec![b'a'; 50_000], b"b".to_vec()].concat();
+        assert!(!is_match(&pattern, &vec![b'a'; 100_000]));
+        assert!(is_match(b"news.*", b"news.art") && !is_match(b"news.*", b"new"));
+    }
+}

@@ -1,0 +1,337 @@
+//! Messages between handles on one store, which are processes to each other:
+//! against naive lists, and with receivers that are lapped or die.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use undercroft_engine::{Event, Options, Store, Subscriber, Topic};
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory")
+}
+
+fn open(path: &Path) -> Store {
+    let options = Options {
+        capacity: Some(16 << 20),
+        shards: Some(4),
+        ring: Some(256 << 10),
+    };
+    Store::open_or_create(path, &options).expect("a store")
+}
+
+fn sound(store: &Store) {
+    assert_eq!(
+        store.check().expect("a check").problems,
+        Vec::<String>::new()
+    );
+}
+
+/// What a receiver got: how it was subscribed, channel, payload.
+type Got = (Topic, Vec<u8>, Vec<u8>, bool, Vec<Vec<u8>>);
+
+fn receive(subscriber: &mut Subscriber<&Store>) -> Option<Result<Got, u64>> {
+    let event = subscriber.try_next().expect("a sound ring")?;
+    Some(match event {
+        Event::Lost(count) => Err(count),
+        Event::Message(message) => Ok((
+            message.topic,
+            message.channel.to_vec(),
+            message.payload.to_vec(),
+            message.direct,
+            message
+                .patterns
+                .iter()
+                .map(|pattern| pattern.to_vec())
+                .collect(),
+        )),
+    })
+}
+
+fn receives(subscriber: &mut Subscriber<&Store>, channel: &[u8], payload: &[u8]) {
+    let got = receive(subscriber).expect("a message").expect("none lost");
+    assert_eq!((&got.1[..], &got.2[..]), (channel, payload));
+}
+
+/// A receiver as a naive list has it.
+#[derive(Default)]
+struct Model {
+    counts: BTreeMap<(usize, Vec<u8>), u64>,
+    patterns: Vec<Vec<u8>>,
+    queue: VecDeque<Got>,
+}
+
+#[test]
+fn receivers_get_what_naive_lists_hold() {
+    let seed = std::env::var("UNDERCROFT_SEED").ok();
+    let seed = seed
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let directory = directory();
+    let path = directory.path().join("store");
+    let stores: Vec<Store> = (0..4).map(|_| open(&path)).collect();
+    let mut receivers: Vec<(Subscriber<&Store>, Model)> = (0..6)
+        .map(|index| (stores[index % 4].subscriber(), Model::default()))
+        .collect();
+    let names: Vec<Vec<u8>> = (0..12).map(|n| format!("news:{n}").into_bytes()).collect();
+    let patterns = [&b"news:*"[..], b"news:1?", b"*3", b"none*"];
+    let mut messages = 0;
+    for round in 0..30_000 {
+        let which = random.usize(..receivers.len());
+        match random.u32(..10) {
+            0 => {
+                let (subscriber, model) = &mut receivers[which];
+                let topic = Topic::ALL[random.usize(..3)];
+                let name = if topic == Topic::Pattern {
+                    patterns[random.usize(..4)]
+                } else {
+                    &names[random.usize(..12)]
+                };
+                let count = model
+                    .counts
+                    .entry((topic as usize, name.to_vec()))
+                    .or_default();
+                if random.bool() {
+                    subscriber.subscribe(topic, &[name]).expect("room");
+                    *count += 1;
+                    if topic == Topic::Pattern && *count == 1 {
+                        model.patterns.push(name.to_vec());
+                    }
+                } else {
+                    subscriber.unsubscribe(topic, &[name]).expect("room");
+                    *count = count.saturating_sub(1);
+                    if *count == 0 {
+                        if topic == Topic::Pattern {
+                            model.patterns.retain(|known| known != name);
+                        }
+                        // What it had not taken is no more for it.
+                        for got in &mut model.queue {
+                            if topic == Topic::Pattern {
+                                got.4.retain(|pattern| pattern != name);
+                            } else if got.0 == topic && got.1 == name {
+                                got.3 = false;
+                            }
+                        }
+                        model.queue.retain(|got| got.3 || !got.4.is_empty());
+                    }
+                }
+            }
+            1..6 => {
+                let topic = [Topic::Channel, Topic::Shard][random.usize(..2)];
+                let name = &names[random.usize(..12)];
+                let payload = format!("{round}").into_bytes();
+                let mut expected = 0;
+                for (_, model) in &mut receivers {
+                    let direct = model.counts.get(&(topic as usize, name.clone())).copied();
+                    let direct = direct.unwrap_or(0);
+                    let mut matching = Vec::new();
+                    if topic == Topic::Channel {
+                        for pattern in &model.patterns {
+                            if undercroft_engine::glob::matches(
+                                pattern,
+                                name,
+                                undercroft_engine::glob::Case::Sensitive,
+                            ) == Ok(true)
+                            {
+                                expected +=
+                                    model.counts[&(Topic::Pattern as usize, pattern.clone())];
+                                matching.push(pattern.clone());
+                            }
+                        }
+                    }
+                    expected += direct;
+                    if direct > 0 || !matching.is_empty() {
+                        model.queue.push_back((
+                            topic,
+                            name.clone(),
+                            payload.clone(),
+                            direct > 0,
+                            matching,
+                        ));
+                    }
+                }
+                let sender = &stores[random.usize(..4)];
+                let received = sender.publish(topic, name, &payload).expect("room");
+                assert_eq!(received, expected, "round {round}");
+                messages += 1;
+            }
+            _ => {
+                let (subscriber, model) = &mut receivers[which];
+                for _ in 0..random.u32(..200) {
+                    let expected = model.queue.pop_front();
+                    assert_eq!(
+                        receive(subscriber),
+                        expected.clone().map(Ok),
+                        "round {round}"
+                    );
+                    if expected.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    assert!(messages > 1000);
+    let subscribed = |topic: Topic| {
+        let mut all: Vec<Vec<u8>> = receivers
+            .iter()
+            .flat_map(|(_, model)| &model.counts)
+            .filter(|((of, _), count)| *of == topic as usize && **count > 0)
+            .map(|((_, name), _)| name.clone())
+            .collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    for topic in Topic::ALL {
+        let mut found = stores[0].topics(topic).expect("a walk");
+        found.sort();
+        assert_eq!(found, subscribed(topic));
+    }
+    sound(&stores[0]);
+    drop(receivers);
+    stores[1].forget_dead_subscribers().expect("a walk");
+    assert_eq!(stores[0].used_memory(), 0, "nothing is left of them");
+    sound(&stores[0]);
+}
+
+#[test]
+fn a_message_to_nobody_takes_no_memory() {
+    let directory = directory();
+    let store = open(&directory.path().join("store"));
+    assert_eq!(store.publish(Topic::Channel, b"c", b"m").expect("room"), 0);
+    assert_eq!(store.statistics().ring, 0);
+    let mut subscriber = store.subscriber();
+    subscriber.subscribe(Topic::Channel, &[b"c"]).expect("room");
+    assert_eq!(store.publish(Topic::Shard, b"c", b"m").expect("room"), 0);
+    assert_eq!(store.publish(Topic::Channel, b"d", b"m").expect("room"), 0);
+    assert_eq!(store.statistics().ring, 0);
+    assert_eq!(store.publish(Topic::Channel, b"c", b"m").expect("room"), 1);
+    assert_eq!(store.statistics().ring, 64 << 10);
+}
+
+#[test]
+fn who_falls_a_ring_behind_is_told_how_many_messages_were_lost() {
+    let directory = directory();
+    let store = open(&directory.path().join("store"));
+    let subscribe = |topic, name: &[u8]| {
+        let mut subscriber = store.subscriber();
+        subscriber.subscribe(topic, &[name]).expect("room");
+        subscriber
+    };
+    let mut slow = subscribe(Topic::Channel, b"busy");
+    let mut quiet = subscribe(Topic::Channel, b"quiet");
+    let mut all = subscribe(Topic::Pattern, b"*");
+    let publish = |name: &[u8], payload: &[u8]| {
+        store.publish(Topic::Channel, name, payload).expect("room");
+    };
+    publish(b"busy", b"first");
+    receives(&mut slow, b"busy", b"first");
+    let payload = vec![b'x'; 1000];
+    for _ in 0..500 {
+        publish(b"busy", &payload);
+    }
+    assert_eq!(receive(&mut slow), Some(Err(500)));
+    assert_eq!(receive(&mut slow), None);
+    assert_eq!(receive(&mut all), Some(Err(501)));
+    // Nothing of what was overwritten was for this one.
+    assert_eq!(receive(&mut quiet), None);
+    publish(b"quiet", b"last");
+    receives(&mut quiet, b"quiet", b"last");
+    receives(&mut all, b"quiet", b"last");
+    publish(b"busy", b"last");
+    receives(&mut slow, b"busy", b"last");
+}
+
+#[test]
+fn the_dead_are_not_counted_and_go() {
+    let directory = directory();
+    let path = directory.path().join("store");
+    let (store, victim) = (open(&path), open(&path));
+    let mut living = store.subscriber();
+    living.subscribe(Topic::Channel, &[b"c"]).expect("room");
+    let mut dying = victim.subscriber();
+    dying
+        .subscribe(Topic::Channel, &[b"c", b"d"])
+        .expect("room");
+    dying.subscribe(Topic::Pattern, &[b"*"]).expect("room");
+    assert_eq!(store.publish(Topic::Channel, b"c", b"1").expect("room"), 3);
+    std::mem::forget(dying);
+    victim.abandon();
+    // Who was found alive counts as alive for a few milliseconds.
+    while store.receivers(Topic::Channel, b"c").expect("a read") != 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(store.publish(Topic::Channel, b"c", b"2").expect("room"), 1);
+    assert_eq!(store.publish(Topic::Channel, b"d", b"3").expect("room"), 0);
+    assert_eq!(store.topics(Topic::Channel).expect("a walk"), [b"c"]);
+    assert!(store.topics(Topic::Pattern).expect("a walk").is_empty());
+    drop(living);
+    store.forget_dead_subscribers().expect("a walk");
+    assert_eq!(store.used_memory(), 0);
+    sound(&store);
+}
+
+#[test]
+fn a_sleeper_is_woken_and_a_descriptor_becomes_readable() {
+    let directory = directory();
+    let path = directory.path().join("store");
+    let done = AtomicBool::new(false);
+    let ready = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let store = open(&path);
+            let mut subscriber = store.subscriber();
+            subscriber.set_spin(Duration::ZERO);
+            subscriber.subscribe(Topic::Channel, &[b"c"]).expect("room");
+            assert!(
+                subscriber
+                    .next(Some(Duration::ZERO))
+                    .expect("sound")
+                    .is_none()
+            );
+            ready.store(true, Ordering::Release);
+            for number in 0..200 {
+                let event = subscriber
+                    .next(None)
+                    .expect("sound")
+                    .expect("no end of time");
+                let Event::Message(message) = event else {
+                    panic!("expected message {number}, got {event:?}");
+                };
+                assert_eq!(message.payload, format!("{number}").as_bytes());
+            }
+            done.store(true, Ordering::Release);
+        });
+        while !ready.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        let store = open(&path);
+        for number in 0..200 {
+            let payload = format!("{number}");
+            let received = store.publish(Topic::Channel, b"c", payload.as_bytes());
+            assert_eq!(received.expect("room"), 1);
+            if number % 3 == 0 {
+                std::thread::yield_now();
+            }
+        }
+    });
+    assert!(done.load(Ordering::Acquire));
+
+    let store = open(&path);
+    let mut subscriber = store.subscriber();
+    subscriber.subscribe(Topic::Pattern, &[b"?"]).expect("room");
+    let descriptor = subscriber.descriptor().expect("a socket");
+    let descriptor = descriptor.try_clone_to_owned().expect("a descriptor");
+    for _ in 0..3 {
+        assert!(subscriber.try_next().expect("sound").is_none());
+        store.publish(Topic::Channel, b"c", b"m").expect("room");
+        let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+        assert_eq!(poll(&mut polled, None), Ok(1));
+        receives(&mut subscriber, b"c", b"m");
+    }
+}

@@ -1,0 +1,460 @@
+//! The ring of messages (M3): records appended under a lock of its own, read
+//! without one.
+//!
+//! Positions grow for ever; a record lies at its position modulo the ring's
+//! size. A writer first announces how far it will overwrite, then writes the
+//! record, then moves the tail with one store: a record is there as a whole or
+//! not at all, and what a killed writer left behind the tail is overwritten by
+//! the next. A reader copies first and looks at the announcement afterwards:
+//! if it is more than a ring ahead, what was copied may be torn, and the reader
+//! has been lapped. Writers never wait for readers.
+//!
+//! Counters tell readers that were lapped how much they missed. A record holds
+//! the values they get by it, so that whoever has the lock next can finish the
+//! counting of a writer that died.
+
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use crate::counter::Version;
+use crate::error::{Error, Fault};
+use crate::fault;
+use crate::layout::{record, ring};
+use crate::lock;
+use crate::segment::Segment;
+use crate::wait::{Waiter, Which};
+
+/// Bytes of data backed with memory at first.
+const FIRST_BYTES: u64 = 64 * 1024;
+/// A record is at most this part of the ring.
+const LONGEST_PART: u64 = 4;
+/// Times that memory is reserved for one record; once is enough unless the
+/// store is damaged.
+const ROOM_ATTEMPTS: u32 = 8;
+
+/// The writer is about to overwrite everything a ring's length below `end`.
+/// Never taken back: what a dead writer announced may have been overwritten.
+#[inline(always)]
+pub(crate) fn announce<V: Version>(announced: &V, end: u64) {
+    if announced.get(Ordering::Relaxed) < end {
+        announced.put(end, Ordering::Relaxed);
+    }
+    V::fence(Ordering::Release);
+}
+
+/// The record that ends at `end` is whole.
+#[inline(always)]
+pub(crate) fn publish<V: Version>(tail: &V, end: u64) {
+    tail.put(end, Ordering::Release);
+}
+
+/// Up to where records are whole.
+#[inline(always)]
+pub(crate) fn published<V: Version>(tail: &V) -> u64 {
+    tail.get(Ordering::Acquire)
+}
+
+/// Whether what a reader copied from `position` on was not overwritten.
+#[inline(always)]
+pub(crate) fn still_there<V: Version>(announced: &V, position: u64, size: u64) -> bool {
+    V::fence(Ordering::Acquire);
+    announced.get(Ordering::Relaxed).saturating_sub(position) <= size
+}
+
+/// What a record says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// The writer's own use.
+    pub kind: u8,
+    /// Hash of the name, by which readers choose without looking at it.
+    pub hash: u64,
+    /// How many records the ring had with it.
+    pub number: u64,
+    /// How many of these its counter had counted; see [`RingCounts::count`].
+    pub count: u64,
+    /// Where the next record starts.
+    pub next: u64,
+    at: u64,
+    name_length: u64,
+    body_length: u64,
+}
+
+/// What lies at a position of the ring.
+#[derive(Clone, Copy, Debug)]
+pub enum Look {
+    /// Nothing yet.
+    End,
+    /// A record.
+    Record(Record),
+    /// What was there has been overwritten.
+    Lapped,
+}
+
+/// The ring's counts, while no record is being appended.
+pub struct RingCounts<'a> {
+    segment: &'a Segment,
+    /// The position behind the last record.
+    pub tail: u64,
+    /// Records ever appended.
+    pub records: u64,
+}
+
+impl RingCounts<'_> {
+    /// Records ever appended whose names' hashes share the given one's counter:
+    /// a 4,096th of all names does.
+    pub fn count(&self, hash: u64) -> u64 {
+        if self.segment.ring_word(ring::RESERVED) == 0 {
+            return 0;
+        }
+        self.segment.ring_word(counter(hash))
+    }
+}
+
+/// Number of the counter that counts the records of a name.
+pub fn counter_of(hash: u64) -> usize {
+    (hash & (ring::COUNTER_COUNT - 1)) as usize
+}
+
+fn counter(hash: u64) -> u64 {
+    ring::COUNTERS + counter_of(hash) as u64 * 8
+}
+
+impl Segment {
+    #[inline(always)]
+    fn ring_at(&self, field: u64) -> u64 {
+        self.mapping.layout().ring + field
+    }
+
+    #[inline(always)]
+    fn ring_word(&self, field: u64) -> u64 {
+        self.mapping.load(self.ring_at(field))
+    }
+
+    /// A store into the ring's control page or counters, in the order of the
+    /// program as a kill sees it.
+    fn set_ring_word(&self, field: u64, value: u64) {
+        compiler_fence(Ordering::SeqCst);
+        self.mapping.store(self.ring_at(field), value);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+    }
+
+    /// Where the byte at a position lies in the file, and how many follow it
+    /// before the ring's end.
+    #[inline(always)]
+    fn ring_place(&self, position: u64) -> (u64, u64) {
+        let size = self.mapping.layout().ring_size;
+        let offset = position & (size - 1);
+        (self.ring_at(ring::DATA) + offset, size - offset)
+    }
+
+    /// Bytes of the ring's data.
+    pub fn ring_size(&self) -> u64 {
+        self.mapping.layout().ring_size
+    }
+
+    /// Bytes of the ring's data backed by memory so far.
+    pub fn ring_reserved(&self) -> u64 {
+        self.ring_word(ring::RESERVED)
+    }
+
+    /// Longest name and body of one record together.
+    pub fn record_max(&self) -> u64 {
+        self.ring_size() / LONGEST_PART - record::NAME - 16
+    }
+
+    /// Records ever appended, as a figure.
+    pub fn ring_records(&self) -> u64 {
+        self.ring_word(ring::RECORDS)
+    }
+
+    /// The position behind the last whole record.
+    #[inline]
+    pub fn ring_tail(&self) -> u64 {
+        published(self.mapping.word(self.ring_at(ring::TAIL)))
+    }
+
+    /// Appends a record: readers see all of it or nothing. Waits for other
+    /// writers at most, never for readers.
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLong`] where it is longer than
+    /// [`record_max`](Self::record_max).
+    pub fn append(&self, kind: u8, hash: u64, name: &[u8], body: &[u8]) -> Result<(), Error> {
+        let parts = name.len() as u64 + body.len() as u64;
+        if parts > self.record_max() {
+            return Err(Error::MessageTooLong {
+                length: parts,
+                most: self.record_max(),
+            });
+        }
+        self.prepare_to_write()?;
+        let length = record::NAME + padded(name.len()) + padded(body.len());
+        let size = self.ring_size();
+        for _ in 0..ROOM_ATTEMPTS {
+            let guard = self.lock_ring()?;
+            let tail = self.ring_word(ring::TAIL);
+            let end = tail + length;
+            if self.ring_word(ring::RESERVED) < end.min(size) {
+                drop(guard);
+                self.back_ring(end.min(size))?;
+                continue;
+            }
+            self.write_record(tail, kind, hash, name, body, end);
+            return Ok(());
+        }
+        Err(Error::OutOfMemory)
+    }
+
+    #[inline]
+    fn write_record(&self, tail: u64, kind: u8, hash: u64, name: &[u8], body: &[u8], end: u64) {
+        let mapping = &self.mapping;
+        let number = self.ring_word(ring::RECORDS) + 1;
+        let count = self.ring_word(counter(hash)) + 1;
+        self.set_ring_word(ring::UNCOUNTED, tail + 1);
+        announce(mapping.word(self.ring_at(ring::ANNOUNCED)), end);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        let header = [
+            (record::LENGTH, (end - tail) | u64::from(kind) << 32),
+            (record::HASH, hash),
+            (record::NUMBER, number),
+            (record::COUNT, count),
+            (record::PARTS, name.len() as u64 | (body.len() as u64) << 32),
+        ];
+        for (field, value) in header {
+            mapping.store(self.ring_place(tail + field).0, value);
+        }
+        fault::step();
+        self.copy_into_ring(tail + record::NAME, name);
+        self.copy_into_ring(tail + record::NAME + padded(name.len()), body);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        publish(mapping.word(self.ring_at(ring::TAIL)), end);
+        fault::step();
+        self.count(hash, number, count);
+    }
+
+    /// Counts the last record; done twice, it is the same.
+    fn count(&self, hash: u64, number: u64, count: u64) {
+        self.set_ring_word(counter(hash), count);
+        self.set_ring_word(ring::RECORDS, number);
+        self.set_ring_word(ring::UNCOUNTED, 0);
+    }
+
+    fn copy_into_ring(&self, position: u64, bytes: &[u8]) {
+        let (at, left) = self.ring_place(position);
+        let first = bytes.len().min(left as usize);
+        self.mapping.copy_from(at, &bytes[..first]);
+        fault::step();
+        if first < bytes.len() {
+            let start = self.ring_at(ring::DATA);
+            self.mapping.copy_from(start, &bytes[first..]);
+            fault::step();
+        }
+    }
+
+    /// Takes the ring's lock and settles what a dead owner left (W3).
+    fn lock_ring(&self) -> Result<RingGuard<'_>, Error> {
+        let word = self.mapping.half(self.ring_at(ring::LOCK));
+        let me = self.process.owner();
+        if !lock::try_acquire(word, me) {
+            let mut waiter = Waiter::new(self, Which::Ring, self.patience()).free_of_locks();
+            lock::acquire(word, me, &mut waiter).map_err(|refusal| waiter.explain(refusal))?;
+        }
+        let guard = RingGuard { segment: self };
+        fault::step();
+        self.settle_ring()?;
+        Ok(guard)
+    }
+
+    /// Finishes the counting of a record whose writer died behind its last
+    /// store of the tail; one that was not finished is forgotten.
+    fn settle_ring(&self) -> Result<(), Error> {
+        let uncounted = self.ring_word(ring::UNCOUNTED);
+        if uncounted == 0 {
+            return Ok(());
+        }
+        let at = uncounted - 1;
+        if self.ring_word(ring::TAIL) <= at {
+            self.set_ring_word(ring::UNCOUNTED, 0);
+            return Ok(());
+        }
+        match self.look_at(at)? {
+            Look::Record(found) => self.count(found.hash, found.number, found.count),
+            Look::End | Look::Lapped => return Err(self.ring_damaged(at)),
+        }
+        Ok(())
+    }
+
+    /// Settles the ring now, rather than when the next writer comes.
+    pub(crate) fn recover_ring(&self) -> Result<(), Error> {
+        self.lock_ring().map(drop)
+    }
+
+    /// Backs the ring's data with memory up to a length at least. Called
+    /// without any lock held: the system call may take long (H2, W9).
+    #[cold]
+    fn back_ring(&self, needed: u64) -> Result<(), Error> {
+        let size = self.ring_size();
+        let reserved = self.mapping.word(self.ring_at(ring::RESERVED));
+        let now = reserved.load(Ordering::Relaxed).min(size);
+        if now == 0 {
+            self.back_range(self.ring_at(0), ring::DATA)
+                .map_err(|_| Error::OutOfMemory)?;
+        }
+        let target = needed
+            .max(now * 2)
+            .max(FIRST_BYTES)
+            .next_power_of_two()
+            .min(size);
+        self.back_range(self.ring_at(ring::DATA), target)
+            .map_err(|_| Error::OutOfMemory)?;
+        reserved.fetch_max(target, Ordering::Relaxed);
+        fault::step();
+        Ok(())
+    }
+
+    /// Calls `body` with the ring's counts, while no record is appended.
+    pub fn ring_counts<R>(&self, body: impl FnOnce(&RingCounts<'_>) -> R) -> Result<R, Error> {
+        self.prepare_to_write()?;
+        let _guard = self.lock_ring()?;
+        Ok(body(&RingCounts {
+            segment: self,
+            tail: self.ring_word(ring::TAIL),
+            records: self.ring_word(ring::RECORDS),
+        }))
+    }
+
+    fn ring_damaged(&self, position: u64) -> Error {
+        Error::Damaged(Fault {
+            at: self.ring_place(position & !7).0,
+            what: "a sound record in the ring of messages",
+        })
+    }
+
+    /// Looks at a position that an earlier look or a tail gave, without a lock.
+    #[inline]
+    pub fn look_at(&self, position: u64) -> Result<Look, Error> {
+        let tail = self.ring_tail();
+        if position >= tail {
+            return Ok(Look::End);
+        }
+        let size = self.ring_size();
+        if !position.is_multiple_of(8) || self.ring_word(ring::RESERVED) < tail.min(size) {
+            return Err(self.ring_damaged(position));
+        }
+        let field = |field: u64| self.mapping.load(self.ring_place(position + field).0);
+        let length = field(record::LENGTH);
+        let (hash, number) = (field(record::HASH), field(record::NUMBER));
+        let (count, parts) = (field(record::COUNT), field(record::PARTS));
+        let announced = self.mapping.word(self.ring_at(ring::ANNOUNCED));
+        if !still_there(announced, position, size) {
+            return Ok(Look::Lapped);
+        }
+        let (bytes, name_length, body_length) =
+            (length & 0xffff_ffff, parts & 0xffff_ffff, parts >> 32);
+        let whole = record::NAME + padded(name_length as usize) + padded(body_length as usize);
+        if bytes != whole || bytes > size / LONGEST_PART || position + bytes > tail {
+            return Err(self.ring_damaged(position));
+        }
+        Ok(Look::Record(Record {
+            kind: (length >> 32) as u8,
+            hash,
+            number,
+            count,
+            next: position + bytes,
+            at: position,
+            name_length,
+            body_length,
+        }))
+    }
+
+    /// Copies a record's name and body, in place of what the buffers hold.
+    /// Returns false where it was overwritten meanwhile.
+    #[inline]
+    pub fn copy_record(&self, found: &Record, name: &mut Vec<u8>, body: &mut Vec<u8>) -> bool {
+        name.clear();
+        body.clear();
+        let start = found.at + record::NAME;
+        self.copy_from_ring(start, found.name_length, name);
+        let start = start + padded(found.name_length as usize);
+        self.copy_from_ring(start, found.body_length, body);
+        let announced = self.mapping.word(self.ring_at(ring::ANNOUNCED));
+        still_there(announced, found.at, self.ring_size())
+    }
+
+    #[inline]
+    fn copy_from_ring(&self, position: u64, length: u64, out: &mut Vec<u8>) {
+        let (at, left) = self.ring_place(position);
+        let first = length.min(left);
+        self.mapping.append_to(at, first as usize, out);
+        if first < length {
+            let start = self.ring_at(ring::DATA);
+            self.mapping
+                .append_to(start, (length - first) as usize, out);
+        }
+    }
+
+    /// The ring's half of the structural check.
+    pub(crate) fn check_ring(&self, problem: &mut dyn FnMut(String)) -> Result<(), Error> {
+        let _guard = self.lock_ring()?;
+        let [tail, announced, reserved, records] =
+            [ring::TAIL, ring::ANNOUNCED, ring::RESERVED, ring::RECORDS]
+                .map(|field| self.ring_word(field));
+        let size = self.ring_size();
+        if announced < tail || reserved > size || reserved < tail.min(size) {
+            problem(format!(
+                "ring: tail {tail}, announced {announced}, reserved {reserved} of {size}"
+            ));
+            return Ok(());
+        }
+        // Where the first record lies is known until the ring has gone round.
+        if announced > size {
+            return Ok(());
+        }
+        let (mut position, mut found) = (0, 0);
+        while position < tail {
+            match self.look_at(position) {
+                Ok(Look::Record(next)) => {
+                    found += 1;
+                    position = next.next;
+                    if next.number != found {
+                        problem(format!("ring: record {found} has number {}", next.number));
+                    }
+                }
+                _ => {
+                    problem(format!("ring: no sound record at position {position}"));
+                    return Ok(());
+                }
+            }
+        }
+        if found != records {
+            problem(format!(
+                "ring: {records} records are counted, and {found} are there"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes rounded up to whole words.
+fn padded(length: usize) -> u64 {
+    (length as u64).next_multiple_of(8)
+}
+
+struct RingGuard<'a> {
+    segment: &'a Segment,
+}
+
+impl Drop for RingGuard<'_> {
+    fn drop(&mut self) {
+        if fault::abandoned() {
+            return;
+        }
+        let word = self.segment.mapping.half(self.segment.ring_at(ring::LOCK));
+        if lock::release(word) {
+            crate::platform::futex_wake_one(word);
+        }
+        fault::step();
+    }
+}

@@ -1,0 +1,78 @@
+//! Messages and who receives them. The receivers in a prepared store are dead:
+//! they are sent to all the same, as long as nobody else has their slot, and
+//! then forgotten.
+
+use std::mem::ManuallyDrop;
+
+use undercroft_engine::{Store, Topic};
+
+use super::{Scenario, Steps, some_keys};
+use crate::state;
+
+pub(super) const fn publish(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {
+    Scenario {
+        name,
+        prepare,
+        act,
+        steps: Steps::Always,
+        gradual: true,
+    }
+}
+
+/// Subscribes for as long as the process lives.
+pub(super) fn subscribe(store: &Store, topic: Topic, names: &[&[u8]]) {
+    let mut subscriber = ManuallyDrop::new(store.subscriber());
+    subscriber.subscribe(topic, names).expect("room");
+}
+
+/// A message of so many bytes to the channel `news`.
+pub(super) fn send(store: &Store, length: usize) {
+    let payload = super::value(length);
+    store
+        .publish(Topic::Channel, b"news", &payload)
+        .expect("room");
+}
+
+/// Somebody in a slot that the process under test does not get.
+pub(super) fn subscribed(store: &Store) {
+    some_keys(store);
+    let others = [0; 3].map(|_| {
+        let other = state::open(store.path()).expect("a whole store");
+        other.recover().expect("a whole store");
+        other
+    });
+    let other = &others[2];
+    subscribe(other, Topic::Channel, &[b"news"]);
+    subscribe(other, Topic::Pattern, &[b"n?ws"]);
+}
+
+pub(super) fn published(store: &Store) {
+    subscribed(store);
+    let mut living = store.subscriber();
+    living.subscribe(Topic::Channel, &[b"other"]).expect("room");
+    for length in [100, 0, 3] {
+        let payload = super::value(length);
+        store
+            .publish(Topic::Channel, b"other", &payload)
+            .expect("room");
+    }
+}
+
+/// The ring's last word but 20 is used.
+pub(super) fn nearly_full(store: &Store) {
+    published(store);
+    let mut living = store.subscriber();
+    living.subscribe(Topic::Channel, &[b"other"]).expect("room");
+    let mut left = (64 << 10) - 160;
+    for (_, payload) in store.messages().expect("a sound ring") {
+        left -= 48 + payload.len().next_multiple_of(8);
+    }
+    while left > 0 {
+        let length = left.min(8000) - 48;
+        let payload = super::value(length);
+        store
+            .publish(Topic::Channel, b"other", &payload)
+            .expect("room");
+        left -= 48 + length.next_multiple_of(8);
+    }
+}
