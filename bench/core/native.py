@@ -14,7 +14,7 @@ PAGE = 4096
 PAGE_DESCRIPTOR = 64
 
 
-def _measure(bench: Bench, *arguments: str) -> Any:
+def measure(bench: Bench, *arguments: str) -> Any:
     """Return what undercroft-bench prints."""
     run = subprocess.run(
         [str(bench.binaries / "undercroft-bench"), *arguments],
@@ -33,7 +33,7 @@ def hot_rows(bench: Bench) -> list[Row]:
         ("set", "Rust `set` that overwrites, beside `HashMap` insert", 3),
     ):
         rounds = str(bench.pick(7, 31))
-        found = _measure(bench, operation, "--rounds", rounds)
+        found = measure(bench, operation, "--rounds", rounds)
         # The first round warms up.
         ours = Figure.of(operation, found["ours_ns"][1:], "ns")
         theirs = Figure.of("HashMap", found["theirs_ns"][1:], "ns")
@@ -55,7 +55,7 @@ def hot_rows(bench: Bench) -> list[Row]:
 def reader_rows(bench: Bench) -> list[Row]:
     """Measure what a second reading process costs the first."""
     options = ["--rounds", str(bench.pick(3, 9)), "--seconds", "0.4" if bench.quick else "1"]
-    found = _measure(bench, "readers", *options)
+    found = measure(bench, "readers", *options)
     two = Figure.of("two", [rate / 1e6 for rate in found["two_reads_per_cpu_second"]], "M/s")
     one = Figure.of("one reader", [rate / 1e6 for rate in found["one_reads_per_cpu_second"]], "M/s")
     writes = Figure.of("writes", found["writes_per_second"], "a second")
@@ -76,7 +76,7 @@ def reader_rows(bench: Bench) -> list[Row]:
 def memory_rows(bench: Bench) -> list[Row]:
     """Measure memory per key beside Redis' used_memory."""
     keys = 1_000_000
-    found = _measure(bench, "memory", "--keys", str(keys))
+    found = measure(bench, "memory", "--keys", str(keys))
     granted = found["granted"] * (1 + PAGE_DESCRIPTOR / PAGE) / keys
     blocks = (found["file"] - found["empty"]) / keys
     row = Row(
@@ -111,7 +111,7 @@ def memory_rows(bench: Bench) -> list[Row]:
 
 def open_rows(bench: Bench) -> list[Row]:
     """Measure opening a store, with a first GET and SET, from a new process."""
-    found = _measure(bench, "open", "--rounds", str(bench.pick(5, 15)))
+    found = measure(bench, "open", "--rounds", str(bench.pick(5, 15)))
     sizes = {size["megabytes"]: Figure.of("open", size["ms"], "ms") for size in found}
     smallest, largest = sizes[min(sizes)], sizes[max(sizes)]
     rest = "; ".join(f"{megabytes} MiB {figure}" for megabytes, figure in sizes.items())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from core import embedded, native, served
+from core import embedded, messages, native, served
 from core.bench import Bench
 from core.report import Row
 
@@ -19,5 +19,8 @@ TABLES: dict[str, dict[str, Group]] = {
         "server": served.rows,
         "open": native.open_rows,
         "instructions": native.instruction_rows,
-    }
+    },
+    "types": {
+        "messages": messages.rows,
+    },
 }

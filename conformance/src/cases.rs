@@ -12,7 +12,8 @@
 //!
 //! A line that begins at the margin is a command as redis-cli reads it; the
 //! indented lines after it are its reply in the [`notation`].
-//! `2:` before a command sends it over a second connection. In place of a reply,
+//! `2:` before a command sends it over a second connection. A `<` in place of a
+//! command sends nothing: what comes next is the reply. In place of a reply,
 //! `closed` expects the end of the connection and `silent` expects that nothing
 //! is sent. A `#` begins a comment. Every case starts on an empty server with
 //! new connections.
@@ -27,6 +28,9 @@ use crate::client::{Address, Client};
 use crate::command::Command;
 use crate::notation;
 use crate::resp::Reply;
+
+/// In place of a command: sends nothing and takes what comes.
+const RECEIVE: &str = "<";
 
 /// A file of cases with its comments, so that it can be written back.
 #[derive(Debug)]
@@ -98,6 +102,12 @@ impl CaseFile {
             path: path.to_owned(),
             items,
         })
+    }
+
+    /// The file's name without its extension.
+    pub fn name(&self) -> &str {
+        let stem = self.path.file_stem().and_then(|stem| stem.to_str());
+        stem.unwrap_or_default()
     }
 
     /// Runs every case against a server, which is emptied before each.
@@ -294,7 +304,11 @@ impl Players {
             return Ok(Answer::Silent);
         }
         // Writing to a closed connection may fail or not: reading decides.
-        let sent = client.send(&command);
+        let sent = if line == RECEIVE {
+            Ok(())
+        } else {
+            client.send(&command)
+        };
         match client.receive() {
             Ok(reply) => Ok(Answer::Reply(reply)),
             Err(error) => match error.kind() {

@@ -2,6 +2,7 @@
 //! object with its raw figures, and `bench/run.py` makes the table.
 
 mod hot;
+mod messages;
 mod readers;
 mod sizes;
 
@@ -24,6 +25,8 @@ enum What {
     Set(hot::Work),
     /// Only the store's side of one operation, for counting instructions.
     Loop(hot::Loop),
+    /// Messages to waiting subscribers, beside Redis on a unix socket.
+    Messages(messages::Work),
     /// One and two reading processes beside a writer.
     Readers(readers::Work),
     /// Memory per key, all in.
@@ -37,6 +40,7 @@ fn main() {
         What::Get(work) => work.get(),
         What::Set(work) => work.set(),
         What::Loop(work) => work.run(),
+        What::Messages(work) => work.run(),
         What::Readers(work) => work.run(),
         What::Memory(work) => work.run(),
         What::Open(work) => work.run(),

@@ -82,6 +82,14 @@ impl Client {
         })
     }
 
+    /// The store, which is opened again if it was closed, for as long as the
+    /// caller wants.
+    pub(crate) fn shared(&self, py: Python<'_>) -> PyResult<Arc<Shared>> {
+        let _open = self.enter(py)?;
+        let shared = self.open.with(py, |open| open.shared.clone());
+        shared.ok_or_else(|| PyValueError::new_err("expected a store that is open"))
+    }
+
     #[cold]
     fn reopen(&self, py: Python<'_>) -> PyResult<*const Shared> {
         match self.place.open(py) {

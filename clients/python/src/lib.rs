@@ -19,10 +19,12 @@ mod many;
 mod method;
 mod reply;
 mod shared;
+mod subscription;
 
 /// `undercroft._native`.
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<client::Client>()?;
+    module.add_class::<subscription::Subscription>()?;
     hot::install(module.py())
 }

@@ -13,6 +13,7 @@ from redis.commands import CoreCommands
 
 from undercroft._native import Client
 from undercroft.pipeline import Pipeline
+from undercroft.pubsub import PubSub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,6 +221,10 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
                         time.sleep(watch_delay)
                 else:
                     return value if value_from_callable else results
+
+    def pubsub(self, **kwargs: Any) -> PubSub:
+        """Return a receiver of messages."""
+        return PubSub(self, **kwargs)
 
     def __enter__(self) -> Self:
         """Return the client itself."""

@@ -10,6 +10,7 @@ mod bitmaps;
 mod expire;
 mod hashes;
 mod keys;
+mod messages;
 pub mod payload;
 mod server;
 mod sets;
@@ -39,6 +40,7 @@ pub const FAMILIES: &[Family] = &[
     transactions::FAMILY,
     hashes::FAMILY,
     sets::FAMILY,
+    messages::FAMILY,
 ];
 
 /// Databases in use; few, so that they fill up.
@@ -334,7 +336,7 @@ mod tests {
             HRANDFIELD HSCAN SADD SREM SISMEMBER SMISMEMBER SCARD SMEMBERS SPOP SRANDMEMBER SMOVE SINTER \
             SINTERSTORE SINTERCARD SUNION SUNIONSTORE SDIFF SDIFFSTORE SSCAN \
             MEMORY PING ECHO SELECT HELLO AUTH RESET TIME CLIENT COMMAND INFO CONFIG SLOWLOG MULTI \
-            EXEC DISCARD WATCH UNWATCH";
+            EXEC DISCARD WATCH UNWATCH PUBLISH SPUBLISH PUBSUB";
         let mut generator = Generator::new(3, FAMILIES);
         let mut seen = std::collections::HashMap::new();
         for _ in 0..100_000 {

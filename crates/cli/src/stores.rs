@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use undercroft_engine::{DATABASES, Member, Store, StoreName, list_stores};
+use undercroft_engine::{DATABASES, Member, Store, StoreName, list_stores, remove_sockets};
 
 use crate::arguments::Remove;
 use crate::failure::{Failure, Outcome, at};
@@ -97,6 +97,7 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
         confirm(&format!("{text} {question}"))?;
     }
     fs::remove_file(&name.path).map_err(at(format_args!("removing {}", name.path.display())))?;
+    remove_sockets(&name.path).map_err(at("removing the sockets of who waited for messages"))?;
     println!("removed {text}");
     Ok(ExitCode::SUCCESS)
 }

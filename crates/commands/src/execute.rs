@@ -8,7 +8,7 @@ use undercroft_engine::{Ranges, Store};
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::{PARAMETERS, Value};
 use crate::handler::{Blocked, Context, Failure, Handler};
-use crate::handlers::strings;
+use crate::handlers::{pubsub, strings};
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::table::{Command, EXEC, Flag, GET, SET, resolve};
@@ -40,6 +40,7 @@ pub fn execute<R: Reply>(
     if let [[first, second, b't' | b'T'], key, rest @ ..] = arguments
         && context.session.user.is_some()
         && context.direct
+        && context.session.subscriptions.is_empty()
     {
         match ([first | 0x20, second | 0x20], rest) {
             ([b'g', b'e'], []) => {
@@ -123,6 +124,7 @@ fn admit(
     if may_need_memory && let Err(error) = context.store.check_memory() {
         return Err(Failure::from(error).into_error());
     }
+    pubsub::check_mode(context, command)?;
     Ok((command, handler))
 }
 

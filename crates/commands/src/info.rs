@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use undercroft_engine::DATABASES;
+use undercroft_engine::{DATABASES, Topic};
 
 use crate::arguments::is_keyword;
 use crate::handler::{Context, Failure};
@@ -236,8 +236,10 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("evicted_clients", 0, out);
     line("keyspace_hits", facts.hits + own.hits, out);
     line("keyspace_misses", facts.misses + own.misses, out);
-    line("pubsub_channels", 0, out);
-    line("pubsub_patterns", 0, out);
+    let [channels, patterns, shards] = Topic::ALL.map(|topic| context.store.topic_count(topic));
+    line("pubsub_channels", channels, out);
+    line("pubsub_patterns", patterns, out);
+    line("pubsubshard_channels", shards, out);
     line("latest_fork_usec", 0, out);
     line("total_forks", 0, out);
     line("tracking_total_keys", 0, out);

@@ -19,6 +19,7 @@ pub mod print;
 pub mod reply;
 pub mod session;
 pub mod slowlog;
+pub mod subscriptions;
 pub mod table;
 mod tape;
 

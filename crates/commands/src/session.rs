@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use undercroft_engine::Watch;
+use undercroft_engine::{Error, Topic, Watch};
 
 use undercroft_engine::Ranges;
 
@@ -14,6 +14,7 @@ use crate::config::{Config, Parameter, Value};
 use crate::info::Facts;
 use crate::multi::Multi;
 use crate::slowlog::SlowLog;
+use crate::subscriptions::Subscriptions;
 use crate::table::Command;
 
 /// The version of the protocol a connection speaks.
@@ -92,6 +93,10 @@ pub struct Session {
     pub unix_socket: bool,
     /// Close the connection once what was written is sent: QUIT, or CLIENT KILL of itself.
     pub close_after_reply: bool,
+    /// What it is subscribed to.
+    pub subscriptions: Subscriptions,
+    /// Where the host finds the connection again, in numbers of its own: the thread, and its place there.
+    pub route: (usize, u64),
     /// What its commands did since the server last took these figures.
     pub counters: Counters,
     /// What was queued since MULTI; None outside of a transaction.
@@ -147,6 +152,8 @@ impl Session {
             last_command: None,
             unix_socket: false,
             close_after_reply: false,
+            subscriptions: Subscriptions::default(),
+            route: (0, 0),
             counters: Counters::default(),
             multi: None,
             watches: Vec::new(),
@@ -215,6 +222,7 @@ impl Session {
             command: self.last_command.map_or("NULL", |command| command.name),
             user: self.user.clone(),
             protocol: self.protocol,
+            subscribed: Topic::ALL.map(|topic| self.subscriptions.count(topic)),
             query_buffer: 0,
             query_buffer_free: 0,
             reply_buffer: 0,
@@ -256,6 +264,8 @@ pub struct ClientInfo {
     pub user: Option<String>,
     /// The protocol it speaks.
     pub protocol: Protocol,
+    /// Number of channels, patterns and shard channels it is subscribed to.
+    pub subscribed: [usize; 3],
     /// Bytes read but not yet run.
     pub query_buffer: usize,
     /// Room left in that buffer.
@@ -266,9 +276,20 @@ pub struct ClientInfo {
     pub output_pending: usize,
 }
 
+impl ClientInfo {
+    /// What kind of connection it is.
+    pub fn kind(&self) -> ClientKind {
+        match self.subscribed {
+            [0, 0, 0] => ClientKind::Normal,
+            _ => ClientKind::Pubsub,
+        }
+    }
+}
+
 impl fmt::Display for ClientInfo {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all_flags = [
+            (self.kind() == ClientKind::Pubsub, 'P'),
             (self.queued.is_some(), 'x'),
             (self.dirty, 'd'),
             (self.closing, 'c'),
@@ -281,11 +302,12 @@ impl fmt::Display for ClientInfo {
         }
         let commands = self.queued.map_or(-1, |(commands, _)| commands as i64);
         let queue_bytes = self.queued.map_or(0, |(_, bytes)| bytes);
+        let [channels, patterns, shards] = self.subscribed;
         let buffers =
             self.query_buffer + self.query_buffer_free + self.reply_buffer + self.output_pending;
         write!(
             out,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={commands} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} ssub={shards} multi={commands} \
              qbuf={} qbuf-free={} argv-mem=0 multi-mem={queue_bytes} rbs={} rbp=0 obl={} oll=0 omem=0 tot-mem={buffers} \
              events=r cmd={} user={} redir=-1 resp={}",
             self.id,
@@ -333,7 +355,7 @@ pub enum ClientKind {
     Master,
     /// A copy of this server; there is none yet.
     Replica,
-    /// Subscribed to a channel; there is none yet.
+    /// Subscribed to something.
     Pubsub,
 }
 
@@ -353,7 +375,7 @@ impl KillFilter {
                 .user
                 .as_ref()
                 .is_none_or(|user| client.user.as_ref() == Some(user))
-            && self.kind.is_none_or(|kind| kind == ClientKind::Normal)
+            && self.kind.is_none_or(|kind| kind == client.kind())
             && self.except.is_none_or(|id| id != client.id)
     }
 }
@@ -396,6 +418,28 @@ pub trait Host: Send + Sync {
 
     /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
     fn kill(&self, filter: &KillFilter) -> usize;
+
+    /// Has the messages of these sent to the connection, from now on; all of them, or none. It is not subscribed to
+    /// any of them yet.
+    ///
+    /// # Errors
+    /// A lock that cannot be had now, and where there are no connections that messages could be sent to.
+    fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        let _ = (session, topic, names);
+        Err(Error::Name(
+            "expected a connection that messages can be sent to; embedded, there are subscribers (in Python pubsub())"
+                .into(),
+        ))
+    }
+
+    /// Ends that for these, to all of which it is subscribed.
+    ///
+    /// # Errors
+    /// A lock that cannot be had now.
+    fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        let _ = (session, topic, names);
+        Ok(())
+    }
 
     /// Whether this password is the user's.
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool;

@@ -380,6 +380,7 @@ mod tests {
         let options = Options {
             capacity: Some(8 << 20),
             shards: Some(1),
+            ring: None,
         };
         let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
         store.set_time(1000);

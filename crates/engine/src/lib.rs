@@ -63,7 +63,7 @@ pub use set::{Set, SetOperation};
 pub use snapshot::Item;
 pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
-pub use subscriber::{Event, Message, Subscriber};
+pub use subscriber::{Event, Message, Subscriber, Waiting};
 pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Options, Report, Savepoint, ShardSet, Staged, Statistics,
     View, WaitHook, remove_sockets,

@@ -4,6 +4,7 @@
 //! much as a GET. Others go through the ring, and those of the receivers who
 //! sleep are woken.
 
+use std::collections::HashMap;
 use std::sync::{Arc, TryLockError};
 
 use undercroft_memory::{SeatName, ShardSet};
@@ -155,6 +156,70 @@ impl Access<'_> {
             store.forget(topic, name, direct, patterns.as_ref());
         }
         Ok(receivers)
+    }
+
+    /// Receivers of messages to one channel or shard channel, those of patterns
+    /// not counted. O(processes that are subscribed to it).
+    pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
+        let key = self.store.topic_key(topic, name);
+        let mut places = Places::new();
+        self.read(ShardSet::one(key.shard), |reader| {
+            places.clear();
+            collect(reader.view(), topic, &key, &mut places)
+        })?;
+        Ok(self.store.count_living(&places).0)
+    }
+
+    /// The names of a topic that somebody living is subscribed to. Takes away
+    /// what the dead left on the way, unless a transaction runs. O(names).
+    pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
+        let mut names = Vec::new();
+        let mut dead = Vec::new();
+        for (name, places) in self.all_places(topic)? {
+            let (receivers, some_dead) = self.store.count_living(&places);
+            if some_dead && self.store.writable() && !self.is_running() {
+                dead.push(name.clone());
+            }
+            if receivers > 0 {
+                names.push(name);
+            }
+        }
+        // The names are right whether or not the lock can be had now.
+        match self.store.forget_dead(topic, &dead) {
+            Err(error) if !error.is_wait() => Err(error),
+            _ => Ok(names),
+        }
+    }
+
+    /// The number of names of a topic, those that only the dead were subscribed
+    /// to included. O(number of shards).
+    pub fn topic_count(&self, topic: Topic) -> u64 {
+        self.store.keys(topic.database())
+    }
+
+    /// Every name of a topic with its places. A name that is there all the time
+    /// comes once.
+    pub(crate) fn all_places(&self, topic: Topic) -> Result<Vec<(Vec<u8>, Places)>, Error> {
+        let mut found = HashMap::new();
+        let mut cursor = 0;
+        loop {
+            cursor = self.scan(
+                topic.database(),
+                cursor,
+                1000,
+                |reader, entry| {
+                    let mut places = Places::new();
+                    places_of(reader.view(), entry, &mut places)?;
+                    Ok(Some(places))
+                },
+                |name, places| {
+                    found.insert(name, places);
+                },
+            )?;
+            if cursor == 0 {
+                return Ok(found.into_iter().collect());
+            }
+        }
     }
 
     /// All patterns; read anew where they have changed.

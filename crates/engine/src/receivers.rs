@@ -176,68 +176,20 @@ impl Store {
         (receivers, some_dead)
     }
 
-    /// Receivers of messages to one channel or shard channel, those of patterns
-    /// not counted. O(processes that are subscribed to it).
+    /// Receivers of messages to one channel; see [`Access::receivers`](crate::Access::receivers).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
-        let key = self.topic_key(topic, name);
-        let mut places = Places::new();
-        self.read(ShardSet::one(key.shard), |reader| {
-            places.clear();
-            collect(reader.view(), topic, &key, &mut places)
-        })?;
-        Ok(self.count_living(&places).0)
+        self.access().receivers(topic, name)
     }
 
-    /// The names of a topic that somebody living is subscribed to. Takes away
-    /// what the dead left on the way. O(names).
+    /// The names that somebody is subscribed to; see [`Access::topics`](crate::Access::topics).
     pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
-        let mut names = Vec::new();
-        let mut dead = Vec::new();
-        for (name, places) in self.all_places(topic)? {
-            let (receivers, some_dead) = self.count_living(&places);
-            if some_dead && self.writable() {
-                dead.push(name.clone());
-            }
-            if receivers > 0 {
-                names.push(name);
-            }
-        }
-        // The names are right whether or not the lock can be had now.
-        match self.forget_dead(topic, &dead) {
-            Err(error) if !error.is_wait() => Err(error),
-            _ => Ok(names),
-        }
-    }
-
-    /// Every name of a topic with its places. A name that is there all the time
-    /// comes once.
-    pub(crate) fn all_places(&self, topic: Topic) -> Result<Vec<(Vec<u8>, Places)>, Error> {
-        let mut found = std::collections::HashMap::new();
-        let mut cursor = 0;
-        loop {
-            cursor = self.scan(
-                topic.database(),
-                cursor,
-                1000,
-                |reader, entry| {
-                    let mut places = Places::new();
-                    places_of(reader.view(), entry, &mut places)?;
-                    Ok(Some(places))
-                },
-                |name, places| {
-                    found.insert(name, places);
-                },
-            )?;
-            if cursor == 0 {
-                return Ok(found.into_iter().collect());
-            }
-        }
+        self.access().topics(topic)
     }
 
     /// Every name of a topic and its receivers, the dead included. For tests.
     #[doc(hidden)]
     pub fn enrolled(&self, topic: Topic) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
-        let all = self.all_places(topic)?.into_iter();
+        let all = self.access().all_places(topic)?.into_iter();
         let sum = |places: &Places| places.iter().map(|(_, count)| count).sum();
         Ok(all.map(|(name, places)| (name, sum(&places))).collect())
     }

@@ -389,6 +389,7 @@ mod tests {
         let options = Options {
             capacity: Some(16 << 20),
             shards: Some(2),
+            ring: None,
         };
         let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
         let hints = |store: &Store| [0, 1].map(|shard| store.segment.hints(shard));

@@ -105,7 +105,39 @@ enum Step {
     Nothing,
 }
 
+/// Where a subscriber stands, for waiting without holding on to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    seat: memory::SeatName,
+    /// None where it is not subscribed to anything.
+    position: Option<u64>,
+    spin: Duration,
+}
+
 impl Store {
+    /// Waits until there may be something for a subscriber to take. Returns
+    /// false where there was nothing within the timeout.
+    ///
+    /// # Errors
+    /// [`Error::is_wait`] where a signal handler of the language runtime wants
+    /// to run.
+    pub fn wait_for_message(
+        &self,
+        waiting: &Waiting,
+        timeout: Option<Duration>,
+    ) -> Result<bool, Error> {
+        let patience = Patience {
+            timeout,
+            spin: waiting.spin,
+        };
+        let is_there = || {
+            waiting
+                .position
+                .is_some_and(|position| self.segment.ring_tail() != position)
+        };
+        Ok(self.segment.wait_at(waiting.seat, patience, is_there)?)
+    }
+
     /// A subscriber that is not subscribed to anything yet.
     pub fn subscriber(&self) -> Subscriber<&Store> {
         Subscriber::new(self)
@@ -265,11 +297,20 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// [`descriptor`](Self::descriptor) was asked for and nothing is there, it
     /// becomes readable with the next message.
     pub fn try_next(&mut self) -> Result<Option<Event<'_>>, Error> {
+        self.try_next_after(true)
+    }
+
+    /// [`try_next`](Self::try_next) for who knows whether the descriptor was
+    /// readable (`rung`): otherwise it need not be looked at, which saves two
+    /// system calls.
+    pub fn try_next_after(&mut self, rung: bool) -> Result<Option<Event<'_>>, Error> {
         if self.is_active() {
             self.seated()?;
         }
         let mut step = self.advance()?;
-        if let (Step::Nothing, Some(bell), Some(seat)) = (&step, &self.bell, &self.seat) {
+        if let (Step::Nothing, Some(bell), Some(seat)) = (&step, &self.bell, &self.seat)
+            && (rung || !self.store.segment.is_armed(seat))
+        {
             bell.clear();
             self.store.segment.arm_seat(seat);
             step = self.advance()?;
@@ -286,25 +327,27 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event<'_>>, Error> {
         let start = std::time::Instant::now();
         loop {
-            let seat = self.seated()?;
+            self.seated()?;
             let step = self.advance()?;
             if !matches!(step, Step::Nothing) {
                 return Ok(self.event(step));
             }
-            let patience = Patience {
-                timeout: timeout.map(|timeout| timeout.saturating_sub(start.elapsed())),
-                spin: self.spin,
-            };
-            let (segment, position) = (&self.store.segment, self.position);
-            let active = self.is_active();
-            let Some(seat) = self.seat.as_ref().filter(|mine| mine.name() == seat) else {
-                continue;
-            };
-            let is_there = || active && segment.ring_tail() != position;
-            if !segment.wait_at(seat, patience, is_there)? {
+            let waiting = self.waiting()?;
+            let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
+            if !self.store.wait_for_message(&waiting, left)? {
                 return Ok(None);
             }
         }
+    }
+
+    /// What [`Store::wait_for_message`] waits for: that [`try_next`](Self::try_next)
+    /// may have something to return.
+    pub fn waiting(&mut self) -> Result<Waiting, Error> {
+        Ok(Waiting {
+            seat: self.seated()?,
+            position: self.is_active().then_some(self.position),
+            spin: self.spin,
+        })
     }
 
     /// A descriptor for event loops: it is readable when there may be something

@@ -236,6 +236,11 @@ impl Segment {
         fence(Ordering::SeqCst);
     }
 
+    /// Whether the next wake of the seat makes its descriptor readable.
+    pub fn is_armed(&self, seat: &Seat) -> bool {
+        self.seat_word(seat.name).load(Ordering::Relaxed) & DESCRIPTOR != 0
+    }
+
     /// Waits at a seat until `is_there` returns true, and returns whether it
     /// did within the patience. The runtime's own lock is released meanwhile
     /// (see [`WaitHook`](crate::WaitHook)), so `is_there` must not need it.
@@ -244,7 +249,7 @@ impl Segment {
     /// [`Error::Interrupted`] where a signal handler wants to run.
     pub fn wait_at(
         &self,
-        seat: &Seat,
+        seat: SeatName,
         patience: Patience,
         mut is_there: impl FnMut() -> bool,
     ) -> Result<bool, Error> {
@@ -280,8 +285,13 @@ impl Segment {
     }
 
     /// One sleep. Returns whether what is waited for is there.
-    fn sleep_at(&self, seat: &Seat, time: Duration, is_there: &mut impl FnMut() -> bool) -> bool {
-        let word = self.seat_word(seat.name);
+    fn sleep_at(
+        &self,
+        seat: SeatName,
+        time: Duration,
+        is_there: &mut impl FnMut() -> bool,
+    ) -> bool {
+        let word = self.seat_word(seat);
         let value = word.fetch_or(THREADS, Ordering::SeqCst) | THREADS;
         fence(Ordering::SeqCst);
         if is_there() {

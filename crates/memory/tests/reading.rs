@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use undercroft_memory::layout::{Layout, shard};
 use undercroft_memory::{Error, Options, Segment, ShardSet};
 
+const RING: u64 = 64 << 10;
 const SHARDS: usize = 4;
 const CAPACITY: u64 = 8 << 20;
 
@@ -16,6 +17,7 @@ fn create() -> (tempfile::TempDir, PathBuf, Segment) {
     let options = Options {
         capacity: Some(CAPACITY),
         shards: Some(SHARDS),
+        ring: Some(RING),
     };
     let segment = Segment::create(&path, &options).expect("a new store");
     (directory, path, segment)
@@ -81,7 +83,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 }
 
 fn hint_tables() -> impl Iterator<Item = Range<usize>> {
-    let layout = Layout::new(SHARDS, CAPACITY);
+    let layout = Layout::new(SHARDS, CAPACITY, RING);
     (0..SHARDS).map(move |index| {
         let start = (layout.shard(index) + shard::HINTS) as usize;
         start..start + (4 << shard::HINT_BITS_MAX)
@@ -150,7 +152,7 @@ fn a_longer_hint_table_knows_what_the_shorter_one_knew() {
         assert_eq!(segment.hint(1, hash(key as u64)), hint, "key {key}");
     }
     let mut now = bytes(&path);
-    let at = Layout::new(SHARDS, CAPACITY).shard(1) + shard::HINT_BITS;
+    let at = Layout::new(SHARDS, CAPACITY, RING).shard(1) + shard::HINT_BITS;
     now[at as usize] = others[at as usize];
     assert!(now == others, "nothing else changed");
     segment.grow_hints(1, first).expect("nothing to do");

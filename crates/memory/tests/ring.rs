@@ -347,14 +347,14 @@ fn a_waiter_is_woken_by_thread_and_by_descriptor() {
         let there = || flag.load(Ordering::Acquire);
         assert!(
             waiter
-                .wait_at(&seat, patience(None), there)
+                .wait_at(seat.name(), patience(None), there)
                 .expect("no signal")
         );
     });
     let short = Some(Duration::from_millis(1));
     assert!(
         !waiter
-            .wait_at(&seat, patience(short), || false)
+            .wait_at(seat.name(), patience(short), || false)
             .expect("no signal")
     );
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use undercroft_commands::session::Session;
+use undercroft_commands::session::{Protocol, Session};
 use undercroft_commands::{Blocked, Context};
 use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
 
-use crate::limits::Limits;
+use crate::hub;
+use crate::limits::{Limits, OutputLimit};
 use crate::poll::Interest;
 use crate::registry::{Buffers, Card};
 use crate::shared::Shared;
@@ -119,10 +120,41 @@ impl Connection {
         self.output.len() - self.sent
     }
 
+    fn output_limit(&self, limits: &Limits) -> OutputLimit {
+        if self.session.subscriptions.is_empty() {
+            limits.output
+        } else {
+            limits.messages
+        }
+    }
+
+    /// Takes a message to be sent to the client. Returns whether somebody must look after it: it had nothing to be sent
+    /// before, or has too much now.
+    pub(crate) fn post(&mut self, parcel: &[u8], limits: &Limits) -> bool {
+        let was_idle = self.pending() == 0;
+        hub::append(
+            &mut self.output,
+            parcel,
+            self.session.protocol == Protocol::Resp3,
+        );
+        was_idle || self.pending() > limits.messages.hard
+    }
+
+    /// Sends messages that were taken. A client that does not read them is closed once its limit is reached.
+    pub(crate) fn send_messages(&mut self, limits: &Limits, moved: &mut Moved) -> Next {
+        if self.send_output(moved).is_err() || self.pending() > self.output_limit(limits).hard {
+            return Next::Close;
+        }
+        Next::Wait
+    }
+
     /// Whether the client must read before it is listened to again.
     fn is_full(&self, limits: &Limits) -> bool {
-        let most = if self.session.user.is_some() {
-            limits.output_soft
+        let most = if !self.session.subscriptions.is_empty() {
+            // Its messages come whether or not it is listened to.
+            return false;
+        } else if self.session.user.is_some() {
+            limits.output.soft
         } else {
             OUTPUT_BEFORE_LOGIN
         };
@@ -244,6 +276,7 @@ impl Connection {
             parser: &mut self.parser,
             limits,
             warms: !shared.waits(),
+            shared,
         };
         let (used, end) = turn.commands(input);
         self.output = turn.writer.out;
@@ -263,7 +296,7 @@ impl Connection {
             End::More if self.is_full(limits) => Next::Wait,
             End::More => Next::Turn,
         };
-        if self.pending() > limits.output_hard {
+        if self.pending() > self.output_limit(limits).hard {
             return (used, Next::Close);
         }
         (used, next)
@@ -356,12 +389,13 @@ impl Connection {
         let too_idle = limits.idle_seconds > 0
             && idle > limits.idle_seconds.saturating_mul(1000)
             && self.parked.is_none();
-        self.over_limit_since = match (self.pending() > limits.output_soft, self.over_limit_since) {
+        let limit = self.output_limit(limits);
+        self.over_limit_since = match (self.pending() > limit.soft, self.over_limit_since) {
             (false, _) => None,
             (true, None) => Some(now),
             (true, since) => since,
         };
-        let too_long = limits.output_seconds.saturating_mul(1000);
+        let too_long = limit.seconds.saturating_mul(1000);
         let too_full = self
             .over_limit_since
             .is_some_and(|since| now - since > too_long);

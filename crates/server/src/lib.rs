@@ -9,6 +9,7 @@
 
 mod connection;
 mod error;
+mod hub;
 mod limits;
 mod listener;
 mod log;

@@ -6,6 +6,16 @@ use undercroft_commands::config::Config;
 /// Descriptors for everything but connections: listeners, epoll instances, the store, the standard streams.
 const OTHER_DESCRIPTORS: u64 = 64;
 
+/// How much may wait to be sent to a connection, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutputLimit {
+    /// Beyond it the connection is closed.
+    pub(crate) hard: usize,
+    /// A connection that stays above it for `seconds` is closed.
+    pub(crate) soft: usize,
+    pub(crate) seconds: i64,
+}
+
 /// Limits on each connection, as the configuration was at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
@@ -15,12 +25,11 @@ pub(crate) struct Limits {
     pub(crate) bulk: usize,
     /// Most bytes received and not yet run.
     pub(crate) input: usize,
-    /// Most bytes of replies that wait to be sent; beyond it the connection is closed.
-    pub(crate) output_hard: usize,
-    /// Bytes of waiting replies above which no more commands are taken; a connection that stays above it for
-    /// `output_seconds` is closed.
-    pub(crate) output_soft: usize,
-    pub(crate) output_seconds: i64,
+    /// What waits to be sent to a connection that is not subscribed to anything. Above its soft limit no more commands
+    /// are taken.
+    pub(crate) output: OutputLimit,
+    /// What waits to be sent to one that is.
+    pub(crate) messages: OutputLimit,
     /// Seconds without a command after which a connection is closed; 0 is never.
     pub(crate) idle_seconds: i64,
 }
@@ -31,25 +40,31 @@ impl Limits {
         let size = |name| usize::try_from(config.integer(name)).unwrap_or(0);
         let words = config.value("client-output-buffer-limit").text();
         let words = String::from_utf8_lossy(&words);
-        let numbers: Vec<usize> = words
-            .split(' ')
-            .skip_while(|word| *word != "normal")
-            .skip(1)
-            .take(3)
-            .map(|word| word.parse().unwrap_or(0))
-            .collect();
-        // As in Redis, 0 is no limit.
-        let limit = |index: usize| match numbers.get(index) {
-            None | Some(0) => usize::MAX,
-            Some(bytes) => *bytes,
+        let of_class = |class: &str| {
+            let numbers: Vec<usize> = words
+                .split(' ')
+                .skip_while(|word| *word != class)
+                .skip(1)
+                .take(3)
+                .map(|word| word.parse().unwrap_or(0))
+                .collect();
+            // As in Redis, 0 is no limit.
+            let limit = |index: usize| match numbers.get(index) {
+                None | Some(0) => usize::MAX,
+                Some(bytes) => *bytes,
+            };
+            OutputLimit {
+                hard: limit(0),
+                soft: limit(1),
+                seconds: numbers.get(2).map_or(0, |seconds| *seconds as i64),
+            }
         };
         Limits {
             generation,
             bulk: size("proto-max-bulk-len"),
             input: size("client-query-buffer-limit"),
-            output_hard: limit(0),
-            output_soft: limit(1),
-            output_seconds: numbers.get(2).map_or(0, |seconds| *seconds as i64),
+            output: of_class("normal"),
+            messages: of_class("pubsub"),
             idle_seconds: config.integer("timeout"),
         }
     }
@@ -97,21 +112,24 @@ mod tests {
         let config = Config::new();
         let mut limits = Limits::of(&config);
         assert_eq!(
-            (limits.output_hard, limits.output_soft),
+            (limits.output.hard, limits.output.soft),
             (usize::MAX, usize::MAX)
+        );
+        assert_eq!(
+            (limits.messages.hard, limits.messages.seconds),
+            (32 << 20, 60)
         );
         let value = b"normal 1gb 64mb 60 pubsub 1 1 1";
         let changed = config.set(&[(b"client-output-buffer-limit", value)], |_| Ok(()));
         assert!(changed.is_ok());
         limits.refresh(&config);
-        assert_eq!(
-            (
-                limits.output_hard,
-                limits.output_soft,
-                limits.output_seconds
-            ),
-            (1 << 30, 64 << 20, 60)
-        );
+        let limit = |hard, soft, seconds| OutputLimit {
+            hard,
+            soft,
+            seconds,
+        };
+        assert_eq!(limits.output, limit(1 << 30, 64 << 20, 60));
+        assert_eq!(limits.messages, limit(1, 1, 1));
     }
 
     #[test]

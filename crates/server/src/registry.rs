@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use undercroft_commands::session::{ClientInfo, KillFilter, Session};
+use undercroft_engine::Topic;
 
 /// What other threads may know of one connection. Its own thread brings it up to date after each batch of commands.
 #[derive(Debug)]
@@ -55,6 +56,7 @@ impl Card {
         let info = &mut state.info;
         info.database = session.database;
         info.protocol = session.protocol;
+        info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
         info.closing = session.close_after_reply;
         info.queued = session.queued();
         info.query_buffer = buffers.input;

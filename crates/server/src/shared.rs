@@ -1,7 +1,7 @@
 //! What all threads of a server share, and how commands reach it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_commands::config::{Config, Parameter, Value};
@@ -10,8 +10,9 @@ use undercroft_commands::session::{
     ClientInfo, Counters, Host, KillFilter, Session, ShutdownOptions,
 };
 use undercroft_commands::slowlog::SlowLog;
-use undercroft_engine::Store;
+use undercroft_engine::{Error, Store, Topic};
 
+use crate::hub::Hub;
 use crate::limits::make_room_for;
 use crate::listener::Accepted;
 use crate::poll::Waker;
@@ -96,7 +97,9 @@ impl Totals {
 
 /// A server, as its threads and its commands see it.
 pub(crate) struct Shared {
-    pub(crate) store: Store,
+    pub(crate) store: Arc<Store>,
+    /// What the connections of each thread are subscribed to.
+    hubs: Vec<Mutex<Hub>>,
     pub(crate) config: Config,
     slowlog: SlowLog,
     pub(crate) registry: Registry,
@@ -127,7 +130,10 @@ impl Shared {
         slowlog.configure(&config);
         store.set_patience(PATIENCE);
         let maxclients = config.integer("maxclients");
+        let store = Arc::new(store);
+        let hub = |_: &Mailbox| Mutex::new(Hub::new(store.clone()));
         let shared = Shared {
+            hubs: mailboxes.iter().map(hub).collect(),
             slowlog,
             registry: Registry::default(),
             totals: Totals::default(),
@@ -140,13 +146,21 @@ impl Shared {
             started: now_microseconds() / 1000,
             tcp_port,
             config_file,
-            store,
+            store: store.clone(),
             config,
         };
         shared
             .room
             .store(make_room_for(maxclients.max(0) as u64), Ordering::Relaxed);
         shared
+    }
+
+    /// What the connections of a thread are subscribed to.
+    pub(crate) fn hub(&self, thread: usize) -> MutexGuard<'_, Hub> {
+        // A panic ends the whole server.
+        self.hubs[thread]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For how many clients there is room, and how many are asked for.
@@ -274,6 +288,17 @@ impl Host for Shared {
             self.mailboxes[card.worker].send(Message::Kill);
         }
         killed.len()
+    }
+
+    fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        let (thread, token) = session.route;
+        self.hub(thread).subscribe(token, topic, names)
+    }
+
+    fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        let (thread, token) = session.route;
+        self.hub(thread).unsubscribe(token, topic, names);
+        Ok(())
     }
 
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {

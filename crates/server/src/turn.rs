@@ -4,11 +4,14 @@
 //! each does not wait for memory by itself: with more keys than the caches hold that is most of a command's time.
 
 use smallvec::SmallVec;
+use undercroft_commands::session::Protocol;
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_resp::{Parsed, ProtocolError, RequestParser, Span};
 
 use crate::connection::parser_limits;
+use crate::hub;
 use crate::limits::Limits;
+use crate::shared::Shared;
 use crate::writer::Writer;
 
 /// Batches of commands run in one turn at most; then other connections have theirs.
@@ -40,6 +43,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) limits: &'a Limits,
     /// Whether keys are warmed. Not while some lock is held for long: a look at its shard would wait for it.
     pub(crate) warms: bool,
+    pub(crate) shared: &'a Shared,
 }
 
 /// Commands that were parsed and not yet run.
@@ -208,15 +212,40 @@ impl Turn<'_> {
         }
     }
 
+    /// Puts messages that came before a command's reply in front of it: those published before the client took its
+    /// subscription back, and what it sent to itself.
+    #[cold]
+    fn put_messages(&mut self, before: usize, thread: usize, token: u64, resp3: bool) {
+        let mut hub = self.shared.hub(thread);
+        hub.collect(false);
+        let messages = hub.take_for(token);
+        if messages.is_empty() {
+            return;
+        }
+        let out = &mut self.writer.out;
+        let reply = out.split_off(before);
+        messages
+            .iter()
+            .for_each(|message| hub::append(out, message, resp3));
+        out.extend_from_slice(&reply);
+    }
+
     #[inline]
     fn command(&mut self, arguments: &[&[u8]]) -> Result<Ran, Blocked> {
         let before = self.writer.out.len();
         let was_logged_in = self.context.session.user.is_some();
+        let was_subscribed = !self.context.session.subscriptions.is_empty();
         execute(&mut self.context, arguments, &mut self.writer)?;
         let session = &mut *self.context.session;
         if !session.finish_command() {
             self.writer.out.truncate(before);
         }
+        if was_subscribed {
+            let (thread, token) = session.route;
+            let version = session.protocol;
+            self.put_messages(before, thread, token, version == Protocol::Resp3);
+        }
+        let session = &*self.context.session;
         Ok(if session.close_after_reply {
             Ran::Closing
         } else if was_logged_in != session.user.is_some() {

@@ -16,9 +16,13 @@ const WORTH_MORE: usize = 16;
 /// Samples that the commands per second are the mean of.
 const SAMPLES: usize = 10;
 
+/// Between two looks for what dead processes left of their subscriptions.
+const FORGET: Duration = Duration::from_secs(60);
+
 /// Timers of the first thread.
 pub(crate) struct Upkeep {
     next: Instant,
+    next_forgetting: Instant,
     /// When, and how many commands had been run.
     samples: VecDeque<(Instant, u64)>,
     /// Whether the loss of the store's file was logged.
@@ -30,6 +34,7 @@ impl Upkeep {
     pub(crate) fn new() -> Upkeep {
         Upkeep {
             next: Instant::now(),
+            next_forgetting: Instant::now() + FORGET,
             samples: VecDeque::new(),
             told_removed: false,
             told_failure: false,
@@ -50,6 +55,11 @@ impl Upkeep {
         self.next = now + Duration::from_secs(1) / hz;
         self.sweep(shared, now);
         self.sample(shared, now);
+        if now >= self.next_forgetting && !self.told_removed {
+            self.next_forgetting = now + FORGET;
+            // What a lock stands in the way of goes the next time.
+            let _ = shared.store.forget_dead_subscribers();
+        }
         if !self.told_removed && shared.store.removed() {
             self.told_removed = true;
             log(format_args!(

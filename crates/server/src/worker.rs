@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::net::{SendFlags, send};
 use undercroft_commands::session::{Counters, Host, Session};
+use undercroft_engine::Topic;
 
 use crate::connection::{Connection, Moved, Next, Workspace};
 use crate::limits::Limits;
@@ -20,6 +22,7 @@ use crate::upkeep::Upkeep;
 
 /// Tokens from here on are not connections.
 const WAKER: u64 = u64::MAX;
+const HUB: u64 = u64::MAX - 1;
 const LISTENERS: u64 = u64::MAX - 1024;
 /// Connections accepted in one round at most.
 const ACCEPTS: usize = 256;
@@ -52,6 +55,12 @@ pub(crate) struct Worker {
     retry_delay: Duration,
     moved: Moved,
     counters: Counters,
+    /// Readable when messages come for its connections; from the first subscription on.
+    bell: Option<OwnedFd>,
+    /// It was readable in this round.
+    rung: bool,
+    /// The last round left messages in the ring.
+    more_messages: bool,
     /// Of the first thread only.
     front: Option<Front>,
 }
@@ -79,6 +88,9 @@ impl Worker {
             retry_delay: FIRST_RETRY,
             moved: Moved::default(),
             counters: Counters::default(),
+            bell: None,
+            rung: false,
+            more_messages: false,
             front: None,
         })
     }
@@ -109,6 +121,7 @@ impl Worker {
                 self.event(ready, now);
             }
             self.take_turns();
+            self.deliver();
             if !self.parked.is_empty() && start >= self.retry_at {
                 self.retry(start);
             }
@@ -124,7 +137,7 @@ impl Worker {
 
     /// How long the next wait may be.
     fn patience(&self, next_look: Instant) -> Duration {
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() || self.more_messages {
             return Duration::ZERO;
         }
         let now = Instant::now();
@@ -144,6 +157,7 @@ impl Worker {
     fn event(&mut self, ready: Ready, now: i64) {
         match ready.token {
             WAKER => return self.take_messages(),
+            HUB => return self.rung = true,
             token if token >= LISTENERS => return self.accept((token - LISTENERS) as usize),
             _ => {}
         }
@@ -212,6 +226,52 @@ impl Worker {
                 .modify(&connection.socket, token, interest)
                 .is_err()
             {
+                self.close(token);
+            }
+        }
+    }
+
+    /// Hands the messages that have come to the connections that they are for.
+    fn deliver(&mut self) {
+        let mut hub = self.shared.hub(self.index);
+        let rung = std::mem::take(&mut self.rung);
+        if !hub.is_active() && !rung {
+            return;
+        }
+        if self.bell.is_none() {
+            self.bell = hub.descriptor().ok();
+            let added = self
+                .bell
+                .as_ref()
+                .map(|bell| self.poll.add(bell, HUB, Interest::READ));
+            if !matches!(added, Some(Ok(()))) {
+                // The next round tries again; until then each looks for messages by itself.
+                self.bell = None;
+            }
+        }
+        self.more_messages = hub.collect(rung) || self.bell.is_none();
+        let (parcels, lost) = (hub.take(), hub.take_lost());
+        drop(hub);
+        let mut receivers = Vec::new();
+        for (token, parcel) in parcels {
+            if let Some(connection) = self.connections.get(token)
+                && connection.post(&parcel, &self.limits)
+            {
+                receivers.push(token);
+            }
+        }
+        for token in receivers {
+            if let Some(connection) = self.connections.get(token) {
+                let next = connection.send_messages(&self.limits, &mut self.moved);
+                self.settle(token, next);
+            }
+        }
+        if lost > 0 {
+            log(format_args!(
+                "{lost} messages were overwritten before they could be sent; closing the connections that subscribe"
+            ));
+            let subscribed = |c: &mut Connection| !c.session.subscriptions.is_empty();
+            for token in self.connections.tokens(subscribed) {
                 self.close(token);
             }
         }
@@ -299,6 +359,7 @@ impl Worker {
         let Some(connection) = self.connections.get(token) else {
             return;
         };
+        connection.session.route = (self.index, token);
         connection.registered = Some(Interest::READ);
         if let Err(error) = self.poll.add(&connection.socket, token, Interest::READ) {
             log(format_args!("a connection cannot be served: {error}"));
@@ -313,6 +374,19 @@ impl Worker {
         if connection.parked.is_some() {
             self.parked.retain(|parked| *parked != token);
             self.shared.unpark();
+        }
+        for topic in Topic::ALL {
+            let names: Vec<&[u8]> = connection
+                .session
+                .subscriptions
+                .names(topic)
+                .map(Vec::as_slice)
+                .collect();
+            if !names.is_empty() {
+                self.shared
+                    .hub(self.index)
+                    .unsubscribe(token, topic, &names);
+            }
         }
         self.shared.registry.remove(connection.card.id);
         self.shared.mailboxes[self.index]

@@ -103,7 +103,7 @@ pub(crate) fn list(
         }
     }
     clients.retain(|client| {
-        wanted_kind.is_none_or(|kind| kind == ClientKind::Normal)
+        wanted_kind.is_none_or(|kind| kind == client.kind())
             && wanted_ids
                 .as_ref()
                 .is_none_or(|ids| ids.contains(&(client.id as i64)))

@@ -4,6 +4,7 @@ use crate::arguments::{CommandError, is_keyword, parse_integer};
 use crate::handler::{Context, Outcome};
 use crate::handlers::client::check_name;
 use crate::handlers::keys::database_number;
+use crate::handlers::pubsub::unsubscribe_all;
 use crate::reply::Reply;
 use crate::session::Protocol;
 
@@ -11,8 +12,19 @@ const WRONG_PASSWORD: CommandError =
     CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");
 
 /// PING.
-pub(crate) fn ping(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+pub(crate) fn ping(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let session = &context.session;
+    let among_messages = !session.subscriptions.is_empty() && session.protocol == Protocol::Resp2;
     match arguments {
+        [_] | [_, _] if among_messages => {
+            reply.array(2);
+            reply.bulk(b"pong");
+            reply.bulk(arguments.get(1).copied().unwrap_or_default());
+        }
         [_] => reply.simple("PONG"),
         [_, message] => reply.bulk(message),
         _ => return Err(CommandError::wrong_arity("ping").into()),
@@ -151,6 +163,7 @@ pub(crate) fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply
 
 /// RESET.
 pub(crate) fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    unsubscribe_all(context)?;
     let user = context.host.initial_user();
     context.session.reset(user);
     context.discard();

@@ -11,6 +11,7 @@ pub(crate) mod keys;
 pub(crate) mod lists;
 pub(crate) mod object;
 pub(crate) mod parts;
+pub(crate) mod pubsub;
 pub(crate) mod server;
 pub(crate) mod sets;
 pub(crate) mod strings;

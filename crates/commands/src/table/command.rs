@@ -24,6 +24,8 @@ pub enum Group {
     Server,
     /// Transactions.
     Transaction,
+    /// Messages.
+    Pubsub,
 }
 
 impl Group {
@@ -39,6 +41,7 @@ impl Group {
             Group::Connection => "connection",
             Group::Server => "server",
             Group::Transaction => "transactions",
+            Group::Pubsub => "pubsub",
         }
     }
 }
@@ -106,6 +109,8 @@ named_set! {
     DenyOom => "denyoom",
     /// For administrators.
     Admin => "admin",
+    /// About messages.
+    Pubsub => "pubsub",
     /// Not from scripts.
     NoScript => "noscript",
     /// Even while a dataset is loaded.
@@ -194,6 +199,8 @@ named_set! {
     Insert => "insert",
     /// Deletes some or all of it.
     Delete => "delete",
+    /// Is no key, but decides as one would where in a cluster the command runs.
+    NotKey => "not_key",
     /// The arguments decide which of these flags are true.
     VariableFlags => "variable_flags",
 }

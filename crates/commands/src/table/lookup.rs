@@ -5,10 +5,12 @@
 //! exactly which it is, in any case, and no byte is compared by itself; the few names with an underline are.
 
 use super::command::Command;
-use super::{bitmap, connection, generic, hashes, lists, server, sets, strings, transaction};
+use super::{
+    bitmap, connection, generic, hashes, lists, pubsub, server, sets, strings, transaction,
+};
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 9] = [
+const FAMILIES: [&[Command]; 10] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
     lists::COMMANDS,
@@ -18,6 +20,7 @@ const FAMILIES: [&[Command]; 9] = [
     connection::COMMANDS,
     server::COMMANDS,
     transaction::COMMANDS,
+    pubsub::COMMANDS,
 ];
 const COUNT: usize = count();
 const SLOTS: usize = 1 << SLOT_BITS;

@@ -11,6 +11,7 @@ mod generic;
 mod hashes;
 mod lists;
 mod lookup;
+mod pubsub;
 mod server;
 mod sets;
 mod strings;

@@ -19,6 +19,7 @@ pub(crate) fn create(path: &Path) -> Segment {
     let options = Options {
         capacity: Some(8 << 20),
         shards: Some(2),
+        ring: None,
     };
     Segment::create(path, &options).expect("a new store")
 }

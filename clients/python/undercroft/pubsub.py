@@ -1,0 +1,82 @@
+"""Messages: redis-py's PubSub, fed from shared memory instead of a socket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from redis.client import PubSub as RemotePubSub
+
+from undercroft._native import Subscription
+
+if TYPE_CHECKING:
+    from undercroft.client import Redis
+
+
+class PubSub(RemotePubSub):
+    """A receiver of messages, with redis-py's methods.
+
+    Messages that were overwritten before they were read are told as a message of the
+    type ``lost``, with their number as its data, and added to ``lost``. A forked child's
+    copy subscribes anew, as a receiver of its own.
+    """
+
+    def __init__(
+        self,
+        client: Redis,
+        shard_hint: str | None = None,
+        ignore_subscribe_messages: bool = False,
+        push_handler_func: Any = None,
+    ) -> None:
+        """Make a receiver that is not subscribed to anything."""
+        self._client = client
+        super().__init__(
+            connection_pool=None,
+            shard_hint=shard_hint,
+            ignore_subscribe_messages=ignore_subscribe_messages,
+            encoder=client.get_encoder(),
+            push_handler_func=push_handler_func,
+        )
+
+    def reset(self) -> None:
+        """Unsubscribe from everything."""
+        self._native: Subscription | None = None
+        super().reset()
+
+    def _receiver(self) -> Subscription:
+        if self._native is None:
+            raise RuntimeError(
+                "pubsub connection not set: did you forget to call subscribe() or psubscribe()?"
+            )
+        return self._native
+
+    def execute_command(self, *args: Any) -> None:
+        """Run SUBSCRIBE or one of its like."""
+        if self._native is None:
+            self._native = Subscription(self._client)
+        self._native.command(args)
+
+    def check_health(self) -> None:
+        """Do nothing: there is no connection that could be broken."""
+
+    def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
+        """Return what comes next, waiting for it if asked to."""
+        return self._receiver().read(None if block else timeout)
+
+    def handle_message(self, response: Any, ignore_subscribe_messages: bool = False) -> Any:
+        """Return a message as a dictionary, or give it to its handler."""
+        if response is not None and response[0] in (b"lost", "lost"):
+            return {"type": "lost", "pattern": None, "channel": None, "data": response[2]}
+        return super().handle_message(response, ignore_subscribe_messages)
+
+    @property
+    def lost(self) -> int:
+        """The number of messages that were overwritten before they were read."""
+        return 0 if self._native is None else self._native.lost
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when something may have come.
+
+        It is readable ten times a second besides. Call ``get_message()`` until it returns
+        ``None`` each time it is.
+        """
+        return self._receiver().fileno()

@@ -1,0 +1,285 @@
+//! Messages: SUBSCRIBE, PUBLISH, PUBSUB and their like.
+
+use undercroft_engine::Topic;
+
+use crate::arguments::CommandError;
+use crate::glob::{Case, matches};
+use crate::handler::{Context, Failure, Outcome};
+use crate::reply::Reply;
+use crate::session::Protocol;
+use crate::table::Command;
+
+/// What confirmations call a topic's commands: subscribed, unsubscribed.
+fn kinds(topic: Topic) -> (&'static [u8], &'static [u8]) {
+    match topic {
+        Topic::Channel => (b"subscribe", b"unsubscribe"),
+        Topic::Pattern => (b"psubscribe", b"punsubscribe"),
+        Topic::Shard => (b"ssubscribe", b"sunsubscribe"),
+    }
+}
+
+/// A connection that receives messages in RESP2 can tell replies from them only where there are few.
+pub(crate) fn check_mode(context: &Context<'_>, command: &Command) -> Result<(), CommandError> {
+    let session = &context.session;
+    if session.subscriptions.is_empty() || session.protocol == Protocol::Resp3 {
+        return Ok(());
+    }
+    match command.name {
+        "subscribe" | "unsubscribe" | "psubscribe" | "punsubscribe" | "ssubscribe"
+        | "sunsubscribe" | "ping" | "quit" | "reset" => Ok(()),
+        name => Err(CommandError::new(format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
+             this context"
+        ))),
+    }
+}
+
+fn confirm(
+    context: &Context<'_>,
+    kind: &[u8],
+    topic: Topic,
+    name: Option<&[u8]>,
+    reply: &mut dyn Reply,
+) {
+    reply.push(3);
+    reply.bulk(kind);
+    reply.bulk_or_null(name);
+    reply.integer(context.session.subscriptions.confirmed(topic) as i64);
+}
+
+fn subscribe_to(
+    context: &mut Context<'_>,
+    topic: Topic,
+    names: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let mut new = names.to_vec();
+    new.sort_unstable();
+    new.dedup();
+    new.retain(|name| !context.session.subscriptions.has(topic, name));
+    if !new.is_empty() {
+        context.host.subscribe(context.session, topic, &new)?;
+    }
+    for name in names {
+        context.session.subscriptions.insert(topic, name);
+        confirm(context, kinds(topic).0, topic, Some(name), reply);
+    }
+    Ok(())
+}
+
+fn unsubscribe_from(
+    context: &mut Context<'_>,
+    topic: Topic,
+    names: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let all: Vec<Vec<u8>> = context
+        .session
+        .subscriptions
+        .names(topic)
+        .cloned()
+        .collect();
+    let (names, everything) = match names {
+        [] => (all.iter().map(Vec::as_slice).collect(), true),
+        names => (names.to_vec(), false),
+    };
+    let mut old = names.clone();
+    old.sort_unstable();
+    old.dedup();
+    old.retain(|name| context.session.subscriptions.has(topic, name));
+    if !old.is_empty() {
+        context.host.unsubscribe(context.session, topic, &old)?;
+    }
+    for name in &names {
+        context.session.subscriptions.remove(topic, name);
+        confirm(context, kinds(topic).1, topic, Some(name), reply);
+    }
+    if everything && names.is_empty() {
+        confirm(context, kinds(topic).1, topic, None, reply);
+    }
+    Ok(())
+}
+
+/// Takes all subscriptions back, without a word to the client.
+pub(crate) fn unsubscribe_all(context: &mut Context<'_>) -> Result<(), Failure> {
+    for topic in Topic::ALL {
+        let names: Vec<Vec<u8>> = context
+            .session
+            .subscriptions
+            .names(topic)
+            .cloned()
+            .collect();
+        let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+        if names.is_empty() {
+            continue;
+        }
+        context.host.unsubscribe(context.session, topic, &names)?;
+        for name in names {
+            context.session.subscriptions.remove(topic, name);
+        }
+    }
+    Ok(())
+}
+
+/// SUBSCRIBE.
+pub(crate) fn subscribe(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    subscribe_to(context, Topic::Channel, &arguments[1..], reply)
+}
+
+/// PSUBSCRIBE.
+pub(crate) fn psubscribe(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    subscribe_to(context, Topic::Pattern, &arguments[1..], reply)
+}
+
+/// SSUBSCRIBE.
+pub(crate) fn ssubscribe(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    subscribe_to(context, Topic::Shard, &arguments[1..], reply)
+}
+
+/// UNSUBSCRIBE.
+pub(crate) fn unsubscribe(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    unsubscribe_from(context, Topic::Channel, &arguments[1..], reply)
+}
+
+/// PUNSUBSCRIBE.
+pub(crate) fn punsubscribe(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    unsubscribe_from(context, Topic::Pattern, &arguments[1..], reply)
+}
+
+/// SUNSUBSCRIBE.
+pub(crate) fn sunsubscribe(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    unsubscribe_from(context, Topic::Shard, &arguments[1..], reply)
+}
+
+/// PUBLISH.
+pub(crate) fn publish(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let receivers = context
+        .store
+        .publish(Topic::Channel, arguments[1], arguments[2])?;
+    reply.integer(receivers as i64);
+    Ok(())
+}
+
+/// SPUBLISH.
+pub(crate) fn spublish(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let receivers = context
+        .store
+        .publish(Topic::Shard, arguments[1], arguments[2])?;
+    reply.integer(receivers as i64);
+    Ok(())
+}
+
+fn list_topics(
+    context: &mut Context<'_>,
+    topic: Topic,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let pattern = match arguments {
+        [_, _] => None,
+        [_, _, pattern] => Some(*pattern),
+        _ => {
+            return Err(CommandError::subcommand_syntax("pubsub", arguments[1]).into());
+        }
+    };
+    let mut names = context.store.topics(topic)?;
+    if let Some(pattern) = pattern {
+        names.retain(|name| matches(pattern, name, Case::Sensitive) == Ok(true));
+    }
+    reply.array(names.len());
+    names.iter().for_each(|name| reply.bulk(name));
+    Ok(())
+}
+
+fn count_receivers(
+    context: &mut Context<'_>,
+    topic: Topic,
+    names: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let counts: Result<Vec<u64>, _> = names
+        .iter()
+        .map(|name| context.store.receivers(topic, name))
+        .collect();
+    let counts = counts?;
+    reply.array(names.len() * 2);
+    for (name, count) in names.iter().zip(counts) {
+        reply.bulk(name);
+        reply.integer(count as i64);
+    }
+    Ok(())
+}
+
+/// PUBSUB CHANNELS.
+pub(crate) fn channels(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    list_topics(context, Topic::Channel, arguments, reply)
+}
+
+/// PUBSUB SHARDCHANNELS.
+pub(crate) fn shard_channels(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    list_topics(context, Topic::Shard, arguments, reply)
+}
+
+/// PUBSUB NUMSUB.
+pub(crate) fn numsub(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    count_receivers(context, Topic::Channel, &arguments[2..], reply)
+}
+
+/// PUBSUB SHARDNUMSUB.
+pub(crate) fn shard_numsub(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    count_receivers(context, Topic::Shard, &arguments[2..], reply)
+}
+
+/// PUBSUB NUMPAT.
+pub(crate) fn numpat(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.integer(context.store.topics(Topic::Pattern)?.len() as i64);
+    Ok(())
+}
