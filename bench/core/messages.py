@@ -39,7 +39,7 @@ def _measure(bench: Bench, subscribers: int, latency: Row, rate: Row) -> None:
     ]
     with peers.redis_server(bench.directory()) as server:
         with server.connect() as connection:
-            limit = b"CONFIG SET client-output-buffer-limit \"pubsub 0 0 0\"\r\n"
+            limit = b'CONFIG SET client-output-buffer-limit "pubsub 0 0 0"\r\n'
             connection.sendall(limit)
             connection.recv(64)
         ours, theirs = [], []

@@ -66,7 +66,9 @@ class PubSub(RemotePubSub):
         """Return a message as a dictionary, or give it to its handler."""
         if response is not None and response[0] in (b"lost", "lost"):
             return {"type": "lost", "pattern": None, "channel": None, "data": response[2]}
-        return super().handle_message(response, ignore_subscribe_messages)
+        return super().handle_message(  # type: ignore[no-untyped-call]
+            response, ignore_subscribe_messages
+        )
 
     @property
     def lost(self) -> int:

@@ -129,14 +129,11 @@ impl Access<'_> {
         } else {
             None
         };
-        let segment = &store.segment;
-        let nobody = places.iter().all(|(seat, _)| segment.seat_is_stale(*seat));
-        if self.is_running() {
-            if !nobody {
+        // Counted first: who takes the message and ends at once has received it.
+        let (receivers, some_dead) = store.count_living(&places);
+        if let Some(running) = self.running {
+            if receivers > 0 {
                 store.check_length(name, body)?;
-            }
-            let receivers = store.count_living(&places).0;
-            if let (false, Some(running)) = (nobody, self.running) {
                 running.send_after_commit(Letter {
                     topic,
                     hash: key.hash,
@@ -147,11 +144,10 @@ impl Access<'_> {
             }
             return Ok(receivers);
         }
-        if !nobody {
-            segment.append(topic as u8, key.hash, name, body)?;
+        if receivers > 0 {
+            store.segment.append(topic as u8, key.hash, name, body)?;
             store.wake(&places);
         }
-        let (receivers, some_dead) = store.count_living(&places);
         if some_dead {
             store.forget(topic, name, direct, patterns.as_ref());
         }

@@ -305,10 +305,7 @@ fn a_sleeper_is_woken_and_a_descriptor_becomes_readable() {
                 };
                 assert_eq!(message.payload, format!("{number}").as_bytes());
             }
-            // Who leaves at once may be gone before it is counted.
-            while !done.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
+            done.store(true, Ordering::Release);
         });
         while !ready.load(Ordering::Acquire) {
             std::thread::yield_now();
@@ -322,8 +319,8 @@ fn a_sleeper_is_woken_and_a_descriptor_becomes_readable() {
                 std::thread::yield_now();
             }
         }
-        done.store(true, Ordering::Release);
     });
+    assert!(done.load(Ordering::Acquire));
 
     let store = open(&path);
     let mut subscriber = store.subscriber();

@@ -247,11 +247,16 @@ fn decide(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, S
     };
     let same = |of: &State| state.content == of.content && sent(of);
     let enrolled = |of: &State| state.enrolled == of.enrolled;
-    if same(after) && enrolled(after) && memory(after) {
-        return Ok(Outcome::New);
-    }
-    if same(before) && enrolled(before) && memory(before) {
+    // What the dead left is one with the change only where that is one transaction.
+    let whole = |of: &State| {
+        if enrolled(of) { memory(of) } else { *gradual }
+    };
+    // The old one first: a list without the new message may be the end of both.
+    if same(before) && whole(before) {
         return Ok(Outcome::Old);
+    }
+    if same(after) && whole(after) {
+        return Ok(Outcome::New);
     }
     let between = before.used.min(after.used)..=before.used.max(after.used).saturating_add(128);
     if *gradual && same(after) && (probed || between.contains(&state.used)) {

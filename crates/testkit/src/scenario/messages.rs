@@ -1,6 +1,5 @@
-//! Messages and who receives them. The receivers in a prepared store are dead:
-//! they are sent to all the same, as long as nobody else has their slot, and
-//! then forgotten.
+//! Messages and who receives them. The receivers in a prepared store are dead,
+//! and forgotten by who publishes; a message has one receiver, its publisher.
 
 use std::mem::ManuallyDrop;
 
@@ -25,8 +24,9 @@ pub(super) fn subscribe(store: &Store, topic: Topic, names: &[&[u8]]) {
     subscriber.subscribe(topic, names).expect("room");
 }
 
-/// A message of so many bytes to the channel `news`.
+/// Subscribes to the channel `news` and sends a message of so many bytes to it.
 pub(super) fn send(store: &Store, length: usize) {
+    subscribe(store, Topic::Channel, &[b"news"]);
     let payload = super::value(length);
     store
         .publish(Topic::Channel, b"news", &payload)

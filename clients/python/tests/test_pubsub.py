@@ -1,0 +1,195 @@
+"""Messages: redis-py's PubSub, embedded."""
+
+import os
+import select
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import redis
+import undercroft
+import undercroft.pubsub
+
+
+def confirmed(pubsub: undercroft.pubsub.PubSub) -> None:
+    """Take the confirmation of a subscription."""
+    assert pubsub.get_message(timeout=10)["type"].endswith("subscribe")
+
+
+def test_messages_come_as_in_redis_py(r: undercroft.Redis) -> None:
+    p = r.pubsub()
+    p.subscribe("news")
+    p.psubscribe("n*")
+    assert p.subscribed
+    assert p.get_message() == {
+        "type": "subscribe",
+        "pattern": None,
+        "channel": b"news",
+        "data": 1,
+    }
+    assert p.get_message()["data"] == 2
+    assert r.publish("news", "hello") == 2
+    assert p.get_message(timeout=10) == {
+        "type": "message",
+        "pattern": None,
+        "channel": b"news",
+        "data": b"hello",
+    }
+    assert p.get_message() == {
+        "type": "pmessage",
+        "pattern": b"n*",
+        "channel": b"news",
+        "data": b"hello",
+    }
+    assert p.get_message() is None
+    assert p.get_message(timeout=0.01) is None
+    assert r.pubsub_channels() == [b"news"]
+    assert r.pubsub_numsub("news", "x") == [(b"news", 1), (b"x", 0)]
+    assert r.pubsub_numpat() == 1
+    p.unsubscribe()
+    p.punsubscribe()
+    assert [p.get_message()["type"] for _ in range(2)] == ["unsubscribe", "punsubscribe"]
+    assert not p.subscribed
+    assert r.publish("news", "gone") == 0
+
+
+def test_handlers_and_decoding(d: undercroft.Redis) -> None:
+    seen = []
+    p = d.pubsub(ignore_subscribe_messages=True)
+    p.subscribe(**{"news": seen.append})
+    p.ssubscribe("shard")
+    d.publish("news", "caf\u00e9")
+    d.spublish("shard", "1")
+    found = [p.get_message(timeout=10) for _ in range(4)]
+    assert [message["data"] for message in seen] == ["caf\u00e9"]
+    assert {"type": "smessage", "pattern": None, "channel": "shard", "data": "1"} in found
+
+
+def test_a_listener_that_ends(r: undercroft.Redis) -> None:
+    p = r.pubsub(ignore_subscribe_messages=True)
+    p.subscribe("a")
+    for number in range(3):
+        r.publish("a", number)
+    found = []
+    for message in p.listen():
+        found.append(message["data"])
+        if len(found) == 3:
+            p.unsubscribe()
+    assert found == [b"0", b"1", b"2"]
+
+
+def test_a_thread_that_runs_handlers(r: undercroft.Redis) -> None:
+    got = threading.Event()
+    p = r.pubsub()
+    p.subscribe(**{"a": lambda _: got.set()})
+    thread = p.run_in_thread(sleep_time=0.1)
+    try:
+        assert r.publish("a", "x") == 1
+        assert got.wait(60)
+    finally:
+        thread.stop()
+        thread.join()
+    assert r.publish("a", "x") == 0
+
+
+def test_a_subscription_while_another_thread_waits(r: undercroft.Redis) -> None:
+    p = r.pubsub(ignore_subscribe_messages=True)
+    p.subscribe("a")
+    found: list[bytes] = []
+
+    def wait() -> None:
+        while b"last" not in found:
+            message = p.get_message(timeout=60)
+            if message:
+                found.append(message["data"])
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    other = threading.Thread(target=p.subscribe, args=("b",))
+    other.start()
+    other.join()
+    r.publish("b", "first")
+    r.publish("a", "last")
+    waiter.join()
+    assert found == [b"first", b"last"]
+
+
+def test_between_processes(r: undercroft.Redis, path: str) -> None:
+    p = r.pubsub(ignore_subscribe_messages=True)
+    p.subscribe("a")
+    script = f"import undercroft; print(undercroft.Redis({path!r}).publish('a', 'from afar'))"
+    sent = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert sent.stdout == "1\n"
+    message = None
+    while message is None:
+        message = p.get_message(timeout=10)
+    assert message["data"] == b"from afar"
+
+
+def test_who_falls_behind_is_told_how_many_were_lost(path: str) -> None:
+    with undercroft.Redis(path, capacity="16mb") as r:
+        p = r.pubsub(ignore_subscribe_messages=True)
+        p.subscribe("a")
+        for _ in range(300):
+            r.publish("a", b"x" * 10_000)
+        assert p.get_message() is None  # the confirmation
+        assert p.get_message() == {
+            "type": "lost",
+            "pattern": None,
+            "channel": None,
+            "data": 300,
+        }
+        assert p.lost == 300
+        r.publish("a", "on")
+        assert p.get_message()["data"] == b"on"
+
+
+def test_a_descriptor_for_event_loops(r: undercroft.Redis) -> None:
+    p = r.pubsub()
+    p.subscribe("a")
+    confirmed(p)
+    descriptor = p.fileno()
+    assert p.get_message() is None
+    r.publish("a", "x")
+    assert select.select([descriptor], [], [], 60)[0] == [descriptor]
+    assert p.get_message()["data"] == b"x"
+    assert Path(f"{r.path}.wake").is_dir()
+
+
+def test_a_forked_child_is_a_receiver_of_its_own(r: undercroft.Redis) -> None:
+    p = r.pubsub()
+    p.subscribe("a")
+    confirmed(p)
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            assert p.get_message() is None
+            os.write(theirs, b"r")
+            assert p.get_message(timeout=60)["data"] == b"x"
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.read(ours, 1) == b"r"
+    assert r.publish("a", "x") == 2
+    assert os.waitpid(child, 0)[1] == 0
+    assert p.get_message(timeout=60)["data"] == b"x"
+
+
+def test_a_closed_receiver_counts_no_more(r: undercroft.Redis) -> None:
+    p = r.pubsub()
+    p.subscribe("a")
+    assert r.publish("a", "x") == 1
+    p.close()
+    assert r.publish("a", "x") == 0
+    with pytest.raises(RuntimeError):
+        p.parse_response()
+
+
+def test_a_plain_client_cannot_subscribe(r: undercroft.Redis) -> None:
+    with pytest.raises(redis.ResponseError, match="pubsub"):
+        r.execute_command("SUBSCRIBE", "a")
