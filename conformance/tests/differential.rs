@@ -35,8 +35,7 @@ fn redis() -> Server {
 #[test]
 fn two_real_servers_agree() {
     let (mut one, mut two) = (redis(), redis());
-    let mut plan = plan(30_000);
-    plan.rules.dump_bytes = true;
+    let plan = plan(30_000);
     if let Some(failure) = run(&mut one, &mut two, &plan, |_| ()).expect("the run works") {
         panic!("the judge disagrees with itself: {failure}");
     }

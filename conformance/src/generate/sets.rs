@@ -72,7 +72,8 @@ fn smembers(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SMEMBERS", [g.key()]));
 }
 
-/// What is chosen is chance: only what leaves both servers alike.
+/// What is chosen is chance: only what leaves both servers alike. Never alone,
+/// so that it is not spoilt into a choice.
 fn spop(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {
@@ -86,7 +87,9 @@ fn spop(g: &mut Generator, out: &mut Vec<Command>) {
         5 => args.extend([b"1".to_vec(), b"1".to_vec()]),
         _ => args.push(b"1000000".to_vec()),
     }
+    let left = command("SCARD", [args[0].clone()]);
     out.push(command("SPOP", args));
+    out.push(left);
 }
 
 /// What is chosen is chance; how much is not.
