@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
@@ -89,6 +89,7 @@ class Client:
     def _execute_many(self, commands: list[tuple[tuple[Any, ...], bool]]) -> list[Any]: ...
     def _link(self) -> Client: ...
 
+@final
 class Subscription:
     """A receiver of messages, and what it received."""
 
