@@ -94,17 +94,26 @@ impl Segment {
 }
 
 impl Transaction<'_> {
-    /// Counts a change, where changes are counted. Not logged: to count a
-    /// change that is undone does no harm.
+    /// Counts a change, where changes are counted, with the commit: a
+    /// transaction that is undone and tried again must not find its own.
     pub fn count_change(&mut self, index: usize, counter: u64) {
         if !self.segment.counts_changes() {
             return;
         }
         debug_assert!(self.shards().contains(index));
-        let place = self.segment.change_place(index, counter);
-        let counter = self.segment.mapping.half(place);
-        let count = counter.load(Ordering::Relaxed);
-        counter.store(count.wrapping_add(1), Ordering::Relaxed);
+        self.changes
+            .push((index as u8, (counter % shard::CHANGE_COUNT) as u16));
+    }
+
+    /// Counts the changes, just before the commit. Not logged: one more than
+    /// there were does no harm.
+    pub(crate) fn note_changes(&mut self) {
+        for (index, counter) in self.changes.drain(..) {
+            let place = self.segment.change_place(index.into(), counter.into());
+            let counter = self.segment.mapping.half(place);
+            let count = counter.load(Ordering::Relaxed);
+            counter.store(count.wrapping_add(1), Ordering::Relaxed);
+        }
     }
 }
 

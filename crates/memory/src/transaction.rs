@@ -41,6 +41,8 @@ pub struct Transaction<'a> {
     pub(crate) frees: SmallVec<[(Pool, Offset); 4]>,
     /// Runs granted to shards by this transaction.
     pub(crate) granted: SmallVec<[u64; 4]>,
+    /// Modification counters to raise with the commit: shard and number.
+    pub(crate) changes: Vec<(u8, u16)>,
     /// Runs and arenas that this transaction moved to another shard.
     pub(crate) moved: SmallVec<[Moved; 1]>,
     /// Whether this transaction has cut off part of a block in place.
@@ -88,6 +90,7 @@ impl<'a> Transaction<'a> {
             shortage: None,
             frees: SmallVec::new(),
             granted: SmallVec::new(),
+            changes: Vec::new(),
             moved: SmallVec::new(),
             cut: false,
         }
@@ -288,6 +291,9 @@ impl<'a> Transaction<'a> {
                 Some(shortage) => Ok(Some(shortage)),
                 None => Err(error),
             };
+        }
+        if !self.changes.is_empty() {
+            self.note_changes();
         }
         if !self.open {
             return Ok(None);
