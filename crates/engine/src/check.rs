@@ -11,6 +11,7 @@ use crate::flush::{self, Dying, Left};
 use crate::list;
 use crate::receivers::Topic;
 use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_TABLE, Root, SUBSCRIPTION_KINDS, SUBSCRIPTIONS};
+use crate::sorted;
 use crate::store::{Store, hash};
 
 /// One walk over a shard's structures.
@@ -142,7 +143,7 @@ impl Walk<'_> {
                         Dying::Keys => self.entry(entry, home, counts),
                         Dying::Elements => self.element(entry, home, counts),
                         // A tree has no tables.
-                        Dying::List => Err(chain_fault(at).into()),
+                        Dying::List | Dying::Ranks => Err(chain_fault(at).into()),
                     };
                     if let Err(error) = sound {
                         self.problem(|| format!("the entry at {entry:#x}: {error}"));
@@ -205,6 +206,16 @@ impl Walk<'_> {
                 list::check(self.view, entry, self.reach)?;
                 Ok(())
             }
+            ValueType::SortedSet => {
+                let elements = sorted::elements(self.view, self.shard, entry)?;
+                if elements.pool.arena() != 0 {
+                    (self.reach)(elements.pool.arena());
+                }
+                let name = || format!("the sorted set at {:#x}", entry.at);
+                self.dictionary(elements, Dying::Elements, &name);
+                let secret = self.store.segment.hash_key();
+                sorted::check(self.view, secret, entry, self.reach)
+            }
             _ => Err(entry.fault().into()),
         }
     }
@@ -254,11 +265,15 @@ impl Walk<'_> {
                         self.table(kind, table, first, false, &mut [0; 2]);
                     }
                 }
-                Left::List(root, height, progress) => {
+                Left::Tree(kind, root, height, progress) => {
                     let subtree = (root, height);
-                    let checked = list::check_subtree(self.view, subtree, progress, self.reach);
+                    let checked = if kind == Dying::List {
+                        list::check_subtree(self.view, subtree, progress, self.reach).map(drop)
+                    } else {
+                        sorted::check_left(self.view, subtree, progress, self.reach)
+                    };
                     if let Err(error) = checked {
-                        self.problem(|| format!("the list that is freed by {record:#x}: {error}"));
+                        self.problem(|| format!("the tree that is freed by {record:#x}: {error}"));
                     }
                 }
             }

@@ -151,6 +151,16 @@ impl Element {
         }
     }
 
+    /// The eight bytes of a value that is kept as an integer.
+    #[inline]
+    pub(crate) fn word(&self, view: &View<'_>) -> Result<u64, Error> {
+        if self.form() != INTEGER {
+            return Err(self.fault().into());
+        }
+        let [word] = self.words::<1>(view)?;
+        Ok(word)
+    }
+
     /// Length of the value's text in bytes.
     pub(crate) fn value_length(&self, view: &View<'_>) -> Result<u64, Error> {
         match self.form() {

@@ -16,6 +16,8 @@ pub enum Error {
     NotAnInteger,
     /// The sum does not fit an `i64`.
     Overflow,
+    /// The score would be no number.
+    NotANumber,
     /// The store uses its `maxmemory`, and nothing may be evicted.
     MaxMemory,
     /// The key's shard is not among those that the transaction has locked. Only
@@ -73,6 +75,7 @@ impl fmt::Display for Error {
             Error::TooLong => f.write_str("string exceeds maximum allowed size"),
             Error::NotAnInteger => f.write_str("value is not an integer or out of range"),
             Error::Overflow => f.write_str("increment or decrement would overflow"),
+            Error::NotANumber => f.write_str("resulting score is not a number (NaN)"),
             Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
             Error::OutsideTransaction => {
                 f.write_str("the key's shard is not locked by the transaction")

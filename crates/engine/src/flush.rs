@@ -21,6 +21,7 @@ use crate::roots::{
     BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root,
     TABLE,
 };
+use crate::sorted;
 use crate::store::Store;
 use crate::tree;
 use crate::writer::Writer;
@@ -41,6 +42,8 @@ pub(crate) enum Dying {
     Elements = 1,
     /// The tree of a list.
     List = 2,
+    /// The tree of a sorted set, whose leaves own nothing.
+    Ranks = 3,
 }
 
 impl Dying {
@@ -49,6 +52,7 @@ impl Dying {
             0 => Ok(Dying::Keys),
             1 => Ok(Dying::Elements),
             2 => Ok(Dying::List),
+            3 => Ok(Dying::Ranks),
             _ => Err(undercroft_memory::Fault {
                 at: record,
                 what: "a known kind of structure to be freed",
@@ -154,15 +158,24 @@ fn free_leaves(
     writer: &mut Writer<'_, '_>,
     shard: usize,
     record: Offset,
+    kind: Dying,
     leaves: u64,
 ) -> Result<bool, Error> {
     let pool = Pool::from(shard);
     let [_, root, height, mut progress] = writer.view().words::<4>(record)?;
     for _ in 0..leaves {
         let subtree = (root, height as usize);
-        let free_leaf =
-            |transaction: &mut Transaction<'_>, leaf| list::free_leaf(transaction, pool, leaf);
-        match tree::free_next::<0>(writer.transaction, pool, subtree, progress, free_leaf)? {
+        let transaction = &mut *writer.transaction;
+        let further = if kind == Dying::List {
+            tree::free_next::<0>(transaction, pool, subtree, progress, |transaction, leaf| {
+                list::free_leaf(transaction, pool, leaf)
+            })
+        } else {
+            tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
+                sorted::free_leaf(transaction, pool, leaf)
+            })
+        };
+        match further? {
             Some(further) => progress = further,
             None => return Ok(true),
         }
@@ -184,8 +197,8 @@ pub(crate) fn free_a_little(
     }
     let [_, at, bits, cursor, other, other_bits, kind] = writer.view().words::<7>(record)?;
     let kind = Dying::of(kind, record)?;
-    if kind == Dying::List {
-        if free_leaves(writer, shard, record, buckets)? {
+    if matches!(kind, Dying::List | Dying::Ranks) {
+        if free_leaves(writer, shard, record, kind, buckets)? {
             remove_first(writer, shard, record)?;
         }
         return Ok(());
@@ -245,7 +258,7 @@ fn free_chain(
                     element.free(writer.transaction, pool)?;
                 }
                 // A tree has no tables.
-                Dying::List => return Err(chain_fault(home).into()),
+                Dying::List | Dying::Ranks => return Err(chain_fault(home).into()),
             }
         }
         if at != home {
@@ -265,7 +278,7 @@ pub(crate) enum Left {
     /// use.
     Tables(Dying, Vec<(Table, u64)>),
     /// The root of a tree, its levels, and how far it has been freed.
-    List(Offset, usize, u64),
+    Tree(Dying, Offset, usize, u64),
 }
 
 /// The structures that are being freed, for the check.
@@ -278,7 +291,7 @@ pub(crate) fn for_each_dying(
     while record != 0 {
         let [next, at, bits, cursor, other, other_bits, kind] = view.words::<7>(record)?;
         let left = match Dying::of(kind, record)? {
-            Dying::List => Left::List(at, bits as usize, cursor),
+            kind @ (Dying::List | Dying::Ranks) => Left::Tree(kind, at, bits as usize, cursor),
             kind @ (Dying::Keys | Dying::Elements) => {
                 let table = |at, bits: u64| Table {
                     at,

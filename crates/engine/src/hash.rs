@@ -40,6 +40,11 @@ impl PackedLimits {
         entries: 512,
         value: 64,
     };
+    /// Redis' defaults for sorted sets.
+    pub const SORTED_SET: PackedLimits = PackedLimits {
+        entries: 128,
+        value: 64,
+    };
 
     pub(crate) fn too_long(&self, texts: &[&[u8]]) -> bool {
         texts.iter().any(|text| text.len() as u64 > self.value)

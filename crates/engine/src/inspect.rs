@@ -8,6 +8,7 @@ use crate::entry::{Entry, Form, ValueType};
 use crate::error::Error;
 use crate::list;
 use crate::roots::{EXPIRES, KEYS, Root};
+use crate::sorted;
 use crate::store::{Key, Store};
 
 /// Bytes of a bucket for each key, where buckets are two thirds full.
@@ -25,6 +26,7 @@ impl Entry {
                 block_size(self.header.value_length())
             }
             Some(Form::Object) => match self.value_type()? {
+                ValueType::SortedSet => sorted::memory_usage(view, self, samples)?,
                 ValueType::List => list::memory_usage(view, self, samples)?,
                 ValueType::Hash | ValueType::Set => {
                     Elements::to_read(self)?.memory_usage(view, samples)?

@@ -60,7 +60,8 @@ pub(crate) fn push(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-fn push_integer(out: &mut Vec<u8>, value: i64) {
+/// Appends an integer.
+pub(crate) fn push_integer(out: &mut Vec<u8>, value: i64) {
     if (0..=SMALL_MAX).contains(&value) {
         out.push(SMALL + value as u8);
         return;
@@ -72,7 +73,8 @@ fn push_integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&value.to_le_bytes()[..bytes]);
 }
 
-fn push_text(out: &mut Vec<u8>, text: &[u8]) {
+/// Appends bytes that are never taken for an integer.
+pub(crate) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     if text.len() <= SHORT_MAX {
         out.push(text.len() as u8);
     } else {

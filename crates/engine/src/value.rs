@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::hash::{Hash, PackedLimits, Parts};
 use crate::list::{self, End, Ranges};
 use crate::set::Set;
+use crate::sorted::{self, AddRule, Scored, SortedSet};
 use crate::store::{Key, Reader};
 use crate::strings::Stored;
 use crate::writer::{Expiry, Found, Writer};
@@ -31,7 +32,8 @@ impl Entry {
 
     /// Appends the whole value to `out`, as a flat list: the string; the items of
     /// a list; the fields of a hash and their values in turn; the members of a
-    /// set. O(value).
+    /// set; the members of a sorted set in order and their scores as texts.
+    /// O(value).
     pub fn append_items(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
         match self.value_type()? {
             ValueType::String => {
@@ -41,7 +43,15 @@ impl Entry {
             ValueType::List => list::append_all(view, self, out),
             ValueType::Hash => Hash::of(view, self)?.append_all(view, Parts::Both, out),
             ValueType::Set => Set::of(view, self)?.append_all(view, out),
-            _ => Err(self.fault().into()),
+            ValueType::SortedSet => {
+                let mut all = Scored::new();
+                SortedSet::of(view, self)?.append_all(view, &mut all)?;
+                for (member, score) in all.iter() {
+                    out.push(member);
+                    out.push(sorted::score_text(score).as_bytes());
+                }
+                Ok(())
+            }
         }
     }
 
@@ -61,6 +71,8 @@ pub struct Limits {
     pub hash: PackedLimits,
     /// The most that a set of integers may have.
     pub integers: u64,
+    /// Sorted sets.
+    pub sorted: PackedLimits,
 }
 
 impl Limits {
@@ -68,6 +80,7 @@ impl Limits {
     pub const DEFAULT: Limits = Limits {
         hash: PackedLimits::HASH,
         integers: 512,
+        sorted: PackedLimits::SORTED_SET,
     };
 }
 
@@ -138,7 +151,11 @@ impl Writer<'_, '_> {
     ) -> Result<(), Error> {
         let all: Vec<&[u8]> = items.iter().collect();
         match value_type {
-            ValueType::List | ValueType::Hash | ValueType::Set if all.is_empty() => Ok(()),
+            ValueType::List | ValueType::Hash | ValueType::Set | ValueType::SortedSet
+                if all.is_empty() =>
+            {
+                Ok(())
+            }
             ValueType::String => self.set(database, key, &all.concat(), Expiry::Never),
             ValueType::List => {
                 let pushed = self.list_push(database, key, End::Right, &all, false);
@@ -149,7 +166,12 @@ impl Writer<'_, '_> {
                 let added = self.set_add(database, key, &all, limits.integers);
                 added.map(drop)
             }
-            _ => Err(Error::WrongType),
+            ValueType::SortedSet => {
+                let members = sorted::members_of(&all)?;
+                let rule = AddRule::default();
+                let added = self.sorted_add(database, key, &members, rule, &limits.sorted);
+                added.map(drop)
+            }
         }
     }
 
@@ -202,6 +224,7 @@ impl Writer<'_, '_> {
     fn discard_object(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
         match entry.value_type()? {
             ValueType::List => list::discard(self.transaction, shard.into(), entry),
+            ValueType::SortedSet => sorted::discard(self.transaction, shard, entry),
             ValueType::Hash | ValueType::Set => {
                 Elements::to_change(self.view(), shard, entry)?.discard(self.transaction)
             }
@@ -224,6 +247,10 @@ pub(crate) fn hand_over(
         return words_of(writer.view(), entry);
     }
     match entry.value_type()? {
+        ValueType::SortedSet => {
+            let words = sorted::hand_over(writer.transaction, entry, (from, to), take)?;
+            Ok(to_bytes(&words))
+        }
         ValueType::Hash | ValueType::Set => {
             let source = Elements::to_change(writer.view(), from, entry)?;
             if take && source.pool.arena() != 0 {

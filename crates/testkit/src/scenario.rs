@@ -6,6 +6,7 @@ mod hashes;
 mod lists;
 mod messages;
 mod sets;
+mod sorted;
 mod transactions;
 
 use std::sync::LazyLock;
@@ -49,6 +50,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         hashes::SCENARIOS,
         lists::SCENARIOS,
         sets::SCENARIOS,
+        sorted::SCENARIOS,
         transactions::SCENARIOS,
     ]
     .into_iter()

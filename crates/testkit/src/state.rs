@@ -100,7 +100,10 @@ fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
     if value_type == ValueType::String {
         return Ok(all.concat());
     }
-    let width = if value_type == ValueType::Hash { 2 } else { 1 };
+    let width = match value_type {
+        ValueType::Hash | ValueType::SortedSet => 2,
+        _ => 1,
+    };
     let mut items: Vec<&[&[u8]]> = all.chunks(width).collect();
     if matches!(value_type, ValueType::Hash | ValueType::Set) {
         items.sort_unstable();

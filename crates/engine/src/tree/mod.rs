@@ -21,6 +21,7 @@ mod build;
 mod cut;
 mod free;
 mod node;
+mod ordered;
 mod splice;
 
 use undercroft_memory::{Fault, Offset, Transaction, View};

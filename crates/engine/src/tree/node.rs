@@ -167,6 +167,28 @@ impl<const K: usize> Node<K> {
         Err(fault(self.at))
     }
 
+    /// Items below the children before one; `total` is the number below the
+    /// node. They are added up from the nearer end.
+    pub(crate) fn count_before(
+        &self,
+        view: &View<'_>,
+        total: u64,
+        index: usize,
+    ) -> Result<u64, Error> {
+        let sum = |from: usize, to: usize| {
+            let mut sum = 0_u64;
+            for index in from..to {
+                sum = sum.wrapping_add(view.word(self.count_at(index))?);
+            }
+            Ok::<_, Error>(sum)
+        };
+        if index <= self.children() / 2 {
+            sum(0, index)
+        } else {
+            Ok(total.wrapping_sub(sum(index, self.children())?))
+        }
+    }
+
     /// All children.
     pub(crate) fn load_children(&self, view: &View<'_>) -> Result<Vec<Child<K>>, Error> {
         let mut children = Vec::with_capacity(self.children());

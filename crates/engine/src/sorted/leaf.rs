@@ -1,0 +1,300 @@
+//! The leaves of a sorted set's tree.
+//!
+//! ```text
+//! a leaf of up to 1024 bytes:
+//! | number of items | shift | size |  8 bytes
+//! | base                           |  8
+//! | digest, offset of an element   |  8 for each item
+//! ```
+//!
+//! An item leads to the element of a member, which has its bytes and its score.
+//! The digest, 20 bits above the offset, is what the score is beyond the base,
+//! shifted and cut to its limits: it never falls from one item to the next, so
+//! that a search looks at elements only where digests are equal.
+
+use undercroft_memory::{Offset, Pool, Transaction, View, block_size};
+
+use super::order::{Target, order_of};
+use crate::element::Element;
+use crate::error::Error;
+use crate::tree::Child;
+
+/// Bytes of the largest leaf.
+const LEAF_MAX: u64 = 1024;
+const HEADER: u64 = 16;
+/// The most items of a leaf.
+pub(crate) const ITEMS_MAX: usize = ((LEAF_MAX - HEADER) / 8) as usize;
+/// Bits of an element's offset in units of 8 bytes.
+const OFFSET_BITS: u32 = 44;
+const DIGEST_MAX: u64 = (1 << (64 - OFFSET_BITS)) - 1;
+
+/// A member as the tree knows it: its score, as it is ordered, and the offset of
+/// its element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ranked {
+    pub(crate) order: u64,
+    pub(crate) at: Offset,
+}
+
+impl Ranked {
+    /// Of an element that is there.
+    pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Ranked, Error> {
+        let order = order_of(score(view, at)?);
+        Ok(Ranked { order, at })
+    }
+
+    pub(crate) fn key(&self) -> [u64; 2] {
+        [self.order, self.at]
+    }
+}
+
+/// The score of an element.
+#[inline]
+pub(crate) fn score(view: &View<'_>, at: Offset) -> Result<f64, Error> {
+    Ok(f64::from_bits(Element::load(view, at)?.word(view)?))
+}
+
+/// A leaf whose header was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaf {
+    pub(crate) at: Offset,
+    pub(crate) count: usize,
+    shift: u32,
+    size: u64,
+    base: u64,
+}
+
+fn fault(at: Offset) -> Error {
+    undercroft_memory::Fault {
+        at,
+        what: "a leaf of a sorted set",
+    }
+    .into()
+}
+
+impl Leaf {
+    /// Reads the header of a leaf.
+    #[inline]
+    pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
+        let [header, base] = view.words::<2>(at)?;
+        let leaf = Leaf {
+            at,
+            count: (header & 0xffff) as usize,
+            shift: (header >> 16 & 0xff) as u32,
+            size: header >> 32,
+            base,
+        };
+        let sound = leaf.size <= LEAF_MAX
+            && leaf.size >= HEADER
+            && leaf.shift < 64
+            && (1..=leaf.room()).contains(&leaf.count);
+        if !sound {
+            return Err(fault(at));
+        }
+        view.check(at, leaf.size)?;
+        Ok(leaf)
+    }
+
+    fn room(&self) -> usize {
+        ((self.size - HEADER) / 8) as usize
+    }
+
+    fn header(&self) -> u64 {
+        self.count as u64 | u64::from(self.shift) << 16 | self.size << 32
+    }
+
+    fn item_at(&self, index: usize) -> Offset {
+        self.at + HEADER + index as u64 * 8
+    }
+
+    fn digest(&self, order: u64) -> u64 {
+        (order.saturating_sub(self.base) >> self.shift).min(DIGEST_MAX)
+    }
+
+    fn item(&self, ranked: Ranked) -> u64 {
+        self.digest(ranked.order) << OFFSET_BITS | ranked.at / 8
+    }
+
+    /// The offset of an item's element.
+    #[inline]
+    pub(crate) fn element(&self, view: &View<'_>, index: usize) -> Result<Offset, Error> {
+        Ok(offset_of(view.word(self.item_at(index))?))
+    }
+
+    /// Number of items that lie before a place.
+    #[inline]
+    pub(crate) fn search(
+        &self,
+        view: &View<'_>,
+        target: &Target<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<usize, Error> {
+        let (mut low, mut high) = (0, self.count);
+        let wanted = target.order().map(|order| self.digest(order));
+        while low < high {
+            let middle = (low + high) / 2;
+            let item = view.word(self.item_at(middle))?;
+            let digest = item >> OFFSET_BITS;
+            let before = match wanted {
+                Some(wanted) if digest != wanted => digest < wanted,
+                _ => {
+                    let at = offset_of(item);
+                    let order = order_of(score(view, at)?);
+                    target.is_behind_element(view, order, at, scratch)?
+                }
+            };
+            if before {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Calls `visit` with the elements of items `from..to`, the last one first
+    /// where `reverse`, after having asked for all of them ahead.
+    #[inline]
+    pub(crate) fn for_each(
+        &self,
+        view: &View<'_>,
+        (from, to): (usize, usize),
+        reverse: bool,
+        mut visit: impl FnMut(Offset) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let to = to.min(self.count);
+        let count = to.saturating_sub(from);
+        let mut items = [0; ITEMS_MAX];
+        for (place, item) in items[..count].iter_mut().enumerate() {
+            let index = if reverse {
+                to - 1 - place
+            } else {
+                from + place
+            };
+            *item = offset_of(view.word(self.item_at(index))?);
+            view.prefetch(*item);
+        }
+        items[..count].iter().try_for_each(|&at| visit(at))
+    }
+
+    /// All items.
+    pub(crate) fn items(&self, view: &View<'_>) -> Result<Vec<Ranked>, Error> {
+        let mut items = Vec::with_capacity(self.count);
+        self.for_each(view, (0, self.count), false, |at| {
+            items.push(Ranked::load(view, at)?);
+            Ok(())
+        })?;
+        Ok(items)
+    }
+
+    /// Makes a leaf of some items, at least one and at most [`ITEMS_MAX`], with
+    /// room for a few more.
+    pub(crate) fn create(
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        items: &[Ranked],
+    ) -> Result<Child<2>, Error> {
+        let (Some(first), Some(last)) = (items.first(), items.last()) else {
+            return Err(fault(0));
+        };
+        let wanted = items.len() + items.len() / 8 + 2;
+        let size = block_size(HEADER + wanted as u64 * 8).min(LEAF_MAX);
+        let distance = last.order.saturating_sub(first.order);
+        let shift = (64 - distance.leading_zeros()).saturating_sub(64 - OFFSET_BITS);
+        let leaf = Leaf {
+            at: transaction.allocate(pool, size)?,
+            count: items.len(),
+            shift,
+            size,
+            base: first.order,
+        };
+        if items.len() > leaf.room() {
+            return Err(fault(leaf.at));
+        }
+        let mut bytes = Vec::with_capacity(size as usize);
+        bytes.extend_from_slice(&leaf.header().to_le_bytes());
+        bytes.extend_from_slice(&leaf.base.to_le_bytes());
+        for item in items {
+            bytes.extend_from_slice(&leaf.item(*item).to_le_bytes());
+        }
+        transaction.fill(leaf.at, &bytes)?;
+        Ok(Child {
+            at: leaf.at,
+            count: items.len() as u64,
+            key: first.key(),
+        })
+    }
+
+    /// Puts an item in, where there is room. Returns whether there was.
+    pub(crate) fn insert(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        index: usize,
+        ranked: Ranked,
+    ) -> Result<bool, Error> {
+        if self.count >= self.room() {
+            return Ok(false);
+        }
+        let mut bytes = self.item(ranked).to_le_bytes().to_vec();
+        let behind = (self.count - index) as u64 * 8;
+        transaction
+            .view()
+            .append_to(self.item_at(index), behind, &mut bytes)?;
+        transaction.write(shard, self.item_at(index), &bytes)?;
+        self.set_count(transaction, shard, self.count + 1)?;
+        Ok(true)
+    }
+
+    /// Takes items out; at least one stays.
+    pub(crate) fn remove(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        index: usize,
+        items: usize,
+    ) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        let behind = (self.count - index - items) as u64 * 8;
+        transaction
+            .view()
+            .append_to(self.item_at(index + items), behind, &mut bytes)?;
+        if !bytes.is_empty() {
+            transaction.write(shard, self.item_at(index), &bytes)?;
+        }
+        self.set_count(transaction, shard, self.count - items)
+    }
+
+    fn set_count(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        count: usize,
+    ) -> Result<(), Error> {
+        self.count = count;
+        Ok(transaction.store(shard, self.at, self.header())?)
+    }
+
+    /// Bytes of the leaf's block.
+    pub(crate) fn block_size(&self) -> u64 {
+        block_size(self.size)
+    }
+
+    /// Whether each item's digest is that of its score.
+    pub(crate) fn digests_are_true(
+        &self,
+        view: &View<'_>,
+        items: &[Ranked],
+    ) -> Result<bool, Error> {
+        for (index, item) in items.iter().enumerate() {
+            if view.word(self.item_at(index))? != self.item(*item) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn offset_of(item: u64) -> Offset {
+    (item & ((1 << OFFSET_BITS) - 1)) * 8
+}

@@ -1,0 +1,250 @@
+//! Whole sorted sets: freeing, copying, checking, measuring.
+
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
+
+use super::leaf::{Leaf, Ranked};
+use super::ranks::Ranks;
+use super::{Large, WORDS};
+use crate::dictionary::{self, Dictionary};
+use crate::element::Element;
+use crate::elements::{self, Draft, Elements, element_key};
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::flush::{self, Dying};
+use crate::roots::ARENA;
+use crate::tree::for_each_left;
+
+impl Large {
+    /// Lets all be freed later, in small steps (W8); the root words are the
+    /// caller's. O(1).
+    pub(super) fn discard(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
+        let ranks = self.ranks(transaction.view())?;
+        self.elements.discard(transaction)?;
+        match (ranks.root(), ranks.height()) {
+            (0, _) => Ok(()),
+            // The arena goes with all that is in it.
+            _ if self.pool.arena() != 0 => Ok(()),
+            (leaf, 0) => free_leaf(transaction, self.pool, leaf),
+            (root, height) => {
+                let words = [root, height as u64, 0, 0, 0];
+                flush::bury(transaction, self.pool, Dying::Ranks, words)
+            }
+        }
+    }
+}
+
+/// Lets what a large sorted set consists of be freed later.
+pub(crate) fn discard(
+    transaction: &mut Transaction<'_>,
+    shard: usize,
+    entry: &Entry,
+) -> Result<(), Error> {
+    Large::to_change(transaction.view(), shard, entry)?.discard(transaction)
+}
+
+/// Frees a leaf. The elements that it leads to are the dictionary's.
+pub(crate) fn free_leaf(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    at: Offset,
+) -> Result<(), Error> {
+    transaction.free(pool, at);
+    Ok(())
+}
+
+/// The root words with which a key of another shard takes over a large sorted
+/// set (`take`), or those of a copy of it. O(1) where it has an arena and is
+/// taken, else O(n).
+pub(crate) fn hand_over(
+    transaction: &mut Transaction<'_>,
+    entry: &Entry,
+    (from, to): (usize, usize),
+    take: bool,
+) -> Result<Vec<u64>, Error> {
+    let large = Large::to_change(transaction.view(), from, entry)?;
+    if take && large.pool.arena() != 0 {
+        // The root words name the arena, not the shard it lies in.
+        transaction.transfer_arena(large.pool, to)?;
+        return Ok(transaction
+            .view()
+            .words::<WORDS>(large.elements.at)?
+            .to_vec());
+    }
+    let pool = if large.pool.arena() == 0 {
+        to.into()
+    } else {
+        transaction.create_arena(to)?
+    };
+    let words = copy(transaction, &large, pool)?;
+    if take {
+        large.discard(transaction)?;
+    }
+    Ok(words)
+}
+
+/// Root words of a copy of a large sorted set in another pool. O(n).
+pub(super) fn copy(
+    transaction: &mut Transaction<'_>,
+    large: &Large,
+    pool: Pool,
+) -> Result<Vec<u64>, Error> {
+    let ranks = large.ranks(transaction.view())?;
+    let words = elements::no_words();
+    let draft = Draft {
+        words: &words,
+        pool,
+    };
+    draft.make_room(transaction, ranks.count())?;
+    let mut members = Vec::new();
+    ranks.for_each(transaction.view(), (0, ranks.count()), false, |at| {
+        members.push(at);
+        Ok(())
+    })?;
+    let mut key = Vec::new();
+    let mut ranked = Vec::with_capacity(members.len());
+    for at in members {
+        let element = Element::load(transaction.view(), at)?;
+        let copy = element.copy(transaction, pool)?;
+        key.clear();
+        element.append_key(transaction.view(), &mut key)?;
+        let hash = element_key(transaction.hash_key(), &key).hash;
+        dictionary::insert(transaction, draft, hash, copy)?;
+        ranked.push(Ranked::load(transaction.view(), copy)?);
+    }
+    let tree = Ranks::build(transaction, pool, &ranked)?;
+    Ok([&draft.finished()[..], &tree].concat())
+}
+
+/// The text of a score, as [`Entry::append_items`] gives it: it stands for
+/// exactly that score.
+pub(crate) fn score_text(score: f64) -> String {
+    const DIGITS_MAX: f64 = (1_u64 << 62) as f64;
+    let is_integer = score.abs() <= DIGITS_MAX && score.trunc() == score;
+    if is_integer && score.to_bits() != (-0.0_f64).to_bits() {
+        (score as i64).to_string()
+    } else if (1e-5..1e17).contains(&score.abs()) || !score.is_finite() {
+        score.to_string()
+    } else {
+        format!("{score:e}")
+    }
+}
+
+/// Members and the texts of their scores in turn, as [`Entry::append_items`]
+/// gives them.
+pub(crate) fn members_of<'m>(items: &[&'m [u8]]) -> Result<Vec<(&'m [u8], f64)>, Error> {
+    let (pairs, []) = items.as_chunks::<2>() else {
+        return Err(Error::NotANumber);
+    };
+    let score = |text: &[u8]| {
+        let text = std::str::from_utf8(text).ok()?;
+        let score: f64 = text.parse().ok()?;
+        (!score.is_nan()).then_some(score)
+    };
+    pairs
+        .iter()
+        .map(|[member, text]| Ok((*member, score(text).ok_or(Error::NotANumber)?)))
+        .collect()
+}
+
+/// The dictionary of a large sorted set.
+pub(crate) fn elements(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Elements, Error> {
+    Ok(Large::to_change(view, shard, entry)?.elements)
+}
+
+/// Calls `reach` for every block of the tree of a large sorted set, and checks
+/// that it has the members of the dictionary in order.
+pub(crate) fn check(
+    view: &View<'_>,
+    secret: [u64; 2],
+    entry: &Entry,
+    reach: &mut dyn FnMut(Offset),
+) -> Result<(), Error> {
+    let large = Large::to_read(entry)?;
+    let ranks = large.ranks(view)?;
+    let fault = |at, what| Err(Fault { at, what }.into());
+    let mut leaves = Vec::new();
+    let counted = match (ranks.root(), ranks.height()) {
+        (root, 0) => {
+            leaves.push((root, ranks.count()));
+            ranks.count()
+        }
+        subtree => for_each_left::<2>(view, subtree, 0, &mut |at, count| {
+            match count {
+                None => reach(at),
+                Some(count) => leaves.push((at, count)),
+            }
+            Ok(())
+        })?,
+    };
+    if counted != ranks.count() || counted == 0 || counted != large.elements.length(view)? {
+        return fault(entry.at, "a sorted set with as many members as it counts");
+    }
+    let mut last: Option<(u64, Vec<u8>)> = None;
+    for (at, count) in leaves {
+        reach(at);
+        let leaf = Leaf::load(view, at)?;
+        let items = leaf.items(view)?;
+        if items.len() as u64 != count || !leaf.digests_are_true(view, &items)? {
+            return fault(at, "a leaf with as many members as are counted above it");
+        }
+        // Whatever is in the leaf is found by searching for it.
+        for Ranked { order, at } in items {
+            let mut member = Vec::new();
+            Element::load(view, at)?.append_key(view, &mut member)?;
+            let found = large.elements.find(view, &element_key(secret, &member))?;
+            if found.is_none_or(|element| element.at != at) {
+                return fault(at, "a ranked member that is in the dictionary");
+            }
+            let this = (order, member);
+            if last.as_ref().is_some_and(|last| *last >= this) {
+                return fault(at, "members in the order of their scores");
+            }
+            last = Some(this);
+        }
+    }
+    ranks.check_least(view)
+}
+
+/// Visits what is left of a tree that is being freed.
+pub(crate) fn check_left(
+    view: &View<'_>,
+    subtree: (Offset, usize),
+    progress: u64,
+    reach: &mut dyn FnMut(Offset),
+) -> Result<(), Error> {
+    for_each_left::<2>(view, subtree, progress, &mut |at, _| {
+        reach(at);
+        Ok(())
+    })
+    .map(drop)
+}
+
+/// Bytes that a large sorted set takes beside its entry, judged by about
+/// `samples` members and leaves; by all where it is 0.
+pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
+    let large = Large::to_read(entry)?;
+    let ranks = large.ranks(view)?;
+    // Where it has an arena, that is all there is.
+    let in_arena = large.elements.word(view, ARENA)? != 0;
+    let elements = large.elements.memory_usage(view, samples)?;
+    if ranks.count() == 0 || in_arena {
+        return Ok(elements);
+    }
+    let mut place = ranks.find(view, 0)?;
+    let (mut leaves, mut bytes, mut members) = (0_u64, 0_u64, 0_u64);
+    loop {
+        let leaf = Leaf::load(view, place.leaf)?;
+        // Inner nodes take 32 bytes for each leaf, and are two thirds full.
+        bytes += leaf.block_size() + 48;
+        members += leaf.count as u64;
+        leaves += 1;
+        // R3: a torn tree must not make us look for long.
+        view.recheck()?;
+        let enough = samples != 0 && leaves >= samples || members >= ranks.count();
+        if enough || !place.step(view, true)? {
+            break;
+        }
+    }
+    let tree = u128::from(bytes) * u128::from(ranks.count()) / u128::from(members.max(1));
+    Ok(elements.saturating_add(u64::try_from(tree).unwrap_or(u64::MAX)))
+}

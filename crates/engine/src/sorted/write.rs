@@ -1,0 +1,380 @@
+//! Putting members into sorted sets.
+
+use std::cmp::Ordering;
+
+use undercroft_memory::{Pool, Transaction};
+
+use super::leaf::Ranked;
+use super::order::{Target, order_of};
+use super::ranks::Ranks;
+use super::read::append_scored;
+use super::scored::Scored;
+use super::whole::copy;
+use super::{Large, SORTED_SET, SortedSet, pack};
+use crate::dictionary;
+use crate::element::{Element, Value};
+use crate::elements::{self, Draft, OUTGROWN, element_key};
+use crate::entry::ValueType;
+use crate::error::Error;
+use crate::flush;
+use crate::hash::{PACKED_MAX, PackedLimits};
+use crate::store::Key;
+use crate::strings::STRING_MAX;
+use crate::writer::{Found, Writer, root};
+
+/// Bytes that a member of a large set takes at least.
+const MEMBER_MIN: usize = 32;
+
+/// Which members ZADD adds and changes, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddRule {
+    /// Members that are there stay as they are.
+    pub only_new: bool,
+    /// Members that are not there are not added.
+    pub only_existing: bool,
+    /// Scores only rise.
+    pub greater: bool,
+    /// Scores only fall.
+    pub less: bool,
+    /// The score is added to what the member has.
+    pub increment: bool,
+}
+
+impl AddRule {
+    /// The score that a member gets; none where nothing becomes of it.
+    fn score(&self, old: Option<f64>, given: f64) -> Result<Option<f64>, Error> {
+        let Some(old) = old else {
+            return Ok((!self.only_existing).then_some(given));
+        };
+        if self.only_new {
+            return Ok(None);
+        }
+        let new = if self.increment { old + given } else { given };
+        if new.is_nan() {
+            return Err(Error::NotANumber);
+        }
+        let refused = self.less && new >= old || self.greater && new <= old;
+        Ok((!refused).then_some(new))
+    }
+}
+
+/// What became of the members of a ZADD.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Added {
+    /// Members that were not there before.
+    pub added: u64,
+    /// Members that have another score now.
+    pub updated: u64,
+    /// The score of the last member, unless the rule left it out.
+    pub score: Option<f64>,
+}
+
+impl Writer<'_, '_> {
+    /// Looks up a key that must hold a sorted set.
+    pub fn sorted_set(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+    ) -> Result<Option<SortedSet>, Error> {
+        match self.find_type(database, key, ValueType::SortedSet)? {
+            Some(found) => Ok(Some(SortedSet::of(self.view(), &found.entry)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`Reader::append_scored`](crate::Reader::append_scored).
+    pub fn append_scored(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        out: &mut Scored,
+    ) -> Result<bool, Error> {
+        match self.find(database, key)? {
+            Some(entry) => append_scored(self.view(), &entry, out),
+            None => Ok(false),
+        }
+    }
+
+    /// Adds members to a sorted set, which may be new, or gives them another
+    /// score. O(log n) for each; O(n) for all while the set is small.
+    ///
+    /// # Errors
+    /// [`Error::NotANumber`] where an increment leads to no number.
+    pub fn sorted_add(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &[(&[u8], f64)],
+        rule: AddRule,
+        limits: &PackedLimits,
+    ) -> Result<Added, Error> {
+        if members
+            .iter()
+            .any(|(text, _)| text.len() as u64 > STRING_MAX)
+        {
+            return Err(Error::TooLong);
+        }
+        let found = self.find_type(database, key, ValueType::SortedSet)?;
+        let mut bytes = Vec::new();
+        let added = match &found {
+            None if rule.only_existing => return Ok(Added::default()),
+            Some(found) if !found.entry.append_packed(self.view(), &mut bytes)? => {
+                let large = Large::to_change(self.view(), key.shard, &found.entry)?;
+                let added = self.add_to_large(&large, members, rule)?;
+                if added.added > 0 {
+                    self.settle(&large)?;
+                    flush::free_a_little(self, key.shard, 1)?;
+                }
+                added
+            }
+            _ => self.add_to_packed(database, key, found, &bytes, members, rule, limits)?,
+        };
+        if added.added + added.updated > 0 {
+            self.changed(database, key);
+        }
+        Ok(added)
+    }
+
+    fn add_to_large(
+        &mut self,
+        large: &Large,
+        members: &[(&[u8], f64)],
+        rule: AddRule,
+    ) -> Result<Added, Error> {
+        let mut added = Added::default();
+        let transaction = &mut *self.transaction;
+        let (shard, pool) = (large.pool.shard(), large.pool);
+        for &(member, given) in members {
+            let key = element_key(transaction.hash_key(), member);
+            let there = dictionary::find_slot(transaction.view(), large.elements, &key)?;
+            let old = match &there {
+                Some((_, element)) => Some(f64::from_bits(element.word(transaction.view())?)),
+                None => None,
+            };
+            let new = rule.score(old, given)?;
+            added.score = new;
+            let Some(new) = new else { continue };
+            if old.is_some_and(|old| old == new) {
+                continue;
+            }
+            let mut ranks = large.ranks(transaction.view())?;
+            let value = Value::Integer(new.to_bits() as i64);
+            let at = match there {
+                None => {
+                    let at = Element::create(transaction, pool, member, value)?;
+                    dictionary::insert(transaction, large.elements, key.hash, at)?;
+                    added.added += 1;
+                    at
+                }
+                Some((slot, element)) => {
+                    let ranked = Ranked::load(transaction.view(), element.at)?;
+                    // The search goes by the scores that elements have.
+                    ranks.remove(transaction, pool, member, ranked)?;
+                    let moved = element.change(transaction, pool, member, value)?;
+                    if let Some(at) = moved {
+                        dictionary::replace(transaction, shard, slot, at)?;
+                    }
+                    added.updated += 1;
+                    moved.unwrap_or(element.at)
+                }
+            };
+            let order = order_of(new);
+            ranks.insert(transaction, pool, member, Ranked { order, at })?;
+        }
+        Ok(added)
+    }
+
+    /// Adds members to a sorted set in one piece, which may have to become a
+    /// large one.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what was found goes along with what is wanted"
+    )]
+    fn add_to_packed(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        bytes: &[u8],
+        members: &[(&[u8], f64)],
+        rule: AddRule,
+        limits: &PackedLimits,
+    ) -> Result<Added, Error> {
+        let old = pack::members(bytes)?;
+        let mut sorted: Vec<(&[u8], f64)> = old.iter().collect();
+        let mut added = Added::default();
+        let mut rest = members;
+        while let [(member, given), behind @ ..] = rest {
+            let place = sorted.iter().position(|(text, _)| text == member);
+            let new = rule.score(place.map(|place| sorted[place].1), *given)?;
+            if place.is_none() && new.is_some() {
+                // What one piece does not hold goes into a large one.
+                let long = member.len() as u64 > limits.value;
+                if long || sorted.len() as u64 >= limits.entries {
+                    break;
+                }
+            }
+            rest = behind;
+            added.score = new;
+            let Some(new) = new else { continue };
+            match place {
+                Some(place) if sorted[place].1 == new => continue,
+                Some(place) => {
+                    sorted.remove(place);
+                    added.updated += 1;
+                }
+                None => added.added += 1,
+            }
+            // One piece knows one zero only, as in Redis.
+            sorted.insert(place_of(&sorted, member, new), (*member, new + 0.0));
+        }
+        if added.added + added.updated == 0 && rest.is_empty() {
+            return Ok(added);
+        }
+        let bytes = pack::pack(sorted.iter().copied());
+        if rest.is_empty() && bytes.len() <= PACKED_MAX {
+            self.put_packed(database, key, found, SORTED_SET, &bytes)?;
+            return Ok(added);
+        }
+        let large = self.make_large(database, key, found, &sorted)?;
+        if rest.is_empty() {
+            return Ok(added);
+        }
+        let more = self.add_to_large(&large, rest, rule)?;
+        Ok(Added {
+            added: added.added + more.added,
+            updated: added.updated + more.updated,
+            score: more.score,
+        })
+    }
+
+    /// Lets a key hold a large sorted set of members in order. There may be
+    /// none, where others are to follow.
+    pub(super) fn make_large(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        members: &[(&[u8], f64)],
+    ) -> Result<Large, Error> {
+        let length: usize = members.iter().map(|(text, _)| text.len()).sum();
+        let length = (length + members.len() * MEMBER_MIN) as u64;
+        let pool = elements::new_pool(self.transaction, key.shard, length)?;
+        let words = make(self.transaction, pool, members)?;
+        self.put_object(database, key, found, SORTED_SET, &words)?;
+        // However late it is now: the key may expire at any moment.
+        match dictionary::find(self.view(), root(database, key), key)? {
+            Some(entry) => Ok(Large::to_change(self.view(), key.shard, &entry)?),
+            None => Err(undercroft_memory::Fault {
+                at: 0,
+                what: "a key that was just set",
+            }
+            .into()),
+        }
+    }
+
+    /// Moves a large sorted set to an arena where it has outgrown its shard's
+    /// slabs (H4); looks at it where it has as many members as a power of two.
+    fn settle(&mut self, large: &Large) -> Result<(), Error> {
+        let view = self.view();
+        let ranks = large.ranks(view)?;
+        let due = ranks.count().is_power_of_two() && large.pool.arena() == 0;
+        if !due || large.elements.memory_usage(view, 0)? < OUTGROWN {
+            return Ok(());
+        }
+        let pool = self.transaction.create_arena(large.pool.shard())?;
+        let words = copy(self.transaction, large, pool)?;
+        large.discard(self.transaction)?;
+        for (word, value) in (0..).zip(words) {
+            let at = large.elements.at + word * 8;
+            self.transaction.store(pool.shard(), at, value)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a key hold a sorted set of these members only, whatever it held
+    /// before; no key where there is none. It does not expire. The members need
+    /// not be in order but must differ. O(n log n).
+    pub fn sorted_store(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &Scored,
+        limits: &PackedLimits,
+    ) -> Result<(), Error> {
+        if self.remove(database, key)? {
+            self.changed(database, key);
+        }
+        if members.is_empty() {
+            return Ok(());
+        }
+        let mut sorted: Vec<(&[u8], f64)> = members.iter().collect();
+        sorted.sort_by(compare);
+        let small = sorted.len() as u64 <= limits.entries
+            && sorted
+                .iter()
+                .all(|(member, _)| member.len() as u64 <= limits.value);
+        let packed = if small {
+            pack::pack(sorted.iter().copied())
+        } else {
+            Vec::new()
+        };
+        if small && packed.len() <= PACKED_MAX {
+            self.put_packed(database, key, None, SORTED_SET, &packed)?;
+        } else {
+            self.make_large(database, key, None, &sorted)?;
+        }
+        self.changed(database, key);
+        Ok(())
+    }
+}
+
+/// Makes a large sorted set of members in order. Returns its root words.
+fn make(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    members: &[(&[u8], f64)],
+) -> Result<Vec<u64>, Error> {
+    let words = elements::no_words();
+    let draft = Draft {
+        words: &words,
+        pool,
+    };
+    draft.make_room(transaction, members.len() as u64)?;
+    let mut ranked = Vec::with_capacity(members.len());
+    for &(member, score) in members {
+        let hash = element_key(transaction.hash_key(), member).hash;
+        let value = Value::Integer(score.to_bits() as i64);
+        let at = Element::create(transaction, pool, member, value)?;
+        dictionary::insert(transaction, draft, hash, at)?;
+        let order = order_of(score);
+        ranked.push(Ranked { order, at });
+    }
+    let tree = if ranked.is_empty() {
+        Ranks::root_words(0, 0, 0)
+    } else {
+        Ranks::build(transaction, pool, &ranked)?
+    };
+    Ok([&draft.finished()[..], &tree].concat())
+}
+
+/// Where a member with a score belongs among others in order.
+fn place_of(sorted: &[(&[u8], f64)], member: &[u8], score: f64) -> usize {
+    let target = Target::Member {
+        order: order_of(score),
+        member,
+        behind: false,
+    };
+    sorted.partition_point(|(text, score)| {
+        let compared =
+            target.is_behind(order_of(*score), |member| Ok::<_, Error>(text.cmp(&member)));
+        compared.unwrap_or(false)
+    })
+}
+
+/// The order of members.
+pub(super) fn compare(one: &(&[u8], f64), other: &(&[u8], f64)) -> Ordering {
+    order_of(one.1)
+        .cmp(&order_of(other.1))
+        .then_with(|| one.0.cmp(other.0))
+}

@@ -1,0 +1,60 @@
+//! Finding by key in a tree in order, and keeping its least keys true.
+
+use undercroft_memory::{Transaction, View};
+
+use super::{Node, Path, Place, Step, Tree};
+use crate::error::Error;
+
+impl<const K: usize> Tree<K> {
+    /// The leaf in which the items that `before` holds for end: it holds for
+    /// the first items of the tree and for no others, and is asked about the
+    /// least keys of subtrees. O(log n) questions.
+    pub(crate) fn find_by(
+        &self,
+        view: &View<'_>,
+        mut before: impl FnMut([u64; K]) -> Result<bool, Error>,
+    ) -> Result<Place<K>, Error> {
+        let mut path = Path::new(self.height);
+        let (mut at, mut total, mut skipped) = (self.root, self.count, 0_u64);
+        for depth in 0..self.height {
+            let node = Node::<K>::load(view, at, self.height - depth)?;
+            // What lies below a child begins with its least key.
+            let (mut low, mut high) = (0, node.children());
+            while high - low > 1 {
+                let middle = (low + high) / 2;
+                if before(node.key(view, middle)?)? {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            skipped = skipped.wrapping_add(node.count_before(view, total, low)?);
+            path.steps[depth] = Step { node, index: low };
+            (at, total) = node.child(view, low)?;
+        }
+        Ok(Place {
+            path,
+            leaf: at,
+            before: skipped,
+            count: total,
+        })
+    }
+
+    /// Notes the least key of the leaf that a path leads to, as far up as it is
+    /// the least one.
+    pub(crate) fn set_least(
+        &self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        path: &Path<K>,
+        key: &[u64; K],
+    ) -> Result<(), Error> {
+        for step in path.steps().iter().rev() {
+            step.node.set_key(transaction, shard, step.index, key)?;
+            if step.index > 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

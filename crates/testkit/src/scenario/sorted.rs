@@ -1,0 +1,243 @@
+//! Changes to sorted sets.
+
+use std::ops::Range;
+
+use undercroft_engine::{AddRule, Bounds, PackedLimits, Scored, Store};
+
+use super::{
+    Scenario, copy, delete, full, key, move_to, quick, rename, set, some_keys, steps, write,
+};
+
+/// Conversion comes early, so that the stores stay small.
+const LIMITS: PackedLimits = PackedLimits {
+    entries: 8,
+    value: 64,
+};
+/// Members of a leaf that is as large as leaves become.
+const LEAF: usize = 126;
+
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    // In one piece.
+    quick("ZADD insert", some_keys, |s| add(s, 0..2, 1.0)),
+    quick(
+        "ZADD of another member",
+        |s| small(s, 3),
+        |s| add(s, 3..4, 0.5),
+    ),
+    full(
+        "ZADD of another score",
+        |s| small(s, 3),
+        |s| add(s, 1..2, 9.5),
+    ),
+    quick("ZREM", |s| small(s, 3), |s| remove(s, 1..2)),
+    full(
+        "ZREM of the last member",
+        |s| small(s, 1),
+        |s| remove(s, 0..1),
+    ),
+    full("ZPOPMIN", |s| small(s, 3), |s| pop(s, false, 2)),
+    // Dictionary and tree.
+    quick(
+        "ZADD converting by its count",
+        |s| small(s, 8),
+        |s| add(s, 8..9, 1.5),
+    ),
+    full(
+        "ZADD converting by a length",
+        |s| small(s, 3),
+        |s| add_one(s, &[b'l'; 65], 1.5),
+    ),
+    full("ZADD insert, large", some_keys, |s| add(s, 0..12, 1.0)),
+    quick("ZADD of another member, large", large, |s| {
+        add(s, 40..41, 3.5)
+    }),
+    full("ZADD of the least member, large", large, |s| {
+        add(s, 40..41, -1.0)
+    }),
+    quick("ZADD of another score, large", large, |s| {
+        add(s, 3..4, 30.5)
+    }),
+    full("ZADD of another score to the least, large", large, |s| {
+        add(s, 0..1, 30.5)
+    }),
+    quick(
+        "ZADD splitting the only leaf",
+        |s| many(s, LEAF),
+        |s| add_one(s, b"x", 60.5),
+    ),
+    full(
+        "ZADD behind a full leaf",
+        |s| many(s, LEAF),
+        |s| add_one(s, b"x", 1e9),
+    ),
+    full(
+        "ZADD before a full leaf",
+        |s| many(s, LEAF),
+        |s| add_one(s, b"x", -1e9),
+    ),
+    full(
+        "ZADD making a node larger",
+        |s| many(s, 7 * LEAF),
+        |s| add_one(s, b"x", 1e9),
+    ),
+    steps(
+        "ZADD splitting a node",
+        |s| many(s, 127 * LEAF),
+        |s| add_one(s, b"x", 1e9),
+    ),
+    quick("ZREM, large", large, |s| remove(s, 5..6)),
+    full("ZREM of the least, large", large, |s| remove(s, 0..1)),
+    full(
+        "ZREM of a leaf's least",
+        |s| many(s, 2 * LEAF),
+        |s| remove(s, LEAF..LEAF + 1),
+    ),
+    full("ZREM joining leaves", halves, |s| remove(s, 62..63)),
+    full("ZREM of all, large", large, |s| remove(s, 0..40)),
+    full(
+        "ZREMRANGEBYRANK across leaves",
+        |s| many(s, 4 * LEAF),
+        |s| remove_ranks(s, 100, 260),
+    ),
+    full(
+        "ZREMRANGEBYRANK leaving few",
+        |s| many(s, 4 * LEAF),
+        |s| remove_ranks(s, 5, 490),
+    ),
+    full("ZPOPMAX, large", large, |s| pop(s, true, 3)),
+    full(
+        "DEL of a large sorted set",
+        |s| many(s, 3 * LEAF),
+        |s| delete(s, &[key(0, 90)]),
+    ),
+    quick("Freeing a part of a removed sorted set", buried, |s| {
+        set(s, &key(0, 80), 64)
+    }),
+    full("SET over a large sorted set", large, |s| {
+        set(s, &key(0, 90), 64)
+    }),
+    full("ZRANGESTORE over a string in another shard", stored, |s| {
+        store_range(s, 30)
+    }),
+    full("ZRANGESTORE of few over itself", large, |s| {
+        store_onto(s, 0, 5)
+    }),
+    full("MOVE of a large sorted set", large, |s| {
+        move_to(s, &key(0, 90), 1)
+    }),
+    full("RENAME of a large sorted set", large, |s| {
+        rename(s, &key(0, 90), &key(0, 91))
+    }),
+    steps(
+        "RENAME of a large sorted set to another shard",
+        large,
+        |s| rename(s, &key(0, 90), &key(1, 90)),
+    ),
+    steps("COPY of a large sorted set", large, |s| {
+        copy(s, (0, &key(0, 90)), (1, &key(1, 90)))
+    }),
+];
+
+fn member(index: usize) -> Vec<u8> {
+    format!("m{index:05}").into_bytes()
+}
+
+fn put(store: &Store, members: &[(&[u8], f64)]) {
+    let name = key(0, 90);
+    write(store, &[&name], |writer| {
+        writer.sorted_add(0, &store.key(&name), members, AddRule::default(), &LIMITS)
+    });
+}
+
+fn add_one(store: &Store, member: &[u8], score: f64) {
+    put(store, &[(member, score)]);
+}
+
+/// Adds members, each with the next score.
+fn add(store: &Store, members: Range<usize>, first: f64) {
+    let texts: Vec<Vec<u8>> = members.map(member).collect();
+    let scores = (0..).map(|index| first + f64::from(index));
+    let members: Vec<(&[u8], f64)> = texts.iter().map(Vec::as_slice).zip(scores).collect();
+    put(store, &members);
+}
+
+fn remove(store: &Store, members: Range<usize>) {
+    let name = key(0, 90);
+    let texts: Vec<Vec<u8>> = members.map(member).collect();
+    let members: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let removed = write(store, &[&name], |writer| {
+        writer.sorted_remove(0, &store.key(&name), &members)
+    });
+    assert_eq!(removed, members.len() as u64, "members that are there");
+}
+
+fn remove_ranks(store: &Store, start: i64, stop: i64) {
+    let name = key(0, 90);
+    let removed = write(store, &[&name], |writer| {
+        writer.sorted_remove_range(0, &store.key(&name), &Bounds::Ranks(start, stop))
+    });
+    assert_eq!(removed as i64, stop - start + 1, "members that are there");
+}
+
+fn pop(store: &Store, highest: bool, count: u64) {
+    let name = key(0, 90);
+    write(store, &[&name], |writer| {
+        writer.sorted_pop(0, &store.key(&name), highest, count, &mut Scored::new())
+    });
+}
+
+fn store_at(store: &Store, name: &[u8], first: usize, count: usize) {
+    let mut members = Scored::new();
+    for index in (first..first + count).rev() {
+        members.push(&member(index), index as f64);
+    }
+    write(store, &[name], |writer| {
+        writer.sorted_store(0, &store.key(name), &members, &LIMITS)
+    });
+}
+
+fn store_range(store: &Store, count: usize) {
+    store_at(store, &key(1, 90), 0, count);
+}
+
+fn store_onto(store: &Store, first: usize, count: usize) {
+    store_at(store, &key(0, 90), first, count);
+}
+
+fn small(store: &Store, members: usize) {
+    some_keys(store);
+    add(store, 0..members, 1.0);
+}
+
+/// Just one leaf.
+fn large(store: &Store) {
+    small(store, 40);
+}
+
+/// So many members, added in order, which leaves full leaves behind.
+fn many(store: &Store, members: usize) {
+    some_keys(store);
+    for index in 0..members {
+        add_one(store, &member(index), index as f64);
+    }
+}
+
+/// Two leaves, of which the first has hardly more than too few members.
+fn halves(store: &Store) {
+    many(store, 2 * LEAF);
+    remove(store, LEAF + 40..2 * LEAF);
+    remove(store, 0..62);
+    remove(store, 63..95);
+}
+
+fn stored(store: &Store) {
+    large(store);
+    set(store, &key(1, 90), 64);
+}
+
+/// A removed sorted set of which no part has been freed.
+fn buried(store: &Store) {
+    many(store, 3 * LEAF);
+    delete(store, &[key(0, 90)]);
+}
