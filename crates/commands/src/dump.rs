@@ -337,13 +337,22 @@ impl Input<'_> {
             _ => 1,
         };
         let sound = !items.is_empty() && items.len().is_multiple_of(width);
+        let scored =
+            value_type != ValueType::SortedSet || items.iter().skip(1).step_by(2).all(is_score);
         let unique = value_type == ValueType::List || {
             let mut seen = HashSet::new();
             let mut elements = items.iter().step_by(width);
             elements.all(|element| seen.insert(element))
         };
-        (sound && unique).then_some((value_type, items))
+        (sound && scored && unique).then_some((value_type, items))
     }
+}
+
+/// Whether a text is a score, as it is given to the store.
+fn is_score(text: &[u8]) -> bool {
+    let text = std::str::from_utf8(text).ok();
+    let score: Option<f64> = text.and_then(|text| text.parse().ok());
+    score.is_some_and(|score| !score.is_nan())
 }
 
 fn read_intset(bytes: &[u8], out: &mut Ranges) -> Option<()> {

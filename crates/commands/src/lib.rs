@@ -6,8 +6,10 @@
 
 pub mod arguments;
 pub mod config;
+mod double;
 pub mod dump;
 mod execute;
+mod geohash;
 pub mod handler;
 mod handlers;
 pub mod info;
@@ -15,6 +17,7 @@ pub mod lcs;
 mod lzf;
 mod multi;
 pub mod number;
+mod partial_sort;
 pub mod print;
 pub mod reply;
 pub mod session;

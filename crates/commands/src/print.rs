@@ -49,6 +49,7 @@ fn append(reply: &Tree, prefix: &str, out: &mut Vec<u8>) {
         Tree::Null | Tree::NullArray => line(out, "(nil)"),
         Tree::Double(value) => line(out, &format!("(double) {}", double_text(*value))),
         Tree::Boolean(value) => line(out, if *value { "(true)" } else { "(false)" }),
+        Tree::Decimal(digits) => line(out, &format!("(double) {digits}")),
         Tree::BigNumber(digits) => line(out, digits),
         Tree::Verbatim { text, .. } => {
             out.extend(text);

@@ -40,6 +40,10 @@ pub trait Reply {
     fn push(&mut self, length: usize);
     /// A floating point number.
     fn double(&mut self, value: f64);
+    /// A floating point number whose digits are given. Where it becomes a number, it is the nearest one.
+    fn decimal(&mut self, digits: &str) {
+        self.double(digits.parse().unwrap_or(f64::NAN));
+    }
     /// A truth value.
     fn boolean(&mut self, value: bool);
     /// An integer of any size, in decimal digits.
@@ -103,6 +107,9 @@ impl<R: Reply + ?Sized> Reply for &mut R {
     fn double(&mut self, value: f64) {
         (**self).double(value);
     }
+    fn decimal(&mut self, digits: &str) {
+        (**self).decimal(digits);
+    }
     fn boolean(&mut self, value: bool) {
         (**self).boolean(value);
     }
@@ -142,6 +149,8 @@ pub enum Tree {
     Push(Vec<Tree>),
     /// A floating point number.
     Double(f64),
+    /// A floating point number in decimal digits.
+    Decimal(String),
     /// A truth value.
     Boolean(bool),
     /// An integer in decimal digits.
@@ -185,6 +194,7 @@ impl Tree {
                 items.iter().for_each(|item| item.write(reply));
             }
             Tree::Double(value) => reply.double(*value),
+            Tree::Decimal(digits) => reply.decimal(digits),
             Tree::Boolean(value) => reply.boolean(*value),
             Tree::BigNumber(digits) => reply.big_number(digits),
             Tree::Verbatim { format, text } => reply.verbatim(format, text),
@@ -202,7 +212,7 @@ impl Tree {
                 .collect()),
             Tree::Double(value) => Tree::Bulk(crate::number::double_text(value).into_bytes()),
             Tree::Boolean(value) => Tree::Integer(value.into()),
-            Tree::BigNumber(digits) => Tree::Bulk(digits.into_bytes()),
+            Tree::Decimal(digits) | Tree::BigNumber(digits) => Tree::Bulk(digits.into_bytes()),
             Tree::Verbatim { text, .. } => Tree::Bulk(text),
             scalar => scalar,
         }
@@ -331,6 +341,9 @@ impl Reply for Recorder {
     }
     fn double(&mut self, value: f64) {
         self.add(Tree::Double(value));
+    }
+    fn decimal(&mut self, digits: &str) {
+        self.add(Tree::Decimal(digits.to_owned()));
     }
     fn boolean(&mut self, value: bool) {
         self.add(Tree::Boolean(value));

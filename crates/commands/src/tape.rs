@@ -28,6 +28,7 @@ enum Event {
     Set(usize),
     Push(usize),
     Double(f64),
+    Decimal(Range<usize>),
     Boolean(bool),
     BigNumber(Range<usize>),
     Verbatim(Range<usize>, Range<usize>),
@@ -77,6 +78,7 @@ impl Tape {
                 Event::Set(length) => reply.set(*length),
                 Event::Push(length) => reply.push(*length),
                 Event::Double(value) => reply.double(*value),
+                Event::Decimal(range) => reply.decimal(text(range)),
                 Event::Boolean(value) => reply.boolean(*value),
                 Event::BigNumber(range) => reply.big_number(text(range)),
                 Event::Verbatim(format, range) => reply.verbatim(text(format), bytes(range)),
@@ -131,6 +133,10 @@ impl Reply for Tape {
     }
     fn double(&mut self, value: f64) {
         self.events.push(Event::Double(value));
+    }
+    fn decimal(&mut self, digits: &str) {
+        let range = self.keep(digits.as_bytes());
+        self.events.push(Event::Decimal(range));
     }
     fn boolean(&mut self, value: bool) {
         self.events.push(Event::Boolean(value));

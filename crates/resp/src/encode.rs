@@ -170,6 +170,14 @@ pub fn double(out: &mut Vec<u8>, version: Version, value: f64) {
     }
 }
 
+/// A double whose digits are given; a bulk string in RESP2.
+pub fn decimal(out: &mut Vec<u8>, version: Version, digits: &str) {
+    match version {
+        Version::Resp2 => bulk(out, digits.as_bytes()),
+        Version::Resp3 => line(out, b',', digits.as_bytes()),
+    }
+}
+
 /// A boolean; 1 or 0 in RESP2.
 pub fn boolean(out: &mut Vec<u8>, version: Version, value: bool) {
     out.extend_from_slice(match (version, value) {

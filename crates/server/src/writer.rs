@@ -68,6 +68,9 @@ impl Reply for Writer {
     fn double(&mut self, value: f64) {
         encode::double(&mut self.out, self.version, value);
     }
+    fn decimal(&mut self, digits: &str) {
+        encode::decimal(&mut self.out, self.version, digits);
+    }
     fn boolean(&mut self, value: bool) {
         encode::boolean(&mut self.out, self.version, value);
     }

@@ -126,6 +126,8 @@ impl Config {
     pub fn limits(&self) -> Limits {
         const FIELDS: usize = Parameter::place("hash-max-listpack-entries");
         const LENGTH: usize = Parameter::place("hash-max-listpack-value");
+        const MEMBERS: usize = Parameter::place("zset-max-listpack-entries");
+        const MEMBER: usize = Parameter::place("zset-max-listpack-value");
         const INTEGERS: usize = Parameter::place("set-max-intset-entries");
         // Redis has a limit of its own for sets of integers.
         const INTEGERS_MAX: u64 = 1 << 30;
@@ -136,6 +138,10 @@ impl Config {
                 value: number(LENGTH),
             },
             integers: number(INTEGERS).min(INTEGERS_MAX),
+            sorted: PackedLimits {
+                entries: number(MEMBERS),
+                value: number(MEMBER),
+            },
         }
     }
 

@@ -16,6 +16,10 @@ pub enum Group {
     Hash,
     /// Sets.
     Set,
+    /// Sorted sets.
+    SortedSet,
+    /// Positions.
+    Geo,
     /// Keys of any type.
     Generic,
     /// The connection.
@@ -37,6 +41,8 @@ impl Group {
             Group::List => "list",
             Group::Hash => "hash",
             Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Geo => "geo",
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Server => "server",
@@ -210,6 +216,8 @@ named_set! {
 pub struct KeySpec {
     /// Index of the first key; the command's name has index 0.
     pub first: usize,
+    /// The word behind which the key stands, somewhere from `first` on.
+    pub keyword: Option<&'static str>,
     /// The last key's index relative to the first, or, where negative, to the number of arguments (-1: the last).
     pub last: i32,
     /// Distance from one key to the next.
@@ -227,6 +235,7 @@ impl KeySpec {
     pub const fn range(first: usize, last: i32, step: usize, flags: &[KeyFlag]) -> KeySpec {
         KeySpec {
             first,
+            keyword: None,
             last,
             step,
             counted: false,
@@ -243,9 +252,23 @@ impl KeySpec {
         }
     }
 
+    /// A key behind a word, somewhere from an argument on.
+    pub const fn keyword(word: &'static str, from: usize, flags: &[KeyFlag]) -> KeySpec {
+        KeySpec {
+            keyword: Some(word),
+            ..KeySpec::range(from, 0, 1, flags)
+        }
+    }
+
     /// The first key's index and the last one's relative to it (or to the number of arguments) in these arguments;
-    /// none where they are not counted as they should be.
+    /// none where they are not counted as they should be, or the word is not there.
     fn range_in(&self, arguments: &[&[u8]]) -> Option<(usize, i32)> {
+        if let Some(word) = self.keyword {
+            let mut behind = arguments.get(self.first..)?.iter();
+            let place =
+                behind.position(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))?;
+            return Some((self.first + place + 1, self.last));
+        }
         if !self.counted {
             return Some((self.first, self.last));
         }

@@ -6,17 +6,20 @@
 
 use super::command::Command;
 use super::{
-    bitmap, connection, generic, hashes, lists, pubsub, server, sets, strings, transaction,
+    bitmap, connection, generic, geo, hashes, lists, pubsub, server, sets, sorted, strings,
+    transaction,
 };
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 10] = [
+const FAMILIES: [&[Command]; 12] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
     lists::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
     sets::COMMANDS,
+    sorted::COMMANDS,
+    geo::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
     transaction::COMMANDS,
@@ -25,7 +28,7 @@ const FAMILIES: [&[Command]; 10] = [
 const COUNT: usize = count();
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 12;
-const LONGEST_NAME: usize = 16;
+const LONGEST_NAME: usize = 20;
 /// A slot that holds no command.
 const EMPTY: u8 = u8::MAX;
 

@@ -8,12 +8,14 @@ mod bitmap;
 mod command;
 mod connection;
 mod generic;
+mod geo;
 mod hashes;
 mod lists;
 mod lookup;
 mod pubsub;
 mod server;
 mod sets;
+mod sorted;
 mod strings;
 mod transaction;
 

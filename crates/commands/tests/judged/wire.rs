@@ -78,6 +78,13 @@ impl Reply for Wire {
             self.bulk(text.as_bytes());
         }
     }
+    fn decimal(&mut self, digits: &str) {
+        if self.is_new() {
+            self.line(',', digits);
+        } else {
+            self.bulk(digits.as_bytes());
+        }
+    }
     fn boolean(&mut self, value: bool) {
         if self.is_new() {
             self.line('#', if value { "t" } else { "f" });

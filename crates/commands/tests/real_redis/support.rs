@@ -202,6 +202,7 @@ pub(crate) fn encode(tree: &Tree, out: &mut Vec<u8>) {
                 format!(",{}\r\n", undercroft_commands::number::double_text(*value)).bytes(),
             );
         }
+        Tree::Decimal(digits) => out.extend(format!(",{digits}\r\n").bytes()),
         Tree::Boolean(value) => out.extend(if *value { b"#t\r\n" } else { b"#f\r\n" }),
         Tree::BigNumber(digits) => out.extend(format!("({digits}\r\n").bytes()),
         Tree::Verbatim { format, text } => {

@@ -1,0 +1,251 @@
+//! What GEOSEARCH and its like are asked for.
+
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::double::parse_double;
+use crate::geohash::{Position, Shape, is_valid};
+
+/// How the results are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// As they are found.
+    None,
+    /// The nearest first.
+    Nearest,
+    /// The farthest first.
+    Farthest,
+}
+
+/// Which command it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// GEORADIUS, which may store; not where it is GEORADIUS_RO.
+    Radius { stores: bool },
+    /// GEORADIUSBYMEMBER and GEORADIUSBYMEMBER_RO.
+    Member { stores: bool },
+    /// GEOSEARCH.
+    Search,
+    /// GEOSEARCHSTORE.
+    SearchStore,
+}
+
+impl Form {
+    fn searches(self) -> bool {
+        matches!(self, Form::Search | Form::SearchStore)
+    }
+
+    fn may_store(self) -> bool {
+        matches!(
+            self,
+            Form::Radius { stores: true } | Form::Member { stores: true }
+        )
+    }
+}
+
+/// Where the results go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target<'a> {
+    pub(super) key: &'a [u8],
+    /// Whether the scores are distances.
+    pub(super) distances: bool,
+}
+
+/// What is asked for. The center and the shape are there unless the key is not.
+#[derive(Clone, Debug)]
+pub(super) struct Request<'a> {
+    pub(super) center: Option<Position>,
+    pub(super) shape: Option<Shape>,
+    /// Meters in a unit of the distances.
+    pub(super) meters: f64,
+    pub(super) order: Order,
+    /// Results at most; 0 is all.
+    pub(super) count: u64,
+    /// Whether any results will do, not only the nearest.
+    pub(super) any: bool,
+    pub(super) with_distance: bool,
+    pub(super) with_score: bool,
+    pub(super) with_position: bool,
+    pub(super) target: Option<Target<'a>>,
+}
+
+/// A position from two arguments.
+pub(super) fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, CommandError> {
+    let degrees = |argument| parse_double(argument).ok_or(CommandError::NOT_A_FLOAT);
+    let position = (degrees(longitude)?, degrees(latitude)?);
+    if is_valid(position) {
+        return Ok(position);
+    }
+    let (longitude, latitude) = position;
+    Err(CommandError::new(format!(
+        "ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}"
+    )))
+}
+
+/// Meters in a unit.
+pub(super) fn unit(name: &[u8]) -> Result<f64, CommandError> {
+    match name.to_ascii_lowercase().as_slice() {
+        b"m" => Ok(1.0),
+        b"km" => Ok(1000.0),
+        b"ft" => Ok(0.3048),
+        b"mi" => Ok(1609.34),
+        _ => Err(CommandError::fixed(
+            "ERR unsupported unit provided. please use M, KM, FT, MI",
+        )),
+    }
+}
+
+/// A circle with the unit it is given in.
+fn circle(radius: &[u8], name: &[u8]) -> Result<(Shape, f64), CommandError> {
+    let radius = parse_double(radius).ok_or(CommandError::fixed("ERR need numeric radius"))?;
+    if radius < 0.0 {
+        return Err(CommandError::fixed("ERR radius cannot be negative"));
+    }
+    let meters = unit(name)?;
+    let radius = radius * meters;
+    Ok((Shape::Circle { radius }, meters))
+}
+
+/// A box with the unit it is given in.
+fn rectangle(width: &[u8], height: &[u8], name: &[u8]) -> Result<(Shape, f64), CommandError> {
+    let width = parse_double(width).ok_or(CommandError::fixed("ERR need numeric width"))?;
+    let height = parse_double(height).ok_or(CommandError::fixed("ERR need numeric height"))?;
+    if width < 0.0 || height < 0.0 {
+        return Err(CommandError::fixed(
+            "ERR height or width cannot be negative",
+        ));
+    }
+    let meters = unit(name)?;
+    let (width, height) = (width * meters, height * meters);
+    Ok((Shape::Box { width, height }, meters))
+}
+
+impl<'a> Request<'a> {
+    /// Parses a command, its name first. `find` looks a member's position up; there is none to be found where the key
+    /// is not there, which is not an error then. Errors come in Redis' order, those of `find` among them.
+    pub(super) fn parse<E: From<CommandError>>(
+        arguments: &[&'a [u8]],
+        form: Form,
+        is_there: bool,
+        mut find: impl FnMut(&[u8]) -> Result<Option<Position>, E>,
+    ) -> Result<Request<'a>, E> {
+        const NO_MEMBER: CommandError =
+            CommandError::fixed("ERR could not decode requested zset member");
+        let mut request = Request {
+            center: None,
+            shape: None,
+            meters: 1.0,
+            order: Order::None,
+            count: 0,
+            any: false,
+            with_distance: false,
+            with_score: false,
+            with_position: false,
+            target: None,
+        };
+        let set_shape = |request: &mut Request<'a>, (shape, meters)| {
+            (request.shape, request.meters) = (Some(shape), meters);
+        };
+        let mut rest = match form {
+            Form::Radius { .. } => {
+                request.center = Some(position(arguments[2], arguments[3])?);
+                set_shape(&mut request, circle(arguments[4], arguments[5])?);
+                &arguments[6..]
+            }
+            Form::Member { .. } => {
+                if is_there {
+                    request.center = Some(find(arguments[2])?.ok_or(NO_MEMBER)?);
+                    set_shape(&mut request, circle(arguments[3], arguments[4])?);
+                }
+                &arguments[5..]
+            }
+            Form::Search => &arguments[2..],
+            Form::SearchStore => {
+                let (key, distances) = (arguments[1], false);
+                request.target = Some(Target { key, distances });
+                &arguments[3..]
+            }
+        };
+        let (mut from_member, mut from_position) = (false, false);
+        let (mut by_radius, mut by_box) = (false, false);
+        while let [option, behind @ ..] = rest {
+            let searches = form.searches();
+            rest = behind;
+            match (option.to_ascii_uppercase().as_slice(), behind) {
+                (b"WITHDIST", _) => request.with_distance = true,
+                (b"WITHHASH", _) => request.with_score = true,
+                (b"WITHCOORD", _) => request.with_position = true,
+                (b"ANY", _) => request.any = true,
+                (b"ASC", _) => request.order = Order::Nearest,
+                (b"DESC", _) => request.order = Order::Farthest,
+                (b"COUNT", [count, behind @ ..]) => {
+                    let count = u64::try_from(integer(count)?).unwrap_or(0);
+                    if count == 0 {
+                        return Err(CommandError::fixed("ERR COUNT must be > 0").into());
+                    }
+                    request.count = count;
+                    rest = behind;
+                }
+                (b"STORE" | b"STOREDIST", [key, behind @ ..]) if form.may_store() => {
+                    let distances = is_keyword(option, "STOREDIST");
+                    request.target = Some(Target { key, distances });
+                    rest = behind;
+                }
+                (b"STOREDIST", _) if form == Form::SearchStore => {
+                    if let Some(target) = &mut request.target {
+                        target.distances = true;
+                    }
+                }
+                (b"FROMMEMBER", [member, behind @ ..]) if searches && !from_position => {
+                    if is_there {
+                        request.center = Some(find(member)?.ok_or(NO_MEMBER)?);
+                    }
+                    from_member = true;
+                    rest = behind;
+                }
+                (b"FROMLONLAT", [longitude, latitude, behind @ ..]) if searches && !from_member => {
+                    request.center = Some(position(longitude, latitude)?);
+                    from_position = true;
+                    rest = behind;
+                }
+                (b"BYRADIUS", [radius, name, behind @ ..]) if searches && !by_box => {
+                    set_shape(&mut request, circle(radius, name)?);
+                    by_radius = true;
+                    rest = behind;
+                }
+                (b"BYBOX", [width, height, name, behind @ ..]) if searches && !by_radius => {
+                    set_shape(&mut request, rectangle(width, height, name)?);
+                    by_box = true;
+                    rest = behind;
+                }
+                _ => return Err(CommandError::SYNTAX.into()),
+            }
+        }
+        let shows = request.with_distance || request.with_score || request.with_position;
+        if request.target.is_some() && shows {
+            let what = match form {
+                Form::SearchStore => "GEOSEARCHSTORE",
+                _ => "STORE option in GEORADIUS",
+            };
+            return Err(CommandError::new(format!(
+                "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
+            ))
+            .into());
+        }
+        let missing = |what: &str| {
+            let before = format!("ERR exactly one of {what} can be specified for ");
+            Err(CommandError::from_parts(&[before.as_bytes(), arguments[0]]).into())
+        };
+        if form.searches() && !(from_member || from_position) {
+            return missing("FROMMEMBER or FROMLONLAT");
+        }
+        if form.searches() && !(by_radius || by_box) {
+            return missing("BYRADIUS and BYBOX");
+        }
+        if request.any && request.count == 0 {
+            return Err(CommandError::fixed("ERR the ANY argument requires COUNT argument").into());
+        }
+        if request.count > 0 && request.order == Order::None && !request.any {
+            request.order = Order::Nearest;
+        }
+        Ok(request)
+    }
+}

@@ -1,0 +1,129 @@
+//! ZADD, ZINCRBY, ZREM.
+
+use undercroft_engine::AddRule;
+
+use super::limits;
+use crate::arguments::{CommandError, is_keyword};
+use crate::double::parse_double;
+use crate::handler::{Context, Outcome};
+use crate::reply::Reply;
+
+/// A score from an argument.
+pub(crate) fn score(argument: &[u8]) -> Result<f64, CommandError> {
+    parse_double(argument).ok_or(CommandError::NOT_A_FLOAT)
+}
+
+/// ZADD.
+pub(crate) fn zadd(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    add(context, arguments, AddRule::default(), reply)
+}
+
+/// ZINCRBY: a ZADD with INCR, whose options it takes as well.
+pub(crate) fn zincrby(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let rule = AddRule {
+        increment: true,
+        ..AddRule::default()
+    };
+    add(context, arguments, rule, reply)
+}
+
+fn add(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    mut rule: AddRule,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let mut count_changed = false;
+    let mut rest = &arguments[2..];
+    while let [option, behind @ ..] = rest {
+        match option.to_ascii_uppercase().as_slice() {
+            b"NX" => rule.only_new = true,
+            b"XX" => rule.only_existing = true,
+            b"GT" => rule.greater = true,
+            b"LT" => rule.less = true,
+            b"CH" => count_changed = true,
+            b"INCR" => rule.increment = true,
+            _ => break,
+        }
+        rest = behind;
+    }
+    let members = parse_members(rest, rule)?;
+    let (store, database, limits) = (context.store, context.database(), limits(context));
+    let key = store.key(arguments[1]);
+    let added = store.write(store.shards_of([&key]), |writer| {
+        writer.sorted_add(database, &key, &members, rule, &limits)
+    })?;
+    match added.score {
+        _ if !rule.increment && count_changed => {
+            reply.integer((added.added + added.updated) as i64)
+        }
+        _ if !rule.increment => reply.integer(added.added as i64),
+        Some(score) => reply.double(score),
+        None => reply.null(),
+    }
+    Ok(())
+}
+
+/// The members with their scores, once the options are known to go together.
+fn parse_members<'a>(
+    rest: &[&'a [u8]],
+    rule: AddRule,
+) -> Result<Vec<(&'a [u8], f64)>, CommandError> {
+    let (pairs, []) = rest.as_chunks::<2>() else {
+        return Err(CommandError::SYNTAX);
+    };
+    if pairs.is_empty() {
+        return Err(CommandError::SYNTAX);
+    }
+    if rule.only_new && rule.only_existing {
+        return Err(CommandError::fixed(
+            "ERR XX and NX options at the same time are not compatible",
+        ));
+    }
+    if (rule.greater || rule.less) && rule.only_new || rule.greater && rule.less {
+        return Err(CommandError::fixed(
+            "ERR GT, LT, and/or NX options at the same time are not compatible",
+        ));
+    }
+    if rule.increment && pairs.len() > 1 {
+        return Err(CommandError::fixed(
+            "ERR INCR option supports a single increment-element pair",
+        ));
+    }
+    pairs
+        .iter()
+        .map(|[number, member]| Ok((*member, score(number)?)))
+        .collect()
+}
+
+/// ZREM.
+pub(crate) fn zrem(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let removed = store.write(store.shards_of([&key]), |writer| {
+        writer.sorted_remove(database, &key, &arguments[2..])
+    })?;
+    reply.integer(removed as i64);
+    Ok(())
+}
+
+/// Whether an option of this name is there, which nothing may follow.
+pub(super) fn only_option(rest: &[&[u8]], name: &str) -> Result<bool, CommandError> {
+    match rest {
+        [] => Ok(false),
+        [option] if is_keyword(option, name) => Ok(true),
+        _ => Err(CommandError::SYNTAX),
+    }
+}

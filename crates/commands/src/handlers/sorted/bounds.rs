@@ -1,0 +1,54 @@
+//! The ends of ranges by score and by text.
+
+use undercroft_engine::{Bounds, ScoreBound, TextBound};
+
+use crate::arguments::{CommandError, integer};
+use crate::double::parse_bound;
+
+fn score_bound(argument: &[u8]) -> Option<ScoreBound> {
+    let (exclusive, number) = match argument {
+        [b'(', number @ ..] => (true, number),
+        _ => (false, argument),
+    };
+    let score = parse_bound(number)?;
+    Some(ScoreBound { score, exclusive })
+}
+
+fn text_bound(argument: &[u8]) -> Option<TextBound<'_>> {
+    match argument {
+        [b'-'] | [b'-', 0, ..] => Some(TextBound::Least),
+        [b'+'] | [b'+', 0, ..] => Some(TextBound::Greatest),
+        [b'[', text @ ..] => Some(TextBound::Text {
+            text,
+            exclusive: false,
+        }),
+        [b'(', text @ ..] => Some(TextBound::Text {
+            text,
+            exclusive: true,
+        }),
+        _ => None,
+    }
+}
+
+/// A range of ranks.
+pub(super) fn ranks<'a>(start: &[u8], stop: &[u8]) -> Result<Bounds<'a>, CommandError> {
+    Ok(Bounds::Ranks(integer(start)?, integer(stop)?))
+}
+
+/// A range of scores, the lower end first.
+pub(super) fn scores<'a>(low: &[u8], high: &[u8]) -> Result<Bounds<'a>, CommandError> {
+    match (score_bound(low), score_bound(high)) {
+        (Some(low), Some(high)) => Ok(Bounds::Scores(low, high)),
+        _ => Err(CommandError::fixed("ERR min or max is not a float")),
+    }
+}
+
+/// A range of texts, the lower end first.
+pub(super) fn texts<'a>(low: &'a [u8], high: &'a [u8]) -> Result<Bounds<'a>, CommandError> {
+    match (text_bound(low), text_bound(high)) {
+        (Some(low), Some(high)) => Ok(Bounds::Texts(low, high)),
+        _ => Err(CommandError::fixed(
+            "ERR min or max not valid string range item",
+        )),
+    }
+}

@@ -1,0 +1,360 @@
+//! Unions, intersections and differences of sorted sets and sets.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use undercroft_engine::{Error, Key, Scored, SetOperation};
+
+use super::{limits, write_scored};
+use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::double::parse_double;
+use crate::handler::{Context, Failure, Outcome};
+use crate::reply::Reply;
+
+/// How the scores of one member become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aggregate {
+    Sum,
+    Least,
+    Greatest,
+}
+
+impl Aggregate {
+    fn of(self, one: f64, other: f64) -> f64 {
+        match self {
+            Aggregate::Sum => number_or_zero(one + other),
+            Aggregate::Least if other < one => other,
+            Aggregate::Greatest if other > one => other,
+            _ => one,
+        }
+    }
+}
+
+/// Infinity taken from infinity is 0 here.
+fn number_or_zero(value: f64) -> f64 {
+    if value.is_nan() { 0.0 } else { value }
+}
+
+/// What a command is to do, by its name.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    operation: SetOperation,
+    stores: bool,
+    counts: bool,
+}
+
+/// What the options behind the keys say.
+#[derive(Clone, Debug)]
+struct Options {
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// The most members to count.
+    limit: usize,
+}
+
+/// The keys behind their number, and what follows them.
+fn split_keys<'a>(
+    arguments: &'a [&'a [u8]],
+    name: &str,
+) -> Result<(&'a [&'a [u8]], &'a [&'a [u8]]), CommandError> {
+    let number = integer(arguments[0])?;
+    if number < 1 {
+        return Err(CommandError::new(format!(
+            "ERR at least 1 input key is needed for '{name}' command"
+        )));
+    }
+    let number = usize::try_from(number).unwrap_or(usize::MAX);
+    if number > arguments.len() - 1 {
+        return Err(CommandError::SYNTAX);
+    }
+    Ok(arguments[1..].split_at(number))
+}
+
+fn parse_options(rest: &[&[u8]], keys: usize, form: Form) -> Result<Options, CommandError> {
+    let mut options = Options {
+        weights: vec![1.0; keys],
+        aggregate: Aggregate::Sum,
+        with_scores: false,
+        limit: usize::MAX,
+    };
+    let weighs = form.operation != SetOperation::Difference && !form.counts;
+    let mut rest = rest;
+    while let [option, behind @ ..] = rest {
+        rest = behind;
+        if weighs && is_keyword(option, "WEIGHTS") && behind.len() >= keys {
+            let (weights, behind) = behind.split_at(keys);
+            for (weight, argument) in options.weights.iter_mut().zip(weights) {
+                *weight = parse_double(argument)
+                    .ok_or(CommandError::fixed("ERR weight value is not a float"))?;
+            }
+            rest = behind;
+        } else if weighs
+            && is_keyword(option, "AGGREGATE")
+            && let [name, behind @ ..] = behind
+        {
+            options.aggregate = match name.to_ascii_uppercase().as_slice() {
+                b"SUM" => Aggregate::Sum,
+                b"MIN" => Aggregate::Least,
+                b"MAX" => Aggregate::Greatest,
+                _ => return Err(CommandError::SYNTAX),
+            };
+            rest = behind;
+        } else if !form.stores && !form.counts && is_keyword(option, "WITHSCORES") {
+            options.with_scores = true;
+        } else if form.counts
+            && is_keyword(option, "LIMIT")
+            && let [limit, behind @ ..] = behind
+        {
+            let limit = parse_integer(limit).and_then(|limit| usize::try_from(limit).ok());
+            options.limit = match limit {
+                None => return Err(CommandError::fixed("ERR LIMIT can't be negative")),
+                Some(0) => usize::MAX,
+                Some(limit) => limit,
+            };
+            rest = behind;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    Ok(options)
+}
+
+/// One source: its members, none where the key is not there, and its weight.
+type Source = (Option<Scored>, f64);
+
+/// What the sources become, in any order.
+fn combine(mut sources: Vec<Source>, operation: SetOperation, aggregate: Aggregate) -> Scored {
+    let length = |source: &Source| source.0.as_ref().map_or(0, Scored::len);
+    if operation != SetOperation::Difference {
+        // Sums of doubles depend on their order: the smallest source goes first.
+        sources.sort_by_key(length);
+    }
+    let mut result = Scored::new();
+    match operation {
+        SetOperation::Union => {
+            let mut places: HashMap<&[u8], usize> = HashMap::new();
+            let mut members: Vec<(&[u8], f64)> = Vec::new();
+            for (source, weight) in &sources {
+                for (member, score) in source.iter().flat_map(Scored::iter) {
+                    let score = number_or_zero(weight * score);
+                    match places.entry(member) {
+                        Entry::Vacant(place) => {
+                            place.insert(members.len());
+                            members.push((member, score));
+                        }
+                        Entry::Occupied(place) => {
+                            let (_, sum) = &mut members[*place.get()];
+                            *sum = aggregate.of(*sum, score);
+                        }
+                    }
+                }
+            }
+            members
+                .into_iter()
+                .for_each(|(member, score)| result.push(member, score));
+        }
+        SetOperation::Intersection => {
+            let Some(((Some(first), weight), others)) = sources.split_first() else {
+                return result;
+            };
+            let others: Vec<(HashMap<&[u8], f64>, f64)> = others
+                .iter()
+                .map(|(source, weight)| (source.iter().flat_map(Scored::iter).collect(), *weight))
+                .collect();
+            for (member, score) in first.iter() {
+                let mut sum = number_or_zero(weight * score);
+                let in_all = others.iter().all(|(other, weight)| {
+                    let score = other.get(member);
+                    if let Some(score) = score {
+                        sum = aggregate.of(sum, weight * score);
+                    }
+                    score.is_some()
+                });
+                if in_all {
+                    result.push(member, sum);
+                }
+            }
+        }
+        SetOperation::Difference => {
+            let Some(((Some(first), _), others)) = sources.split_first() else {
+                return result;
+            };
+            let mut gone: HashMap<&[u8], f64> = HashMap::new();
+            for (source, _) in others {
+                gone.extend(source.iter().flat_map(Scored::iter));
+            }
+            for (member, score) in first.iter() {
+                if !gone.contains_key(member) {
+                    result.push(member, score);
+                }
+            }
+        }
+    }
+    result
+}
+
+/// Reads all sources. Wrong options are an error only where all keys have the right type, as in Redis.
+fn gather<'a>(
+    keys: &[Key<'_>],
+    options: &'a Result<Options, CommandError>,
+    mut append: impl FnMut(&Key<'_>, &mut Scored) -> Result<bool, Error>,
+) -> Result<(Vec<Source>, &'a Options), Failure> {
+    let mut sources = Vec::with_capacity(keys.len());
+    for key in keys {
+        let mut scored = Scored::new();
+        let there = append(key, &mut scored)?;
+        sources.push((there.then_some(scored), 1.0));
+    }
+    let options = options.as_ref().map_err(CommandError::clone)?;
+    for ((_, own), weight) in sources.iter_mut().zip(&options.weights) {
+        *own = *weight;
+    }
+    Ok((sources, options))
+}
+
+fn count_lookups(context: &mut Context<'_>, sources: &[Source]) {
+    for (source, _) in sources {
+        context.count_lookup(source.is_some());
+    }
+}
+
+fn answer(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    (form, name): (Form, &str),
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (keys, rest) = split_keys(&arguments[1..], name)?;
+    let options = parse_options(rest, keys.len(), form);
+    let (store, database) = (context.store, context.database());
+    let keys = context.keys(keys);
+    let (sources, options) = store.read(store.shards_of(&keys), |reader| {
+        gather(&keys, &options, |key, out| {
+            reader.append_scored(database, key, out)
+        })
+    })?;
+    count_lookups(context, &sources);
+    let result = combine(sources, form.operation, options.aggregate);
+    if form.counts {
+        reply.integer(result.len().min(options.limit) as i64);
+        return Ok(());
+    }
+    write_scored(context, &result.sorted(), options.with_scores, reply);
+    Ok(())
+}
+
+fn store_result(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    (operation, name): (SetOperation, &str),
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let form = Form {
+        operation,
+        stores: true,
+        counts: false,
+    };
+    let (keys, rest) = split_keys(&arguments[2..], name)?;
+    let options = parse_options(rest, keys.len(), form);
+    let (store, database, limits) = (context.store, context.database(), limits(context));
+    let (target, keys) = (store.key(arguments[1]), context.keys(keys));
+    let shards = store.shards_of(keys.iter().chain([&target]));
+    let (length, found) = store.write(shards, |writer| {
+        let (sources, options) = gather(&keys, &options, |key, out| {
+            writer.append_scored(database, key, out)
+        })?;
+        let found: Vec<Source> = sources
+            .iter()
+            .map(|(source, weight)| (source.as_ref().map(|_| Scored::new()), *weight))
+            .collect();
+        let result = combine(sources, operation, options.aggregate);
+        writer.sorted_store(database, &target, &result, &limits)?;
+        Ok::<_, Failure>((result.len(), found))
+    })?;
+    count_lookups(context, &found);
+    reply.integer(length as i64);
+    Ok(())
+}
+
+const fn form(operation: SetOperation) -> Form {
+    Form {
+        operation,
+        stores: false,
+        counts: false,
+    }
+}
+
+/// ZUNION.
+pub(crate) fn zunion(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let form = form(SetOperation::Union);
+    answer(context, arguments, (form, "zunion"), reply)
+}
+
+/// ZINTER.
+pub(crate) fn zinter(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let form = form(SetOperation::Intersection);
+    answer(context, arguments, (form, "zinter"), reply)
+}
+
+/// ZDIFF.
+pub(crate) fn zdiff(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let form = form(SetOperation::Difference);
+    answer(context, arguments, (form, "zdiff"), reply)
+}
+
+/// ZINTERCARD.
+pub(crate) fn zintercard(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let form = Form {
+        operation: SetOperation::Intersection,
+        stores: false,
+        counts: true,
+    };
+    answer(context, arguments, (form, "zintercard"), reply)
+}
+
+/// ZUNIONSTORE.
+pub(crate) fn zunionstore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let what = (SetOperation::Union, "zunionstore");
+    store_result(context, arguments, what, reply)
+}
+
+/// ZINTERSTORE.
+pub(crate) fn zinterstore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let what = (SetOperation::Intersection, "zinterstore");
+    store_result(context, arguments, what, reply)
+}
+
+/// ZDIFFSTORE.
+pub(crate) fn zdiffstore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let what = (SetOperation::Difference, "zdiffstore");
+    store_result(context, arguments, what, reply)
+}

@@ -1,0 +1,242 @@
+//! ZRANGE in all its forms: what it reads, stores and removes.
+
+use undercroft_engine::{Bounds, Limit, Scored};
+
+use super::read::read;
+use super::{bounds, limits, write_scored};
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::handler::{Context, Failure, Outcome};
+use crate::reply::Reply;
+
+/// What the ends of a range are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Text,
+}
+
+/// What the command's name says already; the options say the rest.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    by: Option<By>,
+    reverse: Option<bool>,
+    stores: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request<'a> {
+    bounds: Bounds<'a>,
+    limit: Limit,
+    reverse: bool,
+    with_scores: bool,
+}
+
+impl<'a> Request<'a> {
+    /// Parses what follows the key.
+    fn parse(arguments: &[&'a [u8]], form: Form) -> Result<Request<'a>, CommandError> {
+        let (mut by, mut reverse, mut with_scores) = (form.by, form.reverse, false);
+        let mut limit = Limit::ALL;
+        let mut rest = &arguments[2..];
+        while let [option, behind @ ..] = rest {
+            rest = behind;
+            if !form.stores && is_keyword(option, "WITHSCORES") {
+                with_scores = true;
+            } else if is_keyword(option, "LIMIT")
+                && let [offset, count, behind @ ..] = behind
+            {
+                limit.offset = integer(offset)?;
+                limit.count = integer(count)?;
+                rest = behind;
+            } else if form.reverse.is_none() && reverse.is_none() && is_keyword(option, "REV") {
+                reverse = Some(true);
+            } else if by.is_none() && is_keyword(option, "BYLEX") {
+                by = Some(By::Text);
+            } else if by.is_none() && is_keyword(option, "BYSCORE") {
+                by = Some(By::Score);
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
+        if limit.count != -1 && by == By::Rank {
+            return Err(CommandError::fixed(
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+            ));
+        }
+        if with_scores && by == By::Text {
+            return Err(CommandError::fixed(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
+            ));
+        }
+        let (start, stop) = (arguments[0], arguments[1]);
+        let (low, high) = if reverse {
+            (stop, start)
+        } else {
+            (start, stop)
+        };
+        Ok(Request {
+            bounds: match by {
+                By::Rank => bounds::ranks(start, stop)?,
+                By::Score => bounds::scores(low, high)?,
+                By::Text => bounds::texts(low, high)?,
+            },
+            // Without BYSCORE and BYLEX an offset alone means nothing.
+            limit: if by == By::Rank { Limit::ALL } else { limit },
+            reverse,
+            with_scores,
+        })
+    }
+}
+
+fn answer(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    by: Option<By>,
+    reverse: Option<bool>,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let form = Form {
+        by,
+        reverse,
+        stores: false,
+    };
+    let request = Request::parse(&arguments[2..], form)?;
+    let mut scored = Scored::new();
+    read(context, arguments[1], |reader, set| {
+        scored.clear();
+        let (bounds, limit) = (&request.bounds, request.limit);
+        set.append_range(reader.view(), bounds, limit, request.reverse, &mut scored)
+    })?;
+    write_scored(context, &scored, request.with_scores, reply);
+    Ok(())
+}
+
+/// ZRANGE.
+pub(crate) fn zrange(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    answer(context, arguments, None, None, reply)
+}
+
+/// ZREVRANGE.
+pub(crate) fn zrevrange(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    answer(context, arguments, Some(By::Rank), Some(true), reply)
+}
+
+/// ZRANGEBYSCORE.
+pub(crate) fn zrangebyscore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    answer(context, arguments, Some(By::Score), Some(false), reply)
+}
+
+/// ZREVRANGEBYSCORE.
+pub(crate) fn zrevrangebyscore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    answer(context, arguments, Some(By::Score), Some(true), reply)
+}
+
+/// ZRANGEBYLEX.
+pub(crate) fn zrangebylex(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    answer(context, arguments, Some(By::Text), Some(false), reply)
+}
+
+/// ZREVRANGEBYLEX.
+pub(crate) fn zrevrangebylex(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    answer(context, arguments, Some(By::Text), Some(true), reply)
+}
+
+/// ZRANGESTORE.
+pub(crate) fn zrangestore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let form = Form {
+        by: None,
+        reverse: None,
+        stores: true,
+    };
+    let request = Request::parse(&arguments[3..], form)?;
+    let (store, database, limits) = (context.store, context.database(), limits(context));
+    let (target, source) = (store.key(arguments[1]), store.key(arguments[2]));
+    let mut scored = Scored::new();
+    let found = store.write(store.shards_of([&target, &source]), |writer| {
+        scored.clear();
+        let set = writer.sorted_set(database, &source)?;
+        if let Some(set) = &set {
+            let (bounds, limit) = (&request.bounds, request.limit);
+            set.append_range(writer.view(), bounds, limit, request.reverse, &mut scored)?;
+        }
+        writer.sorted_store(database, &target, &scored, &limits)?;
+        Ok::<_, Failure>(set.is_some())
+    })?;
+    context.count_lookup(found);
+    reply.integer(scored.len() as i64);
+    Ok(())
+}
+
+fn remove(
+    context: &mut Context<'_>,
+    key: &[u8],
+    bounds: &Bounds<'_>,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(key);
+    let removed = store.write(store.shards_of([&key]), |writer| {
+        writer.sorted_remove_range(database, &key, bounds)
+    })?;
+    reply.integer(removed as i64);
+    Ok(())
+}
+
+/// ZREMRANGEBYRANK.
+pub(crate) fn zremrangebyrank(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let bounds = bounds::ranks(arguments[2], arguments[3])?;
+    remove(context, arguments[1], &bounds, reply)
+}
+
+/// ZREMRANGEBYSCORE.
+pub(crate) fn zremrangebyscore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let bounds = bounds::scores(arguments[2], arguments[3])?;
+    remove(context, arguments[1], &bounds, reply)
+}
+
+/// ZREMRANGEBYLEX.
+pub(crate) fn zremrangebylex(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let bounds = bounds::texts(arguments[2], arguments[3])?;
+    remove(context, arguments[1], &bounds, reply)
+}

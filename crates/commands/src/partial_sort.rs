@@ -1,0 +1,144 @@
+//! Sorting only as much as is shown, with Redis' own choice among equals.
+//!
+//! Where not all results are wanted Redis sorts by Bentley's and McIlroy's quicksort ("Engineering a Sort Function",
+//! 1993), which leaves out the parts nobody will see. Which of several equals come first follows from its pivots, so
+//! they are the same here.
+
+use std::cmp::Ordering;
+
+/// Up to here a part is sorted by insertion.
+const INSERTION_MAX: usize = 6;
+/// From here on a pivot is chosen from nine items.
+const NINE_MIN: usize = 41;
+
+/// Sorts so that the first `wanted` items are right. Where that is all of them, equal ones stay in their order.
+pub(crate) fn sort_start<T>(items: &mut [T], wanted: usize, compare: impl Fn(&T, &T) -> Ordering) {
+    if wanted >= items.len() {
+        items.sort_by(compare);
+    } else if wanted > 0 {
+        sort_part(items, wanted, &compare);
+    }
+}
+
+fn sort_part<T>(items: &mut [T], wanted: usize, compare: &impl Fn(&T, &T) -> Ordering) {
+    let length = items.len();
+    if length <= INSERTION_MAX {
+        for end in 1..length {
+            let mut place = end;
+            while place > 0 && compare(&items[place - 1], &items[place]).is_gt() {
+                items.swap(place - 1, place);
+                place -= 1;
+            }
+        }
+        return;
+    }
+    items.swap(0, pivot(items, compare));
+    // Items equal to the pivot gather at both ends, smaller ones behind the left, larger ones before the right.
+    let (mut left, mut low) = (1, 1);
+    let (mut high, mut right) = (length, length);
+    loop {
+        while low < high {
+            match compare(&items[low], &items[0]) {
+                Ordering::Greater => break,
+                Ordering::Equal => {
+                    items.swap(left, low);
+                    left += 1;
+                }
+                Ordering::Less => {}
+            }
+            low += 1;
+        }
+        while low < high {
+            match compare(&items[high - 1], &items[0]) {
+                Ordering::Less => break,
+                Ordering::Equal => {
+                    right -= 1;
+                    items.swap(high - 1, right);
+                }
+                Ordering::Greater => {}
+            }
+            high -= 1;
+        }
+        if low >= high {
+            break;
+        }
+        items.swap(low, high - 1);
+        low += 1;
+        high -= 1;
+    }
+    // The equal ones go into the middle.
+    let (smaller, larger) = (low - left, right - low);
+    let moved = left.min(smaller);
+    swap_blocks(items, 0, low - moved, moved);
+    let moved = larger.min(length - right);
+    swap_blocks(items, low, length - moved, moved);
+    sort_part_if(&mut items[..smaller], 0, wanted, compare);
+    let start = length - larger;
+    sort_part_if(&mut items[start..], start, wanted, compare);
+}
+
+/// Sorts a part that begins at `start`, unless nobody sees it.
+fn sort_part_if<T>(
+    items: &mut [T],
+    start: usize,
+    wanted: usize,
+    compare: &impl Fn(&T, &T) -> Ordering,
+) {
+    if items.len() > 1 && start < wanted {
+        sort_part(items, wanted - start, compare);
+    }
+}
+
+fn swap_blocks<T>(items: &mut [T], one: usize, other: usize, length: usize) {
+    for index in 0..length {
+        items.swap(one + index, other + index);
+    }
+}
+
+/// The place of the item that the others are compared with.
+fn pivot<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
+    let length = items.len();
+    let median = |one: usize, two: usize, three: usize| {
+        let order = |one: usize, other: usize| compare(&items[one], &items[other]);
+        match (order(one, two).is_lt(), order(two, three)) {
+            (true, Ordering::Less) | (false, Ordering::Greater) => two,
+            (true, _) if order(one, three).is_lt() => three,
+            (false, _) if !order(one, three).is_lt() => three,
+            _ => one,
+        }
+    };
+    let (first, middle, last) = (0, length / 2, length - 1);
+    if length <= INSERTION_MAX + 1 {
+        return middle;
+    }
+    if length < NINE_MIN {
+        return median(first, middle, last);
+    }
+    let step = length / 8;
+    let low = median(first, first + step, first + 2 * step);
+    let middle = median(middle - step, middle, middle + step);
+    let high = median(last - 2 * step, last - step, last);
+    median(low, middle, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wanted_is_sorted() {
+        let mut random = fastrand::Rng::with_seed(4);
+        for _ in 0..5_000 {
+            let length = random.usize(..200);
+            let most = random.u32(1..300);
+            let mut items: Vec<u32> = (0..length).map(|_| random.u32(..most)).collect();
+            let mut sorted = items.clone();
+            sorted.sort_unstable();
+            let wanted = random.usize(..=length);
+            sort_start(&mut items, wanted, Ord::cmp);
+            assert_eq!(items[..wanted], sorted[..wanted]);
+            items.sort_unstable();
+            assert_eq!(items, sorted);
+        }
+    }
+}
