@@ -83,6 +83,10 @@ pub(crate) fn reader(kind: &str, key: &[u8]) -> Command {
         "string" => Command(vec![b"GET".to_vec(), key]),
         "list" => Command(vec![b"LRANGE".to_vec(), key, b"0".to_vec(), b"-1".to_vec()]),
         "hash" => Command(vec![b"HGETALL".to_vec(), key]),
+        "zset" => {
+            let all = ["0", "-1", "WITHSCORES"].map(|word| word.as_bytes().to_vec());
+            Command([&[b"ZRANGE".to_vec(), key], &all[..]].concat())
+        }
         "set" => Command(vec![b"SMEMBERS".to_vec(), key]),
         _ => Command(vec![b"DUMP".to_vec(), key]),
     }

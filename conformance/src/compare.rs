@@ -76,7 +76,7 @@ fn rule(command: &Command, rules: Rules) -> Rule {
         ("KEYS" | "HKEYS" | "HVALS", _) => Rule::Unordered,
         ("SMEMBERS" | "SINTER" | "SUNION" | "SDIFF" | "SPOP", _) => Rule::Unordered,
         ("HGETALL", _) => Rule::Pairs,
-        ("HRANDFIELD" | "SRANDMEMBER", _) => Rule::Length,
+        ("HRANDFIELD" | "SRANDMEMBER" | "ZRANDMEMBER", _) => Rule::Length,
         ("TTL" | "EXPIRETIME", _) => Rule::Near(CLOCK_SLACK),
         ("PTTL" | "PEXPIRETIME", _) => Rule::Near(CLOCK_SLACK * 1000),
         ("RANDOMKEY", _) => Rule::AnyKey,
@@ -87,7 +87,7 @@ fn rule(command: &Command, rules: Rules) -> Rule {
         // the blue may give anything.
         ("SCAN", "0") => Rule::Exact,
         ("SCAN", _) => Rule::Type,
-        ("HSCAN" | "SSCAN", _) if command.word(2) != "0" => Rule::Type,
+        ("HSCAN" | "SSCAN" | "ZSCAN", _) if command.word(2) != "0" => Rule::Type,
         ("OBJECT", "IDLETIME" | "FREQ" | "REFCOUNT") | ("MEMORY", "USAGE") => Rule::Type,
         ("OBJECT", "ENCODING") if !rules.encodings => Rule::Type,
         ("CLIENT", "ID") | ("SLOWLOG", "GET" | "LEN") => Rule::Type,
