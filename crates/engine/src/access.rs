@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use undercroft_memory::{Savepoint, ShardSet, Staged, Statistics, Transaction};
 
 use crate::error::Error;
+use crate::eviction::Eviction;
 use crate::publish::Letter;
 use crate::store::{Key, Reader, Store};
 use crate::writer::Writer;
@@ -310,7 +311,17 @@ impl<'a> Access<'a> {
         self.store.set_idle_seconds(key, seconds);
     }
 
-    /// [`Error::MaxMemory`] where the limit is reached. Not within a transaction: it was asked for all its commands
+    /// How often a key was used; see [`Store::frequency`].
+    pub fn frequency(&self, key: &Key<'_>) -> u8 {
+        self.store.frequency(key)
+    }
+
+    /// Sets a key's counter of uses.
+    pub fn set_frequency(&self, key: &Key<'_>, counter: u8) {
+        self.store.set_frequency(key, counter);
+    }
+
+    /// Makes room where the limit is reached; see [`Store::check_memory`]. Not within a transaction: it was asked for all its commands
     /// before it began, as in Redis.
     #[inline]
     pub fn check_memory(&self) -> Result<(), Error> {
@@ -333,6 +344,26 @@ impl<'a> Access<'a> {
     /// Sets the limit, for all processes.
     pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
         self.store.set_max_memory(bytes)
+    }
+
+    /// How the processes that share the store make room in it.
+    pub fn eviction(&self) -> Eviction {
+        self.store.eviction()
+    }
+
+    /// Sets how all processes make room; see [`Store::set_eviction`].
+    pub fn set_eviction(&self, eviction: Eviction) -> Result<(), Error> {
+        self.store.set_eviction(eviction)
+    }
+
+    /// Keys that this process evicted.
+    pub fn evicted_keys(&self) -> u64 {
+        self.store.evicted_keys()
+    }
+
+    /// Begins to count evicted keys anew.
+    pub fn reset_evicted_keys(&self) {
+        self.store.reset_evicted_keys();
     }
 
     /// Sizes of the store.

@@ -6,6 +6,7 @@
 
 use undercroft_memory::{Fault, Offset, View};
 
+use crate::dictionary;
 use crate::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
 use crate::error::Error;
 use crate::roots::Root;
@@ -15,6 +16,8 @@ use crate::writer::{Found, Writer, root};
 
 /// Words read at once.
 const PART: usize = 512;
+/// Room left behind a string that becomes shorter, or that is new: it may grow.
+const SHRUNK_SLACK: u64 = 64;
 /// Bits of a word.
 const BITS: u64 = 64;
 
@@ -188,7 +191,7 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         length: u64,
     ) -> Result<(BitString, bool), Error> {
-        let mut found = self.find_slot(database, key)?;
+        let found = self.find_slot(database, key)?;
         let old = match &found {
             Some(found) => found.entry.text(self.view())?.length(),
             None => 0,
@@ -199,10 +202,10 @@ impl Writer<'_, '_> {
         let grown = length > old;
         if !self.extends_in_place(key.shard, found.as_ref(), length)? {
             self.rebuild_longer(database, key, found, old, length.max(old))?;
-            found = self.find_slot(database, key)?;
         }
-        let at = found.map_or(0, |found| found.entry.at);
-        // Its header may just have changed.
+        // Looked up as it is now, even if it has expired meanwhile.
+        let found = dictionary::find(self.view(), root(database, key), key)?;
+        let at = found.map_or(0, |entry| entry.at);
         match Entry::load(self.view(), at)?.text(self.view())? {
             Text::Bytes(at, length) => {
                 if grown {
@@ -296,7 +299,8 @@ impl Writer<'_, '_> {
     }
 
     /// Sets a key to a string of so many bytes, with so much room behind them,
-    /// that counts as changed in place; `fill` writes its words.
+    /// that counts as changed in place; `fill` writes its words. The caller says
+    /// whether the key has changed.
     fn put_raw(
         &mut self,
         database: usize,
@@ -322,7 +326,7 @@ impl Writer<'_, '_> {
             )?;
             at
         };
-        self.publish(root(database, key), key, found, at, expiry.is_some())
+        self.replace_entry(root(database, key), key, found, at, expiry.is_some())
     }
 
     /// Changes a field of 1 to 64 bits, which lies inside the string. Logs and
@@ -351,13 +355,46 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
+    /// Sets a key to a string that counts as changed in place, and keeps its
+    /// expiry. Of a string that is not longer than the new one only the words that
+    /// differ are logged and stored.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where the key holds no string.
+    pub fn set_raw(&mut self, database: usize, key: &Key<'_>, bytes: &[u8]) -> Result<(), Error> {
+        let length = bytes.len() as u64;
+        let found = self.find_slot(database, key)?;
+        self.changed(database, key);
+        let old = match &found {
+            Some(found) => found.entry.text(self.view())?.length(),
+            None => 0,
+        };
+        if old > length || found.is_none() || bytes.is_empty() {
+            let expiry = match &found {
+                Some(found) => found.entry.expiry(self.view())?,
+                None => None,
+            };
+            let slack = length.min(SHRUNK_SLACK);
+            return self.put_raw(
+                database,
+                key,
+                found,
+                (length, slack, expiry),
+                |writer, at| Ok(writer.transaction.fill(at, bytes)?),
+            );
+        }
+        let (string, _) = self.bit_string(database, key, length)?;
+        let words = bytes.chunks(8);
+        for (index, chunk) in (0..).zip(words) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.set_word(&string, index, u64::from_le_bytes(word))?;
+        }
+        Ok(())
+    }
+
     /// Changes one word of a string, if it differs.
-    pub(crate) fn set_word(
-        &mut self,
-        string: &BitString,
-        index: u64,
-        word: u64,
-    ) -> Result<(), Error> {
+    fn set_word(&mut self, string: &BitString, index: u64, word: u64) -> Result<(), Error> {
         let at = string.at + index * 8;
         if self.view().word(at)? != word {
             self.transaction.store(string.root.shard, at, word)?;
@@ -392,6 +429,7 @@ impl Writer<'_, '_> {
             return Ok(0);
         }
         let found = self.find_slot(database, target)?;
+        self.changed(database, target);
         self.put_raw(database, target, found, (length, 0, None), |writer, at| {
             let words = length.div_ceil(8);
             let mut result = [0; PART];

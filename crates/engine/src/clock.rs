@@ -20,6 +20,15 @@ impl Clock {
         }
     }
 
+    /// The time that a test has set.
+    #[inline(always)]
+    pub(crate) fn fixed(&self) -> Option<u64> {
+        match self.fixed.load(Ordering::Relaxed) {
+            0 => None,
+            fixed => Some(fixed),
+        }
+    }
+
     pub(crate) fn set(&self, milliseconds: u64) {
         self.fixed.store(milliseconds, Ordering::Relaxed);
     }

@@ -84,8 +84,9 @@ fn bucket_number(tables: &Tables, number: u64) -> u64 {
 
 impl Store {
     /// Goes on with the bounded work that otherwise insertions do: removes
-    /// expired keys, frees flushed dictionaries, resizes, lets all shards have
-    /// what one has freed, and gives memory back to the system where much is
+    /// expired keys, evicts what the memory limit does not allow, frees flushed
+    /// dictionaries, resizes, lets all shards have what one has freed, and gives
+    /// memory back to the system where much is
     /// free. Looks at about
     /// `buckets` buckets in every shard that has something to do, and passes
     /// over those that are locked for longer than the patience. Returns how
@@ -96,6 +97,12 @@ impl Store {
         let keep = KEPT_FREE.max(self.used_memory() / 4);
         if self.statistics().free > keep {
             self.segment.trim(keep)?;
+        }
+        match self.check_memory() {
+            // A full store that evicts nothing is for the writers to hear of.
+            Err(Error::MaxMemory) => {}
+            Err(error) if error.is_wait() => {}
+            checked => checked?,
         }
         for shard in 0..self.shards() {
             match self.sweep_shard(shard, buckets) {

@@ -1,6 +1,6 @@
 //! What commands ask about keys beside their values.
 
-use undercroft_memory::{View, block_size, coarse_milliseconds};
+use undercroft_memory::{View, block_size};
 
 use crate::access::Access;
 use crate::elements::Elements;
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::list;
 use crate::roots::{EXPIRES, KEYS, Root};
 use crate::sorted;
-use crate::store::{Key, Store};
+use crate::store::Store;
 
 /// Bytes of a bucket for each key, where buckets are two thirds full.
 const BUCKET_SHARE: u64 = 14;
@@ -67,21 +67,14 @@ impl Store {
     pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
         self.access().count_keys(database)
     }
-
-    /// Notes that a key was last used so many seconds ago, as RESTORE with
-    /// IDLETIME does. Approximate, as [`idle_seconds`](Store::idle_seconds).
-    pub fn set_idle_seconds(&self, key: &Key<'_>, seconds: u64) {
-        let now = coarse_milliseconds() / 1000;
-        let used = now.saturating_sub(seconds) as u32;
-        self.segment.set_hint(key.shard, key.hash, used);
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use undercroft_memory::Options;
+    use undercroft_memory::{Options, coarse_milliseconds};
 
     use super::*;
+    use crate::store::Key;
     use crate::writer::Expiry;
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use undercroft_memory::{
@@ -13,9 +14,11 @@ use crate::clock::Clock;
 use crate::dictionary;
 use crate::entry::Entry;
 use crate::error::Error;
+use crate::eviction::Pool;
 use crate::met;
 use crate::publish::Patterns;
 use crate::roots::{self, EXPIRES, KEYS, Root};
+use crate::uses::Chance;
 use crate::writer::Writer;
 
 /// Number of databases in a store.
@@ -31,6 +34,11 @@ pub struct Store {
     /// The patterns that publishers match channels with, as they were lately.
     pub(crate) patterns: Mutex<Patterns>,
     shard_mask: usize,
+    /// Keys that may be evicted next.
+    pub(crate) pool: Mutex<Pool>,
+    /// Keys that this process evicted.
+    pub(crate) evicted: AtomicU64,
+    pub(crate) chance: Chance,
 }
 
 /// A key with its hash and shard, made by [`Store::key`].
@@ -124,6 +132,9 @@ impl Store {
             shard_mask: segment.shards() - 1,
             clock: Clock::default(),
             patterns: Mutex::default(),
+            pool: Mutex::default(),
+            evicted: AtomicU64::new(0),
+            chance: Chance::new(coarse_milliseconds() ^ segment.hash_key()[0]),
             segment,
         }
     }
@@ -195,33 +206,6 @@ impl Store {
         result.map_err(|carried| carried.0)
     }
 
-    /// Notes that a key was used, for OBJECT IDLETIME and eviction.
-    #[inline(always)]
-    pub(crate) fn touch(&self, key: &Key<'_>) {
-        let seconds = (coarse_milliseconds() / 1000) as u32;
-        self.segment.set_hint(key.shard, key.hash, seconds);
-    }
-
-    /// Notes that a key was written just now.
-    #[inline(always)]
-    pub(crate) fn touch_written(&self, key: &Key<'_>) {
-        let seconds = (self.segment.last_written() / 1000) as u32;
-        self.segment.set_hint(key.shard, key.hash, seconds);
-    }
-
-    /// Notes that a key was used, as TOUCH does.
-    pub fn note_use(&self, key: &Key<'_>) {
-        self.touch(key);
-    }
-
-    /// Seconds since a key was used last, approximately: keys may share a
-    /// clock (R6).
-    pub fn idle_seconds(&self, key: &Key<'_>) -> u64 {
-        let seconds = (coarse_milliseconds() / 1000) as u32;
-        let hint = self.segment.hint(key.shard, key.hash);
-        u64::from(seconds.saturating_sub(hint))
-    }
-
     /// Number of keys in a database, including those that have expired and
     /// were not yet removed. O(number of shards).
     pub fn keys(&self, database: usize) -> u64 {
@@ -261,8 +245,12 @@ impl Store {
         Ok(self.segment.set_max_memory(bytes)?)
     }
 
-    /// [`Error::MaxMemory`] where the limit is reached. A few nanoseconds while
-    /// it is far away.
+    /// Makes sure that there is room for more: where the limit is reached, keys
+    /// are evicted, as many as the policy allows. A few nanoseconds while it is
+    /// far away. Must not be called within a transaction.
+    ///
+    /// # Errors
+    /// [`Error::MaxMemory`] where nothing may be evicted.
     #[inline]
     pub fn check_memory(&self) -> Result<(), Error> {
         let limit = self.segment.max_memory();
@@ -270,7 +258,7 @@ impl Store {
             return Ok(());
         }
         if self.used_memory() > limit {
-            return Err(Error::MaxMemory);
+            return self.make_room(limit);
         }
         Ok(())
     }

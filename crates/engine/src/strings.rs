@@ -238,7 +238,7 @@ impl Writer<'_, '_> {
     }
 
     /// Lets the key refer to a new entry, and frees what it held.
-    pub(crate) fn publish(
+    fn publish(
         &mut self,
         root: Root,
         key: &Key<'_>,
@@ -247,6 +247,18 @@ impl Writer<'_, '_> {
         expires: bool,
     ) -> Result<(), Error> {
         self.changed(root.database, key);
+        self.replace_entry(root, key, found, entry, expires)
+    }
+
+    /// The same for a value that may be the old one in another form.
+    pub(crate) fn replace_entry(
+        &mut self,
+        root: Root,
+        key: &Key<'_>,
+        found: Option<Found>,
+        entry: Offset,
+        expires: bool,
+    ) -> Result<(), Error> {
         let Some(old) = found else {
             return self.insert(root, key.hash, entry, expires);
         };

@@ -196,6 +196,7 @@ impl<'w, 's> Writer<'w, 's> {
         if expires {
             root.add(self.transaction, EXPIRES, 1)?;
         }
+        self.store.touch_inserted(root.shard, hash);
         expiry::sweep_a_little(self, root)?;
         flush::free_a_little(self, root.shard, 1)?;
         Ok(())

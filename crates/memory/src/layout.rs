@@ -83,6 +83,15 @@ pub mod control {
     pub const WATCHED: u64 = START + 264;
     /// How often the counting of changes began.
     pub const WATCH_EPOCH: u64 = START + 272;
+    /// Which keys make room for others, as the engine numbers the policies; 0
+    /// is none.
+    pub const EVICTION_POLICY: u64 = START + 280;
+    /// Keys looked at for each that is evicted, plus 1; 0 is the default.
+    pub const EVICTION_SAMPLES: u64 = START + 288;
+    /// `lfu-log-factor` plus 1; 0 is the default.
+    pub const LFU_LOG_FACTOR: u64 = START + 296;
+    /// `lfu-decay-time` in minutes plus 1; 0 is the default.
+    pub const LFU_DECAY_TIME: u64 = START + 304;
 }
 
 /// One entry of the process table.
@@ -394,6 +403,7 @@ pub(crate) fn fingerprint() -> u64 {
         control::MAX_MEMORY,
         control::WATCHED,
         control::WATCH_EPOCH,
+        control::LFU_DECAY_TIME,
         slot::STRIDE,
         slot::RECORDS,
         slot::RECORD_STRIDE,

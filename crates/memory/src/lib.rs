@@ -66,7 +66,7 @@ pub use seat::{Patience, Seat, SeatName};
 pub use segment::Segment;
 pub use shards::ShardSet;
 pub use staging::Staged;
-pub use statistics::{HeldLock, LockName, Member, Statistics};
+pub use statistics::{HeldLock, LockName, Member, Setting, Statistics};
 pub use transaction::Transaction;
 pub use view::{Block, Offset, View};
 pub use wait::WaitHook;

@@ -76,6 +76,20 @@ pub struct Statistics {
     pub messages: u64,
 }
 
+/// A word of the control page that means something to the engine only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Setting {
+    /// Which keys make room for others.
+    EvictionPolicy = control::EVICTION_POLICY,
+    /// Keys looked at for each that is evicted.
+    EvictionSamples = control::EVICTION_SAMPLES,
+    /// How slowly counters of use grow.
+    LfuLogFactor = control::LFU_LOG_FACTOR,
+    /// How slowly they decay.
+    LfuDecayTime = control::LFU_DECAY_TIME,
+}
+
 impl Segment {
     /// Sizes of the store.
     pub fn statistics(&self) -> Statistics {
@@ -138,6 +152,28 @@ impl Segment {
         }
         self.mapping.store(control::MAX_MEMORY, bytes);
         Ok(())
+    }
+
+    /// A setting that the processes share; 0 is its default. One load.
+    #[inline(always)]
+    pub fn setting(&self, setting: Setting) -> u64 {
+        self.mapping.load(setting as u64)
+    }
+
+    /// Changes a setting for all processes. One store of one word, so it needs
+    /// no transaction.
+    pub fn set_setting(&self, setting: Setting, value: u64) -> Result<(), Error> {
+        if !self.writable() {
+            return Err(Error::ReadOnly);
+        }
+        self.mapping.store(setting as u64, value);
+        Ok(())
+    }
+
+    /// Whether somebody holds a shard's lock at this moment.
+    pub fn is_locked(&self, index: usize) -> bool {
+        let at = self.mapping.layout().shard(index) + shard::LOCK;
+        self.mapping.half(at).load(Ordering::Relaxed) != lock::FREE
     }
 
     /// The living processes that have joined the store (a process joins with

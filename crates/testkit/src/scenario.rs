@@ -2,6 +2,7 @@
 //! undo-log step and for death at every machine instruction.
 
 mod bits;
+mod eviction;
 mod hashes;
 mod lists;
 mod messages;
@@ -51,6 +52,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         lists::SCENARIOS,
         sets::SCENARIOS,
         sorted::SCENARIOS,
+        eviction::SCENARIOS,
         transactions::SCENARIOS,
     ]
     .into_iter()

@@ -2,7 +2,7 @@
 
 use undercroft_engine::{BitOperation, Store};
 
-use super::{Scenario, appended, full, key, quick, set_text, some_keys, steps, with, write};
+use super::{Scenario, appended, full, key, quick, set_text, some_keys, steps, value, with, write};
 
 /// The scenarios of this family.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -48,6 +48,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("BITOP of nothing", some_keys, |s| {
         combine(s, &key(0, 0), &[key(0, 70), key(1, 70)])
     }),
+    full("PFADD of a longer run", appended, |s| {
+        set_raw(s, &key(0, 90), 76)
+    }),
+    full("PFMERGE that joins runs", appended, |s| {
+        set_raw(s, &key(0, 90), 70)
+    }),
+    full("PFADD that becomes dense", appended, |s| {
+        set_raw(s, &key(0, 90), 12_304)
+    }),
 ];
 
 fn set_field(store: &Store, name: &[u8], offset: u64, bits: u32, value: u64) {
@@ -63,5 +72,11 @@ fn combine(store: &Store, target: &[u8], sources: &[Vec<u8>]) {
     let sources: Vec<_> = sources.iter().map(|name| store.key(name)).collect();
     write(store, &names, |writer| {
         writer.combine_bits(0, BitOperation::Xor, &store.key(target), &sources)
+    });
+}
+
+fn set_raw(store: &Store, name: &[u8], length: usize) {
+    write(store, &[name], |writer| {
+        writer.set_raw(0, &store.key(name), &value(length))
     });
 }

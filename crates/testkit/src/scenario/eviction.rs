@@ -1,0 +1,45 @@
+//! Keys that are evicted to make room.
+
+use undercroft_engine::{Eviction, EvictionPolicy, Store};
+
+use super::{Scenario, expiring_keys, full, gradual, key, quick, set, some_keys, two_databases};
+
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    quick("eviction of a key", some_keys, |s| {
+        evict(s, EvictionPolicy::AllKeysRandom, 1)
+    }),
+    full(
+        "eviction of the key that expires first",
+        expiring_keys,
+        |s| evict(s, EvictionPolicy::VolatileTtl, 1),
+    ),
+    full("eviction of a large block", large_only, |s| {
+        evict(s, EvictionPolicy::AllKeysLru, 1)
+    }),
+    gradual("eviction after a flush", flushed, |s| {
+        evict(s, EvictionPolicy::AllKeysLru, 300)
+    }),
+];
+
+fn large_only(store: &Store) {
+    set(store, &key(1, 90), 100_000);
+}
+
+fn flushed(store: &Store) {
+    two_databases(store);
+    store.flush(&[0], false).expect("room");
+}
+
+/// Makes do with so many bytes less. The limit itself stays, or whoever looks at the store would evict as well.
+fn evict(store: &Store, policy: EvictionPolicy, bytes: u64) {
+    let eviction = Eviction {
+        policy,
+        ..store.eviction()
+    };
+    // Each run has the same luck.
+    store.set_random(7);
+    store.set_eviction(eviction).expect("a store to write to");
+    let limit = store.used_memory() - bytes;
+    store.make_room(limit).expect("room is made");
+}
