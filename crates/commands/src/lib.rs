@@ -12,6 +12,7 @@ mod execute;
 mod geohash;
 pub mod handler;
 mod handlers;
+pub mod hyperloglog;
 pub mod info;
 pub mod lcs;
 mod lzf;

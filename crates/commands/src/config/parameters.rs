@@ -232,6 +232,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("zset-max-listpack-entries", Integer(128, 0, i64::MAX))
         .alias("zset-max-ziplist-entries"),
     Parameter::new("zset-max-listpack-value", Memory(64, 0, LONG)).alias("zset-max-ziplist-value"),
+    Parameter::new("hll-sparse-max-bytes", Memory(3000, 0, LONG)),
     Parameter::new("stream-node-max-bytes", Memory(4096, 0, LONG)),
     Parameter::new("stream-node-max-entries", Integer(100, 0, i64::MAX)),
 ];

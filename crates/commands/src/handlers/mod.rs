@@ -8,6 +8,7 @@ pub(crate) mod connection;
 pub(crate) mod expire;
 pub(crate) mod geo;
 pub(crate) mod hashes;
+pub(crate) mod hyperloglog;
 pub(crate) mod keys;
 pub(crate) mod lists;
 pub(crate) mod object;

@@ -20,6 +20,8 @@ pub enum Group {
     SortedSet,
     /// Positions.
     Geo,
+    /// HyperLogLogs.
+    Hyperloglog,
     /// Keys of any type.
     Generic,
     /// The connection.
@@ -43,6 +45,7 @@ impl Group {
             Group::Set => "set",
             Group::SortedSet => "sorted-set",
             Group::Geo => "geo",
+            Group::Hyperloglog => "hyperloglog",
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Server => "server",

@@ -6,14 +6,15 @@
 
 use super::command::Command;
 use super::{
-    bitmap, connection, generic, geo, hashes, lists, pubsub, server, sets, sorted, strings,
-    transaction,
+    bitmap, connection, generic, geo, hashes, hyperloglog, lists, pubsub, server, sets, sorted,
+    strings, transaction,
 };
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 12] = [
+const FAMILIES: [&[Command]; 13] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
+    hyperloglog::COMMANDS,
     lists::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,

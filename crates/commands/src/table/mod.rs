@@ -10,6 +10,7 @@ mod connection;
 mod generic;
 mod geo;
 mod hashes;
+mod hyperloglog;
 mod lists;
 mod lookup;
 mod pubsub;

@@ -1,0 +1,89 @@
+//! HyperLogLogs, sparse and dense, whole and damaged.
+
+use super::{Family, Generator, command};
+use crate::command::Command;
+
+pub(super) const FAMILY: Family = Family {
+    name: "hyperloglog",
+    makers: &[
+        (40, pfadd),
+        (6, pfadd_many),
+        (20, pfcount),
+        (12, pfmerge),
+        (6, pfdebug),
+        (1, pfselftest),
+        (3, damaged),
+        (6, range),
+    ],
+};
+
+/// Mostly keys that hold nothing else: a string makes an error of everything.
+fn key(g: &mut Generator) -> Vec<u8> {
+    if g.one_in(8) {
+        return g.key();
+    }
+    g.pick(&["h1", "h2", "h3", "h4"]).into()
+}
+
+fn keys(g: &mut Generator) -> Vec<Vec<u8>> {
+    (0..g.below(4) + 1).map(|_| key(g)).collect()
+}
+
+fn pfadd(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g)];
+    for _ in 0..g.below(12) {
+        args.push(if g.one_in(4) {
+            g.value()
+        } else {
+            g.below(100_000).to_string().into()
+        });
+    }
+    out.push(command("PFADD", args));
+}
+
+/// Enough elements to make a sparse value dense.
+fn pfadd_many(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g)];
+    let start = g.below(1_000_000);
+    args.extend((start..start + g.pick(&[50, 200, 700])).map(|n| n.to_string().into()));
+    out.push(command("PFADD", args));
+}
+
+fn pfcount(g: &mut Generator, out: &mut Vec<Command>) {
+    let args = if g.one_in(2) { vec![key(g)] } else { keys(g) };
+    out.push(command("PFCOUNT", args));
+}
+
+fn pfmerge(g: &mut Generator, out: &mut Vec<Command>) {
+    out.push(command("PFMERGE", keys(g)));
+}
+
+fn pfdebug(g: &mut Generator, out: &mut Vec<Command>) {
+    let what = g.pick(&[
+        "ENCODING", "DECODE", "DECODE", "TODENSE", "GETREG", "encoding", "SIZE",
+    ]);
+    out.push(command("PFDEBUG", [what.into(), key(g)]));
+}
+
+fn pfselftest(_: &mut Generator, out: &mut Vec<Command>) {
+    out.push(Command::of(["PFSELFTEST"]));
+}
+
+/// A sparse value whose runs are not all there, long enough to be a raw string
+/// from the start, asked for its count and thrown away.
+fn damaged(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut value = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80".to_vec();
+    value.extend((0..g.below(60) + 30).map(|_| g.below(256) as u8));
+    let name = key(g);
+    out.push(command("SET", [name.clone(), value]));
+    out.push(command("PFCOUNT", [name.clone()]));
+    out.push(command("PFADD", [name.clone(), g.value()]));
+    out.push(command("PFDEBUG", ["TODENSE".into(), name.clone()]));
+    out.push(command("PFMERGE", [key(g), name.clone()]));
+    out.push(command("DEL", [name]));
+}
+
+/// The bytes themselves, in which both must agree.
+fn range(g: &mut Generator, out: &mut Vec<Command>) {
+    out.push(command(g.pick(&["GET", "DUMP", "STRLEN"]), [key(g)]));
+}
