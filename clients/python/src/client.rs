@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use undercroft_commands::session::{Host, Session};
-use undercroft_engine::DATABASES;
+use undercroft_engine::{DATABASES, Eviction, EvictionPolicy};
 
 use crate::attached::Attached;
 use crate::codec::Codec;
@@ -125,10 +125,19 @@ impl Client {
     }
 }
 
+/// The policy of this name.
+fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
+    EvictionPolicy::from_name(name).ok_or_else(|| {
+        let names = EvictionPolicy::ALL.map(EvictionPolicy::name).join(", ");
+        let text = format!("expected a maxmemory_policy among {names}; got {name:?}");
+        PyValueError::new_err(text)
+    })
+}
+
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, timeout=None))]
+    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, timeout=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's arguments have names")]
     fn new(
         py: Python<'_>,
@@ -139,6 +148,7 @@ impl Client {
         encoding_errors: &str,
         capacity: Option<u64>,
         maxmemory: Option<u64>,
+        maxmemory_policy: Option<&str>,
         timeout: Option<f64>,
     ) -> PyResult<Client> {
         if db >= DATABASES {
@@ -149,6 +159,7 @@ impl Client {
             .map(Duration::try_from_secs_f64)
             .transpose()
             .map_err(|error| PyValueError::new_err(format!("timeout: {error}")))?;
+        let policy = maxmemory_policy.map(eviction_policy).transpose()?;
         let codec = Codec::new(encoding, encoding_errors, decode_responses)?;
         let place = Place::new(store, capacity).map_err(|error| error::raise_opening(&error))?;
         let shared = place
@@ -156,6 +167,14 @@ impl Client {
             .map_err(|error| error::raise_opening(&error))?;
         if let Some(limit) = maxmemory {
             let set = shared.store.set_max_memory(limit);
+            set.map_err(|error| error::raise(py, &shared.store, error))?;
+        }
+        if let Some(policy) = policy {
+            let eviction = Eviction {
+                policy,
+                ..shared.store.eviction()
+            };
+            let set = shared.store.set_eviction(eviction);
             set.map_err(|error| error::raise(py, &shared.store, error))?;
         }
         if let Some(patience) = patience {

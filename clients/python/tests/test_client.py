@@ -74,6 +74,33 @@ def test_sizes_are_numbers_or_text(path: str) -> None:
         assert undercroft.Redis(path, maxmemory=0).set("k", "v" * 50_000)
 
 
+def test_a_full_store_evicts_what_its_policy_says(path: str) -> None:
+    options = {"maxmemory": "1mb", "maxmemory_policy": "allkeys-lru"}
+    with undercroft.Redis(path, **options) as r:
+        for i in range(100):
+            assert r.set(f"k{i}", "v" * 50_000)
+        assert 5 <= r.dbsize() <= 30
+        assert r.exists("k99")
+        evicted = r.info("stats")["evicted_keys"]
+        assert evicted == 100 - r.dbsize()
+        assert r.info("memory")["maxmemory_policy"] == "allkeys-lru"
+    with pytest.raises(ValueError, match="volatile-ttl"):
+        undercroft.Redis(path, maxmemory_policy="allkeys")
+
+
+def test_limits_set_by_config_reach_the_store(path: str) -> None:
+    with undercroft.Redis(path) as r, undercroft.Redis(path) as other:
+        assert r.config_set("maxmemory", "1mb")
+        assert r.config_set("maxmemory-policy", "volatile-lfu")
+        assert r.config_set("lfu-log-factor", 3)
+        shown = other.config_get("maxmemory*")
+        assert (shown["maxmemory"], shown["maxmemory-policy"]) == (str(1 << 20), "volatile-lfu")
+        assert other.config_get("lfu-log-factor") == {"lfu-log-factor": "3"}
+        with pytest.raises(redis.exceptions.OutOfMemoryError, match="maxmemory"):
+            [other.set(f"k{i}", "v" * 50_000) for i in range(100)]
+        assert other.object("freq", "k0") == 5
+
+
 def test_clients_of_one_store_share_its_mapping(path: str) -> None:
     with undercroft.Redis(path) as r:
         others = [undercroft.Redis(path, db=i % 16) for i in range(50)]

@@ -28,6 +28,7 @@ class Client:
         encoding_errors: str = "strict",
         capacity: int | None = None,
         maxmemory: int | None = None,
+        maxmemory_policy: str | None = None,
         timeout: float | None = None,
     ) -> Self: ...
     @property

@@ -53,6 +53,7 @@ _OPTIONS: dict[str, Callable[[str], Any]] = {
     "encoding_errors": str,
     "capacity": str,
     "maxmemory": str,
+    "maxmemory_policy": str,
     "timeout": float,
 }
 
@@ -100,7 +101,8 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
     or a path; it is created where it is not there, with the ``capacity`` given (address
     space, not memory). ``maxmemory`` sets the limit on what all processes store in it.
-    Both are bytes, or text such as ``"64gb"``. ``timeout`` is how many seconds this process
+    Both are bytes, or text such as ``"64gb"``. ``maxmemory_policy`` sets which keys make
+    room at that limit, by Redis' names, such as ``"allkeys-lru"``. ``timeout`` is how many seconds this process
     waits for another one that holds a lock and makes no progress, before
     ``redis.exceptions.TimeoutError`` is raised (5 by default).
 
@@ -126,6 +128,7 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
         encoding_errors: str = "strict",
         capacity: int | str | None = None,
         maxmemory: int | str | None = None,
+        maxmemory_policy: str | None = None,
         timeout: float | None = None,
     ) -> Self:
         """Open a store, or create it."""
@@ -138,6 +141,7 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
             encoding_errors=encoding_errors,
             capacity=_size(capacity),
             maxmemory=_size(maxmemory),
+            maxmemory_policy=maxmemory_policy,
             timeout=timeout,
         )
         self._remote = _remote(decode_responses, encoding, encoding_errors)

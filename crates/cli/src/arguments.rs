@@ -171,6 +171,15 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) maxmemory: Option<String>,
+    /// Which keys make room at that limit, for all users of the store: noeviction, or allkeys- or volatile- with lru,
+    /// lfu or random, or volatile-ttl [default: noeviction for a new store]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        env = "UNDERCROFT_MAXMEMORY_POLICY",
+        hide_env_values = true
+    )]
+    pub(crate) maxmemory_policy: Option<String>,
     /// Most clients at a time [default: 10000]
     #[arg(
         long,

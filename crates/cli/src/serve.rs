@@ -5,6 +5,7 @@ use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use undercroft_commands::config::{STORED, store_value, stored_value};
 use undercroft_server::{Options, Server};
 
 use crate::arguments::Serve;
@@ -17,15 +18,13 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
     let settings = Settings::read(arguments)?;
     let store = store::open_or_create(&settings.store, settings.capacity)?;
     let config = settings.config;
-    if settings.sets_max_memory {
-        if let undercroft_commands::config::Value::Memory(bytes) = config.value("maxmemory") {
-            store.set_max_memory(bytes)?;
+    for name in STORED {
+        let access = store.access();
+        if settings.stored.contains(&name) {
+            store_value(&access, name, &config.value(name))?;
+        } else if let Some(value) = stored_value(&access, name) {
+            config.set_at_start(name, &value).map_err(Failure::new)?;
         }
-    } else {
-        let bytes = store.max_memory().to_string();
-        config
-            .set_at_start("maxmemory", &bytes)
-            .map_err(Failure::new)?;
     }
     let path = store.path().display().to_string();
     let limit = match store.max_memory() {

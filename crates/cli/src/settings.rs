@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use undercroft_commands::config::Config;
+use undercroft_commands::config::{Config, STORED};
 use undercroft_resp::split_args;
 
 use crate::arguments::{DEFAULT_STORE, Serve};
@@ -16,8 +16,8 @@ pub(crate) struct Settings {
     pub(crate) store: String,
     pub(crate) capacity: Option<u64>,
     pub(crate) threads: usize,
-    /// Whether somebody set `maxmemory`; otherwise the store's own limit stays.
-    pub(crate) sets_max_memory: bool,
+    /// The parameters of the store that somebody set; the others stay as they are in it.
+    pub(crate) stored: Vec<&'static str>,
     pub(crate) config: Config,
 }
 
@@ -27,7 +27,7 @@ impl Settings {
             store: DEFAULT_STORE.to_owned(),
             capacity: None,
             threads: 0,
-            sets_max_memory: false,
+            stored: Vec::new(),
             config: undercroft_server::default_config(),
         };
         if let Some(path) = &arguments.config {
@@ -45,6 +45,7 @@ impl Settings {
             ("requirepass", &arguments.requirepass),
             ("capacity", &arguments.capacity),
             ("maxmemory", &arguments.maxmemory),
+            ("maxmemory-policy", &arguments.maxmemory_policy),
             ("maxclients", &arguments.maxclients),
             ("threads", &arguments.threads),
         ];
@@ -100,7 +101,8 @@ impl Settings {
             }
             _ => {
                 self.config.set_at_start(name, value)?;
-                self.sets_max_memory |= name == "maxmemory";
+                self.stored
+                    .extend(STORED.into_iter().find(|stored| *stored == name));
             }
         }
         Ok(())
@@ -128,17 +130,15 @@ mod tests {
 
     #[test]
     fn the_command_line_counts_before_the_file() {
-        let file = "# ours\n\nport 7000\nthreads 3\nTimeout 60\nrequirepass \"a b\"\nbind 127.0.0.1 -::1\n";
+        let file = "# ours\n\nport 7000\nthreads 3\nTimeout 60\nrequirepass \"a b\"\nmaxmemory-policy allkeys-lru\nbind 127.0.0.1 -::1\n";
         let settings = settings(&["--port", "0", "--capacity", "2gb"], file).expect("sound");
         assert_eq!(settings.config.integer("port"), 0);
         assert_eq!(settings.config.integer("timeout"), 60);
         assert_eq!(settings.config.value("requirepass").text(), b"a b");
         assert_eq!(settings.config.value("bind").text(), b"127.0.0.1 -::1");
         assert_eq!((settings.threads, settings.capacity), (3, Some(2 << 30)));
-        assert_eq!(
-            (settings.store.as_str(), settings.sets_max_memory),
-            (DEFAULT_STORE, false)
-        );
+        assert_eq!(settings.store.as_str(), DEFAULT_STORE);
+        assert_eq!(settings.stored, ["maxmemory-policy"]);
     }
 
     #[test]

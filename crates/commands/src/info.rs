@@ -175,7 +175,6 @@ fn memory(context: &Context<'_>, out: &mut String) {
     let used = context.store.used_memory();
     let backed = statistics.reserved + statistics.logs;
     let limit = context.store.max_memory();
-    let policy = context.host.config().value("maxmemory-policy");
     title("Memory", out);
     for (name, bytes) in [
         ("used_memory", used),
@@ -185,11 +184,8 @@ fn memory(context: &Context<'_>, out: &mut String) {
         line(name, bytes, out);
         line(&format!("{name}_human"), human(bytes), out);
     }
-    line(
-        "maxmemory_policy",
-        String::from_utf8_lossy(&policy.text()),
-        out,
-    );
+    let policy = context.store.eviction().policy;
+    line("maxmemory_policy", policy.name(), out);
     line(
         "mem_fragmentation_ratio",
         format_args!("{:.2}", backed as f64 / used.max(1) as f64),
@@ -232,7 +228,7 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("total_net_output_bytes", facts.output_bytes, out);
     line("rejected_connections", facts.rejected_connections, out);
     line("expired_keys", facts.expired_keys + own.expired, out);
-    line("evicted_keys", 0, out);
+    line("evicted_keys", context.store.evicted_keys(), out);
     line("evicted_clients", 0, out);
     line("keyspace_hits", facts.hits + own.hits, out);
     line("keyspace_misses", facts.misses + own.misses, out);

@@ -5,11 +5,13 @@
 
 mod parameters;
 mod parse;
+mod stored;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 pub use parameters::{Check, Kind, PARAMETERS, Parameter};
+pub use stored::{STORED, store_value, stored_value};
 use undercroft_engine::{Limits, PackedLimits};
 
 use crate::arguments::CommandError;

@@ -3,7 +3,6 @@
 use undercroft_engine::{Entry, Error, Ranges, STRING_MAX, ValueType, View};
 
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::config::Value;
 use crate::dump::{self, dump};
 use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
@@ -47,7 +46,7 @@ struct RestoreOptions {
     replace: bool,
     absolute: bool,
     idle: Option<u64>,
-    frequency: bool,
+    frequency: Option<u8>,
 }
 
 impl RestoreOptions {
@@ -61,7 +60,7 @@ impl RestoreOptions {
                 options.absolute = true;
             } else if let [value, behind @ ..] = rest
                 && is_keyword(option, "IDLETIME")
-                && !options.frequency
+                && options.frequency.is_none()
             {
                 let idle = u64::try_from(integer(value)?);
                 options.idle = Some(idle.map_err(|_| {
@@ -72,12 +71,10 @@ impl RestoreOptions {
                 && is_keyword(option, "FREQ")
                 && options.idle.is_none()
             {
-                if !(0..=255).contains(&integer(value)?) {
-                    return Err(CommandError::fixed(
-                        "ERR Invalid FREQ value, must be >= 0 and <= 255",
-                    ));
-                }
-                options.frequency = true;
+                let frequency = u8::try_from(integer(value)?);
+                options.frequency = Some(frequency.map_err(|_| {
+                    CommandError::fixed("ERR Invalid FREQ value, must be >= 0 and <= 255")
+                })?);
                 rest = behind;
             } else {
                 return Err(CommandError::SYNTAX);
@@ -114,7 +111,12 @@ pub(crate) fn restore(
         }
         Ok::<_, Failure>(())
     })?;
-    store.set_idle_seconds(&key, options.idle.unwrap_or(0));
+    // Each only where it means something.
+    match (is_frequency_policy(context), options.frequency) {
+        (true, Some(frequency)) => store.set_frequency(&key, frequency),
+        (true, None) => {}
+        (false, _) => store.set_idle_seconds(&key, options.idle.unwrap_or(0)),
+    }
     reply.ok();
     Ok(())
 }
@@ -170,8 +172,7 @@ pub(crate) fn refcount(
 }
 
 fn is_frequency_policy(context: &Context<'_>) -> bool {
-    let policy = context.host.config().value("maxmemory-policy");
-    matches!(policy, Value::Choice("allkeys-lfu" | "volatile-lfu"))
+    context.store.eviction().policy.is_lfu()
 }
 
 /// OBJECT IDLETIME.
@@ -196,8 +197,7 @@ pub(crate) fn idletime(
     Ok(())
 }
 
-/// OBJECT FREQ: a key begins at 5 and loses a point for each minute in which nobody uses it, which is what the
-/// access clocks can tell (R6).
+/// OBJECT FREQ. Keys may share a counter (R6).
 pub(crate) fn freq(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -214,8 +214,7 @@ pub(crate) fn freq(
         .into());
     } else {
         let store = context.store;
-        let minutes = store.idle_seconds(&store.key(arguments[2])) / 60;
-        reply.integer(5u64.saturating_sub(minutes) as i64);
+        reply.integer(store.frequency(&store.key(arguments[2])).into());
     }
     Ok(())
 }

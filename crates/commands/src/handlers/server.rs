@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::config::Value;
+use crate::config::{store_value, stored_value};
 use crate::handler::{Context, Failure, Outcome};
 use crate::handlers::keys::check_database;
 use crate::handlers::object;
@@ -100,9 +100,10 @@ pub(crate) fn config_get(
 ) -> Outcome {
     let mut found = context.host.config().get(&arguments[2..]);
     for (name, value) in &mut found {
-        // The limit is the store's: another process may have changed it.
-        if is_keyword(name, "maxmemory") {
-            *value = context.store.max_memory().to_string().into_bytes();
+        // These are the store's: another process may have changed them.
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        if let Some(stored) = stored_value(&context.store, &name) {
+            *value = stored.into_bytes();
         }
     }
     reply.map(found.len());
@@ -128,11 +129,8 @@ pub(crate) fn config_set(
     host.config().set(&pairs, |changes| {
         host.apply(changes)?;
         for (parameter, value) in changes {
-            if let ("maxmemory", Value::Memory(bytes)) = (parameter.name, value) {
-                store
-                    .set_max_memory(*bytes)
-                    .map_err(|error| (*parameter, error.to_string()))?;
-            }
+            store_value(&store, parameter.name, value)
+                .map_err(|error| (*parameter, error.to_string()))?;
         }
         Ok(())
     })?;
@@ -149,6 +147,7 @@ pub(crate) fn config_resetstat(
     reply: &mut dyn Reply,
 ) -> Outcome {
     context.session.counters = Default::default();
+    context.store.reset_evicted_keys();
     context.host.reset_statistics();
     reply.ok();
     Ok(())
