@@ -1,5 +1,7 @@
 //! Errors as redis-py's exceptions.
 
+use std::fmt::Display;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::import_exception;
 use pyo3::prelude::*;
@@ -55,14 +57,14 @@ pub(crate) fn raise(py: Python<'_>, store: &Store, error: Error) -> PyErr {
     }
     match Failure::from(error) {
         Failure::Reply(error) => raise_reply(py, store, error.text()),
-        Failure::Blocked(blocked) => raise_wait(py, &blocked.0),
+        Failure::Blocked(blocked) => raise_wait(py, &blocked),
     }
 }
 
 /// The exception for a wait without success: what a signal handler raised, or a
 /// timeout.
 #[cold]
-pub(crate) fn raise_wait(py: Python<'_>, error: &Error) -> PyErr {
+pub(crate) fn raise_wait(py: Python<'_>, error: &dyn Display) -> PyErr {
     if let Some(raised) = PyErr::take(py) {
         return raised;
     }

@@ -75,7 +75,7 @@ pub(crate) fn run<'py>(
         };
         session.finish_command();
         client.remember(py, session);
-        outcome.map_err(|blocked| error::raise_wait(py, &blocked.0))?;
+        outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
         reply.finish()
     })?;
     match answer {

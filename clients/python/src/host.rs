@@ -52,6 +52,15 @@ impl Host for Embedding {
         Vec::new()
     }
 
+    fn pause(&self, _: i64, _: bool) -> Result<(), String> {
+        Err(
+            "ERR there are no connections to pause: the store is embedded in this process"
+                .to_owned(),
+        )
+    }
+
+    fn unpause(&self) {}
+
     fn kill(&self, _: &KillFilter) -> usize {
         0
     }

@@ -27,7 +27,7 @@ pub(crate) fn run<'py>(
         let answer = with_words(client, &arguments, |words| {
             let mut reply = Objects::new(py, &client.codec, decode);
             execute(&mut context, words, &mut reply)
-                .map_err(|blocked| error::raise_wait(py, &blocked.0))?;
+                .map_err(|blocked| error::raise_wait(py, &blocked))?;
             context.session.finish_command();
             reply.finish()
         });

@@ -148,6 +148,14 @@ impl Host for Listening<'_> {
         self.shared.host.clients()
     }
 
+    fn pause(&self, until: i64, all: bool) -> Result<(), String> {
+        self.shared.host.pause(until, all)
+    }
+
+    fn unpause(&self) {
+        self.shared.host.unpause();
+    }
+
     fn kill(&self, filter: &KillFilter) -> usize {
         self.shared.host.kill(filter)
     }

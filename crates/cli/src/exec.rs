@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &Exec) -> Outcome {
         )));
     }
     let store = store::open(&arguments.store.store, Access::Write)?;
-    let host = CommandLine::new(&store);
+    let host = CommandLine::new();
     let now = host.now_microseconds() / 1000;
     let mut session = Session::new(1, host.initial_user(), now);
     session.database = arguments.database;

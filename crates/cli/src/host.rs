@@ -2,30 +2,27 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use undercroft_commands::config::{Config, Parameter, Value};
+use undercroft_commands::config::{Config, Parameter, STORED, Value};
 use undercroft_commands::info::Facts;
 use undercroft_commands::session::{ClientInfo, Host, KillFilter, ShutdownOptions};
 use undercroft_commands::slowlog::SlowLog;
-use undercroft_engine::Store;
 
 /// The host of `undercroft exec`.
-pub(crate) struct CommandLine<'s> {
-    store: &'s Store,
+pub(crate) struct CommandLine {
     config: Config,
     slowlog: SlowLog,
 }
 
-impl CommandLine<'_> {
-    pub(crate) fn new(store: &Store) -> CommandLine<'_> {
+impl CommandLine {
+    pub(crate) fn new() -> CommandLine {
         CommandLine {
-            store,
             config: Config::new(),
             slowlog: SlowLog::new(),
         }
     }
 }
 
-impl Host for CommandLine<'_> {
+impl Host for CommandLine {
     fn now_microseconds(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         since.map_or(0, |elapsed| elapsed.as_micros() as i64)
@@ -39,19 +36,16 @@ impl Host for CommandLine<'_> {
         &self,
         changes: &[(&'static Parameter, Value)],
     ) -> Result<(), (&'static Parameter, String)> {
-        for (parameter, value) in changes {
-            match (parameter.name, value) {
-                ("maxmemory", Value::Memory(bytes)) => {
-                    let set = self.store.set_max_memory(*bytes);
-                    set.map_err(|error| (*parameter, error.to_string()))?;
-                }
-                _ => {
-                    let text = "it belongs to a server, and this is none";
-                    return Err((parameter, text.into()));
-                }
+        let mut others = changes
+            .iter()
+            .filter(|(parameter, _)| !STORED.contains(&parameter.name));
+        match others.next() {
+            None => Ok(()),
+            Some((parameter, _)) => {
+                let text = "it belongs to a server, and this is none";
+                Err((parameter, text.into()))
             }
         }
-        Ok(())
     }
 
     fn slowlog(&self) -> &SlowLog {
@@ -61,6 +55,12 @@ impl Host for CommandLine<'_> {
     fn clients(&self) -> Vec<ClientInfo> {
         Vec::new()
     }
+
+    fn pause(&self, _: i64, _: bool) -> Result<(), String> {
+        Err("ERR there are no connections to pause: this is no server".to_owned())
+    }
+
+    fn unpause(&self) {}
 
     fn kill(&self, _: &KillFilter) -> usize {
         0

@@ -77,14 +77,22 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The command could not run, because another process holds a lock; nothing was written to the reply and nothing
-/// was changed, so the same command can be run again later (M6). The error says who holds it.
+/// The command could not run yet; nothing was written to the reply and nothing was changed, so the same command can be
+/// run again later (M6).
 #[derive(Debug)]
-pub struct Blocked(pub Error);
+pub enum Blocked {
+    /// Another process holds a lock; the error says who.
+    Lock(Error),
+    /// CLIENT PAUSE holds it back.
+    Paused,
+}
 
 impl fmt::Display for Blocked {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
+        match self {
+            Blocked::Lock(error) => error.fmt(formatter),
+            Blocked::Paused => formatter.write_str("clients are paused"),
+        }
     }
 }
 
@@ -104,7 +112,7 @@ impl Failure {
     pub(crate) fn into_error(self) -> CommandError {
         match self {
             Failure::Reply(error) => error,
-            Failure::Blocked(Blocked(error)) => CommandError::new(format!("ERR {error}")),
+            Failure::Blocked(blocked) => CommandError::new(format!("ERR {blocked}")),
         }
     }
 }
@@ -119,7 +127,7 @@ impl From<Error> for Failure {
     #[cold]
     fn from(error: Error) -> Failure {
         if error.is_wait() {
-            return Failure::Blocked(Blocked(error));
+            return Failure::Blocked(Blocked::Lock(error));
         }
         Failure::Reply(match error {
             Error::WrongType => CommandError::WRONG_TYPE,

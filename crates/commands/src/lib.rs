@@ -19,6 +19,7 @@ mod lzf;
 mod multi;
 pub mod number;
 mod partial_sort;
+pub mod pause;
 pub mod print;
 pub mod reply;
 pub mod session;

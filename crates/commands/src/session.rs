@@ -15,7 +15,7 @@ use crate::info::Facts;
 use crate::multi::Multi;
 use crate::slowlog::SlowLog;
 use crate::subscriptions::Subscriptions;
-use crate::table::Command;
+use crate::table::{Command, Flag};
 
 /// The version of the protocol a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +97,8 @@ pub struct Session {
     pub subscriptions: Subscriptions,
     /// Where the host finds the connection again, in numbers of its own: the thread, and its place there.
     pub route: (usize, u64),
+    /// CLIENT NO-EVICT: its buffers are to be spared where clients are disconnected for want of memory.
+    pub no_evict: bool,
     /// What its commands did since the server last took these figures.
     pub counters: Counters,
     /// What was queued since MULTI; None outside of a transaction.
@@ -154,6 +156,7 @@ impl Session {
             close_after_reply: false,
             subscriptions: Subscriptions::default(),
             route: (0, 0),
+            no_evict: false,
             counters: Counters::default(),
             multi: None,
             watches: Vec::new(),
@@ -204,6 +207,15 @@ impl Session {
         self.counters = mark.counters;
     }
 
+    /// Whether a command that is queued since MULTI writes.
+    pub(crate) fn queue_writes(&self) -> bool {
+        let multi = self.multi.as_ref();
+        multi.is_some_and(|multi| {
+            let mut queue = multi.queue.iter();
+            queue.any(|queued| queued.command.flags.has(Flag::Write))
+        })
+    }
+
     /// What CLIENT LIST shows of it; the server adds the sizes of its buffers.
     pub fn info(&self, now: i64) -> ClientInfo {
         ClientInfo {
@@ -216,6 +228,7 @@ impl Session {
             idle: (now - self.last_command_at).max(0) / 1000,
             unix_socket: self.unix_socket,
             closing: self.close_after_reply,
+            no_evict: self.no_evict,
             queued: self.queued(),
             dirty: false,
             database: self.database,
@@ -252,6 +265,8 @@ pub struct ClientInfo {
     pub unix_socket: bool,
     /// Whether it ends once its replies are sent.
     pub closing: bool,
+    /// Whether CLIENT NO-EVICT protects it.
+    pub no_evict: bool,
     /// Commands queued since MULTI, and bytes of their arguments; None outside of a transaction.
     pub queued: Option<(usize, usize)>,
     /// Whether a key that it watches was changed. Known of the connection that asks only.
@@ -294,6 +309,7 @@ impl fmt::Display for ClientInfo {
             (self.dirty, 'd'),
             (self.closing, 'c'),
             (self.unix_socket, 'U'),
+            (self.no_evict, 'e'),
         ];
         let set = all_flags.into_iter().filter(|(set, _)| *set);
         let mut flags: String = set.map(|(_, letter)| letter).collect();
@@ -415,6 +431,15 @@ pub trait Host: Send + Sync {
 
     /// Every connection, oldest first. O(connections).
     fn clients(&self) -> Vec<ClientInfo>;
+
+    /// Holds commands of all connections back until a time in Unix milliseconds, or only those that write.
+    ///
+    /// # Errors
+    /// The reply, where there are no connections: a whole error with its code.
+    fn pause(&self, until: i64, all: bool) -> Result<(), String>;
+
+    /// Ends the pause.
+    fn unpause(&self);
 
     /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
     fn kill(&self, filter: &KillFilter) -> usize;

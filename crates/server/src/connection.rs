@@ -66,7 +66,7 @@ pub(crate) enum Next {
     Wait,
     /// Another turn: it has commands left.
     Turn,
-    /// A lock: its next command is to be run again later.
+    /// A lock, or the end of a pause: its next command is to be run again later.
     Park(Blocked),
     /// Nothing: it is over.
     Close,

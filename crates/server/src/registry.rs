@@ -58,6 +58,7 @@ impl Card {
         info.protocol = session.protocol;
         info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
         info.closing = session.close_after_reply;
+        info.no_evict = session.no_evict;
         info.queued = session.queued();
         info.query_buffer = buffers.input;
         info.query_buffer_free = buffers.input_free;

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_commands::config::{Config, Parameter, Value};
 use undercroft_commands::info::Facts;
+use undercroft_commands::pause::Pause;
 use undercroft_commands::session::{
     ClientInfo, Counters, Host, KillFilter, Session, ShutdownOptions,
 };
@@ -110,6 +111,8 @@ pub(crate) struct Shared {
     /// Connections whose command waits for a lock.
     parked: AtomicUsize,
     stopping: AtomicBool,
+    /// CLIENT PAUSE.
+    pub(crate) pause: Pause,
     /// For how many clients there are descriptors.
     room: AtomicU64,
     maxclients: AtomicI64,
@@ -141,6 +144,7 @@ impl Shared {
             connected: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            pause: Pause::default(),
             room: AtomicU64::new(0),
             maxclients: AtomicI64::new(maxclients),
             started: now_microseconds() / 1000,
@@ -265,12 +269,6 @@ impl Host for Shared {
                 self.maxclients.store(*clients, Ordering::Relaxed);
             }
         }
-        for (parameter, value) in changes {
-            if let ("maxmemory", Value::Memory(bytes)) = (parameter.name, value) {
-                let set = self.store.set_max_memory(*bytes);
-                set.map_err(|error| (*parameter, error.to_string()))?;
-            }
-        }
         Ok(())
     }
 
@@ -280,6 +278,15 @@ impl Host for Shared {
 
     fn clients(&self) -> Vec<ClientInfo> {
         self.registry.clients(now_microseconds() / 1000)
+    }
+
+    fn pause(&self, until: i64, all: bool) -> Result<(), String> {
+        self.pause.begin(until, all);
+        Ok(())
+    }
+
+    fn unpause(&self) {
+        self.pause.end();
     }
 
     fn kill(&self, filter: &KillFilter) -> usize {

@@ -31,7 +31,7 @@ pub(crate) enum End {
     More,
     /// The connection is to be closed.
     Closing,
-    /// The next command needs a lock that another process holds.
+    /// The next command needs a lock that another process holds, or is paused.
     Blocked(Blocked),
 }
 
@@ -232,6 +232,13 @@ impl Turn<'_> {
 
     #[inline]
     fn command(&mut self, arguments: &[&[u8]]) -> Result<Ran, Blocked> {
+        if self.shared.pause.is_set() {
+            let now = self.context.host.now_microseconds() / 1000;
+            let pause = &self.shared.pause;
+            if pause.holds(self.context.session, arguments, now) {
+                return Err(Blocked::Paused);
+            }
+        }
         let before = self.writer.out.len();
         let was_logged_in = self.context.session.user.is_some();
         let was_subscribed = !self.context.session.subscriptions.is_empty();

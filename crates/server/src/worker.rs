@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rustix::net::{SendFlags, send};
+use undercroft_commands::Blocked;
 use undercroft_commands::session::{Counters, Host, Session};
 use undercroft_engine::Topic;
 
@@ -311,7 +312,7 @@ impl Worker {
             };
             let (shared, limits) = (&*self.shared, &self.limits);
             let mut next = connection.run_rest(shared, limits, &mut self.space, &mut self.moved);
-            if let Next::Park(blocked) = &next
+            if let Next::Park(blocked @ Blocked::Lock(_)) = &next
                 && since.elapsed() >= LONGEST_WAIT
             {
                 connection.refuse_parked(blocked);

@@ -185,6 +185,25 @@ fn killed_and_quitting_clients_are_closed() {
 }
 
 #[test]
+fn a_pause_holds_writes_back_until_it_ends() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "2"]);
+    let (mut one, mut other) = (server.connect(), server.connect());
+    assert_eq!(one.call("SET k v"), "+OK");
+    assert_eq!(one.call("CLIENT PAUSE 1000000 WRITE"), "+OK");
+    // The write would be done in the same turn as the read before it.
+    other.send("GET k\r\nSET k w\r\nGET k\r\n");
+    assert_eq!([other.line(), other.line()], ["$1", "v"]);
+    assert_eq!(one.get("k"), "v");
+    assert_eq!(one.call("CLIENT UNPAUSE"), "+OK");
+    let lines: Vec<String> = (0..3).map(|_| other.line()).collect();
+    assert_eq!(lines, ["+OK", "$1", "w"]);
+    // Everything, for a moment.
+    assert_eq!(one.call("CLIENT PAUSE 50"), "+OK");
+    assert_eq!(one.get("k"), "w");
+}
+
+#[test]
 fn a_removed_store_is_told_to_clients() {
     let place = Place::new();
     let server = Server::start(&place, &[]);

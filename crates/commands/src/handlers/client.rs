@@ -1,6 +1,6 @@
 //! CLIENT: connections, this one and the others.
 
-use crate::arguments::{CommandError, is_keyword, parse_integer};
+use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Outcome};
 use crate::reply::Reply;
 use crate::session::{ClientInfo, ClientKind, KillFilter, ReplyMode};
@@ -202,5 +202,73 @@ pub(crate) fn reply_mode(
         b"SKIP" => {}
         _ => return Err(CommandError::SYNTAX.into()),
     }
+    Ok(())
+}
+
+/// CLIENT NO-EVICT.
+pub(crate) fn no_evict(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    context.session.no_evict = match arguments[2].to_ascii_uppercase().as_slice() {
+        b"ON" => true,
+        b"OFF" => false,
+        _ => return Err(CommandError::SYNTAX.into()),
+    };
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT PAUSE.
+pub(crate) fn pause(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let all = match &arguments[3..] {
+        [] => true,
+        [mode] if is_keyword(mode, "ALL") => true,
+        [mode] if is_keyword(mode, "WRITE") => false,
+        [_] => {
+            return Err(CommandError::fixed("ERR CLIENT PAUSE mode must be WRITE or ALL").into());
+        }
+        _ => return Err(CommandError::subcommand_syntax("client", arguments[1]).into()),
+    };
+    let now = context.host.now_microseconds() / 1000;
+    let until = match parse_integer(arguments[2]) {
+        None => Err("ERR timeout is not an integer or out of range"),
+        Some(..0) => Err("ERR timeout is negative"),
+        // As in Redis, a time beyond 64 bits has passed.
+        Some(time) => Ok(time.wrapping_add(now)),
+    };
+    let until = until.map_err(CommandError::fixed)?;
+    context.host.pause(until, all).map_err(CommandError::new)?;
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT UNPAUSE.
+pub(crate) fn unpause(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    context.host.unpause();
+    reply.ok();
+    Ok(())
+}
+
+/// CLIENT UNBLOCK. No command blocks a connection yet, so there is none to unblock.
+pub(crate) fn unblock(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    match &arguments[3..] {
+        [] => {}
+        [reason] if is_keyword(reason, "TIMEOUT") || is_keyword(reason, "ERROR") => {}
+        [_] => {
+            return Err(CommandError::fixed(
+                "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+            )
+            .into());
+        }
+        _ => return Err(CommandError::subcommand_syntax("client", arguments[1]).into()),
+    }
+    integer(arguments[2])?;
+    reply.integer(0);
     Ok(())
 }

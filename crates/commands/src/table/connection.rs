@@ -75,6 +75,26 @@ Command::new("client|kill", -3, Group::Connection, "2.4.0")
 .categories(&[Category::Connection])
 .doc("ip:port | [ID client-id] [TYPE NORMAL | MASTER | SLAVE | REPLICA | PUBSUB] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME yes/no]", "O(N) for N connections", "Closes connections.")
 .reply("integer: connections closed; OK in the old form").handler(handlers::client::kill),
+Command::new("client|no-evict", 3, Group::Connection, "7.0.0")
+.flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+.categories(&[Category::Connection])
+.doc("ON | OFF", "O(1)", "Spares the connection where others are closed for want of memory.")
+.reply("OK").handler(handlers::client::no_evict),
+Command::new("client|pause", -3, Group::Connection, "2.9.50")
+.flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+.categories(&[Category::Connection])
+.doc("timeout [WRITE | ALL]", "O(1)", "Holds the commands of all connections back for some milliseconds.")
+.reply("OK").handler(handlers::client::pause),
+Command::new("client|unpause", 2, Group::Connection, "6.2.0")
+.flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+.categories(&[Category::Connection])
+.doc("", "O(N) for N connections that wait", "Ends a pause.")
+.reply("OK").handler(handlers::client::unpause),
+Command::new("client|unblock", -3, Group::Connection, "5.0.0")
+.flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+.categories(&[Category::Connection])
+.doc("client-id [TIMEOUT | ERROR]", "O(log N) for N connections", "Ends the wait of a command that blocks its connection.")
+.reply("integer: 1 unblocked, 0 not").handler(handlers::client::unblock),
 Command::new("client|reply", 3, Group::Connection, "3.2.0")
 .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale])
 .categories(&[Category::Connection])

@@ -165,7 +165,8 @@ fn a_blocked_command_changes_nothing_and_runs_later() {
         });
         wait_held.recv().expect("the locks are held");
         let blocked = client.try_run(&arguments).expect_err("a lock is held");
-        assert!(blocked.0.is_wait(), "{blocked}");
+        let is_lock = matches!(&blocked, Blocked::Lock(error) if error.is_wait());
+        assert!(is_lock, "{blocked}");
         go_on.send(()).expect("the holder waits");
         let held = holder.join().expect("the holder ends");
         held.expect("its transaction does nothing");

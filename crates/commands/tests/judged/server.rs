@@ -66,6 +66,12 @@ impl Host for Shared {
             .map(|(info, _)| info.clone())
             .collect()
     }
+    fn pause(&self, _: i64, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn unpause(&self) {}
+
     fn kill(&self, filter: &KillFilter) -> usize {
         let clients = self.clients();
         let mut killed = 0;

@@ -38,6 +38,12 @@ impl Host for Alone {
     fn clients(&self) -> Vec<ClientInfo> {
         Vec::new()
     }
+    fn pause(&self, _: i64, _: bool) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn unpause(&self) {}
+
     fn kill(&self, _: &KillFilter) -> usize {
         0
     }
