@@ -1,0 +1,137 @@
+//! `docs/commands.md` is what the command table says, and the table knows no command that Redis 7.0 does not.
+//!
+//! `UNDERCROFT_BLESS=1 cargo test -p undercroft-commands --test documented` writes the page anew.
+
+use std::fmt::Write as _;
+
+use undercroft_commands::table::{Command, find_full};
+
+const REDIS: &str = include_str!("redis-7.0.txt");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+
+/// Groups in the page's order, with their titles.
+const GROUPS: [(&str, &str); 16] = [
+    ("string", "Strings"),
+    ("bitmap", "Bitmaps"),
+    ("hyperloglog", "HyperLogLogs"),
+    ("list", "Lists"),
+    ("hash", "Hashes"),
+    ("set", "Sets"),
+    ("sorted-set", "Sorted sets"),
+    ("geo", "Geo"),
+    ("stream", "Streams"),
+    ("pubsub", "Pub/sub"),
+    ("transactions", "Transactions"),
+    ("scripting", "Scripting"),
+    ("generic", "Keys of any type"),
+    ("connection", "The connection"),
+    ("server", "The server"),
+    ("cluster", "Cluster"),
+];
+
+/// One command of Redis.
+struct Known {
+    group: &'static str,
+    name: &'static str,
+    since: &'static str,
+}
+
+fn known() -> Vec<Known> {
+    let lines = REDIS.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [group, name, since] = words[..] else {
+                panic!("expected a group, a name and a version, got {line:?}");
+            };
+            Known { group, name, since }
+        })
+        .collect()
+}
+
+/// Our command of this name; a container by itself is none.
+fn ours(name: &str) -> Option<&'static Command> {
+    find_full(name.as_bytes()).filter(|command| command.handler.is_some())
+}
+
+fn page() -> String {
+    let known = known();
+    let there = known.iter().filter(|command| ours(command.name).is_some());
+    let mut page = format!(
+        "# Commands\n\n\
+         Redis 7.0 has {} commands, the subcommands of each counted by themselves. {} of them are there, with every\n\
+         option, reply and error text of Redis 7.0.15; the others answer its unknown-command error. This page is made\n\
+         from the command table; a test fails when it is stale.\n",
+        known.len(),
+        there.count(),
+    );
+    for (group, title) in GROUPS {
+        let all: Vec<&Known> = known.iter().filter(|one| one.group == group).collect();
+        let missing: Vec<&&Known> = all.iter().filter(|one| ours(one.name).is_none()).collect();
+        let _ = write!(page, "\n## {title}\n\n");
+        if missing.len() < all.len() {
+            page.push_str("| command | since | what it does | time |\n| --- | --- | --- | --- |\n");
+        }
+        for one in &all {
+            if let Some(command) = ours(one.name) {
+                let name = shown(one.name);
+                let syntax = command.syntax.replace('|', "\\|");
+                let call = format!("{name} {syntax}").trim_end().to_owned();
+                let (summary, time) = (command.summary, command.complexity);
+                let _ = writeln!(page, "| `{call}` | {} | {summary} | {time} |", one.since);
+            }
+        }
+        if !missing.is_empty() {
+            let names = missing
+                .iter()
+                .map(|one| format!("{} ({})", shown(one.name), one.since));
+            let names: Vec<String> = names.collect();
+            let space = if missing.len() < all.len() { "\n" } else { "" };
+            let _ = writeln!(page, "{space}Not there: {}.", names.join(", "));
+        }
+    }
+    page
+}
+
+fn shown(name: &str) -> String {
+    name.replace('|', " ").to_ascii_uppercase()
+}
+
+#[test]
+fn the_page_is_what_the_table_says() {
+    let page = page();
+    if std::env::var_os("UNDERCROFT_BLESS").is_some() {
+        std::fs::write(PAGE, &page).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(PAGE).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/commands.md is stale: UNDERCROFT_BLESS=1 cargo test -p undercroft-commands --test documented"
+    );
+}
+
+#[test]
+fn every_group_and_every_command_of_ours_is_one_of_redis() {
+    let known = known();
+    for one in &known {
+        assert!(
+            GROUPS.iter().any(|(group, _)| *group == one.group),
+            "{}",
+            one.group
+        );
+        if let Some(command) = ours(one.name) {
+            let own = (command.group.name(), command.since);
+            assert_eq!(own, (one.group, one.since), "{}", one.name);
+        }
+    }
+    for command in undercroft_commands::table::all() {
+        let own = std::iter::once(*command).chain(command.subcommands);
+        for command in own.filter(|command| command.handler.is_some()) {
+            assert!(
+                known.iter().any(|one| one.name == command.name),
+                "{}",
+                command.name
+            );
+        }
+    }
+}
