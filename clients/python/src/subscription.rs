@@ -241,7 +241,7 @@ impl Subscription {
             let mut recorder = Recorder::new();
             let mut context = Context::new(session, &host, &self.shared.store);
             execute(&mut context, words, &mut recorder)
-                .map_err(|blocked| error::raise_wait(py, &blocked.0))?;
+                .map_err(|blocked| error::raise_wait(py, &blocked))?;
             session.finish_command();
             let replies = recorder.finish().unwrap_or_default();
             if let [Tree::Error(text)] = &replies[..] {
