@@ -21,6 +21,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -31,6 +32,9 @@ use crate::resp::Reply;
 
 /// In place of a command: sends nothing and takes what comes.
 const RECEIVE: &str = "<";
+
+/// How long a server may take to notice that connections are closed.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A file of cases with its comments, so that it can be written back.
 #[derive(Debug)]
@@ -280,6 +284,7 @@ impl Players {
             reply == Reply::Simple(b"OK".to_vec()),
             "FLUSHALL: expected OK, got {reply}"
         );
+        alone(&mut cleaner)?;
         Ok(Players {
             address: address.clone(),
             clients: BTreeMap::new(),
@@ -318,6 +323,31 @@ impl Players {
                 _ => Err(sent.err().unwrap_or(error).into()),
             },
         }
+    }
+}
+
+/// Waits until the server has noticed that the connections of the case before are closed: what they were subscribed to
+/// is no longer counted from then on.
+fn alone(client: &mut Client) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let reply = client.call(["INFO", "clients"])?;
+        let Reply::Bulk(text) = &reply else {
+            bail!("INFO clients: expected a text, got {reply}");
+        };
+        let count = text
+            .split(|&byte| byte == b'\n')
+            .find_map(|line| line.strip_prefix(b"connected_clients:"))
+            .context("INFO clients: no connected_clients")?;
+        if count.trim_ascii() == b"1" {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "expected 1 connected client after {PATIENCE:?}, got {}",
+            String::from_utf8_lossy(count)
+        );
+        std::thread::yield_now();
     }
 }
 
