@@ -343,7 +343,7 @@ impl Heap<'_> {
         self.set_bits(reserved, first, count, true)?;
         self.add_free_pages((count * EXTENT_PAGES) as i64)?;
         let backed = self.load(control::HEAP_RESERVED);
-        self.set(control::HEAP_RESERVED, backed + count)?;
+        self.set(control::HEAP_RESERVED, backed.wrapping_add(count))?;
         let high = self.load(control::HEAP_HIGH);
         self.set(control::HEAP_HIGH, high.max(first + count))
     }
