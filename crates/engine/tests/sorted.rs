@@ -19,6 +19,7 @@ fn new_store() -> (tempfile::TempDir, Store) {
     let options = Options {
         capacity: Some(64 << 20),
         shards: Some(2),
+        ring: None,
     };
     let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
     (directory, store)

@@ -112,7 +112,7 @@ impl Leaf {
     }
 
     fn item(&self, ranked: Ranked) -> u64 {
-        self.digest(ranked.order) << OFFSET_BITS | ranked.at / 8
+        (self.digest(ranked.order) << OFFSET_BITS) | (ranked.at / 8)
     }
 
     /// The offset of an item's element.

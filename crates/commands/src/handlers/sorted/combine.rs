@@ -53,11 +53,14 @@ struct Options {
     limit: usize,
 }
 
+/// Arguments as they came.
+type Arguments<'a> = &'a [&'a [u8]];
+
 /// The keys behind their number, and what follows them.
 fn split_keys<'a>(
-    arguments: &'a [&'a [u8]],
+    arguments: Arguments<'a>,
     name: &str,
-) -> Result<(&'a [&'a [u8]], &'a [&'a [u8]]), CommandError> {
+) -> Result<(Arguments<'a>, Arguments<'a>), CommandError> {
     let number = integer(arguments[0])?;
     if number < 1 {
         return Err(CommandError::new(format!(
