@@ -101,9 +101,9 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
     or a path; it is created where it is not there, with the ``capacity`` given (address
     space, not memory). ``maxmemory`` sets the limit on what all processes store in it.
-    Both are bytes, or text such as ``"64gb"``. ``maxmemory_policy`` sets which keys make
-    room at that limit, by Redis' names, such as ``"allkeys-lru"``. ``timeout`` is how many seconds this process
-    waits for another one that holds a lock and makes no progress, before
+    Both are bytes, or text such as ``"64gb"``. ``maxmemory_policy`` sets which keys make room at
+    that limit, by Redis' names, such as ``"allkeys-lru"``. ``timeout`` is how many seconds this
+    process waits for another one that holds a lock and makes no progress, before
     ``redis.exceptions.TimeoutError`` is raised (5 by default).
 
     One object may be used by several threads, and after a fork.
