@@ -159,7 +159,10 @@ impl Store {
     #[inline]
     pub fn set(&self, database: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
         let key = self.key(key);
+        // What comes before the lock and after it hides one wait for memory each.
+        let home = self.warm_home(database, &key);
         self.check_memory()?;
+        self.prefetch_entry(&key, home);
         if let Some(staged) = self.stage(&key, value)? {
             let options = SetOptions {
                 condition: Condition::Always,

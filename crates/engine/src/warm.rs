@@ -34,14 +34,18 @@ impl Store {
         }
     }
 
+    /// Asks for a key's bucket and hint.
+    #[inline(always)]
+    pub(crate) fn warm_home(&self, database: usize, key: &Key<'_>) -> Offset {
+        self.segment.prefetch_hint(key.shard, key.hash);
+        self.prefetch_home(database, key)
+    }
+
     fn warm_group(&self, database: usize, keys: &[Key<'_>]) {
         // Prefetches and no loads: a load that waits keeps what is behind it waiting, too.
         let homes: SmallVec<[Offset; TOGETHER]> = keys
             .iter()
-            .map(|key| {
-                self.segment.prefetch_hint(key.shard, key.hash);
-                self.prefetch_home(database, key)
-            })
+            .map(|key| self.warm_home(database, key))
             .collect();
         // Only now, when the buckets are on their way, what they refer to.
         for (key, home) in keys.iter().zip(homes) {
@@ -61,7 +65,7 @@ impl Store {
     }
 
     #[inline(always)]
-    fn prefetch_entry(&self, key: &Key<'_>, home: Offset) {
+    pub(crate) fn prefetch_entry(&self, key: &Key<'_>, home: Offset) {
         self.segment.glance(|view| {
             if let Ok(entry @ 1..) = first_candidate(view, home, key) {
                 view.prefetch(entry);
