@@ -129,6 +129,7 @@ impl CaseFile {
                     title.clone_from(text);
                     report.cases += 1;
                     failed = false;
+                    drop(players.take());
                     players = Some(Players::fresh(address)?);
                 }
                 // After a failure the rest of its case says nothing.
@@ -155,12 +156,16 @@ impl CaseFile {
     /// # Errors
     /// When the server cannot be reached or the file not written.
     pub fn bless(&mut self, address: &Address) -> Result<()> {
-        let mut players = Players::fresh(address)?;
+        let mut players = None;
         for item in &mut self.items {
             match item {
                 Item::Text(_) => {}
-                Item::Title(_) => players = Players::fresh(address)?,
+                Item::Title(_) => {
+                    drop(players.take());
+                    players = Some(Players::fresh(address)?);
+                }
                 Item::Step(step) => {
+                    let players = players.as_mut().context("a step before the first title")?;
                     let answer = players.play(step)?;
                     if step.verify(&answer).is_err() {
                         step.expected = match answer {
