@@ -41,7 +41,7 @@ def test_a_name_is_a_private_file_in_shared_memory() -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("redis://localhost", "expected undercroft://name or undercroft:///path, got 'redis:"),
+        ("http://localhost", "expected a URL that begins with one of .* got 'http:"),
         ("undercroft://", "expected a store's name"),
         ("undercroft://../x", "expected a store's name"),
         ("undercroft://name?nope=1", "expected one of the options db, .* got 'nope'"),
@@ -133,7 +133,7 @@ def test_a_store_that_was_removed_is_a_lost_connection(path: str) -> None:
 
 def test_the_client_says_what_it_is(path: str) -> None:
     r = undercroft.Redis(path, db=2)
-    assert repr(r) == f"<undercroft.client.Redis('{path}', db=2)>"
+    assert repr(r) == f"<undercroft.client.EmbeddedRedis('{path}', db=2)>"
     with pytest.raises(TypeError):
         undercroft.Redis(path, nonsense=1)  # type: ignore[call-arg]
 

@@ -26,6 +26,13 @@ def test_the_workers_share_one_store(path: str) -> None:
     )
 
 
+def test_one_program_works_on_every_url(path: str, server_socket: str) -> None:
+    for url in (f"undercroft://{path}", f"unix://{server_socket}?db=5"):
+        assert run(ROOT / "examples/python/anywhere.py", url) == (
+            "[7.0, 2]\n['ada', 'grace']\n2 visitors\n{'ada': '2', 'grace': '2'}\n"
+        )
+
+
 @pytest.mark.parametrize("page", ["README.md", "clients/python/README.md"])
 def test_the_samples_of_a_page_print_what_it_says(page: str) -> None:
     assert "0 differ" in run(ROOT / "scripts/readme.py", ROOT / page)

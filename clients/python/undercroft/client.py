@@ -1,23 +1,22 @@
-"""The client class: native where it is called most, redis-py's for everything else."""
+"""The client of a store: native where it is called most, redis-py's for everything else."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
 from redis.client import EMPTY_RESPONSE, NEVER_DECODE
-from redis.commands import CoreCommands
 
 from undercroft._native import Client
+from undercroft.base import Redis
 from undercroft.pipeline import Pipeline
 from undercroft.pubsub import PubSub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 DEFAULT_STORE = "undercroft://default"
 
@@ -95,7 +94,7 @@ def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redi
     return _remotes[settings]
 
 
-class Redis(Client, CoreCommands):  # type: ignore[misc]
+class EmbeddedRedis(Client, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
@@ -109,14 +108,7 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
     One object may be used by several threads, and after a fork.
     """
 
-    # By this redis-py's types tell that its methods return values, not awaitables.
-    _is_async_client: Literal[False] = False
-
-    # What makes replies into results, by command; set_response_callback changes it.
-    response_callbacks: dict[str, Callable[..., Any]]
     _remote: redis.Redis
-    # redis-py's command classes ask for it by type only: nothing here sends events.
-    _event_dispatcher: Any
 
     def __new__(
         cls,
@@ -229,19 +221,6 @@ class Redis(Client, CoreCommands):  # type: ignore[misc]
     def pubsub(self, **kwargs: Any) -> PubSub:
         """Return a receiver of messages."""
         return PubSub(self, **kwargs)
-
-    def __enter__(self) -> Self:
-        """Return the client itself."""
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Let go of the store."""
-        self.close()
 
     def __repr__(self) -> str:
         """Return the store's path and the database."""

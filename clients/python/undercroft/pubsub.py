@@ -9,7 +9,7 @@ from redis.client import PubSub as RemotePubSub
 from undercroft._native import Subscription
 
 if TYPE_CHECKING:
-    from undercroft.client import Redis
+    from undercroft.client import EmbeddedRedis
 
 
 class PubSub(RemotePubSub):
@@ -22,7 +22,7 @@ class PubSub(RemotePubSub):
 
     def __init__(
         self,
-        client: Redis,
+        client: EmbeddedRedis,
         shard_hint: str | None = None,
         ignore_subscribe_messages: bool = False,
         push_handler_func: Any = None,

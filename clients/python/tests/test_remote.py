@@ -1,0 +1,343 @@
+"""A client of a server does what redis-py's does, by its own way from call to reply."""
+
+import inspect
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import undercroft
+from redis._parsers import _RESP2Parser
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from test_like_redis import SESSIONS, evaluate
+
+# Their results differ from one run to the next, on one server as well.
+VOLATILE = re.compile(r"client_id|client_list|client_info|info\(|time\(\)|randomkey|memory_stats")
+
+
+@pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
+def protocol(request: pytest.FixtureRequest) -> int:
+    number: int = request.param
+    return number
+
+
+@pytest.fixture
+def client(server_socket: str, protocol: int) -> Iterator[undercroft.Redis]:
+    url = f"unix://{server_socket}"
+    with undercroft.Redis.from_url(url, protocol=protocol, decode_responses=True) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.mark.parametrize("decode", [False, True], ids=["bytes", "str"])
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: session[0])
+def test_a_session_gives_what_redis_py_gives(
+    server_socket: str,
+    session: list[str],
+    protocol: int,
+    decode: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # What hiredis packs and parses has texts, and sets, of its own.
+    monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
+    options: dict[str, Any] = {"protocol": protocol, "decode_responses": decode}
+    results = []
+    for kind in (redis.Redis, undercroft.Redis):
+        with kind(unix_socket_path=server_socket, max_connections=1, **options) as client:
+            if kind is redis.Redis:
+                client.connection_pool.connection_kwargs["parser_class"] = _RESP2Parser
+            client.flushall()
+            client.select(0)
+            results.append([evaluate(expression, client) for expression in session])
+            client.connection_pool.disconnect()
+    for expression, theirs, ours in zip(session, *results, strict=True):
+        if not VOLATILE.search(expression):
+            assert ours == theirs, expression
+
+
+def test_a_url_picks_the_kind_of_client(server_socket: str, path: str) -> None:
+    with undercroft.Redis.from_url(f"unix://{server_socket}?db=3", client_name="me") as remote:
+        assert isinstance(remote, undercroft.RemoteRedis)
+        assert isinstance(remote, undercroft.Redis)
+        assert isinstance(remote, redis.Redis)
+        assert remote.client_info()["db"] == 3
+        assert remote.client_getname() == "me"
+    with undercroft.Redis.from_url(f"undercroft://{path}") as embedded:
+        assert isinstance(embedded, undercroft.EmbeddedRedis)
+        assert isinstance(embedded, undercroft.Redis)
+    for url in ("http://localhost", "localhost:6379", "redis"):
+        with pytest.raises(ValueError, match="expected a URL that begins with one of undercroft"):
+            undercroft.Redis.from_url(url)
+
+
+def test_redis_py_s_arguments_make_a_client_of_a_server(server_socket: str) -> None:
+    with undercroft.Redis(unix_socket_path=server_socket, db=2) as client:
+        assert client.set("k", 1)
+        assert client.get("k") == b"1"
+    with undercroft.Redis(unix_socket_path=server_socket, single_connection_client=True) as one:
+        assert type(one.connection) is undercroft.UnixDomainSocketConnection
+        assert one.client_id() == one.client_id()
+    pool = undercroft.ConnectionPool.from_url(f"unix://{server_socket}")
+    with undercroft.Redis(connection_pool=pool) as first, undercroft.Redis(connection_pool=pool):
+        assert first.ping()
+    assert type(undercroft.Redis(host="localhost").connection_pool.make_connection()) is (
+        undercroft.Connection
+    )
+    assert type(undercroft.Redis.from_url("rediss://h").connection_pool.make_connection()) is (
+        undercroft.SSLConnection
+    )
+    with pytest.raises(TypeError, match="decode_response"):
+        undercroft.Redis(decode_response=True)
+
+
+def test_a_program_s_own_class_works_on_both(server_socket: str, path: str) -> None:
+    class Counting(undercroft.Redis):
+        def twice(self, name: str) -> Any:
+            self.incr(name)
+            return self.incr(name)
+
+    for url in (f"unix://{server_socket}", f"undercroft://{path}"):
+        with Counting.from_url(url) as client:
+            client.delete("n")
+            assert client.twice("n") == 2
+            assert isinstance(client, Counting)
+    with Counting(path) as client:
+        assert client.twice("n") == 4
+
+
+def test_pipelines_and_transactions(client: undercroft.Redis) -> None:
+    for transaction in (False, True):
+        client.delete("k")
+        pipe = client.pipeline(transaction)
+        results = pipe.set("k", 1).incr("k").lpush("k", "x").get("k").execute(raise_on_error=False)
+        assert results[:2] == [True, 2]
+        assert isinstance(results[2], redis.ResponseError)
+        assert results[3] == "2"
+        pipe.lpush("k", "x")
+        with pytest.raises(redis.ResponseError, match=r"Command # 1 \(LPUSH k x\)"):
+            pipe.execute()
+
+    def bump(pipe: Any) -> None:
+        value = int(pipe.get("k"))
+        pipe.multi()
+        pipe.set("k", value + 1)
+
+    assert client.transaction(bump, "k") == [True]
+    with client.pipeline() as pipe:
+        pipe.watch("k")
+        client.set("k", 9)
+        pipe.multi()
+        pipe.get("k")
+        with pytest.raises(redis.WatchError):
+            pipe.execute()
+    big = "x" * 200_000
+    assert client.pipeline(False).set("big", big).get("big").get("k").execute() == [True, big, "9"]
+
+
+def test_messages_locks_scripts_and_scans(client: undercroft.Redis) -> None:
+    with client.pubsub() as messages:
+        messages.subscribe("news")
+        messages.psubscribe("n*")
+        assert [messages.get_message(timeout=5)["type"] for _ in range(2)] == [
+            "subscribe",
+            "psubscribe",
+        ]
+        client.publish("news", "hello")
+        assert {messages.get_message(timeout=5)["type"] for _ in range(2)} == {
+            "message",
+            "pmessage",
+        }
+        assert messages.get_message() is None
+    with client.lock("lock", timeout=30) as lock:
+        assert lock.owned()
+        assert not client.lock("lock").acquire(blocking=False)
+    assert client.register_script("return ARGV[1]")(args=["x"]) == "x"
+    client.mset({f"key:{number}": number for number in range(1000)})
+    assert len(set(client.scan_iter("key:*"))) == 1000
+
+
+def test_a_blocking_command_waits_as_long_as_it_says(client: undercroft.Redis) -> None:
+    assert client.blpop(["empty"], timeout=0.05) is None
+    client.rpush("full", "x")
+    assert tuple(client.blpop(["empty", "full"], timeout=5)) == ("full", "x")
+
+
+def test_several_threads_use_one_client(client: undercroft.Redis) -> None:
+    wrong = []
+
+    def work(name: int) -> None:
+        for number in range(300):
+            client.set(f"key:{name}", number)
+            if client.get(f"key:{name}") != str(number) or client.echo(str(name)) != str(name):
+                wrong.append((name, number))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_forked_child_uses_connections_of_its_own(client: undercroft.Redis) -> None:
+    before = client.client_id()
+    receiver, sender = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(sender, str(client.client_id()).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert int(os.read(receiver, 100)) != before
+    assert client.client_id() == before
+    os.close(receiver)
+    os.close(sender)
+
+
+def test_a_connection_that_the_server_closed_is_made_anew(
+    client: undercroft.Redis, server_socket: str
+) -> None:
+    assert client.incr("n") == 1
+    with redis.Redis(unix_socket_path=server_socket) as other:
+        other.client_kill_filter(_type="normal", skipme=True)
+    assert client.incr("n") == 2
+
+
+@contextmanager
+def scripted(*answers: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
+    """Serve one connection after the other, each by one of these functions."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        for answer in answers:
+            connection, _ = listener.accept()
+            with connection:
+                answer(connection)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listener.getsockname()
+    finally:
+        listener.close()
+        thread.join()
+
+
+def plain(address: tuple[str, int], retries: int = 0, **options: Any) -> Any:
+    """Return a client that says nothing of its own to a server."""
+    known = inspect.signature(redis.Redis.__init__).parameters
+    named = "driver_info" in known
+    silent = {"driver_info": None} if named else {"lib_name": None, "lib_version": None}
+    host, port = address
+    retry = Retry(NoBackoff(), retries)
+    return undercroft.Redis(host=host, port=port, protocol=2, retry=retry, **silent, **options)
+
+
+def half(connection: socket.socket) -> None:
+    connection.recv(100)
+    connection.sendall(b"$10\r\nhal")
+
+
+def whole(connection: socket.socket) -> None:
+    connection.recv(100)
+    connection.sendall(b"$5\r\nwhole\r\n")
+
+
+def test_half_a_reply_is_an_error() -> None:
+    closed = pytest.raises(redis.ConnectionError, match="Connection closed by server")
+    with scripted(half) as address, plain(address) as client, closed:
+        client.get("k")
+
+
+def test_silence_is_an_error_in_time() -> None:
+    done = threading.Event()
+
+    def silent(connection: socket.socket) -> None:
+        half(connection)
+        done.wait(60)
+
+    with scripted(silent) as address, plain(address, socket_timeout=0.05) as client:
+        try:
+            with pytest.raises(redis.TimeoutError, match="Timeout reading from"):
+                client.get("k")
+        finally:
+            done.set()
+
+
+def test_a_lost_connection_is_tried_again_where_it_should_be() -> None:
+    options = {"retry_on_error": [redis.ConnectionError]}
+    with scripted(half, half, whole) as address, plain(address, 2, **options) as client:
+        assert client.get("k") == b"whole"
+
+
+def test_a_late_reply_is_nobody_s() -> None:
+    late = threading.Event()
+
+    def slow(connection: socket.socket) -> None:
+        connection.recv(100)
+        late.wait(60)
+        with suppress(OSError):  # the client has gone
+            connection.sendall(b"$4\r\nlate\r\n")
+
+    with scripted(slow, whole) as address, plain(address, socket_timeout=0.05) as client:
+        with pytest.raises(redis.TimeoutError):
+            client.get("k")
+        late.set()
+        assert client.get("k") == b"whole"
+
+
+def test_an_interrupted_call_leaves_nothing_behind(server_socket: str) -> None:
+    class Interrupted(Exception):  # noqa: N818
+        pass
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with undercroft.Redis(unix_socket_path=server_socket) as client:
+            client.set("k", "v")
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Interrupted):
+                client.blpop("empty", 60)
+            assert client.get("k") == b"v"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_server_that_is_not_there_is_told(path: str) -> None:
+    with pytest.raises(redis.ConnectionError, match="No such file"):
+        undercroft.Redis(unix_socket_path=path, retry=Retry(NoBackoff(), 0)).ping()
+
+
+def test_a_server_can_be_used_without_the_native_module(server_socket: str) -> None:
+    program = f"""
+import sys
+sys.modules["undercroft._native"] = None
+import undercroft
+with undercroft.Redis.from_url("unix://{server_socket}", decode_responses=True) as r:
+    print(r.set("k", "pure"), r.get("k"))
+try:
+    undercroft.Redis("undercroft://name")
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    first, second = done.stdout.splitlines()
+    assert first == "True pure"
+    assert second.startswith("stores in shared memory need undercroft's native module")
+    assert Path(undercroft.__file__).name == "__init__.py"

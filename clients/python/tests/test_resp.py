@@ -1,0 +1,147 @@
+"""Replies are read alike however their bytes are cut up."""
+
+import random
+
+import pytest
+from redis._parsers.encoders import Encoder
+from redis.connection import PythonRespSerializer
+from redis.exceptions import DataError, InvalidResponse, ResponseError
+from undercroft.resp import MISSING, Packer, Push, Reader
+
+REPLIES: list[tuple[bytes, object]] = [
+    (b"+OK\r\n", b"OK"),
+    (b"+\r\n", b""),
+    (b":-42\r\n", -42),
+    (b"$5\r\nhe\r\no\r\n", b"he\r\no"),
+    (b"$0\r\n\r\n", b""),
+    (b"$-1\r\n", None),
+    (b"*-1\r\n", None),
+    (b"*0\r\n", []),
+    (b"*3\r\n$1\r\na\r\n*2\r\n:1\r\n$-1\r\n+x\r\n", [b"a", [1, None], b"x"]),
+    (b"_\r\n", None),
+    (b"#t\r\n", True),
+    (b"#f\r\n", False),
+    (b",1.5\r\n", 1.5),
+    (b",-inf\r\n", float("-inf")),
+    (
+        b"(3492890328409238509324850943850943825024385\r\n",
+        3492890328409238509324850943850943825024385,
+    ),
+    (b"=7\r\ntxt:abc\r\n", b"abc"),
+    (b"%2\r\n+a\r\n:1\r\n+b\r\n*1\r\n:2\r\n", {b"a": 1, b"b": [2]}),
+    (b"%0\r\n", {}),
+    (b"~2\r\n+a\r\n+b\r\n", [b"a", b"b"]),
+    (b"|1\r\n+ttl\r\n:3600\r\n*1\r\n|1\r\n+x\r\n*1\r\n:1\r\n:7\r\n", [7]),
+    (b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n", Push([b"invalidate", [b"k"]])),
+]
+
+
+def reader(encoding: str | None = None, sets: bool = False) -> Reader:
+    return Reader(encoding, "strict", ResponseError, sets)
+
+
+@pytest.mark.parametrize(("data", "value"), REPLIES, ids=lambda item: repr(item)[:30])
+def test_a_reply_is_what_its_bytes_say(data: bytes, value: object) -> None:
+    replies = reader()
+    replies.feed(data)
+    given = replies.gets()
+    assert (given, type(given)) == (value, type(value))
+    assert replies.gets() is MISSING
+    assert not replies.has_data()
+
+
+def test_no_cut_changes_a_reply() -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    for _ in range(300):
+        chosen = rng.choices(REPLIES, k=rng.randint(1, 30))
+        stream = b"".join(data for data, _ in chosen)
+        cuts = sorted(rng.randrange(len(stream)) for _ in range(rng.randint(0, 40)))
+        replies = reader()
+        given = []
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            replies.feed(stream[start:end])
+            if rng.random() < 0.7:
+                while (reply := replies.gets()) is not MISSING:
+                    given.append(reply)
+        while (reply := replies.gets()) is not MISSING:
+            given.append(reply)
+        assert given == [value for _, value in chosen]
+        assert not replies.has_data()
+
+
+def test_text_is_decoded_where_asked() -> None:
+    replies = reader("utf-8")
+    replies.feed("$3\r\n\u20ac\r\n*1\r\n+a\r\n$3\r\n\u20ac\r\n".encode())
+    assert replies.gets() == "\u20ac"
+    assert replies.gets() == ["a"]
+    assert replies.gets(False) == "\u20ac".encode()
+    replies.feed(b"$1\r\n\xff\r\n")
+    with pytest.raises(UnicodeDecodeError):
+        replies.gets()
+
+
+def test_sets_can_be_sets() -> None:
+    replies = reader(sets=True)
+    replies.feed(b"~2\r\n:1\r\n:2\r\n~1\r\n*1\r\n:1\r\n")
+    assert replies.gets() == {1, 2}
+    assert replies.gets() == [[1]]
+
+
+def test_errors_are_given_as_exceptions() -> None:
+    replies = reader()
+    replies.feed(b"-ERR no\r\n*2\r\n!8\r\nERR\r\nyes\r\n:1\r\n")
+    first = replies.gets()
+    assert isinstance(first, ResponseError)
+    assert str(first) == "ERR no"
+    (inner, one) = replies.gets()
+    assert isinstance(inner, ResponseError)
+    assert (str(inner), one) == ("ERR\r\nyes", 1)
+
+
+@pytest.mark.parametrize("data", [b"?\r\n", b"$x\r\n", b"*1\r\n:one\r\n", b"*1\r\n" * 1000])
+def test_what_is_no_reply_is_told(data: bytes) -> None:
+    replies = reader()
+    replies.feed(data)
+    with pytest.raises(InvalidResponse):
+        replies.gets()
+
+
+def test_a_large_value_comes_in_many_pieces() -> None:
+    value = random.randbytes(3_000_000)
+    stream = b"*2\r\n$%d\r\n%b\r\n:1\r\n" % (len(value), value)
+    replies = reader()
+    for start in range(0, len(stream), 10_000):
+        assert replies.gets() is MISSING
+        replies.feed(stream[start : start + 10_000])
+    assert replies.gets() == [value, 1]
+
+
+COMMANDS: list[tuple[object, ...]] = [
+    ("GET", "k"),
+    ("CONFIG GET", "max*"),
+    (b"CONFIG SET", "a", b"b"),
+    ("SET", "\u20ac", 1, 1.5, -0.0, memoryview(b"yy")),
+    ("SET", b"k", "v" * 100_000, b"w" * 70_000),
+    ("PING",),
+]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_commands_are_packed_as_redis_py_packs_them(encoding: str) -> None:
+    encoder = Encoder(encoding, "strict", False)
+    theirs = PythonRespSerializer(6000, encoder.encode)
+    ours = Packer(encoding, "strict", encoder.encode)
+    packed = [b"".join(theirs.pack(*command)) for command in COMMANDS]
+    for _ in range(2):  # the second time a name is known
+        assert [b"".join(ours.pack(*command)) for command in COMMANDS] == packed
+    assert b"".join(ours.pack_many(COMMANDS)) == b"".join(packed)
+    assert ours.pack_many([]) == []
+
+
+@pytest.mark.parametrize("value", [True, None, object(), ["a"]])
+def test_what_has_no_bytes_is_refused(value: object) -> None:
+    packer = Packer("utf-8", "strict", Encoder("utf-8", "strict", False).encode)
+    with pytest.raises(DataError, match="Invalid input of type"):
+        packer.pack("SET", "k", value)

@@ -1,0 +1,149 @@
+"""The class that all clients have in common, which makes the kind that its arguments mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+from redis.commands import CoreCommands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+# What a client of a store in shared memory can be told.
+_EMBEDDED = frozenset(
+    {
+        "store",
+        "db",
+        "decode_responses",
+        "encoding",
+        "encoding_errors",
+        "capacity",
+        "maxmemory",
+        "maxmemory_policy",
+        "timeout",
+    }
+)
+_REMOTE_SCHEMES = ("redis", "rediss", "unix")
+
+
+def _embedded() -> type[Redis]:
+    try:
+        from undercroft.client import EmbeddedRedis
+    except ImportError as error:
+        raise ImportError(
+            "stores in shared memory need undercroft's native module, which is not there; "
+            f"servers can be used without it ({error})"
+        ) from error
+    return EmbeddedRedis
+
+
+def _remote() -> type[Redis]:
+    from undercroft.remote import RemoteRedis
+
+    return RemoteRedis
+
+
+def _kind_of_url(url: str) -> type[Redis]:
+    """Return the class for what a URL names."""
+    scheme, colon, _ = url.partition("://")
+    if colon and scheme in _REMOTE_SCHEMES:
+        return _remote()
+    if colon and scheme == "undercroft":
+        return _embedded()
+    schemes = ", ".join(f"{scheme}://" for scheme in ("undercroft", *_REMOTE_SCHEMES))
+    raise ValueError(f"expected a URL that begins with one of {schemes}; got {url!r}")
+
+
+_made: dict[tuple[type[Redis], type[Redis]], type[Redis]] = {}
+
+
+def _merged(own: type[Redis], kind: type[Redis]) -> type[Redis]:
+    """Return a program's own class as one of this kind."""
+    if own is Redis:
+        return kind
+    if (own, kind) not in _made:
+        members = {"__module__": own.__module__, "__doc__": own.__doc__}
+        _made[own, kind] = type(own.__name__, (own, kind), members)
+    return _made[own, kind]
+
+
+class Redis(CoreCommands):
+    """A client with redis-py's methods, of a store in shared memory or of a server.
+
+    ``Redis()``, ``Redis("undercroft://name")``, ``Redis("/path")`` and :meth:`from_url` with
+    ``undercroft://`` make a client of a store in this process
+    (:class:`undercroft.EmbeddedRedis` says which options there are); redis-py's
+    arguments by their names, as in ``Redis(host="localhost", port=6379)``, and
+    :meth:`from_url` with ``redis://``, ``rediss://`` or ``unix://`` make a client of a server
+    (:class:`undercroft.RemoteRedis`).
+    """
+
+    # By this redis-py's types tell that its methods return values, not awaitables.
+    _is_async_client: Literal[False] = False
+    # redis-py's command classes ask for it by type.
+    _event_dispatcher: Any
+
+    # What makes replies into results, by command.
+    response_callbacks: dict[str, Callable[..., Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make a client of the kind that the arguments mean."""
+        if any(kind.__module__ == "undercroft.remote" for kind in cls.__mro__):
+            return super().__new__(cls)
+        remote = not args and not kwargs.keys() <= _EMBEDDED
+        kind = _merged(cls, _remote() if remote else _embedded())
+        return cast("Self", kind.__new__(kind, *args, **kwargs))
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return a client of what a URL names.
+
+        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there.
+        """
+        return cast("Self", _merged(cls, _kind_of_url(url)).from_url(url, **options))
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run any command and return its reply, in the form redis-py gives it."""
+        raise NotImplementedError
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Any:
+        """Return a collection of commands that are run together."""
+        raise NotImplementedError
+
+    def transaction(self, func: Callable[[Any], Any], *watches: Any, **options: Any) -> Any:
+        """Call a function with a pipeline that watches keys until none of them was changed."""
+        raise NotImplementedError
+
+    def pubsub(self, **options: Any) -> Any:
+        """Return a receiver of messages."""
+        raise NotImplementedError
+
+    def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
+        """Let a function make the replies of a command into what its method returns."""
+        raise NotImplementedError
+
+    def get_encoder(self) -> Any:
+        """Return redis-py's encoder with this client's encoding."""
+        raise NotImplementedError
+
+    def get_connection_kwargs(self) -> dict[str, Any]:
+        """Return what a connection of redis-py's with this client's settings is made with."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of the store or the server; using the client again takes it up again."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the client."""
+        self.close()

@@ -1,0 +1,297 @@
+"""redis-py's connections and pools, with this package's codec between object and byte.
+
+How a connection is made, authenticated, kept alive and retried is redis-py's code; what is
+packed, parsed and handed from call to call is here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import os
+import select
+import threading
+import weakref
+from typing import Any
+
+import redis
+from redis._parsers.resp3 import _RESP3Parser
+from redis.exceptions import ConnectionError, TimeoutError
+
+from undercroft.resp import MISSING, Packer, Push, Reader
+
+VERSION: tuple[Any, ...] = tuple(redis.VERSION)
+
+# redis-py 5.0 makes sets of RESP3's sets, later ones make lists of them.
+SETS = VERSION < (5, 1)
+# What get_connection has to be called with: a name that nobody reads, in older ones.
+NAME: tuple[str, ...] = ("_",) if VERSION < (5, 3) else ()
+# How a message that nobody asked for is given to its handlers has changed twice.
+PUSH_HANDLER = "push_handler_func" if VERSION < (5, 1) else "handle_push_response"
+PUSH_ARGUMENTS: tuple[Any, ...] = (
+    (False, True)
+    if "push_request" in inspect.signature(_RESP3Parser.handle_push_response).parameters
+    else ()
+)
+
+CLOSED = "Connection closed by server."
+_UNSET: Any = object()
+# What says that a socket has nothing now; TLS has its own words for it.
+_WAITS = (BlockingIOError, builtins.TimeoutError)
+_TLS_WAITS = ("SSLWantReadError", "SSLWantWriteError")
+
+
+class Parser(_RESP3Parser):
+    """Reads replies of either protocol for redis-py's connections."""
+
+    # redis-py looks into the buffer of its own parser, which this one has not.
+    _buffer = None
+
+    def __init__(self, socket_read_size: int) -> None:
+        """Make a parser that reads so many bytes at once."""
+        super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
+        self._reader: Reader | None = None
+        self._poller: select.poll | None = None
+        # Whether a message that nobody asked for is an answer, too.
+        self.push_request = False
+
+    def on_connect(self, connection: Any) -> None:
+        """Begin to read from a connection's socket."""
+        sock = connection._sock
+        encoder = connection.encoder
+        encoding = encoder.encoding if encoder.decode_responses else None
+        self._reader = Reader(encoding, encoder.encoding_errors, self.parse_error, SETS)
+        self._poller = select.poll()
+        self._poller.register(sock, select.POLLIN)
+        self._sock = sock
+        self.encoder = encoder
+
+    def on_disconnect(self) -> None:
+        """Forget the socket, and what came from it."""
+        self._sock = None
+        self._reader = None
+        self._poller = None
+        self.encoder = None
+
+    def quiet(self) -> bool:
+        """Return whether there is a connection, and nothing has come over it."""
+        replies, poller = self._reader, self._poller
+        sock: Any = self._sock
+        if replies is None or poller is None or replies.has_data():
+            return False
+        return not (poller.poll(0) or (hasattr(sock, "pending") and sock.pending()))
+
+    def can_read(self, timeout: float | None = 0) -> bool:
+        """Return whether something has come, waiting for it so many seconds."""
+        replies = self._reader
+        sock: Any = self._sock
+        if replies is None:
+            raise ConnectionError(CLOSED)
+        if replies.has_data():
+            return True
+        if not (hasattr(sock, "pending") and sock.pending()):
+            poller = select.poll()
+            poller.register(sock, select.POLLIN)
+            if not poller.poll(None if timeout is None else timeout * 1000):
+                return False
+        return self._receive(replies, 0, patient=False)
+
+    def _receive(self, replies: Reader, timeout: Any, patient: bool = True) -> bool:
+        """Take what the socket has, or what comes in time."""
+        sock = self._sock
+        if sock is None:
+            raise ConnectionError(CLOSED)
+        before = sock.gettimeout()
+        try:
+            if timeout is not _UNSET:
+                sock.settimeout(timeout)
+            data = sock.recv(self.socket_read_size)
+        except OSError as error:
+            if not isinstance(error, _WAITS) and type(error).__name__ not in _TLS_WAITS:
+                raise
+            if patient:
+                raise TimeoutError("Timeout reading from socket") from None
+            return False
+        finally:
+            if timeout is not _UNSET and sock.fileno() >= 0:
+                sock.settimeout(before)
+        if not data:
+            raise ConnectionError(CLOSED)
+        replies.feed(data)
+        return True
+
+    def read_response(
+        self,
+        disable_decoding: bool = False,
+        push_request: bool | None = None,
+        timeout: Any = _UNSET,
+    ) -> Any:
+        """Return the next reply."""
+        replies = self._reader
+        if replies is None:
+            raise ConnectionError(CLOSED)
+        if push_request is None:
+            push_request = self.push_request
+        if type(timeout) is object:
+            timeout = _UNSET
+        while True:
+            while (reply := replies.gets(not disable_decoding)) is MISSING:
+                self._receive(replies, timeout)
+            if type(reply) is Push:
+                answer = self._pushed(reply)
+                if push_request:
+                    return answer
+            elif isinstance(reply, ConnectionError):
+                raise reply
+            else:
+                return reply
+
+    def _pushed(self, message: list[Any]) -> Any:
+        """Give a message to those who handle it, and return what they make of it."""
+        handle: Any = getattr(self, PUSH_HANDLER)
+        return handle(message, *PUSH_ARGUMENTS)
+
+
+_parsers: dict[Any, Any] = {}
+
+
+def _parser(parser_class: Any) -> Any:
+    """Return the parser to use in place of one of redis-py's, with its exceptions.
+
+    What is not redis-py's own is meant, and used as it is.
+    """
+    if not parser_class.__module__.startswith("redis."):
+        return parser_class
+    if parser_class not in _parsers:
+        members = {"EXCEPTION_CLASSES": parser_class.EXCEPTION_CLASSES}
+        _parsers[parser_class] = type("Parser", (Parser,), members)
+    return _parsers[parser_class]
+
+
+class _Plugged:
+    """What the connections of this package have beyond redis-py's."""
+
+    _parser: Any
+    _command_packer: Any
+    # redis-py 5 has no connections that ask to be made anew.
+    _should_reconnect = False
+
+    def set_parser(self, parser_class: Any) -> None:
+        """Use a parser; in place of one of redis-py's the one of this package."""
+        super().set_parser(_parser(parser_class))  # type: ignore[misc]
+
+    def _construct_command_packer(self, packer: Any) -> Any:
+        if packer is not None:
+            return packer
+        encoder: Any = self.encoder  # type: ignore[attr-defined]
+        return Packer(encoder.encoding, encoder.encoding_errors, encoder.encode)
+
+    def pack_commands(self, commands: Any) -> Any:
+        """Return several commands as bytes to send."""
+        if isinstance(self._command_packer, Packer):
+            return self._command_packer.pack_many(commands)
+        return super().pack_commands(commands)  # type: ignore[misc]
+
+    def read_response(self, disable_decoding: bool = False, **options: Any) -> Any:
+        """Return the reply to a command that was sent."""
+        # With hiredis installed redis-py 5 does not tell its parser.
+        self._parser.push_request = options.get("push_request", False)
+        return super().read_response(disable_decoding, **options)  # type: ignore[misc]
+
+    def quiet(self) -> bool:
+        """Return whether there is a connection, and nothing has come over it."""
+        parser = self._parser
+        return isinstance(parser, Parser) and parser.quiet()
+
+    def round_trip(self, args: tuple[Any, ...], decode: bool) -> Any:
+        """Send a command and return its reply."""
+        self.send_command(*args)  # type: ignore[attr-defined]
+        return self.read_response(not decode)
+
+
+class Connection(_Plugged, redis.Connection):
+    """A connection over TCP."""
+
+
+class SSLConnection(_Plugged, redis.SSLConnection):
+    """A connection over TCP with TLS."""
+
+
+class UnixDomainSocketConnection(_Plugged, redis.UnixDomainSocketConnection):
+    """A connection over a unix socket."""
+
+
+_CONNECTIONS: dict[type[Any], type[Any]] = {
+    redis.Connection: Connection,
+    redis.SSLConnection: SSLConnection,
+    redis.UnixDomainSocketConnection: UnixDomainSocketConnection,
+}
+
+_pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
+
+
+class ConnectionPool(redis.ConnectionPool):
+    """redis-py's pool of connections, with a short way for a call that needs one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a pool as redis-py does."""
+        super().__init__(*args, **kwargs)
+        self._plug()
+
+    def _plug(self) -> None:
+        self.connection_class = _CONNECTIONS.get(self.connection_class, self.connection_class)
+        _pools.add(self)
+
+    @classmethod
+    def adopt(cls, pool: redis.ConnectionPool) -> None:
+        """Make a pool that redis-py has made, and that is not in use, one of this class."""
+        pool.__class__ = cls
+        pool._plug()  # type: ignore[attr-defined]
+
+    def take(self) -> Any:
+        """Return a connection that is ready for a command."""
+        self._checkpid()
+        with self._lock:
+            idle = self._available_connections
+            if idle:
+                connection: Any = idle.pop()
+                self._in_use_connections.add(connection)
+            else:
+                connection = None
+        if connection is not None:
+            if connection.quiet():
+                return connection
+            self.release(connection)
+        return self.get_connection(*NAME)
+
+    def give(self, connection: Any) -> None:
+        """Take a connection back."""
+        if connection._should_reconnect or connection.pid != self.pid:
+            self.release(connection)
+            return
+        with self._lock:
+            self._in_use_connections.discard(connection)
+            self._available_connections.append(connection)
+
+    def _forked(self) -> None:
+        """Begin anew in a forked child, whose parent's threads may have held the locks."""
+        self._lock = threading.RLock()
+        self._fork_lock = threading.RLock()
+        self.reset()
+
+
+class BlockingConnectionPool(redis.BlockingConnectionPool):
+    """redis-py's pool whose users wait while all connections are in use."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a pool as redis-py does."""
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
+        self.connection_class = _CONNECTIONS.get(self.connection_class, self.connection_class)
+
+
+def _forked() -> None:
+    for pool in list(_pools):
+        pool._forked()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,126 @@
+"""The client of a server: redis-py's, with a short way from call to reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import redis
+from redis.client import EMPTY_RESPONSE, NEVER_DECODE
+from redis.exceptions import ResponseError
+
+from undercroft.base import Redis
+from undercroft.connection import ConnectionPool
+
+if TYPE_CHECKING:
+    from typing import Self
+
+try:
+    from redis.observability.providers import get_observability_instance
+except ImportError:  # redis-py before 7 measures nothing
+
+    def _measured() -> bool:
+        return False
+else:
+    _observability: Any = get_observability_instance()
+
+    def _measured() -> bool:
+        return _observability._provider_manager is not None
+
+
+# Commands that redis-py sends with others that it finds necessary.
+_ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
+
+
+class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
+    """redis-py's client of a Redis, a Valkey or an ``undercroft serve``.
+
+    All of its methods, arguments, results and exceptions are redis-py's.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a client with the arguments of redis-py's."""
+        single = kwargs.pop("single_connection_client", False)
+        pool = kwargs.get("connection_pool")
+        super().__init__(*args, **kwargs)
+        if pool is None:
+            ConnectionPool.adopt(self.connection_pool)
+        if single:
+            # Only now are the connections of this package's classes.
+            super().__init__(connection_pool=self.connection_pool, single_connection_client=True)
+            self.auto_close_connection_pool = pool is None
+        # Whether calls may go the short way, which has no cache, no connection of the
+        # client's own, and nobody to tell that a connection was released.
+        self._short = (
+            isinstance(self.connection_pool, ConnectionPool)
+            and not single
+            and getattr(self.connection_pool, "cache", None) is None
+            and self.connection_pool.connection_kwargs.get("credential_provider") is None
+            and issubclass(
+                self.connection_pool.connection_class, redis.connection.AbstractConnection
+            )
+        )
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return a client of the server at a URL, as redis-py does."""
+        single = options.pop("single_connection_client", False)
+        client = cls(
+            connection_pool=ConnectionPool.from_url(url, **options),
+            single_connection_client=single,
+        )
+        client.auto_close_connection_pool = True
+        return client
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run any command and return its reply, in the form redis-py gives it."""
+        name = args[0]
+        if not self._short or name in _ACCOMPANIED or _measured():
+            return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        pool: Any = self.connection_pool
+        connection = pool.take()
+        try:
+            reply = connection.round_trip(args, NEVER_DECODE not in options)
+        except ResponseError as error:
+            if EMPTY_RESPONSE in options:
+                return options[EMPTY_RESPONSE]
+            return self._again(error, connection, args, options)
+        except Exception as error:
+            return self._again(error, connection, args, options)
+        finally:
+            pool.give(connection)
+        callbacks: Any = self.response_callbacks
+        callback = dict.get(callbacks, name)
+        # Names are written in capitals by redis-py, by others as they like.
+        if callback is None and not name.isupper():
+            callback = callbacks.get(name)
+        if callback is None:
+            return reply
+        if options:
+            for option in (NEVER_DECODE, EMPTY_RESPONSE, "keys"):
+                options.pop(option, None)
+            return callback(reply, **options)
+        return callback(reply)
+
+    def _again(
+        self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
+        """Raise an error, or try again where the client's way of retrying says so."""
+        failed: Exception | None = error
+
+        def attempt() -> Any:
+            nonlocal failed
+            if failed is not None:
+                first, failed = failed, None
+                raise first
+            send: Any = self._send_command_parse_response
+            return send(connection, args[0], *args, **options)
+
+        def fail(error: Exception) -> None:
+            # Until redis-py 6 a client retries only what it was told to.
+            disconnect_raise = getattr(self, "_disconnect_raise", None)
+            if disconnect_raise is None:
+                connection.disconnect()
+            else:
+                disconnect_raise(connection, error)
+
+        return connection.retry.call_with_retry(attempt, fail)

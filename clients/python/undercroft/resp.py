@@ -1,0 +1,264 @@
+"""RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from redis.exceptions import InvalidResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# What Reader.gets returns while a reply is not complete.
+MISSING: Final = object()
+
+# A longer argument is not copied into the command around it.
+_LONG = 65536
+# Nothing nests deeper than this in a reply that a server means.
+_DEPTH = 512
+_NAMES_KEPT = 1024
+
+_ERROR, _STATUS, _INTEGER, _BULK, _ARRAY = b"-+:$*"
+_NULL, _DOUBLE, _BOOLEAN, _BIG, _BULK_ERROR, _VERBATIM = b"_,#(!="
+_MAP, _SET, _ATTRIBUTE, _PUSH = b"%~|>"
+
+
+class Push(list[Any]):
+    """A message that the server sends unasked."""
+
+
+class Packer:
+    """Makes commands of arguments.
+
+    ``encode`` is called for arguments that are neither bytes nor text.
+    """
+
+    def __init__(self, encoding: str, errors: str, encode: Callable[[Any], Any]) -> None:
+        """Encode text with this encoding, and everything else by this function."""
+        self._encoding = encoding
+        self._errors = errors
+        self._encode = encode
+        self._names: dict[str, tuple[int, bytes]] = {}
+
+    def _name(self, name: Any) -> tuple[int, bytes]:
+        """Return a command's name as its number of words and their bytes.
+
+        redis-py's names may have several words, as in ``CONFIG GET``.
+        """
+        words = name.encode().split() if isinstance(name, str) else bytes(name).split()
+        packed = len(words), b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
+        if type(name) is str and len(self._names) < _NAMES_KEPT:
+            self._names[name] = packed
+        return packed
+
+    def pack(self, *args: Any) -> list[bytes]:
+        """Return a command in one or more pieces."""
+        name = args[0]
+        known = self._names.get(name) if type(name) is str else None
+        words, head = known or self._name(name)
+        parts = [b"*%d\r\n%b" % (words + len(args) - 1, head)]
+        pieces = []
+        for arg in args[1:]:
+            kind = type(arg)
+            if kind is str:
+                arg = arg.encode(self._encoding, self._errors)
+            elif kind is not bytes:
+                arg = self._encode(arg)
+                if isinstance(arg, memoryview):
+                    arg = arg.tobytes()
+            if len(arg) < _LONG:
+                parts.append(b"$%d\r\n%b\r\n" % (len(arg), arg))
+            else:
+                parts.append(b"$%d\r\n" % len(arg))
+                pieces += [b"".join(parts), arg]
+                parts = [b"\r\n"]
+        pieces.append(b"".join(parts))
+        return pieces
+
+    def pack_many(self, commands: Iterable[tuple[Any, ...]]) -> list[bytes]:
+        """Return several commands in as few pieces as possible."""
+        pieces: list[bytes] = []
+        short: list[bytes] = []
+        for command in commands:
+            packed = self.pack(*command)
+            short.append(packed[0])
+            if len(packed) > 1:
+                pieces += [b"".join(short), *packed[1:-1]]
+                short = [packed[-1]]
+        if short:
+            pieces.append(b"".join(short))
+        return pieces
+
+
+class _Open:
+    """A collection that still misses some of its items."""
+
+    __slots__ = ("items", "kind", "missing")
+
+    def __init__(self, kind: int, missing: int) -> None:
+        self.kind = kind
+        self.missing = missing
+        self.items: list[Any] = []
+
+    def finish(self, sets: bool) -> Any:
+        """Return what the items are."""
+        items = self.items
+        if self.kind == _MAP:
+            return dict(zip(items[::2], items[1::2], strict=True))
+        if self.kind == _PUSH:
+            return Push(items)
+        if self.kind == _SET and sets:
+            try:
+                return set(items)
+            except TypeError:  # an item that has no hash
+                return items
+        return items
+
+
+class Reader:
+    """Takes bytes as they come, and gives the replies they hold.
+
+    An error reply is given as the exception that ``error`` makes of its text. Maps are
+    dictionaries, sets lists (or with ``sets`` sets, where their items can be in one),
+    messages that nobody asked for a :class:`Push`.
+    """
+
+    def __init__(
+        self,
+        encoding: str | None,
+        errors: str,
+        error: Callable[[str], Exception],
+        sets: bool = False,
+    ) -> None:
+        """Decode text with this encoding, if any."""
+        self._encoding = encoding
+        self._errors = errors
+        self._error = error
+        self._sets = sets
+        self._chunks: list[bytes] = []
+        self._buffer = b""
+        self._at = 0
+        # How many bytes have to come before it is worth looking again.
+        self._wanted = 0
+        self._stack: list[_Open] = []
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes that came."""
+        if self._at == len(self._buffer) and not self._chunks:
+            self._buffer = data
+            self._at = 0
+        else:
+            self._chunks.append(data)
+        self._wanted -= len(data)
+
+    def has_data(self) -> bool:
+        """Return whether there are bytes that are no part of a reply given so far."""
+        return bool(self._chunks or self._stack or self._at < len(self._buffer))
+
+    def gets(self, decode: bool = True) -> Any:
+        """Return the next reply, or ``MISSING`` if it has not come as a whole."""
+        if self._wanted > 0:
+            return MISSING
+        if self._chunks:
+            self._buffer = b"".join((self._buffer[self._at :], *self._chunks))
+            self._chunks.clear()
+            self._at = 0
+        encoding = self._encoding if decode else None
+        errors = self._errors
+        buffer = self._buffer
+        length = len(buffer)
+        at = self._at
+        stack = self._stack
+        value: Any
+        while True:
+            end = buffer.find(b"\r\n", at)
+            if end < 0:
+                self._at = at
+                return MISSING
+            kind = buffer[at]
+            try:
+                if kind == _BULK:
+                    size = int(buffer[at + 1 : end])
+                    start = end + 2
+                    at_next = start + size + 2
+                    if size < 0:
+                        value = None
+                        at_next = start
+                    elif at_next > length:
+                        self._at = at
+                        self._wanted = at_next - length
+                        return MISSING
+                    else:
+                        value = buffer[start : start + size]
+                        if encoding is not None:
+                            value = value.decode(encoding, errors)
+                    at = at_next
+                elif kind in (_INTEGER, _BIG):
+                    value = int(buffer[at + 1 : end])
+                    at = end + 2
+                elif kind == _STATUS:
+                    value = buffer[at + 1 : end]
+                    if encoding is not None:
+                        value = value.decode(encoding, errors)
+                    at = end + 2
+                elif kind in (_ARRAY, _MAP, _SET, _PUSH, _ATTRIBUTE):
+                    size = int(buffer[at + 1 : end])
+                    at = end + 2
+                    if kind in (_MAP, _ATTRIBUTE):
+                        size *= 2
+                    if size > 0:
+                        if len(stack) >= _DEPTH:
+                            raise InvalidResponse("Protocol Error: nested too deep")
+                        stack.append(_Open(kind, size))
+                        continue
+                    if kind == _ATTRIBUTE:
+                        continue
+                    value = None if size < 0 else _Open(kind, 0).finish(self._sets)
+                elif kind == _ERROR:
+                    value = self._error(buffer[at + 1 : end].decode("utf-8", "replace"))
+                    at = end + 2
+                elif kind == _NULL:
+                    value = None
+                    at = end + 2
+                elif kind == _DOUBLE:
+                    value = float(buffer[at + 1 : end])
+                    at = end + 2
+                elif kind == _BOOLEAN:
+                    value = buffer[at + 1 : end] == b"t"
+                    at = end + 2
+                elif kind in (_BULK_ERROR, _VERBATIM):
+                    start = end + 2
+                    at_next = start + int(buffer[at + 1 : end]) + 2
+                    if at_next > length:
+                        self._at = at
+                        self._wanted = at_next - length
+                        return MISSING
+                    if kind == _BULK_ERROR:
+                        text = buffer[start : at_next - 2].decode("utf-8", "replace")
+                        value = self._error(text)
+                    else:
+                        value = buffer[start + 4 : at_next - 2]
+                        if encoding is not None:
+                            value = value.decode(encoding, errors)
+                    at = at_next
+                else:
+                    raise ValueError
+            except UnicodeDecodeError:
+                raise
+            except ValueError:
+                raise InvalidResponse(f"Protocol Error: {buffer[at:end]!r}") from None
+            while stack:
+                inner = stack[-1]
+                inner.items.append(value)
+                inner.missing -= 1
+                if inner.missing:
+                    break
+                stack.pop()
+                if inner.kind == _ATTRIBUTE:
+                    # What it says about the next value nobody has asked for.
+                    break
+                value = inner.finish(self._sets)
+            else:
+                self._at = at
+                return value
