@@ -14,15 +14,27 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
 /// The end of a range: white space may stand in front, a zero byte ends it, nothing at all is 0, and what is too large
 /// or too small is infinite or 0.
 pub(crate) fn parse_bound(text: &[u8]) -> Option<f64> {
+    convert_easily(text).map(|(value, _)| value)
+}
+
+/// As [`convert`]; white space may stand in front, a zero byte ends the number, nothing at all is 0.
+fn convert_easily(text: &[u8]) -> Option<(f64, bool)> {
     let end = text.iter().position(|&byte| byte == 0);
     let text = &text[..end.unwrap_or(text.len())];
     if text.is_empty() {
-        return Some(0.0);
+        return Some((0.0, true));
     }
     let blanks = text
         .iter()
         .take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r'));
-    convert(&text[blanks.count()..]).map(|(value, _)| value)
+    convert(&text[blanks.count()..])
+}
+
+/// A number that SORT compares by: white space may stand in front, a zero byte ends it, nothing at all is 0. None where
+/// it overflows or vanishes.
+pub(crate) fn parse_sortable(text: &[u8]) -> Option<f64> {
+    let (value, in_range) = convert_easily(text)?;
+    in_range.then_some(value)
 }
 
 /// The number, and whether it is within the range of numbers. None where the text is no number, or NaN.
@@ -191,6 +203,8 @@ mod tests {
             ("3\0abc", 3.0),
         ] {
             assert_eq!(parse_bound(text.as_bytes()), Some(value), "{text:?}");
+            let sortable = Some(value).filter(|_| !text.contains("400"));
+            assert_eq!(parse_sortable(text.as_bytes()), sortable, "{text:?}");
         }
         for text in ["nan", " ", "1 ", "x", "1x"] {
             assert_eq!(parse_bound(text.as_bytes()), None, "{text:?}");

@@ -5,6 +5,7 @@
 //! they are the same here.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// Up to here a part is sorted by insertion.
 const INSERTION_MAX: usize = 6;
@@ -13,14 +14,23 @@ const NINE_MIN: usize = 41;
 
 /// Sorts so that the first `wanted` items are right. Where that is all of them, equal ones stay in their order.
 pub(crate) fn sort_start<T>(items: &mut [T], wanted: usize, compare: impl Fn(&T, &T) -> Ordering) {
-    if wanted >= items.len() {
+    sort_part_of(items, 0..wanted, compare);
+}
+
+/// Sorts so that the items in a range are right. Where that is all of them, equal ones stay in their order.
+pub(crate) fn sort_part_of<T>(
+    items: &mut [T],
+    wanted: Range<usize>,
+    compare: impl Fn(&T, &T) -> Ordering,
+) {
+    if wanted.start == 0 && wanted.end >= items.len() {
         items.sort_by(compare);
-    } else if wanted > 0 {
+    } else if !wanted.is_empty() {
         sort_part(items, wanted, &compare);
     }
 }
 
-fn sort_part<T>(items: &mut [T], wanted: usize, compare: &impl Fn(&T, &T) -> Ordering) {
+fn sort_part<T>(items: &mut [T], wanted: Range<usize>, compare: &impl Fn(&T, &T) -> Ordering) {
     let length = items.len();
     if length <= INSERTION_MAX {
         for end in 1..length {
@@ -72,20 +82,22 @@ fn sort_part<T>(items: &mut [T], wanted: usize, compare: &impl Fn(&T, &T) -> Ord
     swap_blocks(items, 0, low - moved, moved);
     let moved = larger.min(length - right);
     swap_blocks(items, low, length - moved, moved);
-    sort_part_if(&mut items[..smaller], 0, wanted, compare);
+    sort_part_if(&mut items[..smaller], 0, &wanted, compare);
     let start = length - larger;
-    sort_part_if(&mut items[start..], start, wanted, compare);
+    sort_part_if(&mut items[start..], start, &wanted, compare);
 }
 
 /// Sorts a part that begins at `start`, unless nobody sees it.
 fn sort_part_if<T>(
     items: &mut [T],
     start: usize,
-    wanted: usize,
+    wanted: &Range<usize>,
     compare: &impl Fn(&T, &T) -> Ordering,
 ) {
-    if items.len() > 1 && start < wanted {
-        sort_part(items, wanted - start, compare);
+    let end = start + items.len();
+    if items.len() > 1 && start < wanted.end && end > wanted.start {
+        let within = wanted.start.saturating_sub(start)..wanted.end.min(end) - start;
+        sort_part(items, within, compare);
     }
 }
 
@@ -134,9 +146,10 @@ mod tests {
             let mut items: Vec<u32> = (0..length).map(|_| random.u32(..most)).collect();
             let mut sorted = items.clone();
             sorted.sort_unstable();
-            let wanted = random.usize(..=length);
-            sort_start(&mut items, wanted, Ord::cmp);
-            assert_eq!(items[..wanted], sorted[..wanted]);
+            let end = random.usize(..=length);
+            let wanted = random.usize(..=end)..end;
+            sort_part_of(&mut items, wanted.clone(), Ord::cmp);
+            assert_eq!(items[wanted.clone()], sorted[wanted]);
             items.sort_unstable();
             assert_eq!(items, sorted);
         }

@@ -328,6 +328,12 @@ impl<'s> Reader<'_, 's> {
         self.view
     }
 
+    /// Hashes a key.
+    #[inline(always)]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.store.key(bytes)
+    }
+
     /// Looks a key up; one that has expired is not there.
     #[inline(always)]
     pub fn find(&self, database: usize, key: &Key<'_>) -> Result<Option<Entry>, Error> {

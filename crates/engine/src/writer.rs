@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::expiry;
 use crate::flush;
 use crate::roots::{DATABASE_WORDS, DATABASES, EXPIRES, KEYS, Root};
-use crate::store::{Key, Store};
+use crate::store::{Key, Reader, Store};
 use crate::value;
 
 /// What becomes of a key's expiry when its value is set.
@@ -46,6 +46,14 @@ impl<'w, 's> Writer<'w, 's> {
     #[inline(always)]
     pub fn view(&self) -> &View<'s> {
         self.transaction.view()
+    }
+
+    /// The locked shards as they are now, to read keys with.
+    pub fn reader(&self) -> Reader<'_, 's> {
+        Reader {
+            store: self.store,
+            view: self.transaction.view(),
+        }
     }
 
     /// Unix time in milliseconds.

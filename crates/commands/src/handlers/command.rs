@@ -218,6 +218,17 @@ fn write_key_spec(spec: &KeySpec, reply: &mut dyn Reply) {
     }
     reply.bulk(b"flags");
     write_key_flags(spec.flags, reply);
+    if spec.unknown {
+        for step in ["begin_search", "find_keys"] {
+            reply.bulk(step.as_bytes());
+            reply.map(2);
+            reply.bulk(b"type");
+            reply.bulk(b"unknown");
+            reply.bulk(b"spec");
+            reply.map(0);
+        }
+        return;
+    }
     reply.bulk(b"begin_search");
     reply.map(2);
     reply.bulk(b"type");

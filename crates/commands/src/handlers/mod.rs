@@ -16,6 +16,7 @@ pub(crate) mod parts;
 pub(crate) mod pubsub;
 pub(crate) mod server;
 pub(crate) mod sets;
+pub(crate) mod sort;
 pub(crate) mod sorted;
 pub(crate) mod strings;
 pub(crate) mod transaction;

@@ -214,7 +214,8 @@ named_set! {
     VariableFlags => "variable_flags",
 }
 
-/// Where a command's keys are: from argument `first` on, every `step`th, up to `last`; or behind their number.
+/// Where a command's keys are: from argument `first` on, every `step`th, up to `last`; or behind their number; or where
+/// no rule says, and the command itself must be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// Index of the first key; the command's name has index 0.
@@ -227,6 +228,8 @@ pub struct KeySpec {
     pub step: usize,
     /// Whether argument `first` is the number of the keys that follow it.
     pub counted: bool,
+    /// Whether no rule tells the places.
+    pub unknown: bool,
     /// How they are used.
     pub flags: KeyFlags,
     /// A remark that COMMAND INFO shows.
@@ -242,8 +245,17 @@ impl KeySpec {
             last,
             step,
             counted: false,
+            unknown: false,
             flags: KeyFlags::of(flags),
             notes: None,
+        }
+    }
+
+    /// Keys that no rule tells.
+    pub const fn unknown(flags: &[KeyFlag]) -> KeySpec {
+        KeySpec {
+            unknown: true,
+            ..KeySpec::range(0, 0, 1, flags)
         }
     }
 
@@ -266,6 +278,12 @@ impl KeySpec {
     /// The first key's index and the last one's relative to it (or to the number of arguments) in these arguments;
     /// none where they are not counted as they should be, or the word is not there.
     fn range_in(&self, arguments: &[&[u8]]) -> Option<(usize, i32)> {
+        if self.unknown {
+            // Only SORT has such keys: those it reads follow from data, the one it stores into from its options.
+            let stores = self.flags.has(KeyFlag::Overwrite);
+            let place = stores.then(|| sort_target(arguments)).flatten()?;
+            return Some((place, 0));
+        }
         if let Some(word) = self.keyword {
             let mut behind = arguments.get(self.first..)?.iter();
             let place =
@@ -458,7 +476,7 @@ impl Command {
         let Some((first, more)) = self.keys.split_first() else {
             return (0, 0, 0);
         };
-        if first.counted {
+        if first.counted || first.unknown {
             return (0, 0, 0);
         }
         let start = first.first as i64;
@@ -472,7 +490,7 @@ impl Command {
         };
         let mut last = end(first);
         for spec in more {
-            if last < 0 || spec.counted || spec.first as i64 != last + 1 {
+            if last < 0 || spec.counted || spec.unknown || spec.first as i64 != last + 1 {
                 break;
             }
             last = end(spec);
@@ -502,6 +520,23 @@ impl Command {
             keys.iter().step_by(spec.step).map(move |key| (*key, flags))
         })
     }
+}
+
+/// The place of the key that SORT stores its result in: the last one named.
+fn sort_target(arguments: &[&[u8]]) -> Option<usize> {
+    let (mut place, mut target) = (2, None);
+    while let Some(option) = arguments.get(place) {
+        let is = |name: &[u8]| option.eq_ignore_ascii_case(name);
+        place += match () {
+            () if is(b"LIMIT") => 3,
+            () if is(b"GET") || is(b"BY") => 2,
+            () => 1,
+        };
+        if is(b"STORE") && place < arguments.len() {
+            target = Some(place);
+        }
+    }
+    target
 }
 
 /// How BITFIELD uses its key: it reads it only, where it is well-formed and all its subcommands are GET.

@@ -453,4 +453,55 @@ Command::new("object|help", 2, Group::Generic, "6.2.0")
 .reply("array of simple").handler(handlers::server::help)]
             },
         ),
+    Command::new("sort", -2, Group::Generic, "1.0.0")
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::MovableKeys])
+        .categories(&[
+            Category::Set,
+            Category::Sortedset,
+            Category::List,
+            Category::Dangerous,
+        ])
+        .keys(
+            const {
+                &[
+                    KeySpec::range(1, 0, 1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
+                    KeySpec::unknown(&[KeyFlag::ReadOnly, KeyFlag::Access]).notes(SORTED_BY),
+                    KeySpec::unknown(&[KeyFlag::Overwrite, KeyFlag::Update]).notes(SORTED_INTO),
+                ]
+            },
+        )
+        .doc(
+            "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
+            "O(N+M*log(M)) for N elements and M returned; O(N) where they are not sorted",
+            "Returns the elements of a list, a set or a sorted set in an order, or stores them as a list.",
+        )
+        .reply("array of bulk or null; with STORE integer: the length of the list")
+        .handler(handlers::sort::sort),
+    Command::new("sort_ro", -2, Group::Generic, "7.0.0")
+        .flags(&[Flag::ReadOnly, Flag::MovableKeys])
+        .categories(&[
+            Category::Set,
+            Category::Sortedset,
+            Category::List,
+            Category::Dangerous,
+        ])
+        .keys(
+            const {
+                &[
+                    KeySpec::range(1, 0, 1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
+                    KeySpec::unknown(&[KeyFlag::ReadOnly, KeyFlag::Access]).notes(SORTED_BY),
+                ]
+            },
+        )
+        .doc(
+            "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
+            "O(N+M*log(M)) for N elements and M returned; O(N) where they are not sorted",
+            "Returns the elements of a list, a set or a sorted set in an order.",
+        )
+        .reply("array of bulk or null")
+        .handler(handlers::sort::sort_ro),
 ];
+
+/// Redis' remarks on the keys that SORT names by patterns, and on the one it stores into.
+const SORTED_BY: &str = "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort";
+const SORTED_INTO: &str = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array";

@@ -1,0 +1,440 @@
+//! SORT and SORT_RO.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use undercroft_engine::{Error, Ranges, Reader, Scored, ShardSet, ValueType};
+
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::double::parse_sortable;
+use crate::handler::{Context, Failure, Outcome};
+use crate::partial_sort::sort_part_of;
+use crate::reply::Reply;
+
+/// What is before the first zero byte: where Redis takes a text for one of C's, which ends there.
+fn c_text(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|&byte| byte == 0);
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// A pattern of BY or GET: a key, or a field of a hash, with an asterisk where the element goes.
+#[derive(Clone, Copy)]
+enum Pattern<'a> {
+    /// The element itself.
+    Element,
+    /// No key: there is no asterisk.
+    Nothing,
+    /// What is before and behind the asterisk, and the field of the hash, where one is named.
+    Key(&'a [u8], &'a [u8], Option<&'a [u8]>),
+}
+
+impl<'a> Pattern<'a> {
+    fn parse(pattern: &'a [u8]) -> Pattern<'a> {
+        let seen = c_text(pattern);
+        if seen == b"#" {
+            return Pattern::Element;
+        }
+        let Some(star) = seen.iter().position(|&byte| byte == b'*') else {
+            return Pattern::Nothing;
+        };
+        let (before, behind) = (&pattern[..star], &pattern[star + 1..]);
+        let arrow = seen[star + 1..].windows(2).position(|pair| pair == b"->");
+        match arrow {
+            Some(at) if star + 1 + at + 2 < seen.len() => {
+                Pattern::Key(before, &behind[..at], Some(&behind[at + 2..]))
+            }
+            _ => Pattern::Key(before, behind, None),
+        }
+    }
+
+    /// Appends what the pattern stands for to `out`; false where there is nothing.
+    fn look_up(
+        self,
+        reader: &Reader<'_, '_>,
+        database: usize,
+        element: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Error> {
+        let (before, behind, field) = match self {
+            Pattern::Element => {
+                out.extend_from_slice(element);
+                return Ok(true);
+            }
+            Pattern::Nothing => return Ok(false),
+            Pattern::Key(before, behind, field) => (before, behind, field),
+        };
+        let name = [before, element, behind].concat();
+        let key = reader.key(&name);
+        let Some(entry) = reader.find(database, &key)? else {
+            return Ok(false);
+        };
+        match (field, entry.value_type()?) {
+            (Some(field), ValueType::Hash) => match reader.hash(database, &key)? {
+                Some(hash) => hash.get(reader.view(), &reader.key(field), out),
+                None => Ok(false),
+            },
+            (None, ValueType::String) => {
+                entry.text(reader.view())?.append_to(reader.view(), out)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// What SORT was asked for.
+struct Options<'a> {
+    descending: bool,
+    alphabetic: bool,
+    limit: Option<(i64, i64)>,
+    /// BY was given a pattern without an asterisk: nothing is sorted, whatever another BY says.
+    unsorted: bool,
+    by: Option<Pattern<'a>>,
+    get: Vec<Pattern<'a>>,
+    store: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(mut rest: &[&'a [u8]], may_store: bool) -> Result<Options<'a>, CommandError> {
+        let mut options = Options {
+            descending: false,
+            alphabetic: false,
+            limit: None,
+            unsorted: false,
+            by: None,
+            get: Vec::new(),
+            store: None,
+        };
+        while let [option, behind @ ..] = rest {
+            rest = behind;
+            match behind {
+                _ if is_keyword(option, "ASC") => options.descending = false,
+                _ if is_keyword(option, "DESC") => options.descending = true,
+                _ if is_keyword(option, "ALPHA") => options.alphabetic = true,
+                [start, count, behind @ ..] if is_keyword(option, "LIMIT") => {
+                    options.limit = Some((integer(start)?, integer(count)?));
+                    rest = behind;
+                }
+                [key, behind @ ..] if is_keyword(option, "STORE") && may_store => {
+                    options.store = Some(key);
+                    rest = behind;
+                }
+                [pattern, behind @ ..] if is_keyword(option, "BY") => {
+                    match Pattern::parse(pattern) {
+                        by @ Pattern::Key(..) => options.by = Some(by),
+                        Pattern::Element | Pattern::Nothing => options.unsorted = true,
+                    }
+                    rest = behind;
+                }
+                [pattern, behind @ ..] if is_keyword(option, "GET") => {
+                    options.get.push(Pattern::parse(pattern));
+                    rest = behind;
+                }
+                _ => return Err(CommandError::SYNTAX),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether other keys are looked at than the one that is sorted.
+    fn looks_elsewhere(&self) -> bool {
+        self.get
+            .iter()
+            .chain(&self.by)
+            .any(|pattern| matches!(pattern, Pattern::Key(..)))
+    }
+
+    /// The positions that LIMIT chooses of so many.
+    fn chosen(&self, length: usize) -> Range<usize> {
+        let (start, count) = self.limit.unwrap_or((0, -1));
+        let start = usize::try_from(start.max(0)).map_or(length, |start| start.min(length));
+        let end = match usize::try_from(count) {
+            Ok(count) => start.saturating_add(count).min(length),
+            Err(_) => length,
+        };
+        start..end
+    }
+
+    /// What is compared, and how.
+    fn order(&self, value_type: ValueType) -> Order<'a> {
+        if !self.unsorted {
+            Order::By(self.by, self.alphabetic)
+        } else if value_type == ValueType::Set && self.store.is_some() {
+            // What is stored must not depend on the inner order of a set.
+            Order::By(None, true)
+        } else {
+            Order::AsItIs
+        }
+    }
+}
+
+/// What elements are compared by.
+#[derive(Clone, Copy)]
+enum Order<'a> {
+    /// Nothing: they stay in their order.
+    AsItIs,
+    /// What a pattern stands for, or the elements themselves, as texts where the second is true, else as numbers.
+    By(Option<Pattern<'a>>, bool),
+}
+
+/// What one element is compared by.
+enum Weight {
+    Number(f64),
+    Text(Option<Vec<u8>>),
+    Itself,
+}
+
+impl Weight {
+    fn of(
+        reader: &Reader<'_, '_>,
+        database: usize,
+        element: &[u8],
+        (by, alphabetic): (Option<Pattern<'_>>, bool),
+    ) -> Result<Weight, Failure> {
+        const NOT_A_NUMBER: CommandError =
+            CommandError::fixed("ERR One or more scores can't be converted into double");
+        let number = |text: &[u8]| {
+            let number = parse_sortable(text).ok_or(NOT_A_NUMBER)?;
+            Ok(Weight::Number(number))
+        };
+        let Some(pattern) = by else {
+            return if alphabetic {
+                Ok(Weight::Itself)
+            } else {
+                number(element)
+            };
+        };
+        let mut found = Vec::new();
+        let there = pattern.look_up(reader, database, element, &mut found)?;
+        match (alphabetic, there) {
+            (true, there) => Ok(Weight::Text(there.then_some(found))),
+            (false, true) => number(&found),
+            // An element that nothing is known of weighs nothing.
+            (false, false) => Ok(Weight::Number(0.0)),
+        }
+    }
+}
+
+/// Compares two elements. Where the result is not stored, texts end at their first zero byte.
+fn compare(
+    (left, one): &(Weight, &[u8]),
+    (right, other): &(Weight, &[u8]),
+    stored: bool,
+) -> Ordering {
+    let texts = |one: &[u8], other: &[u8]| {
+        if stored {
+            one.cmp(other)
+        } else {
+            c_text(one).cmp(c_text(other))
+        }
+    };
+    match (left, right) {
+        (Weight::Number(left), Weight::Number(right)) => left
+            .partial_cmp(right)
+            .unwrap_or(Ordering::Equal)
+            .then_with(|| one.cmp(other)),
+        (Weight::Text(Some(left)), Weight::Text(Some(right))) => texts(left, right),
+        (Weight::Text(left), Weight::Text(right)) => left.is_some().cmp(&right.is_some()),
+        _ => texts(one, other),
+    }
+}
+
+/// The elements of the list, set or sorted set at a key, in its own order; its type.
+fn elements(
+    reader: &Reader<'_, '_>,
+    database: usize,
+    name: &[u8],
+) -> Result<(Ranges, ValueType), Failure> {
+    let (view, key) = (reader.view(), reader.key(name));
+    let mut items = Ranges::new();
+    let Some(entry) = reader.find(database, &key)? else {
+        return Ok((items, ValueType::List));
+    };
+    let value_type = entry.value_type()?;
+    match value_type {
+        ValueType::List | ValueType::Set => entry.append_items(view, &mut items)?,
+        ValueType::SortedSet => {
+            let mut scored = Scored::new();
+            if let Some(set) = reader.sorted_set(database, &key)? {
+                set.append_all(view, &mut scored)?;
+            }
+            items = scored.members().clone();
+        }
+        ValueType::String | ValueType::Hash => return Err(CommandError::WRONG_TYPE.into()),
+    }
+    // The work begins only on what is not torn (R3).
+    view.recheck().map_err(Error::from)?;
+    Ok((items, value_type))
+}
+
+/// The elements that are asked for in their order, or what GET wants of each: none where there is nothing.
+fn sorted(
+    reader: &Reader<'_, '_>,
+    database: usize,
+    name: &[u8],
+    options: &Options<'_>,
+) -> Result<Vec<Option<Vec<u8>>>, Failure> {
+    let (items, value_type) = elements(reader, database, name)?;
+    let mut elements: Vec<&[u8]> = items.iter().collect();
+    let chosen = options.chosen(elements.len());
+    match options.order(value_type) {
+        Order::AsItIs if options.descending && value_type != ValueType::Set => elements.reverse(),
+        Order::AsItIs => {}
+        Order::By(by, alphabetic) => {
+            let mut weighed = Vec::with_capacity(elements.len());
+            for element in elements {
+                let weight = Weight::of(reader, database, element, (by, alphabetic))?;
+                weighed.push((weight, element));
+            }
+            // Redis sorts everything where it sorts by the elements themselves.
+            let wanted = if by.is_some() {
+                chosen.clone()
+            } else {
+                0..weighed.len()
+            };
+            let stored = options.store.is_some();
+            sort_part_of(&mut weighed, wanted, |one, other| {
+                let ordering = compare(one, other, stored);
+                if options.descending {
+                    ordering.reverse()
+                } else {
+                    ordering
+                }
+            });
+            elements = weighed.into_iter().map(|(_, element)| element).collect();
+        }
+    }
+    let mut results = Vec::with_capacity(chosen.len() * options.get.len().max(1));
+    for element in &elements[chosen] {
+        if options.get.is_empty() {
+            results.push(Some(element.to_vec()));
+        }
+        for pattern in &options.get {
+            let mut found = Vec::new();
+            let there = pattern.look_up(reader, database, element, &mut found)?;
+            results.push(there.then_some(found));
+        }
+    }
+    Ok(results)
+}
+
+/// SORT.
+pub(crate) fn sort(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let options = Options::parse(&arguments[2..], true)?;
+    match options.store {
+        Some(target) => sort_into(context, arguments[1], target, &options, reply),
+        None => answer(context, arguments[1], &options, reply),
+    }
+}
+
+/// SORT_RO.
+pub(crate) fn sort_ro(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let options = Options::parse(&arguments[2..], false)?;
+    answer(context, arguments[1], &options, reply)
+}
+
+/// The shards of some keys; all where the elements decide what else is looked at.
+fn shards(context: &Context<'_>, names: &[&[u8]], options: &Options<'_>) -> ShardSet {
+    if options.looks_elsewhere() {
+        context.store.all_shards()
+    } else {
+        context.store.shards_of(&context.keys(names))
+    }
+}
+
+fn answer(
+    context: &mut Context<'_>,
+    name: &[u8],
+    options: &Options<'_>,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let shards = shards(context, &[name], options);
+    let results = store.read(shards, |reader| sorted(reader, database, name, options))?;
+    store.note_use(&store.key(name));
+    reply.array(results.len());
+    for result in &results {
+        reply.bulk_or_null(result.as_deref());
+    }
+    Ok(())
+}
+
+fn sort_into(
+    context: &mut Context<'_>,
+    name: &[u8],
+    target: &[u8],
+    options: &Options<'_>,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let limits = context.host.config().limits();
+    let shards = shards(context, &[name, target], options);
+    let target = store.key(target);
+    let length = store.write(shards, |writer| {
+        let results = sorted(&writer.reader(), database, name, options)?;
+        let mut items = Ranges::new();
+        for result in &results {
+            items.push(result.as_deref().unwrap_or_default());
+        }
+        writer.put_items(database, &target, ValueType::List, &items, None, &limits)?;
+        Ok::<_, Failure>(results.len())
+    })?;
+    store.note_use(&target);
+    reply.integer(length as i64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(pattern: &str) -> (Vec<&[u8]>, bool) {
+        match Pattern::parse(pattern.as_bytes()) {
+            Pattern::Element => (Vec::new(), true),
+            Pattern::Nothing => (Vec::new(), false),
+            Pattern::Key(before, behind, field) => {
+                let mut parts = vec![before, behind];
+                parts.extend(field);
+                (parts, true)
+            }
+        }
+    }
+
+    #[test]
+    fn patterns_end_where_redis_sees_their_end() {
+        assert_eq!(shape("#"), (vec![], true));
+        assert_eq!(shape("#\0*"), (vec![], true));
+        assert_eq!(shape("nosort"), (vec![], false));
+        assert_eq!(shape("a\0*"), (vec![], false));
+        assert_eq!(shape("w_*_x"), (vec![&b"w_"[..], b"_x"], true));
+        assert_eq!(shape("w_*->f"), (vec![&b"w_"[..], b"", b"f"], true));
+        assert_eq!(shape("*x->f->g"), (vec![&b""[..], b"x", b"f->g"], true));
+        assert_eq!(shape("w_*->"), (vec![&b"w_"[..], b"->"], true));
+        assert_eq!(shape("a->b*"), (vec![&b"a->b"[..], b""], true));
+        assert_eq!(shape("*->\0f"), (vec![&b""[..], b"->\0f"], true));
+    }
+
+    #[test]
+    fn limits_are_cut_to_what_is_there() {
+        let chosen = |start: i64, count: i64| {
+            let (start, count) = (start.to_string(), count.to_string());
+            let words = [b"LIMIT", start.as_bytes(), count.as_bytes()];
+            let options = Options::parse(&words, false).expect("sound options");
+            options.chosen(5)
+        };
+        assert_eq!(chosen(1, 2), 1..3);
+        assert_eq!(chosen(-3, 2), 0..2);
+        assert_eq!(chosen(2, -1), 2..5);
+        assert_eq!(chosen(4, i64::MAX), 4..5);
+        assert_eq!(chosen(i64::MAX, 1), 5..5);
+        assert_eq!(chosen(0, 0), 0..0);
+    }
+}
