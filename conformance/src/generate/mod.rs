@@ -16,6 +16,7 @@ mod messages;
 pub mod payload;
 mod server;
 mod sets;
+mod sort;
 mod sorted;
 mod strings;
 mod transactions;
@@ -46,6 +47,7 @@ pub const FAMILIES: &[Family] = &[
     sets::FAMILY,
     sorted::FAMILY,
     geo::FAMILY,
+    sort::FAMILY,
     messages::FAMILY,
 ];
 
@@ -350,7 +352,7 @@ mod tests {
             ZPOPMIN ZPOPMAX ZMPOP ZRANDMEMBER ZSCAN ZUNION ZUNIONSTORE ZINTER ZINTERSTORE ZINTERCARD ZDIFF ZDIFFSTORE \
             GEOADD GEOPOS GEODIST GEOHASH GEOSEARCH GEOSEARCHSTORE GEORADIUS GEORADIUS_RO GEORADIUSBYMEMBER \
             GEORADIUSBYMEMBER_RO MEMORY PING ECHO SELECT HELLO AUTH RESET TIME CLIENT COMMAND INFO CONFIG SLOWLOG MULTI \
-            EXEC DISCARD WATCH UNWATCH PUBLISH SPUBLISH PUBSUB";
+            EXEC DISCARD WATCH UNWATCH PUBLISH SPUBLISH PUBSUB SORT SORT_RO";
         let mut generator = Generator::new(3, FAMILIES);
         let mut seen = std::collections::HashMap::new();
         for _ in 0..100_000 {
