@@ -1,6 +1,6 @@
 //! Changes to lists.
 
-use undercroft_engine::{End, Ranges, Store};
+use undercroft_engine::{End, Limits, Ranges, Store, ValueType};
 
 use super::{
     Scenario, copy, delete, expire, full, gradual, key, move_to, quick, rename, some_keys, steps,
@@ -153,6 +153,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         expire(s, &list(), Some(NOW + 1000))
     }),
     full("SET over a tree", tree, |s| super::set(s, &list(), 64)),
+    full(
+        "SORT STORE over a large list in another shard",
+        in_both,
+        |s| sort_into(s, &key(0, 90), &key(1, 90)),
+    ),
+    full("SORT STORE over its own list", tree, |s| {
+        sort_into(s, &list(), &list())
+    }),
+    quick("SORT STORE of nothing", small, |s| {
+        sort_into(s, &key(1, 70), &list())
+    }),
     // What a pop cut off must come back when the whole is undone.
     full("EXEC of RPOP and RPUSH", tree, |s| {
         let mut out = Ranges::new();
@@ -223,6 +234,22 @@ fn shift(store: &Store, from: (&[u8], End), to: (&[u8], End)) {
     write(store, &[from.0, to.0], |writer| {
         let (from, to) = ((&store.key(from.0), from.1), (&store.key(to.0), to.1));
         writer.list_move(0, from, to, &mut out)
+    });
+}
+
+/// The items of a list in descending order become another list.
+fn sort_into(store: &Store, from: &[u8], to: &[u8]) {
+    write(store, &[from, to], |writer| {
+        let mut items = Ranges::new();
+        writer
+            .reader()
+            .list_range(0, &store.key(from), (0, -1), &mut items)?;
+        let mut order: Vec<&[u8]> = items.iter().collect();
+        order.sort_unstable_by(|one, other| other.cmp(one));
+        let mut sorted = Ranges::new();
+        order.iter().for_each(|item| sorted.push(item));
+        let limits = Limits::DEFAULT;
+        writer.put_items(0, &store.key(to), ValueType::List, &sorted, None, &limits)
     });
 }
 
