@@ -402,3 +402,21 @@ fn pushes_at_an_end_leave_leaves_full() {
         assert!(each <= limit, "{each} bytes an item");
     }
 }
+
+#[test]
+fn a_list_whose_only_item_goes_round_keeps_its_deadline() {
+    let pair = Pair::new();
+    for item in [b"item".to_vec(), vec![b'l'; 3000]] {
+        let kept = pair.write(0, |writer, key| {
+            writer.remove(0, key)?;
+            writer.list_push(0, key, End::Left, &[&item], false)?;
+            writer.set_expiry(0, key, Some(u64::MAX / 2))?;
+            let mut out = Ranges::new();
+            writer.list_move(0, (key, End::Left), (key, End::Right), &mut out)?;
+            assert_eq!(out.get(0), item);
+            writer.expiry(0, key)
+        });
+        assert_eq!(kept, Some(Some(u64::MAX / 2)));
+        assert_eq!(pair.range(0, 0, -1), [item]);
+    }
+}

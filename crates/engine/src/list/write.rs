@@ -237,11 +237,18 @@ impl Writer<'_, '_> {
         (to, to_end): (&Key<'_>, End),
         out: &mut Ranges,
     ) -> Result<bool, Error> {
-        if self.find_type(database, from, ValueType::List)?.is_none() {
+        let Some(found) = self.find_type(database, from, ValueType::List)? else {
             return Ok(false);
-        }
+        };
         self.find_type(database, to, ValueType::List)?;
         let start = out.len();
+        let view = self.view();
+        if from.bytes == to.bytes && super::read::length(view, &found.entry)? == 1 {
+            // The key stays what it is, with its deadline.
+            super::read::append_all(view, &found.entry, out)?;
+            self.changed(database, from);
+            return Ok(true);
+        }
         self.list_pop(database, from, from_end, 1, out)?;
         if out.len() == start {
             return Ok(false);
