@@ -221,6 +221,9 @@ fn length_code(element: &Element<'_>, width: u64) -> u64 {
     }
 }
 
+/// Bytes of an item and its surroundings that count as short.
+const SHORT: usize = 64;
+
 /// Writes bytes anywhere in a block, leaving what shares their words as it is.
 /// With `log`, what was there before can come back.
 pub(crate) fn write_part(
@@ -233,22 +236,30 @@ pub(crate) fn write_part(
 ) -> Result<(), Error> {
     let (first, end) = (position & !7, position + bytes.len() as u64);
     let whole = (end.next_multiple_of(8) - first) as usize;
-    let mut buffer = [0; INLINE_ITEM_MAX + 16];
-    let skip = (position - first) as usize;
     if whole == 0 {
         return Ok(());
     }
-    let view = transaction.view();
-    buffer[..8].copy_from_slice(&view.word(block + first)?.to_le_bytes());
-    let last = view.word(block + first + whole as u64 - 8)?.to_le_bytes();
-    if whole > 8 {
-        buffer[whole - 8..whole].copy_from_slice(&last);
-    }
-    buffer[skip..skip + bytes.len()].copy_from_slice(bytes);
-    if log {
-        transaction.write(shard, block + first, &buffer[..whole])?;
+    let skip = (position - first) as usize;
+    // Most items are short, and room for a long one takes time to clear.
+    let (mut short, mut long);
+    let words = if whole <= SHORT {
+        short = [0; SHORT];
+        &mut short[..whole]
     } else {
-        transaction.fill_slack(shard, block + first, &buffer[..whole])?;
+        long = [0; INLINE_ITEM_MAX + 16];
+        &mut long[..whole]
+    };
+    let view = transaction.view();
+    words[..8].copy_from_slice(&view.word(block + first)?.to_le_bytes());
+    if whole > 8 {
+        let last = view.word(block + first + whole as u64 - 8)?;
+        words[whole - 8..].copy_from_slice(&last.to_le_bytes());
+    }
+    words[skip..skip + bytes.len()].copy_from_slice(bytes);
+    if log {
+        transaction.write(shard, block + first, words)?;
+    } else {
+        transaction.fill_slack(shard, block + first, words)?;
     }
     Ok(())
 }

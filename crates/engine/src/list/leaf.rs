@@ -18,6 +18,7 @@
 
 use undercroft_memory::{Fault, Offset, View};
 
+use super::decimal;
 use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
 use super::ranges::Ranges;
 use crate::entry::append_bytes;
@@ -236,20 +237,23 @@ impl Leaf {
                 let (start, end) = (self.start + from * width, self.start + to * width);
                 let base = out.bytes.len();
                 append_bytes(view, self.at, start, end, &mut out.bytes)?;
-                let width = width as usize;
-                out.ends
-                    .extend((1..=(to - from) as usize).map(|index| base + index * width));
+                let (mut end, width) = (base, width as usize);
+                out.ends.extend((from..to).map(|_| {
+                    end += width;
+                    end
+                }));
                 Ok(())
             }
             Packing::Integers { width, base } => {
                 let copy = self.copy(view, self.start + from * width, self.start + to * width)?;
-                let mut buffer = itoa::Buffer::new();
-                for index in 0..(to - from) as usize {
-                    let distance = copy.word(index * width as usize) & mask(width);
-                    let value = base.wrapping_add(distance as i64);
-                    out.bytes.extend_from_slice(buffer.format(value).as_bytes());
-                    out.end_item();
-                }
+                let (width, bits) = (width as usize, mask(width));
+                decimal::append_all(
+                    (0..(to - from) as usize).map(|index| {
+                        let distance = copy.word(index * width) & bits;
+                        base.wrapping_add(distance as i64)
+                    }),
+                    out,
+                );
                 Ok(())
             }
             Packing::Texts { width, .. } => self.append_texts(view, width, (from, to), out),

@@ -5,6 +5,7 @@
 //! | number of items, 1 byte | items as in `packed` |
 //! ```
 
+mod decimal;
 mod fill;
 mod hot;
 mod items;

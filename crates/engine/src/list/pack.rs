@@ -4,7 +4,7 @@ use undercroft_memory::{Fault, View};
 
 use super::items::{Element, Items};
 use super::ranges::Ranges;
-use crate::entry::Entry;
+use crate::entry::{Entry, Form};
 use crate::error::Error;
 use crate::packed;
 
@@ -14,7 +14,11 @@ pub(crate) const BYTES_MAX: usize = 512;
 pub(crate) const ITEMS_MAX: usize = 128;
 
 /// The bytes of a packed list; none where it is a tree.
+#[inline]
 pub(crate) fn load(view: &View<'_>, entry: &Entry) -> Result<Option<Vec<u8>>, Error> {
+    if entry.header.form() == Some(Form::Object) {
+        return Ok(None);
+    }
     let mut bytes = Vec::with_capacity(BYTES_MAX);
     if !entry.append_packed(view, &mut bytes)? {
         return Ok(None);

@@ -28,6 +28,7 @@ use undercroft_memory::{Fault, Offset, Transaction, View};
 
 use crate::error::Error;
 pub(crate) use build::Builder;
+pub(crate) use cut::Subtree;
 pub(crate) use free::{for_each_left, free_next};
 pub(crate) use node::{Child, Node};
 
@@ -120,6 +121,15 @@ impl<const K: usize> Tree<K> {
         self.root
     }
 
+    /// The number of leaves, or a lower limit of it. O(1).
+    pub(crate) fn leaves_at_least(&self, view: &View<'_>) -> Result<u64, Error> {
+        if self.height == 0 {
+            return Ok(u64::from(self.root != 0));
+        }
+        let root = Node::<K>::load(view, self.root, self.height)?;
+        Ok(root.children() as u64)
+    }
+
     /// The leaf that holds the item at a position, or the last leaf where the
     /// position is the end. O(log n).
     #[inline]
@@ -132,6 +142,9 @@ impl<const K: usize> Tree<K> {
             path.steps[depth] = Step { node, index };
             (at, total) = node.child(view, index)?;
             rest = rest.checked_sub(before).ok_or_else(|| fault(at))?;
+            if depth + 1 < self.height {
+                Node::<K>::prefetch(view, at, total, rest);
+            }
         }
         Ok(Place {
             path,
@@ -141,7 +154,32 @@ impl<const K: usize> Tree<K> {
         })
     }
 
+    /// The first leaf, or the last one. O(height).
+    #[inline]
+    pub(crate) fn find_end(&self, view: &View<'_>, last: bool) -> Result<Place<K>, Error> {
+        let mut path = Path::new(self.height);
+        let (mut at, mut count) = (self.root, self.count);
+        for depth in 0..self.height {
+            let node = Node::<K>::load(view, at, self.height - depth)?;
+            let index = if last { node.children() - 1 } else { 0 };
+            path.steps[depth] = Step { node, index };
+            (at, count) = node.child(view, index)?;
+        }
+        let before = if last {
+            self.count.wrapping_sub(count)
+        } else {
+            0
+        };
+        Ok(Place {
+            path,
+            leaf: at,
+            before,
+            count,
+        })
+    }
+
     /// Adds to the number of items in a leaf, all the way up.
+    #[inline]
     pub(crate) fn add(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -178,6 +216,7 @@ impl<const K: usize> Tree<K> {
 }
 
 impl<const K: usize> Path<K> {
+    #[inline(always)]
     fn new(height: usize) -> Path<K> {
         let none = Step {
             node: Node::NONE,

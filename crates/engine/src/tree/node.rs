@@ -8,8 +8,6 @@ use crate::error::Error;
 /// Sizes of inner nodes in bytes: small trees have small ones.
 const SIZES: [u64; 3] = [256, 1024, 4096];
 const HEADER: u64 = 8;
-/// Counts that are read together.
-const CHUNK: usize = 8;
 
 /// A subtree as the node above it refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,49 +120,44 @@ impl<const K: usize> Node<K> {
         total: u64,
         position: u64,
     ) -> Result<(usize, u64), Error> {
+        let (counts, children) = (self.count_at(0), self.children());
         if position < total / 2 {
-            let mut before = 0_u64;
-            let mut index = 0;
-            while index + CHUNK <= self.children() {
-                let counts = view.words::<CHUNK>(self.count_at(index))?;
-                let sum = counts.into_iter().fold(0, u64::wrapping_add);
-                if position < before.wrapping_add(sum) {
-                    break;
-                }
-                before = before.wrapping_add(sum);
-                index += CHUNK;
-            }
-            while index < self.children() {
-                let count = view.word(self.count_at(index))?;
-                if position < before.wrapping_add(count) {
-                    return Ok((index, before));
-                }
-                before = before.wrapping_add(count);
-                index += 1;
-            }
-            return Err(fault(self.at));
+            let (index, before) = view.add_up(counts, children, false, position)?;
+            return if index < children {
+                Ok((index, before))
+            } else {
+                Err(fault(self.at))
+            };
         }
         let behind = total.checked_sub(position).ok_or_else(|| fault(self.at))?;
-        let mut seen = 0_u64;
-        let mut index = self.children();
-        while index >= CHUNK {
-            let counts = view.words::<CHUNK>(self.count_at(index - CHUNK))?;
-            let sum = counts.into_iter().fold(0, u64::wrapping_add);
-            if seen.wrapping_add(sum) >= behind {
-                break;
-            }
-            seen = seen.wrapping_add(sum);
-            index -= CHUNK;
-        }
-        while index > 0 {
-            index -= 1;
-            seen = seen.wrapping_add(view.word(self.count_at(index))?);
-            if seen >= behind {
-                let before = total.checked_sub(seen).ok_or_else(|| fault(self.at))?;
-                return Ok((index, before));
-            }
-        }
-        Err(fault(self.at))
+        // The end belongs to the last child.
+        let limit = behind.saturating_sub(1);
+        let (skipped, seen) = view.add_up(counts, children, true, limit)?;
+        let index = children.checked_sub(skipped + 1);
+        let index = index.ok_or_else(|| fault(self.at))?;
+        let seen = seen.wrapping_add(view.word(self.count_at(index))?);
+        let before = total.checked_sub(seen).ok_or_else(|| fault(self.at))?;
+        Ok((index, before))
+    }
+
+    /// Asks for the cache lines that [`seek`](Self::seek) will look at in a full
+    /// node whose children have about as many items each, before its header was
+    /// read.
+    #[inline]
+    pub(crate) fn prefetch(view: &View<'_>, at: Offset, total: u64, position: u64) {
+        let places = children_max(K) as u64;
+        let share = position.saturating_mul(places) / total.max(1);
+        let guess = share.min(places - 1);
+        let counts = at.wrapping_add(HEADER);
+        let line = 8;
+        let (from, to) = if position < total / 2 {
+            (0, guess + line)
+        } else {
+            (guess.saturating_sub(line), places)
+        };
+        view.prefetch(at);
+        view.prefetch_range(counts.wrapping_add(from * 8), (to - from) * 8);
+        view.prefetch(counts.wrapping_add((places + guess) * 8));
     }
 
     /// Items below the children before one; `total` is the number below the
@@ -175,12 +168,9 @@ impl<const K: usize> Node<K> {
         total: u64,
         index: usize,
     ) -> Result<u64, Error> {
-        let sum = |from: usize, to: usize| {
-            let mut sum = 0_u64;
-            for index in from..to {
-                sum = sum.wrapping_add(view.word(self.count_at(index))?);
-            }
-            Ok::<_, Error>(sum)
+        let sum = |from: usize, to: usize| -> Result<u64, Error> {
+            let added = view.add_up(self.count_at(from), to - from, false, u64::MAX)?;
+            Ok(added.1)
         };
         if index <= self.children() / 2 {
             sum(0, index)
@@ -200,6 +190,7 @@ impl<const K: usize> Node<K> {
         Ok(children)
     }
 
+    #[inline]
     pub(crate) fn add(
         &self,
         transaction: &mut Transaction<'_>,
