@@ -9,10 +9,12 @@ use crate::entry::{Entry, Form, ValueType};
 use crate::error::Error;
 use crate::flush::{self, Dying, Left};
 use crate::list;
+use crate::parts;
 use crate::receivers::Topic;
 use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_TABLE, Root, SUBSCRIPTION_KINDS, SUBSCRIPTIONS};
 use crate::sorted;
 use crate::store::{Store, hash};
+use crate::value;
 
 /// One walk over a shard's structures.
 struct Walk<'w> {
@@ -143,7 +145,7 @@ impl Walk<'_> {
                         Dying::Keys => self.entry(entry, home, counts),
                         Dying::Elements => self.element(entry, home, counts),
                         // A tree has no tables.
-                        Dying::List | Dying::Ranks => Err(chain_fault(at).into()),
+                        Dying::List | Dying::Ranks | Dying::Parts => Err(chain_fault(at).into()),
                     };
                     if let Err(error) = sound {
                         self.problem(|| format!("the entry at {entry:#x}: {error}"));
@@ -189,12 +191,14 @@ impl Walk<'_> {
     }
 
     fn object(&mut self, entry: &Entry) -> Result<(), Error> {
+        let pool = value::pool_of(self.view, self.shard, entry)?;
+        if pool.arena() != 0 {
+            (self.reach)(pool.arena());
+            parts::check_note(self.view, pool.arena())?;
+        }
         match entry.value_type()? {
             ValueType::Hash | ValueType::Set => {
                 let elements = Elements::to_change(self.view, self.shard, entry)?;
-                if elements.pool.arena() != 0 {
-                    (self.reach)(elements.pool.arena());
-                }
                 let name = || format!("the collection at {:#x}", entry.at);
                 self.dictionary(elements, Dying::Elements, &name);
                 if elements.length(self.view)? == 0 {
@@ -208,9 +212,6 @@ impl Walk<'_> {
             }
             ValueType::SortedSet => {
                 let elements = sorted::elements(self.view, self.shard, entry)?;
-                if elements.pool.arena() != 0 {
-                    (self.reach)(elements.pool.arena());
-                }
                 let name = || format!("the sorted set at {:#x}", entry.at);
                 self.dictionary(elements, Dying::Elements, &name);
                 let secret = self.store.segment.hash_key();
@@ -257,24 +258,35 @@ impl Walk<'_> {
             self.problem(|| format!("the list of what is being freed: {error}"));
         }
         for (record, left) in found {
-            (self.reach)(record);
-            match left {
-                Left::Tables(kind, tables) => {
-                    for (table, first) in tables {
-                        (self.reach)(table.at);
-                        self.table(kind, table, first, false, &mut [0; 2]);
-                    }
+            self.left(record, left);
+        }
+    }
+
+    /// Walks what is left of a structure that is being freed, from the block
+    /// that refers to it.
+    fn left(&mut self, record: Offset, left: Left) {
+        (self.reach)(record);
+        match left {
+            Left::Tables(kind, tables) => {
+                for (table, first) in tables {
+                    (self.reach)(table.at);
+                    self.table(kind, table, first, false, &mut [0; 2]);
                 }
-                Left::Tree(kind, root, height, progress) => {
-                    let subtree = (root, height);
-                    let checked = if kind == Dying::List {
-                        list::check_subtree(self.view, subtree, progress, self.reach).map(drop)
-                    } else {
-                        sorted::check_left(self.view, subtree, progress, self.reach)
-                    };
-                    if let Err(error) = checked {
-                        self.problem(|| format!("the tree that is freed by {record:#x}: {error}"));
-                    }
+            }
+            Left::Tree(kind, root, height, progress) => {
+                let subtree = (root, height);
+                let checked = if kind == Dying::List {
+                    list::check_subtree(self.view, subtree, progress, self.reach).map(drop)
+                } else {
+                    sorted::check_left(self.view, subtree, progress, self.reach)
+                };
+                if let Err(error) = checked {
+                    self.problem(|| format!("the tree that is freed by {record:#x}: {error}"));
+                }
+            }
+            Left::Parts(parts) => {
+                for (part, left) in parts {
+                    self.left(part, left);
                 }
             }
         }

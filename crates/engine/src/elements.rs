@@ -219,6 +219,21 @@ impl Draft<'_> {
     }
 }
 
+/// Root words of a copy of a dictionary in another pool. O(elements).
+pub(crate) fn copy_of(
+    transaction: &mut Transaction<'_>,
+    from: Elements,
+    pool: Pool,
+) -> Result<[u64; ELEMENTS_WORDS], Error> {
+    let words = no_words();
+    let draft = Draft {
+        words: &words,
+        pool,
+    };
+    draft.copy_from(transaction, from)?;
+    Ok(draft.finished())
+}
+
 impl Elements {
     /// The dictionary of a large collection, to be read: where its memory comes
     /// from is not looked at.
@@ -244,13 +259,10 @@ impl Elements {
         Ok(elements)
     }
 
-    /// Lets all be freed later; the root words are the caller's. O(1).
+    /// Lets all be freed later, where it has no arena; the root words are the
+    /// caller's. O(1).
     pub(crate) fn discard(self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
-        if self.pool.arena() == 0 {
-            return flush::bury_dictionary(transaction, self, Dying::Elements);
-        }
-        transaction.bury_arena(self.pool);
-        Ok(())
+        flush::bury_dictionary(transaction, self, Dying::Elements)
     }
 
     /// Moves the collection to an arena where it has outgrown its shard's slabs:
@@ -268,18 +280,11 @@ impl Elements {
         if !due || self.pool.arena() != 0 || self.memory_usage(transaction.view(), 0)? < OUTGROWN {
             return Ok(self);
         }
-        let words = no_words();
-        let draft = Draft {
-            words: &words,
-            pool: transaction.create_arena(self.pool.shard())?,
-        };
-        draft.copy_from(transaction, self)?;
+        let pool = transaction.create_arena(self.pool.shard())?;
+        let words = copy_of(transaction, self, pool)?;
         self.discard(transaction)?;
-        let settled = Elements {
-            pool: draft.pool,
-            ..self
-        };
-        for (word, value) in draft.finished().into_iter().enumerate() {
+        let settled = Elements { pool, ..self };
+        for (word, value) in words.into_iter().enumerate() {
             settled.set_word(transaction, word, value)?;
         }
         Ok(settled)

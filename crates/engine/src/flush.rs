@@ -7,6 +7,8 @@
 //! | next one | table | its bits | next bucket | other table | its bits | kind | unused |
 //! a tree:
 //! | next one | root | levels | progress | unused | unused | kind | unused |
+//! what was cut off a list that has an arena:
+//! | next one | arena | unused | first part | unused | unused | kind | unused |
 //! ```
 
 use undercroft_memory::{Offset, Pool, ShardSet, Transaction, View};
@@ -17,6 +19,7 @@ use crate::element::Element;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::list;
+use crate::parts;
 use crate::roots::{
     BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root,
     TABLE,
@@ -28,9 +31,9 @@ use crate::writer::Writer;
 
 const RECORD: u64 = 64;
 const NEXT: u64 = 0;
-const MAIN: u64 = 8;
+pub(crate) const MAIN: u64 = 8;
 const MAIN_BITS: u64 = 16;
-const CURSOR: u64 = 24;
+pub(crate) const CURSOR: u64 = 24;
 const OTHER: u64 = 32;
 
 /// What a structure that is being freed consists of.
@@ -44,6 +47,8 @@ pub(crate) enum Dying {
     List = 2,
     /// The tree of a sorted set, whose leaves own nothing.
     Ranks = 3,
+    /// Parts of the tree of a list that lives on in its arena.
+    Parts = 4,
 }
 
 impl Dying {
@@ -53,6 +58,7 @@ impl Dying {
             1 => Ok(Dying::Elements),
             2 => Ok(Dying::List),
             3 => Ok(Dying::Ranks),
+            4 => Ok(Dying::Parts),
             _ => Err(undercroft_memory::Fault {
                 at: record,
                 what: "a known kind of structure to be freed",
@@ -118,23 +124,18 @@ pub(crate) fn bury_dictionary<D: Dictionary>(
     if next != 0 && !in_use {
         transaction.free(pool, next);
     }
-    bury(
-        transaction,
-        pool,
-        kind,
-        [table, bits, cursor, other, next_bits],
-    )
+    let words = [table, bits, cursor, other, next_bits];
+    bury(transaction, pool.shard(), kind, words).map(drop)
 }
 
-/// Puts a structure on its shard's list, behind the first, which may be the one
-/// that is being freed just now.
+/// Puts a structure on a shard's list, behind the first, which may be the one
+/// that is being freed just now. Returns its record.
 pub(crate) fn bury(
     transaction: &mut Transaction<'_>,
-    pool: Pool,
+    shard: usize,
     kind: Dying,
     words: [u64; 5],
-) -> Result<(), Error> {
-    let shard = pool.shard();
+) -> Result<Offset, Error> {
     let record = transaction.allocate(shard, RECORD)?;
     let first = transaction.view().root(shard, DYING);
     let next = match first {
@@ -150,29 +151,28 @@ pub(crate) fn bury(
         0 => transaction.set_root(shard, DYING, record)?,
         first => transaction.store(shard, first + NEXT, record)?,
     }
-    Ok(())
+    Ok(record)
 }
 
-/// Frees up to so many leaves of a tree. Returns whether it is gone.
-fn free_leaves(
-    writer: &mut Writer<'_, '_>,
-    shard: usize,
-    record: Offset,
+/// Frees up to so many leaves of a tree, the first word of whose record or part
+/// is the root. Returns whether it is gone.
+pub(crate) fn free_leaves(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    tree: Offset,
     kind: Dying,
     leaves: u64,
 ) -> Result<bool, Error> {
-    let pool = Pool::from(shard);
-    let [_, root, height, mut progress] = writer.view().words::<4>(record)?;
+    let [root, height, mut progress] = transaction.view().words::<3>(tree)?;
     for _ in 0..leaves {
         let subtree = (root, height as usize);
-        let transaction = &mut *writer.transaction;
-        let further = if kind == Dying::List {
-            tree::free_next::<0>(transaction, pool, subtree, progress, |transaction, leaf| {
-                list::free_leaf(transaction, pool, leaf)
-            })
-        } else {
+        let further = if kind == Dying::Ranks {
             tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
                 sorted::free_leaf(transaction, pool, leaf)
+            })
+        } else {
+            tree::free_next::<0>(transaction, pool, subtree, progress, |transaction, leaf| {
+                list::free_leaf(transaction, pool, leaf)
             })
         };
         match further? {
@@ -180,7 +180,7 @@ fn free_leaves(
             None => return Ok(true),
         }
     }
-    writer.transaction.store(shard, record + CURSOR, progress)?;
+    transaction.store(pool.shard(), tree + (CURSOR - MAIN), progress)?;
     Ok(false)
 }
 
@@ -197,13 +197,21 @@ pub(crate) fn free_a_little(
     }
     let [_, at, bits, cursor, other, other_bits, kind] = writer.view().words::<7>(record)?;
     let kind = Dying::of(kind, record)?;
-    if matches!(kind, Dying::List | Dying::Ranks) {
-        if free_leaves(writer, shard, record, kind, buckets)? {
-            remove_first(writer, shard, record)?;
-        }
-        return Ok(());
-    }
     let pool = Pool::from(shard);
+    let transaction = &mut *writer.transaction;
+    let gone = match kind {
+        Dying::Keys | Dying::Elements => None,
+        Dying::List | Dying::Ranks => {
+            let gone = free_leaves(transaction, pool, record + MAIN, kind, buckets)?;
+            Some(gone)
+        }
+        Dying::Parts => Some(parts::free_a_little(transaction, shard, record, buckets)?),
+    };
+    match gone {
+        Some(true) => return remove_first(writer, shard, record),
+        Some(false) => return Ok(()),
+        None => {}
+    }
     let table = Table {
         at,
         bits: bits.min(40),
@@ -258,7 +266,7 @@ fn free_chain(
                     element.free(writer.transaction, pool)?;
                 }
                 // A tree has no tables.
-                Dying::List | Dying::Ranks => return Err(chain_fault(home).into()),
+                Dying::List | Dying::Ranks | Dying::Parts => return Err(chain_fault(home).into()),
             }
         }
         if at != home {
@@ -279,6 +287,8 @@ pub(crate) enum Left {
     Tables(Dying, Vec<(Table, u64)>),
     /// The root of a tree, its levels, and how far it has been freed.
     Tree(Dying, Offset, usize, u64),
+    /// Blocks that refer to parts of the tree of a list, and these.
+    Parts(Vec<(Offset, Left)>),
 }
 
 /// The structures that are being freed, for the check.
@@ -292,6 +302,7 @@ pub(crate) fn for_each_dying(
         let [next, at, bits, cursor, other, other_bits, kind] = view.words::<7>(record)?;
         let left = match Dying::of(kind, record)? {
             kind @ (Dying::List | Dying::Ranks) => Left::Tree(kind, at, bits as usize, cursor),
+            Dying::Parts => Left::Parts(parts::all(view, record)?),
             kind @ (Dying::Keys | Dying::Elements) => {
                 let table = |at, bits: u64| Table {
                     at,

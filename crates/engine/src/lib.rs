@@ -34,6 +34,7 @@ mod list;
 mod met;
 mod name;
 mod packed;
+mod parts;
 mod publish;
 mod random;
 mod receivers;

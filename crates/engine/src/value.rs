@@ -1,13 +1,14 @@
 //! What the types that are not strings share: finding a key that holds one,
 //! storing one, and getting rid of it.
 
-use undercroft_memory::View;
+use undercroft_memory::{Pool, View};
 
-use crate::elements::{self, Draft, Elements};
+use crate::elements::{self, Elements};
 use crate::entry::{Entry, Form, Kind, ValueType};
 use crate::error::Error;
 use crate::hash::{Hash, PackedLimits, Parts};
 use crate::list::{self, End, Ranges};
+use crate::parts;
 use crate::set::Set;
 use crate::sorted::{self, AddRule, Scored, SortedSet};
 use crate::store::{Key, Reader};
@@ -219,11 +220,16 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Lets what an object consists of be freed later, in small steps (W8).
+    /// Lets what an object consists of be freed later, in small steps (W8); all
+    /// of its arena at once, where it has one.
     #[cold]
     fn discard_object(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
+        let pool = pool_of(self.view(), shard, entry)?;
+        if pool.arena() != 0 {
+            return parts::bury_arena(self.transaction, pool);
+        }
         match entry.value_type()? {
-            ValueType::List => list::discard(self.transaction, shard.into(), entry),
+            ValueType::List => list::discard(self.transaction, pool, entry),
             ValueType::SortedSet => sorted::discard(self.transaction, shard, entry),
             ValueType::Hash | ValueType::Set => {
                 Elements::to_change(self.view(), shard, entry)?.discard(self.transaction)
@@ -233,9 +239,20 @@ impl Writer<'_, '_> {
     }
 }
 
+/// The memory that an object in a shard consists of: an arena of its own (H4),
+/// or the shard's slabs.
+pub(crate) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
+    match entry.value_type()? {
+        ValueType::List => list::pool_of(view, shard, entry),
+        ValueType::SortedSet => Ok(sorted::elements(view, shard, entry)?.pool),
+        ValueType::Hash | ValueType::Set => Ok(Elements::to_change(view, shard, entry)?.pool),
+        ValueType::String => Err(entry.fault().into()),
+    }
+}
+
 /// The root words with which another key takes over an object (`take`), or
-/// those of a copy of it. O(1) where it stays in its shard or has an arena, else
-/// O(elements).
+/// those of a copy of it. O(1) where it stays in its shard or has an arena and is
+/// taken, else O(elements).
 pub(crate) fn hand_over(
     writer: &mut Writer<'_, '_>,
     entry: &Entry,
@@ -246,43 +263,30 @@ pub(crate) fn hand_over(
     if take && from == to {
         return words_of(writer.view(), entry);
     }
-    match entry.value_type()? {
-        ValueType::SortedSet => {
-            let words = sorted::hand_over(writer.transaction, entry, (from, to), take)?;
-            Ok(to_bytes(&words))
-        }
+    let source = pool_of(writer.view(), from, entry)?;
+    if take && source.arena() != 0 {
+        // The root words name the arena, not the shard it lies in.
+        parts::transfer_arena(writer.transaction, source, to)?;
+        return words_of(writer.view(), entry);
+    }
+    let pool = if source.arena() == 0 {
+        to.into()
+    } else {
+        writer.transaction.create_arena(to)?
+    };
+    let words = match entry.value_type()? {
+        ValueType::List => list::copy(writer.transaction, entry, pool)?.to_vec(),
+        ValueType::SortedSet => sorted::copy_of(writer.transaction, from, entry, pool)?,
         ValueType::Hash | ValueType::Set => {
             let source = Elements::to_change(writer.view(), from, entry)?;
-            if take && source.pool.arena() != 0 {
-                // The root words name the arena, not the shard it lies in.
-                writer.transaction.transfer_arena(source.pool, to)?;
-                return words_of(writer.view(), entry);
-            }
-            let words = elements::no_words();
-            let pool = if source.pool.arena() == 0 {
-                to.into()
-            } else {
-                writer.transaction.create_arena(to)?
-            };
-            let copy = Draft {
-                words: &words,
-                pool,
-            };
-            copy.copy_from(writer.transaction, source)?;
-            if take {
-                source.discard(writer.transaction)?;
-            }
-            Ok(to_bytes(&copy.finished()))
+            elements::copy_of(writer.transaction, source, pool)?.to_vec()
         }
-        ValueType::List => {
-            let words = list::copy(writer.transaction, entry, to.into())?;
-            if take {
-                writer.discard_value(from, entry)?;
-            }
-            Ok(to_bytes(&words))
-        }
-        _ => Err(entry.fault().into()),
+        ValueType::String => return Err(entry.fault().into()),
+    };
+    if take {
+        writer.discard_value(from, entry)?;
     }
+    Ok(to_bytes(&words))
 }
 
 /// An object's root words.

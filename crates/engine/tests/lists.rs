@@ -57,6 +57,19 @@ impl Pair {
         written.expect("written")
     }
 
+    fn rename(&mut self, key: usize, other: usize) {
+        let (from, to) = (self.store.key(KEYS[key]), self.store.key(KEYS[other]));
+        let renamed = self
+            .store
+            .write(self.store.shards_of([&from, &to]), |writer| {
+                writer.rename(0, &from, &to)
+            });
+        assert_eq!(renamed.expect("written"), !self.model[key].is_empty());
+        if !self.model[key].is_empty() && key != other {
+            self.model[other] = std::mem::take(&mut self.model[key]);
+        }
+    }
+
     fn compare(&self) {
         for (key, model) in self.model.iter().enumerate() {
             let items = self.range(key, 0, -1);
@@ -122,7 +135,7 @@ fn run(seed: u64, kind: Kind, steps: usize, growth: usize) {
         let key = random.usize(..KEYS.len());
         let length = pair.model[key].len();
         let position = |random: &mut Rng| random.usize(..length + 2) as i64 - (length / 2) as i64;
-        match random.u32(..16) {
+        match random.u32(..18) {
             0..5 => {
                 let count = random.usize(1..=growth);
                 let items: Vec<Vec<u8>> = (0..count).map(|_| item(&mut random, kind)).collect();
@@ -245,6 +258,13 @@ fn run(seed: u64, kind: Kind, steps: usize, growth: usize) {
                     }
                 }
             }
+            15 if random.u32(..3) == 0 => {
+                let other = random.usize(..KEYS.len());
+                pair.rename(key, other);
+            }
+            16 => {
+                pair.store.sweep(4).expect("swept");
+            }
             _ => {
                 let (start, stop) = (position(&mut random), position(&mut random));
                 let items = pair.range(key, start, stop);
@@ -265,17 +285,8 @@ fn run(seed: u64, kind: Kind, steps: usize, growth: usize) {
             pair.compare();
         }
     }
-    for (key, name) in KEYS.iter().enumerate() {
-        let other = (key + 1) % KEYS.len();
-        let (from, to) = (pair.store.key(name), pair.store.key(KEYS[other]));
-        let shards = pair.store.shards_of([&from, &to]);
-        let renamed = pair
-            .store
-            .write(shards, |writer| writer.rename(0, &from, &to))
-            .expect("renamed");
-        if renamed {
-            pair.model[other] = std::mem::take(&mut pair.model[key]);
-        }
+    for key in 0..KEYS.len() {
+        pair.rename(key, (key + 1) % KEYS.len());
         pair.compare();
     }
     let used = pair.store.used_memory();
@@ -375,7 +386,7 @@ fn pushes_at_an_end_leave_leaves_full() {
         let pair = Pair::new();
         let mut random = Rng::with_seed(5);
         let before = pair.store.used_memory();
-        const COUNT: usize = 200_000;
+        const COUNT: usize = 600_000;
         for _ in 0..COUNT / 100 {
             let items: Vec<Vec<u8>> = (0..100)
                 .map(|_| {

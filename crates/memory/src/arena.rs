@@ -44,6 +44,13 @@ impl View<'_> {
         let pages = self.mapping.load(arena + shard::PAGES);
         Ok(pages.saturating_mul(PAGE))
     }
+
+    /// A word that is the arena's user's own, and goes with the arena; 0 at
+    /// first.
+    pub fn arena_note(&self, arena: Offset) -> Result<u64, Fault> {
+        self.check(arena, PAGE)?;
+        Ok(self.mapping.load(arena + arena::NOTE))
+    }
 }
 
 impl Transaction<'_> {
@@ -101,6 +108,12 @@ impl Transaction<'_> {
             self.add(index, shard::USED_BYTES, pages.wrapping_mul(PAGE as i64))?;
         }
         Ok(moved)
+    }
+
+    /// Changes the word that [`View::arena_note`] reads.
+    pub fn set_arena_note(&mut self, pool: Pool, note: u64) -> Result<(), Error> {
+        let words = self.segment.mapping.pool_words(pool)?;
+        self.set(self.home(pool), words + arena::NOTE, note)
     }
 
     /// Frees an arena with all blocks in it, as the last step of the

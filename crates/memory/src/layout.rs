@@ -259,6 +259,8 @@ pub mod descriptor {
 pub mod arena {
     /// First run of the list of the arena's runs, plus 1.
     pub const RUNS: u64 = 0;
+    /// A word of whoever uses the arena; 0 at first.
+    pub const NOTE: u64 = 8;
 }
 
 /// Bytes of the heap's undo log.

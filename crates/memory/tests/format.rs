@@ -37,7 +37,7 @@ fn constants() -> BTreeMap<String, u64> {
             DATA_MAX;
         record: LENGTH HASH NUMBER COUNT PARTS NAME;
         descriptor: STRIDE RUN KIND NEXT PREVIOUS BITMAP SIBLINGS;
-        arena: RUNS;
+        arena: RUNS NOTE;
     };
     let top = [
         ("PAGE", layout::PAGE),

@@ -23,7 +23,7 @@ pub use ranges::Ranges;
 pub use read::Positions;
 pub(crate) use read::append_all;
 pub(crate) use sequence::free_leaf;
-pub(crate) use whole::{check, check_subtree, copy, discard, memory_usage};
+pub(crate) use whole::{check, check_subtree, copy, discard, memory_usage, pool_of};
 pub use write::Inserted;
 
 use crate::entry::{Kind, ValueType};

@@ -47,10 +47,17 @@ impl Writer<'_, '_> {
                 }
                 let mut left = pack::items(&bytes)?;
                 left.keep(kept.start as usize..kept.end as usize);
-                self.put_list(database, key, Some(found), &left, End::Right)?;
+                self.put_list(
+                    database,
+                    key,
+                    Some(found),
+                    key.shard.into(),
+                    &left,
+                    End::Right,
+                )?;
             }
-            Held::Tree(mut tree) => {
-                tree.pop(self.transaction, Pool::from(key.shard), end, count, out)?;
+            Held::Tree(mut tree, pool) => {
+                tree.pop(self.transaction, pool, end, count, out)?;
                 self.remove_if_empty(database, key, found, &tree)?;
             }
         }
@@ -101,12 +108,18 @@ impl Writer<'_, '_> {
                     items.remove(index.into());
                 }
                 if !matches.is_empty() {
-                    self.put_list(database, key, Some(found), &items, End::Right)?;
+                    self.put_list(
+                        database,
+                        key,
+                        Some(found),
+                        key.shard.into(),
+                        &items,
+                        End::Right,
+                    )?;
                 }
                 matches.len() as u64
             }
-            Held::Tree(mut tree) => {
-                let pool = Pool::from(key.shard);
+            Held::Tree(mut tree, pool) => {
                 let needle = Needle::new(text);
                 let removed = tree.remove(self.transaction, pool, &needle, most, count >= 0)?;
                 self.remove_if_empty(database, key, found, &tree)?;
@@ -136,11 +149,17 @@ impl Writer<'_, '_> {
                 let mut items = pack::items(&bytes)?;
                 let (from, to) = clamp(start, stop, items.len() as u64);
                 items.keep(from as usize..to as usize);
-                self.put_list(database, key, Some(found), &items, End::Right)?;
+                self.put_list(
+                    database,
+                    key,
+                    Some(found),
+                    key.shard.into(),
+                    &items,
+                    End::Right,
+                )?;
             }
-            Held::Tree(mut tree) => {
+            Held::Tree(mut tree, pool) => {
                 let (from, to) = clamp(start, stop, tree.count());
-                let pool = Pool::from(key.shard);
                 let mut off = Vec::new();
                 if from < to {
                     tree.cut_end(self.transaction, pool, End::Right, to, &mut off)?;
@@ -183,12 +202,8 @@ impl Sequence {
     ) -> Result<(), Error> {
         let mut left = count.min(self.count());
         while left > 0 {
-            let position = match end {
-                End::Left => 0,
-                End::Right => self.count() - 1,
-            };
             let view = transaction.view();
-            let place = self.find(view, position)?;
+            let place = self.find_end(view, end == End::Right)?;
             let mut leaf = Leaf::load(view, place.leaf)?;
             let taken = left.min(leaf.count);
             let start = out.len();

@@ -6,6 +6,7 @@ use super::fill::{End, Shape};
 use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
 use super::leaf::{LEAF_MAX, Leaf, Packing};
 use super::ranges::Ranges;
+use super::whole::{WORDS, root_words};
 use crate::error::Error;
 use crate::tree::{Builder, Child, Place, Tree};
 
@@ -148,11 +149,7 @@ impl Sequence {
         let shard = pool.shard();
         let mut values = Values::new(values);
         loop {
-            let position = match end {
-                End::Left => 0,
-                End::Right => self.count(),
-            };
-            let place = self.find(transaction.view(), position)?;
+            let place = self.find_end(transaction.view(), end == End::Right)?;
             let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
             let before = leaf.count;
             while let Some(element) = values.peek(transaction, pool)? {
@@ -284,13 +281,14 @@ impl Sequence {
         self.splice(transaction, pool, &place.path, remove, &leaves)
     }
 
-    /// Makes a tree of items, all of which lie in the order of the list.
+    /// Makes a tree of items, all of which lie in the order of the list. Returns
+    /// the list's root words.
     pub(super) fn build(
         transaction: &mut Transaction<'_>,
         pool: Pool,
         items: &Items,
         end: End,
-    ) -> Result<[u64; 3], Error> {
+    ) -> Result<[u64; WORDS], Error> {
         let mut builder = Builder::new();
         let mut start = 0;
         while start < items.len() {
@@ -310,7 +308,8 @@ impl Sequence {
             builder.push(transaction, pool, leaf)?;
             start = stop;
         }
-        builder.finish(transaction, pool)
+        let tree = builder.finish(transaction, pool)?;
+        Ok(root_words(tree, pool))
     }
 
     /// An item for the leaves of this list; a long one gets a block.

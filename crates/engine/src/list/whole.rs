@@ -1,16 +1,40 @@
-//! Whole lists: freeing, copying, checking, measuring.
+//! Whole lists: their memory, freeing, copying, checking, measuring.
 
 use undercroft_memory::{Offset, Pool, Transaction, View, block_size};
 
 use super::fill::write_part;
-use super::leaf::Leaf;
+use super::items::INLINE_ITEM_MAX;
+use super::leaf::{LEAF_MAX, Leaf};
 use super::sequence::{Sequence, free_leaf};
+use crate::elements::OUTGROWN;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush::{self, Dying};
-use crate::tree::{Builder, Child, for_each_left};
+use crate::parts;
+use crate::tree::{Builder, Child, Subtree, for_each_left};
+use crate::writer::Writer;
 
-/// Lets the tree of a list be freed later, in small steps; one leaf at once.
+/// Root word: the arena, or 0. The words before it are the tree's.
+const ARENA: u64 = 24;
+/// Root words of a list.
+pub(super) const WORDS: usize = 4;
+
+/// The memory of a large list that lies in a shard.
+pub(crate) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
+    if entry.header.value_length() != WORDS as u64 * 8 {
+        return Err(entry.fault().into());
+    }
+    let arena = view.word(entry.value_at() + ARENA)?;
+    Ok(Pool::new(shard, arena))
+}
+
+/// The root words of a list with such a tree.
+pub(super) fn root_words([root, count, height]: [u64; 3], pool: Pool) -> [u64; WORDS] {
+    [root, count, height, pool.arena()]
+}
+
+/// Lets the tree of a list that has no arena be freed later, in small steps;
+/// one leaf at once.
 pub(crate) fn discard(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -24,17 +48,16 @@ pub(crate) fn discard(
 pub(super) fn discard_subtree(
     transaction: &mut Transaction<'_>,
     pool: Pool,
-    (root, height): (Offset, usize),
+    (root, height): Subtree,
 ) -> Result<(), Error> {
     match (root, height) {
         (0, _) => Ok(()),
         (leaf, 0) => free_leaf(transaction, pool, leaf),
-        (root, height) => flush::bury(
-            transaction,
-            pool,
-            Dying::List,
-            [root, height as u64, 0, 0, 0],
-        ),
+        subtree if pool.arena() != 0 => parts::bury(transaction, pool, subtree),
+        (root, height) => {
+            let words = [root, height as u64, 0, 0, 0];
+            flush::bury(transaction, pool.shard(), Dying::List, words).map(drop)
+        }
     }
 }
 
@@ -43,7 +66,7 @@ pub(crate) fn copy(
     transaction: &mut Transaction<'_>,
     entry: &Entry,
     to: Pool,
-) -> Result<[u64; 3], Error> {
+) -> Result<[u64; WORDS], Error> {
     let tree = Sequence::load(transaction.view(), entry.value_at())?;
     let mut builder = Builder::new();
     let mut place = tree.find(transaction.view(), 0)?;
@@ -53,8 +76,54 @@ pub(crate) fn copy(
         let (count, key) = (leaf.count, []);
         builder.push(transaction, to, Child { at, count, key })?;
         if !place.step(transaction.view(), true)? {
-            return builder.finish(transaction, to);
+            let tree = builder.finish(transaction, to)?;
+            return Ok(root_words(tree, to));
         }
+    }
+}
+
+impl Writer<'_, '_> {
+    /// The memory of a list that is about to get these values: it moves to an
+    /// arena where it has outgrown its shard's slabs (H4). At most
+    /// [`OUTGROWN`] bytes are moved.
+    #[inline]
+    pub(super) fn settle_list(
+        &mut self,
+        pool: Pool,
+        entry: &Entry,
+        tree: &mut Sequence,
+        values: &[&[u8]],
+    ) -> Result<Pool, Error> {
+        if pool.arena() != 0 {
+            return Ok(pool);
+        }
+        self.settle_in_slabs(pool, entry, tree, values)
+    }
+
+    fn settle_in_slabs(
+        &mut self,
+        pool: Pool,
+        entry: &Entry,
+        tree: &mut Sequence,
+        values: &[&[u8]],
+    ) -> Result<Pool, Error> {
+        let more: usize = values.iter().map(|value| value.len()).sum();
+        let held = if values.iter().any(|value| value.len() > INLINE_ITEM_MAX) {
+            memory_usage(self.view(), entry, 0)?
+        } else {
+            tree.leaves_at_least(self.view())? * LEAF_MAX
+        };
+        if held.saturating_add(more as u64) < OUTGROWN {
+            return Ok(pool);
+        }
+        let arena = self.transaction.create_arena(pool.shard())?;
+        let words = copy(self.transaction, entry, arena)?;
+        discard(self.transaction, pool, entry)?;
+        for (at, word) in (entry.value_at()..).step_by(8).zip(words) {
+            self.transaction.store(pool.shard(), at, word)?;
+        }
+        *tree = Sequence::load(self.view(), entry.value_at())?;
+        Ok(arena)
     }
 }
 
@@ -148,9 +217,13 @@ fn check_leaf(
     Ok(counted)
 }
 
-/// Bytes that the blocks of a list take, judged by some of its leaves; by all
-/// where `samples` is 0. O(samples + n / 50,000).
+/// Bytes that a list takes beside its entry: its arena, where it has one; else
+/// judged by some of its leaves, by all where `samples` is 0. O(samples + n / 50,000).
 pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
+    let arena = pool_of(view, 0, entry)?.arena();
+    if arena != 0 {
+        return Ok(view.arena_bytes(arena)?);
+    }
     let tree = Sequence::load(view, entry.value_at())?;
     if tree.count() == 0 {
         return Ok(0);

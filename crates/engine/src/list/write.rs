@@ -7,9 +7,11 @@ use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
 use super::leaf::Leaf;
 use super::ranges::Ranges;
 use super::sequence::Sequence;
-use super::{LIST, pack, resolve};
+use super::{LIST, pack, pool_of, resolve};
+use crate::elements;
 use crate::entry::ValueType;
 use crate::error::Error;
+use crate::flush;
 use crate::store::Key;
 use crate::strings::STRING_MAX;
 use crate::writer::{Found, Writer};
@@ -29,7 +31,8 @@ pub enum Inserted {
 pub(super) enum Held {
     /// Its packed bytes.
     Packed(Vec<u8>),
-    Tree(Sequence),
+    /// The tree, and the memory it consists of.
+    Tree(Sequence, Pool),
 }
 
 impl Writer<'_, '_> {
@@ -44,7 +47,10 @@ impl Writer<'_, '_> {
         };
         let held = match pack::load(self.view(), &found.entry)? {
             Some(bytes) => Held::Packed(bytes),
-            None => Held::Tree(Sequence::load(self.view(), found.entry.value_at())?),
+            None => {
+                let tree = Sequence::load(self.view(), found.entry.value_at())?;
+                Held::Tree(tree, pool_of(self.view(), key.shard, &found.entry)?)
+            }
         };
         Ok(Some((found, held)))
     }
@@ -58,12 +64,14 @@ impl Writer<'_, '_> {
     }
 
     /// Lets a key hold a list of these items, packed where they are few; none
-    /// removes it. What it held before must be packed.
+    /// removes it. What it held before must be packed. Long items, and what is
+    /// not packed, lie in the pool.
     pub(super) fn put_list(
         &mut self,
         database: usize,
         key: &Key<'_>,
         found: Option<Found>,
+        pool: Pool,
         items: &Items,
         grows: End,
     ) -> Result<(), Error> {
@@ -76,7 +84,6 @@ impl Writer<'_, '_> {
         if let Some(bytes) = pack::pack(items) {
             return self.put_packed(database, key, found, LIST, &bytes);
         }
-        let pool = Pool::from(key.shard);
         let words = Sequence::build(self.transaction, pool, items, grows)?;
         self.put_object(database, key, found, LIST, &words)
     }
@@ -105,8 +112,10 @@ impl Writer<'_, '_> {
             Some((found, Held::Packed(bytes))) => {
                 self.push_packed(database, key, Some(found), bytes, end, values)
             }
-            Some((_, Held::Tree(mut tree))) => {
-                tree.push(self.transaction, Pool::from(key.shard), end, values)?;
+            Some((found, Held::Tree(mut tree, pool))) => {
+                let pool = self.settle_list(pool, &found.entry, &mut tree, values)?;
+                tree.push(self.transaction, pool, end, values)?;
+                flush::free_a_little(self, key.shard, 1)?;
                 self.changed(database, key);
                 Ok(tree.count())
             }
@@ -130,7 +139,7 @@ impl Writer<'_, '_> {
         }
         let mut items = pack::items(&bytes)?;
         let kept = items.len();
-        let pool = Pool::from(key.shard);
+        let pool = self.pool_for(key, values)?;
         for value in values {
             let mut reference = [0; REFERENCE];
             items.push(Sequence::element(
@@ -143,9 +152,15 @@ impl Writer<'_, '_> {
         if end == End::Left {
             items.turn(kept);
         }
-        self.put_list(database, key, found, &items, end)?;
+        self.put_list(database, key, found, pool, &items, end)?;
         self.changed(database, key);
         Ok(length)
+    }
+
+    /// The memory of a list that was small until it got these values.
+    fn pool_for(&mut self, key: &Key<'_>, values: &[&[u8]]) -> Result<Pool, Error> {
+        let bytes: usize = values.iter().map(|value| value.len()).sum();
+        elements::new_pool(self.transaction, key.shard, bytes as u64)
     }
 
     /// Replaces the item with an index, from the tail where negative. Returns
@@ -165,21 +180,24 @@ impl Writer<'_, '_> {
         };
         let count = match &held {
             Held::Packed(bytes) => pack::count(bytes),
-            Held::Tree(tree) => tree.count(),
+            Held::Tree(tree, _) => tree.count(),
         };
         let Some(position) = resolve(index, count) else {
             return Ok((true, false));
         };
-        let pool = Pool::from(key.shard);
         match held {
             Held::Packed(bytes) => {
                 let mut items = pack::items(&bytes)?;
+                let pool = self.pool_for(key, &[value])?;
                 let mut reference = [0; REFERENCE];
                 let element = Sequence::element(self.transaction, pool, value, &mut reference)?;
                 items.replace(position as usize, element);
-                self.put_list(database, key, Some(found), &items, End::Right)?;
+                self.put_list(database, key, Some(found), pool, &items, End::Right)?;
             }
-            Held::Tree(mut tree) => tree.set(self.transaction, pool, position, value)?,
+            Held::Tree(mut tree, pool) => {
+                let pool = self.settle_list(pool, &found.entry, &mut tree, &[value])?;
+                tree.set(self.transaction, pool, position, value)?;
+            }
         }
         self.changed(database, key);
         Ok((true, true))
@@ -201,7 +219,6 @@ impl Writer<'_, '_> {
         let Some((found, held)) = self.find_list(database, key)? else {
             return Ok(Inserted::NoKey);
         };
-        let pool = Pool::from(key.shard);
         let behind = u64::from(!before);
         let length = match held {
             Held::Packed(bytes) => {
@@ -209,16 +226,18 @@ impl Writer<'_, '_> {
                 let Some(index) = items.find(pivot, 0) else {
                     return Ok(Inserted::NoPivot);
                 };
+                let pool = self.pool_for(key, &[value])?;
                 let mut reference = [0; REFERENCE];
                 let element = Sequence::element(self.transaction, pool, value, &mut reference)?;
                 items.insert(index + behind as usize, element);
-                self.put_list(database, key, Some(found), &items, End::Right)?;
+                self.put_list(database, key, Some(found), pool, &items, End::Right)?;
                 items.len() as u64
             }
-            Held::Tree(mut tree) => {
+            Held::Tree(mut tree, pool) => {
                 let Some(position) = tree.first_match(self.transaction.view(), pivot)? else {
                     return Ok(Inserted::NoPivot);
                 };
+                let pool = self.settle_list(pool, &found.entry, &mut tree, &[value])?;
                 tree.insert(self.transaction, pool, position + behind, value)?;
                 tree.count()
             }

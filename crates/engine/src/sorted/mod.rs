@@ -22,8 +22,7 @@ use ranks::Ranks;
 pub use read::SortedSet;
 pub use scored::Scored;
 pub(crate) use whole::{
-    check, check_left, discard, elements, free_leaf, hand_over, members_of, memory_usage,
-    score_text,
+    check, check_left, copy_of, discard, elements, free_leaf, members_of, memory_usage, score_text,
 };
 pub use write::{AddRule, Added};
 

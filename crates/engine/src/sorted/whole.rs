@@ -2,9 +2,9 @@
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
+use super::Large;
 use super::leaf::{Leaf, Ranked};
 use super::ranks::Ranks;
-use super::{Large, WORDS};
 use crate::dictionary::{self, Dictionary};
 use crate::element::Element;
 use crate::elements::{self, Draft, Elements, element_key};
@@ -15,19 +15,17 @@ use crate::roots::ARENA;
 use crate::tree::for_each_left;
 
 impl Large {
-    /// Lets all be freed later, in small steps (W8); the root words are the
-    /// caller's. O(1).
+    /// Lets all be freed later, in small steps (W8), where it has no arena; the
+    /// root words are the caller's. O(1).
     pub(super) fn discard(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
         let ranks = self.ranks(transaction.view())?;
         self.elements.discard(transaction)?;
         match (ranks.root(), ranks.height()) {
             (0, _) => Ok(()),
-            // The arena goes with all that is in it.
-            _ if self.pool.arena() != 0 => Ok(()),
             (leaf, 0) => free_leaf(transaction, self.pool, leaf),
             (root, height) => {
                 let words = [root, height as u64, 0, 0, 0];
-                flush::bury(transaction, self.pool, Dying::Ranks, words)
+                flush::bury(transaction, self.pool.shard(), Dying::Ranks, words).map(drop)
             }
         }
     }
@@ -52,34 +50,16 @@ pub(crate) fn free_leaf(
     Ok(())
 }
 
-/// The root words with which a key of another shard takes over a large sorted
-/// set (`take`), or those of a copy of it. O(1) where it has an arena and is
-/// taken, else O(n).
-pub(crate) fn hand_over(
+/// Root words of a copy of a large sorted set, which lies in a shard, in another
+/// pool. O(n).
+pub(crate) fn copy_of(
     transaction: &mut Transaction<'_>,
+    shard: usize,
     entry: &Entry,
-    (from, to): (usize, usize),
-    take: bool,
+    pool: Pool,
 ) -> Result<Vec<u64>, Error> {
-    let large = Large::to_change(transaction.view(), from, entry)?;
-    if take && large.pool.arena() != 0 {
-        // The root words name the arena, not the shard it lies in.
-        transaction.transfer_arena(large.pool, to)?;
-        return Ok(transaction
-            .view()
-            .words::<WORDS>(large.elements.at)?
-            .to_vec());
-    }
-    let pool = if large.pool.arena() == 0 {
-        to.into()
-    } else {
-        transaction.create_arena(to)?
-    };
-    let words = copy(transaction, &large, pool)?;
-    if take {
-        large.discard(transaction)?;
-    }
-    Ok(words)
+    let large = Large::to_change(transaction.view(), shard, entry)?;
+    copy(transaction, &large, pool)
 }
 
 /// Root words of a copy of a large sorted set in another pool. O(n).

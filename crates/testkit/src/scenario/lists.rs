@@ -152,6 +152,56 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("EXPIRE of a tree", tree, |s| {
         expire(s, &list(), Some(NOW + 1000))
     }),
+    // In arenas.
+    steps(
+        "RPUSH that moves a list to an arena",
+        |s| with(s, LEAF * 16),
+        |s| push(s, End::Right, &texts(0..1)),
+    ),
+    full("LPUSH insert, an arena at once", some_keys, |s| {
+        push(s, End::Left, &texts(0..5100))
+    }),
+    steps("LSET of a long item, an arena at once", tree, |s| {
+        set(s, 400, &[b'l'; 66_000])
+    }),
+    quick("RPUSH in an arena", in_arena, |s| {
+        push(s, End::Right, &texts(0..1))
+    }),
+    steps("LPUSH of leaves in an arena", in_arena, |s| {
+        push(s, End::Left, &texts(0..1000))
+    }),
+    steps("RPOP of all in an arena", in_arena, |s| {
+        pop(s, End::Right, 6000)
+    }),
+    quick("LTRIM in an arena", in_arena, |s| trim(s, 1000, 3000)),
+    steps("LTRIM in an arena, parts left before", cut, |s| {
+        trim(s, 700, -1)
+    }),
+    gradual("LTRIM in an arena, then freeing", in_arena, |s| {
+        trim(s, 900, 1200);
+        s.sweep(2).expect("room");
+        s.sweep(64).expect("room");
+        s.sweep(64).expect("room");
+    }),
+    quick("RENAME in an arena to another shard", in_arena, |s| {
+        rename(s, &list(), &key(1, 91))
+    }),
+    full("RENAME in an arena, parts left", cut, |s| {
+        rename(s, &list(), &key(1, 91))
+    }),
+    gradual("RENAME in an arena, then freeing of parts", cut, |s| {
+        rename(s, &list(), &key(1, 91));
+        s.sweep(64).expect("room");
+        s.sweep(64).expect("room");
+    }),
+    quick("DEL in an arena", in_arena, |s| delete(s, &[list()])),
+    gradual("DEL in an arena, parts left, then freeing", cut, |s| {
+        delete(s, &[list()]);
+        s.sweep(64).expect("room");
+    }),
+    steps("COPY in an arena", in_arena, |s| {
+        copy(s, (0, &list()), (2, &key(0, 91)))
+    }),
     full("SET over a tree", tree, |s| super::set(s, &list(), 64)),
     full(
         "SORT STORE over a large list in another shard",
@@ -289,6 +339,17 @@ fn long_items(store: &Store) {
     for index in [1, 200, 500] {
         set(store, index, &[b'l'; 900]);
     }
+}
+
+/// Seventeen leaves, in an arena.
+fn in_arena(store: &Store) {
+    with(store, 17 * LEAF);
+}
+
+/// The same, of which parts were cut off that have not been freed.
+fn cut(store: &Store) {
+    in_arena(store);
+    trim(store, 2000, -1);
 }
 
 fn in_both(store: &Store) {
