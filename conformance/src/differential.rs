@@ -240,7 +240,7 @@ impl Session {
                         return Ok(Some(Difference::Lost(format!("{error}, after {scan}"))));
                     }
                 };
-                if let Some(difference) = self.judge_one(scan, a, b)? {
+                if let Some(difference) = self.judge_in_turn(scan, a, b)? {
                     return Ok(Some(difference));
                 }
                 rest = later;
@@ -303,6 +303,10 @@ impl Session {
                     && a.len() == queued.len()
                 {
                     for (command, (a, b)) in queued.iter().zip(a.iter().zip(b)) {
+                        // Only a whole iteration has a fixed answer.
+                        if is_scan(command) {
+                            continue;
+                        }
                         let difference = self.judge_one(command, a.clone(), b.clone())?;
                         if difference.is_some() {
                             return Ok(difference);

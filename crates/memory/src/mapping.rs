@@ -8,9 +8,6 @@ use crate::error::Fault;
 use crate::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
 use crate::platform::Map;
 
-/// Words that are added up before the sum is looked at.
-const ADDED_TOGETHER: usize = 8;
-
 /// The mapped file and where things lie in it.
 pub(crate) struct Mapping {
     map: Map,
@@ -343,48 +340,6 @@ impl Mapping {
                 AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
             });
         }
-    }
-
-    /// Adds up the words of a range that was checked, one after the other, until
-    /// the next one would take the sum above `limit`; from its end where
-    /// `backwards`. Returns how many were added, and their sum.
-    #[inline]
-    pub(crate) fn add_up(
-        &self,
-        at: u64,
-        words: usize,
-        backwards: bool,
-        limit: u64,
-    ) -> (usize, u64) {
-        let length = words as u64 * 8;
-        assert!(at & 7 == 0 && length <= self.layout.file_length - at);
-        let word = |index: usize| {
-            let index = if backwards { words - 1 - index } else { index };
-            // SAFETY: aligned and inside the mapping (asserted); `index` is
-            // below `words`.
-            unsafe { self.word_unchecked(at + index as u64 * 8) }.load(Ordering::Relaxed)
-        };
-        let (mut index, mut sum) = (0, 0_u64);
-        while index + ADDED_TOGETHER <= words {
-            let mut chunk = 0_u64;
-            for_words(ADDED_TOGETHER, |place| {
-                chunk = chunk.wrapping_add(word(index + place));
-            });
-            if sum.wrapping_add(chunk) > limit {
-                break;
-            }
-            sum = sum.wrapping_add(chunk);
-            index += ADDED_TOGETHER;
-        }
-        while index < words {
-            let next = sum.wrapping_add(word(index));
-            if next > limit {
-                break;
-            }
-            sum = next;
-            index += 1;
-        }
-        (index, sum)
     }
 
     /// Whether the bytes of a range that was checked equal `bytes`.

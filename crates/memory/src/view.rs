@@ -137,22 +137,6 @@ impl<'a> View<'a> {
         }))
     }
 
-    /// Adds up words from an offset on, one after the other, until the next one
-    /// would take the sum above `limit`; from the last of them on where
-    /// `backwards`. Returns how many were added, and their sum. A sum that is too
-    /// large for a word wraps around. O(words).
-    #[inline]
-    pub fn add_up(
-        &self,
-        at: Offset,
-        words: usize,
-        backwards: bool,
-        limit: u64,
-    ) -> Result<(usize, u64), Fault> {
-        self.mapping.check(at, (words as u64).saturating_mul(8))?;
-        Ok(self.mapping.add_up(at, words, backwards, limit))
-    }
-
     /// Whether the bytes at an offset are the given ones.
     #[inline(always)]
     pub fn equals(&self, at: Offset, bytes: &[u8]) -> Result<bool, Fault> {

@@ -18,7 +18,7 @@
 
 use undercroft_memory::{Fault, Offset, View};
 
-use super::decimal;
+use super::decimal::{self, GATHERED};
 use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
 use super::ranges::Ranges;
 use crate::entry::append_bytes;
@@ -245,19 +245,38 @@ impl Leaf {
                 Ok(())
             }
             Packing::Integers { width, base } => {
-                let copy = self.copy(view, self.start + from * width, self.start + to * width)?;
-                let (width, bits) = (width as usize, mask(width));
-                decimal::append_all(
-                    (0..(to - from) as usize).map(|index| {
-                        let distance = copy.word(index * width) & bits;
-                        base.wrapping_add(distance as i64)
-                    }),
-                    out,
-                );
+                out.ends.reserve((to - from) as usize);
+                for some in (from..to).step_by(GATHERED) {
+                    let range = some..to.min(some + GATHERED as u64);
+                    self.append_integers(view, (width, base), range, out)?;
+                }
                 Ok(())
             }
             Packing::Texts { width, .. } => self.append_texts(view, width, (from, to), out),
         }
+    }
+
+    #[inline]
+    fn append_integers(
+        &self,
+        view: &View<'_>,
+        (width, base): (u64, i64),
+        range: std::ops::Range<u64>,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
+        let start = self.start + range.start * width;
+        let (first, end) = (start & !7, self.start + range.end * width);
+        let mut words = [0; GATHERED * 8 + 16];
+        let whole = (end - first).next_multiple_of(8) as usize;
+        view.copy_to(self.at + first, &mut words[..whole])?;
+        let (skip, bits) = ((start - first) as usize, mask(width));
+        let integer = |index: u64| {
+            let at = skip + (index * width) as usize;
+            let word = u64::from_le_bytes(words[at..at + 8].as_chunks::<8>().0[0]);
+            base.wrapping_add((word & bits) as i64)
+        };
+        decimal::append_all((0..range.end - range.start).map(integer), out);
+        Ok(())
     }
 
     fn append_texts(

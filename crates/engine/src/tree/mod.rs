@@ -1,6 +1,6 @@
 //! The counted B+tree: lists and sorted sets by position.
 //!
-//! Inner nodes hold, for each child, how many items are below it, so that a
+//! Inner nodes hold, for each child, at which position it begins, so that a
 //! position leads to its item, and an item to its position, in O(log n). What
 //! the leaves hold is the business of whoever uses the tree: here a leaf is a
 //! block with a number of items. Trees in order have a least key of `K` words
@@ -9,10 +9,13 @@
 //! ```text
 //! an inner node of 256, 1024 or 4096 bytes:
 //! | level, number of children, size |                 8 bytes
-//! | items below each child          |                 8 for each place
+//! | positions at which they begin   |                 8 for each place, and 8
 //! | children                        |                 8 for each place
 //! | least keys of the children      |                 K * 8 for each place
 //! ```
+//!
+//! The positions are counted from any number, so that growth at the head is one
+//! store as growth at the tail is; the one behind the last is where that ends.
 //!
 //! All leaves have level 0, so that nodes of one level are equally high. The
 //! root words lie in the entry of the key.

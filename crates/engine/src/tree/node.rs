@@ -8,6 +8,8 @@ use crate::error::Error;
 /// Sizes of inner nodes in bytes: small trees have small ones.
 const SIZES: [u64; 3] = [256, 1024, 4096];
 const HEADER: u64 = 8;
+/// Children beside a wrong guess that are tried before the range is halved.
+const BESIDE: usize = 2;
 
 /// A subtree as the node above it refers to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +33,13 @@ pub(crate) struct Node<const K: usize> {
 
 /// Children in the largest node.
 pub(crate) const fn children_max(key_words: usize) -> usize {
-    ((SIZES[SIZES.len() - 1] - HEADER) / (16 + 8 * key_words as u64)) as usize
+    room(SIZES[SIZES.len() - 1], key_words) as usize
 }
 
-fn room(size: u64, key_words: usize) -> u64 {
-    (size - HEADER) / (16 + 8 * key_words as u64)
+/// Children that a node of this size has room for.
+const fn room(size: u64, key_words: usize) -> u64 {
+    // There is one position more than there are children.
+    (size - HEADER - 8) / (16 + 8 * key_words as u64)
 }
 
 impl<const K: usize> Node<K> {
@@ -76,18 +80,20 @@ impl<const K: usize> Node<K> {
         self.level.into()
     }
 
+    /// Where the position stands at which a child begins; behind the last one,
+    /// at which that ends.
     #[inline(always)]
-    fn count_at(&self, index: usize) -> Offset {
+    fn start_at(&self, index: usize) -> Offset {
         self.at + HEADER + index as u64 * 8
     }
 
     #[inline(always)]
     fn child_at(&self, index: usize) -> Offset {
-        self.count_at(index + usize::from(self.room))
+        self.start_at(index + usize::from(self.room) + 1)
     }
 
     fn key_at(&self, index: usize) -> Offset {
-        self.count_at(usize::from(self.room) * 2 + index * K)
+        self.start_at(usize::from(self.room) * 2 + 1 + index * K)
     }
 
     fn header(level: usize, children: usize, size: u64) -> u64 {
@@ -100,10 +106,8 @@ impl<const K: usize> Node<K> {
         if index >= self.children() {
             return Err(fault(self.at));
         }
-        Ok((
-            view.word(self.child_at(index))?,
-            view.word(self.count_at(index))?,
-        ))
+        let [start, end] = view.words::<2>(self.start_at(index))?;
+        Ok((view.word(self.child_at(index))?, end.wrapping_sub(start)))
     }
 
     pub(crate) fn key(&self, view: &View<'_>, index: usize) -> Result<[u64; K], Error> {
@@ -112,7 +116,8 @@ impl<const K: usize> Node<K> {
 
     /// The child that holds the item at a position, with the number of items
     /// before it; the last child where the position is the end. `total` is the
-    /// number of items below the node. The search begins at the nearer end.
+    /// number of items below the node. O(log children); one look where they have
+    /// about as many items each.
     #[inline]
     pub(crate) fn seek(
         &self,
@@ -120,24 +125,31 @@ impl<const K: usize> Node<K> {
         total: u64,
         position: u64,
     ) -> Result<(usize, u64), Error> {
-        let (counts, children) = (self.count_at(0), self.children());
-        if position < total / 2 {
-            let (index, before) = view.add_up(counts, children, false, position)?;
-            return if index < children {
-                Ok((index, before))
+        let words = view.block(self.at)?;
+        let start = |index: usize| words.word(HEADER + index as u64 * 8);
+        let base = start(0)?;
+        // What holds the item is one of `low..high`; most often it is the guess,
+        // or one beside it.
+        let (mut low, mut high) = (0, self.children());
+        let mut guess = guess(total, position, high);
+        let mut beside = BESIDE;
+        while high - low > 1 {
+            let before = start(guess)?.wrapping_sub(base);
+            if before > position {
+                high = guess;
+                guess = guess.saturating_sub(1);
+            } else if guess + 1 == high || start(guess + 1)?.wrapping_sub(base) > position {
+                return Ok((guess, before));
             } else {
-                Err(fault(self.at))
-            };
+                low = guess + 1;
+                guess = low;
+            }
+            match beside {
+                0 => guess = (low + high) / 2,
+                _ => beside -= 1,
+            }
         }
-        let behind = total.checked_sub(position).ok_or_else(|| fault(self.at))?;
-        // The end belongs to the last child.
-        let limit = behind.saturating_sub(1);
-        let (skipped, seen) = view.add_up(counts, children, true, limit)?;
-        let index = children.checked_sub(skipped + 1);
-        let index = index.ok_or_else(|| fault(self.at))?;
-        let seen = seen.wrapping_add(view.word(self.count_at(index))?);
-        let before = total.checked_sub(seen).ok_or_else(|| fault(self.at))?;
-        Ok((index, before))
+        Ok((low, start(low)?.wrapping_sub(base)))
     }
 
     /// Asks for the cache lines that [`seek`](Self::seek) will look at in a full
@@ -145,38 +157,18 @@ impl<const K: usize> Node<K> {
     /// read.
     #[inline]
     pub(crate) fn prefetch(view: &View<'_>, at: Offset, total: u64, position: u64) {
-        let places = children_max(K) as u64;
-        let share = position.saturating_mul(places) / total.max(1);
-        let guess = share.min(places - 1);
-        let counts = at.wrapping_add(HEADER);
-        let line = 8;
-        let (from, to) = if position < total / 2 {
-            (0, guess + line)
-        } else {
-            (guess.saturating_sub(line), places)
-        };
+        let places = children_max(K);
+        let starts = at.wrapping_add(HEADER);
+        let place = guess(total, position, places) as u64;
         view.prefetch(at);
-        view.prefetch_range(counts.wrapping_add(from * 8), (to - from) * 8);
-        view.prefetch(counts.wrapping_add((places + guess) * 8));
+        view.prefetch(starts.wrapping_add(place * 8));
+        view.prefetch(starts.wrapping_add((places as u64 + 1 + place) * 8));
     }
 
-    /// Items below the children before one; `total` is the number below the
-    /// node. They are added up from the nearer end.
-    pub(crate) fn count_before(
-        &self,
-        view: &View<'_>,
-        total: u64,
-        index: usize,
-    ) -> Result<u64, Error> {
-        let sum = |from: usize, to: usize| -> Result<u64, Error> {
-            let added = view.add_up(self.count_at(from), to - from, false, u64::MAX)?;
-            Ok(added.1)
-        };
-        if index <= self.children() / 2 {
-            sum(0, index)
-        } else {
-            Ok(total.wrapping_sub(sum(index, self.children())?))
-        }
+    /// Items below the children before one.
+    pub(crate) fn count_before(&self, view: &View<'_>, index: usize) -> Result<u64, Error> {
+        let start = view.word(self.start_at(index))?;
+        Ok(start.wrapping_sub(view.word(self.start_at(0))?))
     }
 
     /// All children.
@@ -190,6 +182,8 @@ impl<const K: usize> Node<K> {
         Ok(children)
     }
 
+    /// Adds to the number of items below a child: what is on the shorter side
+    /// of it moves. O(1) for the first and the last child, else O(children).
     #[inline]
     pub(crate) fn add(
         &self,
@@ -198,9 +192,36 @@ impl<const K: usize> Node<K> {
         index: usize,
         change: i64,
     ) -> Result<(), Error> {
-        let at = self.count_at(index);
-        let count = transaction.view().word(at)?.wrapping_add_signed(change);
-        Ok(transaction.store(shard, at, count)?)
+        let children = self.children();
+        let (from, to, change) = if index * 2 < children {
+            (0, index + 1, change.wrapping_neg())
+        } else {
+            (index + 1, children + 1, change)
+        };
+        if to - from > 1 {
+            return self.shift(transaction, shard, (from, to), change);
+        }
+        let at = self.start_at(from);
+        let start = transaction.view().word(at)?.wrapping_add_signed(change);
+        Ok(transaction.store(shard, at, start)?)
+    }
+
+    fn shift(
+        &self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        (from, to): (usize, usize),
+        change: i64,
+    ) -> Result<(), Error> {
+        let mut words = [0; SIZES[SIZES.len() - 1] as usize / 2];
+        let words = &mut words[..(to - from) * 8];
+        transaction.view().copy_to(self.start_at(from), words)?;
+        for word in words.as_chunks_mut::<8>().0 {
+            *word = u64::from_le_bytes(*word)
+                .wrapping_add_signed(change)
+                .to_le_bytes();
+        }
+        Ok(transaction.write(shard, self.start_at(from), words)?)
     }
 
     pub(crate) fn set_key(
@@ -235,8 +256,9 @@ impl<const K: usize> Node<K> {
     ) -> Result<(), Error> {
         let changed = &children[first.min(children.len())..];
         if !changed.is_empty() {
-            let counts: Vec<u8> = words(changed.iter().map(|child| child.count));
-            transaction.write(shard, self.count_at(first), &counts)?;
+            let start = transaction.view().word(self.start_at(first))?;
+            let starts: Vec<u8> = words(starts(start, changed).skip(1));
+            transaction.write(shard, self.start_at(first + 1), &starts)?;
             let offsets: Vec<u8> = words(changed.iter().map(|child| child.at));
             transaction.write(shard, self.child_at(first), &offsets)?;
             if K > 0 {
@@ -272,8 +294,8 @@ impl<const K: usize> Node<K> {
             room: room(size, K) as u16,
         };
         transaction.fill_word(at, Self::header(level, children.len(), size))?;
-        let counts: Vec<u8> = words(children.iter().map(|child| child.count));
-        transaction.fill(node.count_at(0), &counts)?;
+        let starts: Vec<u8> = words(starts(0, children));
+        transaction.fill(node.start_at(0), &starts)?;
         let offsets: Vec<u8> = words(children.iter().map(|child| child.at));
         transaction.fill(node.child_at(0), &offsets)?;
         if K > 0 {
@@ -286,6 +308,25 @@ impl<const K: usize> Node<K> {
             key: first.key,
         })
     }
+}
+
+/// The positions at which children begin, where the first one begins at
+/// `start`, and at which the last one ends.
+fn starts<const K: usize>(start: u64, children: &[Child<K>]) -> impl Iterator<Item = u64> {
+    let counts = children.iter().map(|child| child.count);
+    let ends = counts.scan(start, |end, count| {
+        *end = end.wrapping_add(count);
+        Some(*end)
+    });
+    std::iter::once(start).chain(ends)
+}
+
+/// Which of some children holds the item at a position, if they have as many
+/// items each.
+#[inline(always)]
+fn guess(total: u64, position: u64, children: usize) -> usize {
+    let share = position.saturating_mul(children as u64) / total.max(1);
+    share.min(children as u64 - 1) as usize
 }
 
 fn words(values: impl Iterator<Item = u64>) -> Vec<u8> {

@@ -28,7 +28,7 @@ impl<const K: usize> Tree<K> {
                     high = middle;
                 }
             }
-            skipped = skipped.wrapping_add(node.count_before(view, total, low)?);
+            skipped = skipped.wrapping_add(node.count_before(view, low)?);
             path.steps[depth] = Step { node, index: low };
             (at, total) = node.child(view, low)?;
         }
