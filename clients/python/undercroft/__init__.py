@@ -2,6 +2,22 @@
 
 from typing import TYPE_CHECKING, Any
 
+from redis import exceptions
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ConnectionError,
+    DataError,
+    InvalidResponse,
+    OutOfMemoryError,
+    PubSubError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+    WatchError,
+)
+
 from undercroft.base import Redis
 from undercroft.connection import (
     BlockingConnectionPool,
@@ -16,15 +32,38 @@ if TYPE_CHECKING:
     from undercroft.client import EmbeddedRedis
 
 __all__ = [
+    "AuthenticationError",
     "BlockingConnectionPool",
+    "BusyLoadingError",
     "Connection",
+    "ConnectionError",
     "ConnectionPool",
+    "DataError",
     "EmbeddedRedis",
+    "InvalidResponse",
+    "OutOfMemoryError",
+    "PubSubError",
+    "ReadOnlyError",
     "Redis",
+    "RedisError",
     "RemoteRedis",
+    "ResponseError",
     "SSLConnection",
+    "StrictRedis",
+    "TimeoutError",
     "UnixDomainSocketConnection",
+    "WatchError",
+    "exceptions",
+    "from_url",
 ]
+
+# redis-py's other name for its client.
+StrictRedis = Redis
+
+
+def from_url(url: str, **options: Any) -> Redis:
+    """Return a client of what a URL names, as :meth:`Redis.from_url` does."""
+    return Redis.from_url(url, **options)
 
 
 def __getattr__(name: str) -> Any:

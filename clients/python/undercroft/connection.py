@@ -41,6 +41,17 @@ _WAITS = (BlockingIOError, builtins.TimeoutError)
 _TLS_WAITS = ("SSLWantReadError", "SSLWantWriteError")
 
 
+def make_reader(encoder: Any, error: Any) -> Any:
+    """Return a reader of replies for connections with this encoder."""
+    encoding = encoder.encoding if encoder.decode_responses else None
+    return Reader(encoding, encoder.encoding_errors, error, SETS)
+
+
+def make_packer(encoder: Any) -> Any:
+    """Return a packer of commands for connections with this encoder."""
+    return Packer(encoder.encoding, encoder.encoding_errors, encoder.encode)
+
+
 class Parser(_RESP3Parser):
     """Reads replies of either protocol for redis-py's connections."""
 
@@ -50,7 +61,7 @@ class Parser(_RESP3Parser):
     def __init__(self, socket_read_size: int) -> None:
         """Make a parser that reads so many bytes at once."""
         super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
-        self._reader: Reader | None = None
+        self._reader: Any = None
         self._poller: select.poll | None = None
         # Whether a message that nobody asked for is an answer, too.
         self.push_request = False
@@ -59,8 +70,7 @@ class Parser(_RESP3Parser):
         """Begin to read from a connection's socket."""
         sock = connection._sock
         encoder = connection.encoder
-        encoding = encoder.encoding if encoder.decode_responses else None
-        self._reader = Reader(encoding, encoder.encoding_errors, self.parse_error, SETS)
+        self._reader = make_reader(encoder, self.parse_error)
         self._poller = select.poll()
         self._poller.register(sock, select.POLLIN)
         self._sock = sock
@@ -96,7 +106,7 @@ class Parser(_RESP3Parser):
                 return False
         return self._receive(replies, 0, patient=False)
 
-    def _receive(self, replies: Reader, timeout: Any, patient: bool = True) -> bool:
+    def _receive(self, replies: Any, timeout: Any, patient: bool = True) -> bool:
         """Take what the socket has, or what comes in time."""
         sock = self._sock
         if sock is None:
@@ -183,8 +193,7 @@ class _Plugged:
     def _construct_command_packer(self, packer: Any) -> Any:
         if packer is not None:
             return packer
-        encoder: Any = self.encoder  # type: ignore[attr-defined]
-        return Packer(encoder.encoding, encoder.encoding_errors, encoder.encode)
+        return make_packer(self.encoder)  # type: ignore[attr-defined]
 
     def pack_commands(self, commands: Any) -> Any:
         """Return several commands as bytes to send."""

@@ -5,27 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import redis
-from redis.client import EMPTY_RESPONSE, NEVER_DECODE
 from redis.exceptions import ResponseError
 
 from undercroft.base import Redis
 from undercroft.connection import ConnectionPool
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped
 
 if TYPE_CHECKING:
     from typing import Self
-
-try:
-    from redis.observability.providers import get_observability_instance
-except ImportError:  # redis-py before 7 measures nothing
-
-    def _measured() -> bool:
-        return False
-else:
-    _observability: Any = get_observability_instance()
-
-    def _measured() -> bool:
-        return _observability._provider_manager is not None
-
 
 # Commands that redis-py sends with others that it finds necessary.
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
@@ -74,7 +61,7 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
         name = args[0]
-        if not self._short or name in _ACCOMPANIED or _measured():
+        if not self._short or name in _ACCOMPANIED or measured():
             return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
         pool: Any = self.connection_pool
         connection = pool.take()
@@ -88,18 +75,7 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
             return self._again(error, connection, args, options)
         finally:
             pool.give(connection)
-        callbacks: Any = self.response_callbacks
-        callback = dict.get(callbacks, name)
-        # Names are written in capitals by redis-py, by others as they like.
-        if callback is None and not name.isupper():
-            callback = callbacks.get(name)
-        if callback is None:
-            return reply
-        if options:
-            for option in (NEVER_DECODE, EMPTY_RESPONSE, "keys"):
-                options.pop(option, None)
-            return callback(reply, **options)
-        return callback(reply)
+        return shaped(self.response_callbacks, name, reply, options)
 
     def _again(
         self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]

@@ -245,6 +245,9 @@ class Reader:
                 else:
                     raise ValueError
             except UnicodeDecodeError:
+                # Everything before it has been read; asked again without decoding,
+                # what follows is read too.
+                self._at = at
                 raise
             except ValueError:
                 raise InvalidResponse(f"Protocol Error: {buffer[at:end]!r}") from None

@@ -1,0 +1,366 @@
+"""The asyncio client: redis-py's results over one shared connection, whatever is cancelled."""
+
+import asyncio
+import gc
+import importlib.util
+import inspect
+import os
+import random
+import re
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+import undercroft.asyncio
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from test_like_redis import NAMESPACE, SESSIONS
+from test_remote import VOLATILE
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+CALL = re.compile(r"r\.\w+\(.*\)$")
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """Return what runs a coroutine on a fresh event loop of one kind."""
+    if request.param == "asyncio":
+        yield asyncio.run
+        return
+    if importlib.util.find_spec("uvloop") is None:
+        pytest.skip("uvloop is not installed")
+    import uvloop
+
+    yield uvloop.run
+
+
+@pytest.fixture
+def url(server_socket: str) -> str:
+    """Return the URL of a server without keys."""
+    with redis.Redis(unix_socket_path=server_socket) as client:
+        client.flushall()
+    return f"unix://{server_socket}"
+
+
+async def evaluate(expression: str, client: Any) -> tuple[str, Any]:
+    try:
+        value = eval(expression, {**NAMESPACE, "r": client})
+        if inspect.isawaitable(value):
+            value = await value
+    except Exception as error:
+        return "raised", (type(error), str(error))
+    return type(value).__name__, value
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_sessions_give_what_redis_py_gives(
+    url: str, protocol: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
+
+    async def main() -> None:
+        for session in SESSIONS:
+            calls = [line for line in session if CALL.match(line) and not VOLATILE.search(line)]
+            results = []
+            for kind in (redis.asyncio.Redis, undercroft.asyncio.Redis):
+                client = kind.from_url(url, protocol=protocol, decode_responses=True)
+                await client.flushall()
+                results.append([await evaluate(call, client) for call in calls])
+                await client.aclose()
+            for call, theirs, ours in zip(calls, *results, strict=True):
+                assert ours == theirs, call
+
+    asyncio.run(main())
+
+
+def test_one_turn_of_the_loop_is_one_write(run: Run) -> None:
+    received: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 20):
+            received.append(data)
+            writer.write(b"$1\r\nv\r\n" * data.count(b"GET"))
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server)
+        assert await client.get("first") == b"v"
+        received.clear()
+        values = await asyncio.gather(*(client.get(f"key:{number}") for number in range(200)))
+        assert values == [b"v"] * 200
+        assert received[0].count(b"GET") == 200
+        await client.aclose()
+        server.close()
+
+    run(main())
+
+
+def plain(server: Any, retries: int = 0, **options: Any) -> Any:
+    """Return a client that says nothing of its own to a server."""
+    known = inspect.signature(redis.asyncio.Redis.__init__).parameters
+    named = "driver_info" in known
+    silent = {"driver_info": None} if named else {"lib_name": None, "lib_version": None}
+    host, port = server.sockets[0].getsockname()[:2]
+    retry = Retry(NoBackoff(), retries)
+    return undercroft.asyncio.Redis(
+        host=host, port=port, protocol=2, retry=retry, **silent, **options
+    )
+
+
+def test_a_cancelled_call_s_reply_is_nobody_s(url: str, run: Run) -> None:
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+
+    async def main() -> None:
+        client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)
+        answered = 0
+
+        async def ask(number: int) -> None:
+            nonlocal answered
+            assert await client.echo(f"{number}") == f"{number}"
+            answered += 1
+
+        for _ in range(20):
+            tasks = [asyncio.create_task(ask(number)) for number in range(500)]
+            doomed = rng.sample(tasks, 250)
+            for task in doomed[:50]:
+                task.cancel()
+            for task in doomed[50:]:
+                if rng.random() < 0.05:
+                    await asyncio.sleep(0)
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(
+                result is None or isinstance(result, asyncio.CancelledError) for result in results
+            ), results
+        assert answered >= 20 * 250
+        assert await client.echo("last") == "last"
+        await client.aclose()
+
+    run(main())
+
+
+def test_what_is_in_flight_fails_with_its_connection(url: str, run: Run) -> None:
+    async def main() -> None:
+        client = undercroft.asyncio.Redis.from_url(url, retry=Retry(NoBackoff(), 0))
+        killer = redis.asyncio.Redis.from_url(url)
+        await client.set("k", "v")
+        slow = [asyncio.create_task(client.eval("return 1", 0)) for _ in range(3)]
+        await asyncio.sleep(0)
+        client._link.fail(redis.ConnectionError("Connection closed by server."))
+        results = await asyncio.gather(*slow, return_exceptions=True)
+        assert [type(result) for result in results] == [redis.ConnectionError] * 3
+        assert len({id(result) for result in results}) == 3
+        assert await client.get("k") == b"v"
+        # The server closes it while nothing is in flight.
+        lost = client._link
+        await killer.client_kill_filter(_type="normal", skipme=True)
+        while lost.failure is None:
+            await asyncio.sleep(0)
+        assert await client.get("k") == b"v"
+        await client.aclose()
+        await killer.aclose()
+
+    run(main())
+
+
+def test_lost_connections_are_tried_again_where_they_should_be(run: Run) -> None:
+    times = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal times
+        times += 1
+        await reader.read(100)
+        writer.write(b"$5\r\nwhole\r\n" if times == 3 else b"$10\r\nhal")
+        await writer.drain()
+        if times == 3:
+            await reader.read()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server, 2, retry_on_error=[redis.ConnectionError])
+        assert await client.get("k") == b"whole"
+        assert times == 3
+        await client.aclose()
+        server.close()
+
+    run(main())
+
+
+def test_silence_is_an_error_in_time(run: Run) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"$10\r\nhal")
+        await reader.read()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server, socket_timeout=0.05)
+        results = await asyncio.gather(client.get("a"), client.get("b"), return_exceptions=True)
+        assert [type(result) for result in results] == [redis.TimeoutError] * 2
+        await client.aclose()
+        server.close()
+
+    run(main())
+
+
+def test_who_does_not_read_makes_callers_wait(run: Run) -> None:
+    reads = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reads.wait()
+        while data := await reader.read(1 << 20):
+            writer.write(b"+OK\r\n" * data.count(b"SET"))
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server, socket_timeout=None)
+        value = b"x" * 100_000
+        tasks = [asyncio.create_task(client.set("k", value)) for _ in range(100)]
+        while client._link is None or not client._link.full:
+            await asyncio.sleep(0)
+        late = asyncio.create_task(client.set("k", "late"))
+        await asyncio.sleep(0)
+        assert len(client._link._pending) == 100  # the late one has not been sent
+        reads.set()
+        assert await asyncio.gather(*tasks, late) == [True] * 101
+        await client.aclose()
+        server.close()
+
+    run(main())
+
+
+def test_only_one_caller_minds_what_cannot_be_decoded(url: str, run: Run) -> None:
+    async def main() -> None:
+        client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)
+        await client.set("bad", b"\xff")
+        await client.rpush("list", "a", b"\xff", "b")
+        results = await asyncio.gather(
+            client.get("bad"),
+            client.ping(),
+            client.lrange("list", 0, -1),
+            client.dump("list"),
+            client.echo("x"),
+            return_exceptions=True,
+        )
+        assert [type(result) for result in results] == [
+            UnicodeDecodeError, bool, UnicodeDecodeError, bytes, str
+        ]  # fmt: skip
+        await client.aclose()
+
+    run(main())
+
+
+def test_messages_that_nobody_asked_for_are_delivered(run: Run) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(100):
+            writer.write(b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n$1\r\nv\r\n")
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server)
+        assert await client.get("k") == b"v"
+        told: list[Any] = []
+        parser = client._link.connection._parser
+        # The kind of parser that redis-py uses differs, and with it its handlers' names.
+        parser.handle_push_response = told.append
+        assert await client.get("k") == b"v"
+        assert told == [[b"invalidate", [b"k"]]]
+        await client.aclose()
+        server.close()
+
+    run(main())
+
+
+def test_blocking_commands_and_messages_delay_nobody(url: str, run: Run) -> None:
+    async def main() -> None:
+        client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)
+        waiting = asyncio.create_task(client.blpop(["queue"], timeout=30))
+        async with client.pubsub() as messages:
+            await messages.subscribe("news")
+            assert (await messages.get_message(timeout=5))["type"] == "subscribe"
+            assert await client.get("k") is None
+            assert await client.publish("news", "hello") == 1
+            assert (await messages.get_message(timeout=5))["data"] == "hello"
+        assert not waiting.done()
+        await client.rpush("queue", "x")
+        assert tuple(await waiting) == ("queue", "x")
+        async with client.lock("lock", timeout=30):
+            assert await client.exists("lock") == 1
+        async with client.pipeline(transaction=True) as pipe:
+            assert await pipe.set("k", 1).incr("k").execute() == [True, 2]
+        assert await client.execute_command("client", "setname", "mine")
+        assert await client.execute_command("SELECT", 1)
+        assert await client.get("k") == "2"
+        assert [key async for key in client.scan_iter("k")] == ["k"]
+        await client.aclose()
+
+    run(main())
+
+
+def test_a_client_goes_from_loop_to_loop(url: str, run: Run) -> None:
+    client = undercroft.asyncio.Redis.from_url(url)
+
+    async def main(number: int) -> Any:
+        return await client.set("k", number) and await client.get("k")
+
+    assert [run(main(number)) for number in range(3)] == [b"0", b"1", b"2"]
+    run(client.aclose())
+
+
+def test_a_server_that_is_not_there_is_told_to_everybody(path: str, run: Run) -> None:
+    async def main() -> None:
+        client = undercroft.asyncio.Redis(unix_socket_path=path, retry=Retry(NoBackoff(), 0))
+        for _ in range(3):
+            results = await asyncio.gather(
+                *(client.ping() for _ in range(5)), return_exceptions=True
+            )
+            assert [type(result) for result in results] == [redis.ConnectionError] * 5
+        await client.aclose()
+
+    run(main())
+
+
+def test_a_forgotten_client_closes_its_connection(run: Run) -> None:
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(100):
+            writer.write(b"+PONG\r\n")
+        ended.set()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server)
+        assert await client.ping()
+        del client
+        gc.collect()
+        await asyncio.wait_for(ended.wait(), 60)
+        server.close()
+
+    run(main())
+
+
+def test_a_forked_child_does_not_touch_its_parent_s_connection(url: str) -> None:
+    async def main() -> None:
+        client = undercroft.asyncio.Redis.from_url(url)
+        before = await client.client_id()
+        child = os.fork()
+        if child == 0:
+            # The child has no loop that runs; its exit closes nothing of the parent's.
+            os._exit(0 if client._link.failure is not None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert await client.client_id() == before
+        await client.aclose()
+
+    asyncio.run(main())

@@ -1,0 +1,226 @@
+"""One connection that many tasks use at once, their commands in one write per turn."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import ConnectionError, TimeoutError
+
+from undercroft.connection import CLOSED, make_packer, make_reader
+from undercroft.resp import MISSING, Push
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# A peer that is silent is given up after so many looks without a reply in between.
+_LOOKS = 4
+_MARGIN = 0.001
+
+_links: weakref.WeakSet[Link] = weakref.WeakSet()
+
+
+class Link(asyncio.Protocol):
+    """A connection that answers in the order in which it was asked.
+
+    redis-py makes and greets the connection; then its transport is this protocol's. All
+    commands that are sent in one turn of the event loop leave in one write. A caller that
+    is cancelled leaves its place in the order to a reply that nobody gets.
+    """
+
+    def __init__(self, connection: Any, timeout: float | None) -> None:
+        """Take over a connection that redis-py has made, on the running loop."""
+        self.loop = asyncio.get_running_loop()
+        self.connection = connection
+        # Why it can be used no more.
+        self.failure: Exception | None = None
+        self._name = connection._host_error() if hasattr(connection, "_host_error") else "server"
+        self._packer = make_packer(connection.encoder)
+        self._replies = make_reader(connection.encoder, connection._parser.parse_error)
+        self._pack = self._packer.pack
+        self._gets = self._replies.gets
+        self._out: list[bytes] = []
+        self._pending: deque[asyncio.Future[Any]] = deque()
+        # Those whose reply is not decoded, and why if that was not its caller's wish.
+        self._raw: dict[asyncio.Future[Any], Exception | None] = {}
+        self._waiting: list[asyncio.Future[None]] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._timeout = timeout
+        self._watch: asyncio.TimerHandle | None = None
+        self._watched: tuple[Any, int] = (None, 0)
+        # redis-py's streams close a transport that they believe to be theirs.
+        self._streams = (connection._reader, connection._writer)
+        connection._reader = connection._writer = None
+        self._transport: Any = self._streams[1].transport
+        self._transport.set_protocol(self)
+        left = bytes(getattr(self._streams[0], "_buffer", b""))
+        if left:
+            self.data_received(left)
+        _links.add(self)
+
+    def send(self, args: tuple[Any, ...], decode: bool = True) -> asyncio.Future[Any]:
+        """Send a command in this turn of the loop; its reply will be the future's result."""
+        pieces = self._pack(*args)
+        if self.failure is not None:
+            raise self.failure
+        return self._ask(pieces, decode)
+
+    def _ask(self, pieces: Iterable[bytes], decode: bool) -> asyncio.Future[Any]:
+        future = self.loop.create_future()
+        out = self._out
+        if not out:
+            self.loop.call_soon(self._flush)
+        out += pieces
+        self._pending.append(future)
+        if not decode:
+            self._raw[future] = None
+        return future
+
+    def _flush(self) -> None:
+        """Write what this turn's callers sent."""
+        out = self._out
+        if self.failure is None and out:
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+            if self._watch is None and self._timeout is not None:
+                self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
+        out.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Give replies to those who wait for them."""
+        pending = self._pending
+        try:
+            self._replies.feed(data)
+            while True:
+                if self._raw:
+                    reply = self._read_carefully()
+                else:
+                    try:
+                        reply = self._gets()
+                    except UnicodeDecodeError as error:
+                        self._raw[pending[0]] = error
+                        continue
+                if reply is MISSING:
+                    return
+                if type(reply) is Push:
+                    self._deliver(reply)
+                    continue
+                future = pending.popleft()
+                if self._raw:
+                    reply = self._raw.pop(future, None) or reply
+                if future.done():
+                    continue
+                if isinstance(reply, Exception):
+                    future.set_exception(reply)
+                else:
+                    future.set_result(reply)
+        except IndexError:
+            self.fail(ConnectionError(f"{self._name} answered what nobody had asked"))
+        except Exception as error:
+            self.fail(error)
+
+    def _read_carefully(self) -> Any:
+        """Return the next reply, decoded only if the one who gets it wants that."""
+        if not self._pending or self._pending[0] not in self._raw:
+            try:
+                return self._gets()
+            except UnicodeDecodeError as error:
+                self._raw[self._pending[0]] = error
+        return self._gets(False)
+
+    def _deliver(self, message: Any) -> None:
+        """Let redis-py's handlers have a message that nobody asked for."""
+        handle = getattr(self.connection._parser, "handle_push_response", None)
+        if handle is None:
+            return
+        try:
+            handled = handle(message)
+        except TypeError:  # redis-py before 6.1 asks how it came, and does not use it
+            handled = handle(message, False, True)
+        if asyncio.iscoroutine(handled):
+            task = self.loop.create_task(handled)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _look(self) -> None:
+        """Give up a peer whose next reply has not come for too long."""
+        self._watch = None
+        if not self._pending or self._timeout is None or self.failure is not None:
+            self._watched = (None, 0)
+            return
+        first, times = self._watched
+        times = times + 1 if first is self._pending[0] else 0
+        if times >= _LOOKS:
+            self.fail(TimeoutError(f"Timeout reading from {self._name}"))
+            return
+        self._watched = (self._pending[0], times)
+        self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
+
+    @property
+    def full(self) -> bool:
+        """Whether the peer does not take what was sent, so that callers should wait."""
+        return self._waiting is not None
+
+    async def writable(self) -> None:
+        """Wait until the peer takes what is sent."""
+        while self._waiting is not None:
+            future = self.loop.create_future()
+            self._waiting.append(future)
+            await future
+        if self.failure is not None:
+            raise self.failure
+
+    def pause_writing(self) -> None:
+        """Let callers wait."""
+        self._waiting = []
+
+    def resume_writing(self) -> None:
+        """Let callers go on."""
+        waiting, self._waiting = self._waiting, None
+        for future in waiting or ():
+            if not future.done():
+                future.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody that the peer has gone."""
+        if exc is None or isinstance(exc, ConnectionError):
+            self.fail(exc or ConnectionError(CLOSED))
+        else:
+            self.fail(ConnectionError(f"Error while reading from {self._name} : {exc.args}"))
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection, and let what is in flight raise an error."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        self._transport.abort()
+        self._out.clear()
+        self.resume_writing()
+        pending, self._pending = self._pending, deque()
+        self._raw.clear()
+        for future in pending:
+            if not future.done():
+                # Each caller gets an exception of its own, with a traceback of its own.
+                future.set_exception(type(error)(*error.args))
+
+    def abandon(self) -> None:
+        """Close the connection, from wherever its last user has gone."""
+        if self.failure is None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.fail, ConnectionError("Connection closed"))
+
+    def _forked(self) -> None:
+        """Be of no use in a forked child, whose parent goes on with the connection."""
+        self.failure = ConnectionError("Connection belongs to the parent process")
+
+
+def _forked() -> None:
+    for link in list(_links):
+        link._forked()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,181 @@
+"""The asyncio client of a server: redis-py's, whose calls share one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+import redis.asyncio
+from redis.exceptions import ConnectionError, ResponseError
+
+from undercroft.asyncio.link import Link
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+# Commands that keep the server from answering others, or that change the connection
+# for whoever uses it next. They take connections of their own from redis-py's pool.
+_ALONE = {
+    # They wait.
+    *("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP"),
+    *("WAIT", "WAITAOF", "XREAD", "XREADGROUP", "SHUTDOWN", "FAILOVER"),
+    # They make another kind of connection of it.
+    *("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"),
+    *("MONITOR", "SYNC", "PSYNC", "QUIT", "RESET", "HELLO", "AUTH", "SELECT"),
+    *("MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "READONLY", "READWRITE", "ASKING"),
+    # redis-py sends it with others that it finds necessary.
+    "HIMPORT",
+}
+_ALONE_OF_CLIENT = {"REPLY", "TRACKING", "CACHING", "SETNAME", "SETINFO", "NO-EVICT", "NO-TOUCH"}
+_NAMES_KEPT = 1024
+
+# How long, in seconds, one waits at most before the next attempt to connect.
+_PATIENCE = 1.0
+
+
+def _is_alone(args: tuple[Any, ...]) -> bool:
+    """Return whether a command needs a connection of its own."""
+    words = []
+    for part in args[:2]:
+        text = bytes(part).decode("latin-1") if isinstance(part, bytes | bytearray) else str(part)
+        words += text.upper().split()
+    if words[:1] == ["CLIENT"]:
+        return words[1:2] != [] and words[1] in _ALONE_OF_CLIENT
+    return words[:1] != [] and words[0] in _ALONE
+
+
+class Redis(redis.asyncio.Redis):
+    """redis-py's asyncio client of a Redis, a Valkey or an ``undercroft serve``.
+
+    All of its methods, arguments, results and exceptions are redis-py's. Calls of many
+    tasks share one connection; blocking commands, transactions that watch keys, and
+    messages take connections of their own from redis-py's pool.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a client with the arguments of redis-py's."""
+        super().__init__(*args, **kwargs)
+        settings = self.connection_pool.connection_kwargs
+        self._short = (
+            not self.single_connection_client and settings.get("credential_provider") is None
+        )
+        self._link: Link | None = None
+        self._linking: asyncio.Task[Link] | None = None
+        self._failures = 0
+        self._alone: dict[str, bool] = {}
+
+    def _takes_own(self, args: tuple[Any, ...]) -> bool:
+        name = args[0]
+        known = self._alone.get(name) if type(name) is str else None
+        if known is None:
+            known = _is_alone(args)
+            # What CLIENT means is said by its second word.
+            if type(name) is str and name != "CLIENT" and len(self._alone) < _NAMES_KEPT:
+                self._alone[name] = known
+        return known
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run any command and return its reply, in the form redis-py gives it."""
+        if not self._short or self._takes_own(args) or measured():
+            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        try:
+            link = self._link
+            if (
+                link is None
+                or link.failure is not None
+                or link.loop is not asyncio.get_running_loop()
+            ):
+                link = await self._connected()
+            if link.full:
+                await link.writable()
+            reply = await link.send(args, NEVER_DECODE not in options)
+        except ResponseError as error:
+            if EMPTY_RESPONSE in options:
+                return options[EMPTY_RESPONSE]
+            reply = await self._again(error, args, options)
+        except Exception as error:
+            reply = await self._again(error, args, options)
+        return shaped(self.response_callbacks, args[0], reply, options)
+
+    async def _again(self, error: Exception, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Raise an error, or try again where the client's way of retrying says so."""
+        failed: Exception | None = error
+        link = self._link
+        if link is None:
+            raise error
+        connection = link.connection
+
+        async def attempt() -> Any:
+            nonlocal failed
+            if failed is not None:
+                first, failed = failed, None
+                raise first
+            link = await self._connected()
+            return await link.send(args, NEVER_DECODE not in options)
+
+        async def fail(error: Exception) -> None:
+            # Until redis-py 6 a client retries only what it was told to.
+            disconnect_raise = getattr(self, "_disconnect_raise", None)
+            if disconnect_raise is not None:
+                await disconnect_raise(connection, error)
+
+        return await connection.retry.call_with_retry(attempt, fail)
+
+    async def _connected(self) -> Link:
+        """Return the link, made anew by the first of those who find it broken."""
+        loop = asyncio.get_running_loop()
+        link = self._link
+        if link is not None and link.failure is None and link.loop is loop:
+            return link
+        task = self._linking
+        if task is None or task.done() or task.get_loop() is not loop:
+            task = self._linking = loop.create_task(self._connect())
+            task.add_done_callback(_told)
+        # Who is cancelled meanwhile leaves the others their connection.
+        return await asyncio.shield(task)
+
+    async def _connect(self) -> Link:
+        if self._link is not None:
+            self._link.abandon()
+        if self._failures > 1:
+            longest = min(_PATIENCE, 0.01 * 2 ** min(self._failures, 10))
+            await asyncio.sleep(longest * random.uniform(0.5, 1))
+        pool: Any = self.connection_pool
+        connection = pool.make_connection()
+        try:
+            await connection.connect()
+        except BaseException:
+            self._failures += 1
+            raise
+        self._failures = 0
+        self._link = Link(connection, connection.socket_timeout)
+        return self._link
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Close the connections; using the client again makes new ones."""
+        link, self._link = self._link, None
+        if link is not None:
+            if link.loop is asyncio.get_running_loop():
+                link.fail(ConnectionError("Connection closed by its client."))
+            else:
+                link.abandon()
+        await super().aclose(close_connection_pool)
+
+    def close(self, close_connection_pool: bool | None = None) -> Awaitable[None]:
+        """Close the connections, by the name that this had once."""
+        return self.aclose(close_connection_pool)
+
+    def __del__(self, *args: Any, **kwargs: Any) -> None:
+        """Close what nobody closed."""
+        link = self.__dict__.get("_link")
+        if link is not None:
+            link.abandon()
+        super().__del__(*args, **kwargs)
+
+
+def _told(task: asyncio.Task[Link]) -> None:
+    # Whoever waits raises it; that nobody waited any more is no news.
+    if not task.cancelled():
+        task.exception()

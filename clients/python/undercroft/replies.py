@@ -1,0 +1,37 @@
+"""From a reply to what a method of redis-py's returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.client import EMPTY_RESPONSE, NEVER_DECODE
+
+__all__ = ["EMPTY_RESPONSE", "NEVER_DECODE", "measured", "shaped"]
+
+_observability: Any = None
+try:
+    from redis.observability.providers import get_observability_instance
+except ImportError:  # redis-py before 7 measures nothing
+    pass
+else:
+    _observability = get_observability_instance()
+
+
+def measured() -> bool:
+    """Return whether redis-py counts and times commands for OpenTelemetry."""
+    return _observability is not None and _observability._provider_manager is not None
+
+
+def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> Any:
+    """Return the result that redis-py makes of a command's reply."""
+    callback = dict.get(callbacks, name)
+    # Names are written in capitals by redis-py, by others as they like.
+    if callback is None and not name.isupper():
+        callback = callbacks.get(name)
+    if callback is None:
+        return reply
+    if options:
+        for option in (NEVER_DECODE, EMPTY_RESPONSE, "keys"):
+            options.pop(option, None)
+        return callback(reply, **options)
+    return callback(reply)
