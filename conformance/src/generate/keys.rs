@@ -156,7 +156,7 @@ fn dbsize(_: &mut Generator, out: &mut Vec<Command>) {
 }
 
 fn flush(g: &mut Generator, out: &mut Vec<Command>) {
-    let name = if g.one_in(5) { "FLUSHALL" } else { "FLUSHDB" };
+    let name = if g.one_in(3) { "FLUSHALL" } else { "FLUSHDB" };
     let mode = g.pick(&["", "", "ASYNC", "SYNC", "NOW"]);
     out.push(command(name, (!mode.is_empty()).then_some(mode)));
 }
