@@ -2,13 +2,14 @@
 
 import contextlib
 import hashlib
+import itertools
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +50,16 @@ class Server:
                     if replies.readline() != b"+OK\r\n":
                         raise RuntimeError(f"{self.name}: expected +OK for a SET")
 
+    def run(self, commands: Iterable[bytes]) -> None:
+        """Send commands, a hundred at a time, and read their replies, which must be integers."""
+        with self.connect() as connection, connection.makefile("rb") as replies:
+            for some in batched(commands, 100):
+                connection.sendall(b"".join(some))
+                for _ in some:
+                    reply = replies.readline()
+                    if not reply.startswith(b":"):
+                        raise RuntimeError(f"{self.name}: expected an integer, got {reply!r}")
+
     def info(self, section: str) -> dict[str, str]:
         """Return the fields of one section of INFO."""
         with self.connect() as connection, connection.makefile("rb") as reply:
@@ -61,6 +72,20 @@ class Server:
 def set_command(key: bytes, value: bytes) -> bytes:
     """Return a SET as it goes over the wire."""
     return b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(key), key, len(value), value)
+
+
+def command(*words: bytes) -> bytes:
+    """Return a command as it goes over the wire."""
+    return b"*%d\r\n" % len(words) + b"".join(
+        b"$%d\r\n%b\r\n" % (len(word), word) for word in words
+    )
+
+
+def batched(things: Iterable[bytes], count: int) -> Iterator[list[bytes]]:
+    """Cut an iteration into lists of so many."""
+    rest = iter(things)
+    while some := list(itertools.islice(rest, count)):
+        yield some
 
 
 @contextlib.contextmanager

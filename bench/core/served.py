@@ -7,6 +7,7 @@ import io
 import resource
 import subprocess
 import time
+from collections.abc import Iterator
 
 from core import peers
 from core.bench import Bench
@@ -36,18 +37,23 @@ class Load:
 
 
 def _load(server: Server, operation: str, pipeline: int, requests: int) -> Load:
+    """Run one of redis-benchmark's own tests once."""
+    options = ["-t", operation, "-c", str(CLIENTS), "-P", str(pipeline), "-d", "64"]
+    return load(server, requests, *options, "-r", str(KEYS))
+
+
+def load(server: Server, requests: int, *options: str) -> Load:
     """Run redis-benchmark once, on the client's core."""
     command = [
         *("taskset", "--cpu-list", str(peers.CLIENT_CORE), "redis-benchmark"),
-        *("-s", str(server.path), "-t", operation, "-c", str(CLIENTS), "-P", str(pipeline)),
-        *("-d", "64", "-r", str(KEYS), "-n", str(requests), "--csv"),
+        *("-s", str(server.path), "-n", str(requests), "--csv", *options),
     ]
     before, tool, start = server.cpu(), _children(), time.monotonic()
     run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     elapsed, after = time.monotonic() - start, server.cpu()
-    rows = {row["test"]: row for row in csv.DictReader(io.StringIO(run.stdout))}
+    (row,) = csv.DictReader(io.StringIO(run.stdout))
     return Load(
-        throughput=float(rows[operation.upper()]["rps"]),
+        throughput=float(row["rps"]),
         user=(after[0] - before[0]) / requests * 1e6,
         kernel=(after[1] - before[1]) / requests * 1e6,
         tool_busy=(_children() - tool) / elapsed,
@@ -65,11 +71,7 @@ def rows(bench: Bench) -> list[Row]:
     if missing := peers.has("redis-server", "redis-benchmark", "taskset"):
         return [Row(id="server", work="server, beside redis-server", note=missing)]
     found = []
-    with contextlib.ExitStack() as stack:
-        servers = [
-            stack.enter_context(peers.undercroft_server(bench.directory(), bench.binaries)),
-            stack.enter_context(peers.redis_server(bench.directory())),
-        ]
+    with both(bench) as servers:
         for server in servers:
             server.fill(KEYS, b"v" * 64)
         for pipeline, (faster, share, quick, full) in TARGETS.items():
@@ -99,41 +101,69 @@ def _rows(
     targets: tuple[float, float],
 ) -> list[Row]:
     name = f"server {operation.upper()}, -P {pipeline}"
-    rate, their_rate = (
-        Figure.of("redis-server", [load.throughput / 1e3 for load in side], "k/s")
-        for side in (ours, theirs)
+    throughput = Row(
+        id=f"server-{operation}-{pipeline}-throughput",
+        work=f"{name}: requests",
+        at_least=targets[0],
     )
-    cpu, their_cpu = (
+    cpu = Row(
+        id=f"server-{operation}-{pipeline}-cpu",
+        work=f"{name}: CPU a request",
+        at_most=targets[1],
+    )
+    fill_in(throughput, cpu, [ours, theirs])
+    return [throughput, cpu]
+
+
+@contextlib.contextmanager
+def both(bench: Bench) -> Iterator[list[Server]]:
+    """Run our server and redis-server until the block ends."""
+    with contextlib.ExitStack() as stack:
+        ours = peers.undercroft_server(bench.directory(), bench.binaries)
+        theirs = peers.redis_server(bench.directory())
+        yield [stack.enter_context(ours), stack.enter_context(theirs)]
+
+
+def take_turns(
+    servers: list[Server], rounds: int, requests: int, options: list[str]
+) -> list[list[Load]]:
+    """Let the servers take turns under one load; the first round is not counted."""
+    loads: list[list[Load]] = [[] for _ in servers]
+    for turn in range(rounds + 1):
+        sides = list(zip(servers, loads, strict=True))
+        for server, side in sides if turn % 2 else sides[::-1]:
+            found = load(server, requests if turn else max(requests // 10, 100), *options)
+            if turn:
+                side.append(found)
+    return loads
+
+
+def fill_in(throughput: Row | None, cpu: Row, loads: list[list[Load]]) -> None:
+    """Write what ours and theirs showed into a row for each."""
+    ours, theirs = loads
+    if throughput:
+        throughput.ours, throughput.peer = (
+            Figure.of("redis-server", [load.throughput / 1e3 for load in side], "k/s")
+            for side in loads
+        )
+        throughput.ratio = throughput.ours.median / throughput.peer.median
+        throughput.note = (
+            f"redis-benchmark was busy {busy(ours)} with ours, {busy(theirs)} with Redis."
+        )
+    cpu.ours, cpu.peer = (
         Figure.of("redis-server", [load.user + load.kernel for load in side], "us")
-        for side in (ours, theirs)
+        for side in loads
     )
-    return [
-        Row(
-            id=f"server-{operation}-{pipeline}-throughput",
-            work=f"{name}: requests",
-            ours=rate,
-            peer=their_rate,
-            ratio=rate.median / their_rate.median,
-            at_least=targets[0],
-            note=f"redis-benchmark was busy {_busy(ours)} with ours, {_busy(theirs)} with Redis.",
-        ),
-        Row(
-            id=f"server-{operation}-{pipeline}-cpu",
-            work=f"{name}: CPU a request",
-            ours=cpu,
-            peer=their_cpu,
-            ratio=cpu.median / their_cpu.median,
-            at_most=targets[1],
-            note=f"ours {_parts(ours)}; Redis {_parts(theirs)}.",
-        ),
-    ]
+    cpu.ratio = cpu.ours.median / cpu.peer.median
+    cpu.note = f"ours {parts(ours)}; Redis {parts(theirs)}."
 
 
-def _busy(loads: list[Load]) -> str:
+def busy(loads: list[Load]) -> str:
+    """Return how busy the load tool was at most."""
     return f"{100 * max(load.tool_busy for load in loads):.0f} %"
 
 
-def _parts(loads: list[Load]) -> str:
+def parts(loads: list[Load]) -> str:
     """Return user and kernel time a request, apart."""
     user = Figure.of("user", [load.user for load in loads], "us user")
     kernel = Figure.of("kernel", [load.kernel for load in loads], "us kernel")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from core import embedded, messages, native, served
+from core import embedded, lists, messages, native, served, sets
 from core.bench import Bench
 from core.report import Row
 
@@ -21,6 +21,11 @@ TABLES: dict[str, dict[str, Group]] = {
         "instructions": native.instruction_rows,
     },
     "types": {
+        "lists": lists.rows,
+        "python-lists": lists.python_rows,
+        "served-lists": lists.served_rows,
+        "middle": lists.middle_rows,
+        "sets": sets.rows,
         "messages": messages.rows,
     },
 }

@@ -10,9 +10,11 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 KEYS = 100_000
 VALUE = b"v" * 64
+LIST = b"list"
 Operation = Callable[[int], float]
 
 
@@ -172,7 +174,123 @@ def lmdb_puts(path: str) -> dict[str, Operation]:
     }
 
 
-CLIENTS = {"embedded": embedded, "redis": over_socket, "lmdb": lmdb_puts}
+def embedded_types(path: str) -> dict[str, Operation]:
+    """Return the loops over a store in this process."""
+    import undercroft
+
+    client = undercroft.Redis(path, maxmemory=0)
+
+    def fill(count: int) -> float:
+        numbers = range(count)
+        for start in range(0, count, 100):
+            some = numbers[start : start + 100]
+            client.rpush(LIST, *[b"%011dz" % (at * 7_919 % 99_999_999_977) for at in some])
+        return 0.0
+
+    return {"fill": fill} | list_operations(client)
+
+
+def socket_types(path: str) -> dict[str, Operation]:
+    """Return the same loops of redis-py."""
+    import redis
+    import redis.utils
+
+    client = redis.Redis(unix_socket_path=path)
+    client.ping()
+    parser = "hiredis" if redis.utils.HIREDIS_AVAILABLE else "its own parser"
+    print(f"redis-py {redis.__version__} with {parser}", flush=True)
+    return list_operations(client)
+
+
+def repeated(call: Callable[..., object], *arguments: object) -> Operation:
+    """Return a loop over one call."""
+
+    def run(count: int) -> float:
+        start = time.perf_counter_ns()
+        for _ in range(count):
+            call(*arguments)
+        return (time.perf_counter_ns() - start) / count
+
+    return run
+
+
+def list_operations(client: Any) -> dict[str, Operation]:
+    """Return the loops over a long list, which leave it as long as it was."""
+    item = b"twelve bytes"
+
+    def pushed(push: Operation, pop: Operation, first: bool) -> Operation:
+        """Return a loop over pushes, or over the pops behind them."""
+
+        def run(count: int) -> float:
+            pushing, popping = push(count), pop(count)
+            return pushing if first else popping
+
+        return run
+
+    def middle() -> int:
+        return int(client.llen(LIST)) // 2
+
+    def range_of_100(place: str) -> Operation:
+        def run(count: int) -> float:
+            start = {"head": 0, "middle": middle(), "tail": -100}[place]
+            stop = -1 if start < 0 else start + 99
+            if len(client.lrange(LIST, start, stop)) != 100:
+                raise AssertionError("a range is not whole")
+            return repeated(client.lrange, LIST, start, stop)(count)
+
+        return run
+
+    def with_pivot(change: Callable[[int, bytes], float]) -> Operation:
+        """Return a loop that finds a text of its own in the middle."""
+
+        def run(count: int) -> float:
+            at, pivot = middle(), b"pivot of all"
+            old = client.lindex(LIST, at)
+            client.lset(LIST, at, pivot)
+            taken = change(count, pivot)
+            client.lset(LIST, middle(), old)
+            return taken
+
+        return run
+
+    def inserts(count: int, pivot: bytes) -> float:
+        taken = repeated(client.linsert, LIST, "AFTER", pivot, item)(count)
+        if client.lrem(LIST, 0, item) != count:
+            raise AssertionError("an item was lost")
+        return taken
+
+    def removals(count: int, pivot: bytes) -> float:
+        taken = 0
+        for _ in range(count):
+            client.linsert(LIST, "AFTER", pivot, item)
+            start = time.perf_counter_ns()
+            removed = client.lrem(LIST, 1, item)
+            taken += time.perf_counter_ns() - start
+            if removed != 1:
+                raise AssertionError("an item was not found")
+        return taken / count
+
+    ends = {
+        "l": (repeated(client.lpush, LIST, item), repeated(client.lpop, LIST)),
+        "r": (repeated(client.rpush, LIST, item), repeated(client.rpop, LIST)),
+    }
+    operations = {f"lrange-{place}": range_of_100(place) for place in ("head", "middle", "tail")}
+    for side, (push, pop) in ends.items():
+        operations[f"{side}push"] = pushed(push, pop, first=True)
+        operations[f"{side}pop"] = pushed(push, pop, first=False)
+    operations["lset"] = lambda count: repeated(client.lset, LIST, middle(), b"another text")(count)
+    operations["linsert"] = with_pivot(inserts)
+    operations["lrem"] = with_pivot(removals)
+    return operations
+
+
+CLIENTS = {
+    "embedded": embedded,
+    "redis": over_socket,
+    "lmdb": lmdb_puts,
+    "embedded-types": embedded_types,
+    "redis-types": socket_types,
+}
 
 
 def main() -> None:

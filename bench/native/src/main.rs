@@ -2,6 +2,7 @@
 //! object with its raw figures, and `bench/run.py` makes the table.
 
 mod hot;
+mod lists;
 mod messages;
 mod readers;
 mod sizes;
@@ -23,6 +24,8 @@ enum What {
     Get(hot::Work),
     /// set that overwrites, against HashMap insert.
     Set(hot::Work),
+    /// A long list: memory, ranges, pushes and pops.
+    Lists(lists::Work),
     /// Only the store's side of one operation, for counting instructions.
     Loop(hot::Loop),
     /// Messages to waiting subscribers, beside Redis on a unix socket.
@@ -39,6 +42,7 @@ fn main() {
     match Arguments::parse().what {
         What::Get(work) => work.get(),
         What::Set(work) => work.set(),
+        What::Lists(work) => work.run(),
         What::Loop(work) => work.run(),
         What::Messages(work) => work.run(),
         What::Readers(work) => work.run(),

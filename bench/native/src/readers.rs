@@ -6,9 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use undercroft_engine::Store;
+use undercroft_engine::{Ranges, Store};
 
 use crate::fresh_store;
+use crate::lists::{self, Chance};
 
 #[derive(Args)]
 pub(crate) struct Work {
@@ -24,6 +25,10 @@ pub(crate) struct Work {
     /// Writes a second; the writer sleeps between them.
     #[arg(long, default_value_t = 10_000)]
     writes: u64,
+    /// Ranges of a list of this many texts instead, to whose tail the writer
+    /// pushes; 0 is none.
+    #[arg(long, default_value_t = 0)]
+    list: u64,
     /// For the processes that this starts: their part.
     #[arg(long, hide = true)]
     part: Option<String>,
@@ -50,8 +55,12 @@ impl Work {
 
     fn compare(&self) {
         let (_directory, store) = fresh_store(4 << 30);
-        for index in 0..self.keys {
-            store.set(0, &key(index), &[b'v'; 64]).expect("room");
+        if self.list > 0 {
+            lists::fill(&store, lists::Items::Texts, self.list);
+        } else {
+            for index in 0..self.keys {
+                store.set(0, &key(index), &[b'v'; 64]).expect("room");
+            }
         }
         let (mut one, mut two) = (Vec::new(), Vec::new());
         let mut writes = Vec::new();
@@ -77,6 +86,7 @@ impl Work {
             .args(["readers", "--part", part, "--store"])
             .arg(store)
             .args(["--keys", &self.keys.to_string()])
+            .args(["--list", &self.list.to_string()])
             .args(["--seconds", &self.seconds.to_string()])
             .args(["--writes", &self.writes.to_string()])
             .stdout(Stdio::piped())
@@ -87,16 +97,20 @@ impl Work {
     fn read(&self, path: &Path) {
         let store = Store::open(path, true).expect("a store");
         let mut out = Vec::with_capacity(64);
-        let mut state = u64::from(std::process::id()) | 1;
+        let mut ranges = Ranges::new();
+        let mut chance = Chance(u64::from(std::process::id()) | 1);
         let (start, cpu) = (Instant::now(), cpu_seconds());
         let mut reads = 0_u64;
         while start.elapsed() < Duration::from_secs_f64(self.seconds) {
             for _ in 0..1000 {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
+                let number = chance.next();
+                if self.list > 0 {
+                    let position = number % (self.list / 2);
+                    lists::range(&store, position as i64, &mut ranges);
+                    continue;
+                }
                 out.clear();
-                let found = store.get(0, &key_of(state, self.keys), &mut out);
+                let found = store.get(0, &key_of(number, self.keys), &mut out);
                 assert!(found.expect("readable") && out[0] == out[63]);
             }
             reads += 1000;
@@ -106,7 +120,7 @@ impl Work {
 
     fn write(&self, path: &Path) {
         let store = Store::open(path, true).expect("a store");
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
         let pause = Duration::from_secs_f64(1.0 / self.writes as f64);
         let start = Instant::now();
         let mut writes = 0_u64;
@@ -114,13 +128,15 @@ impl Work {
             // Sleeps are longer than asked for: catch up in small bursts.
             let due = (start.elapsed().as_secs_f64() * self.writes as f64) as u64;
             while writes < due {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                let value = [b'a' + (state % 26) as u8; 64];
-                store
-                    .set(0, &key_of(state, self.keys), &value)
-                    .expect("room");
+                let number = chance.next();
+                if self.list > 0 {
+                    lists::push(&store, number);
+                } else {
+                    let value = [b'a' + (number % 26) as u8; 64];
+                    store
+                        .set(0, &key_of(number, self.keys), &value)
+                        .expect("room");
+                }
                 writes += 1;
             }
             std::thread::sleep(pause);
