@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::eviction::Eviction;
 use crate::publish::Letter;
 use crate::store::{Key, Reader, Store};
+use crate::waiting::Noticed;
 use crate::writer::Writer;
 
 /// A way to a store's keys. Copied freely; as cheap as a reference.
@@ -135,6 +136,7 @@ impl Store {
     ) -> Result<R, E> {
         let (beyond, frees) = (Cell::new(false), Cell::new(false));
         let letters = RefCell::new(Vec::new());
+        let noticed = Noticed::default();
         let mut locked = shards;
         loop {
             let result = self
@@ -145,7 +147,7 @@ impl Store {
                     letters.borrow_mut().clear();
                     let running = Running {
                         store: self,
-                        writer: RefCell::new(Writer::new(self, transaction)),
+                        writer: RefCell::new(Writer::new(self, transaction, &noticed)),
                         shards: locked,
                         beyond: &beyond,
                         frees: &frees,
@@ -163,6 +165,9 @@ impl Store {
             if frees.get() && result.is_ok() {
                 // The keys are gone in any case; later writers free what is left.
                 let _ = self.free_flushed();
+            }
+            if noticed.is_some() && result.is_ok() {
+                self.serve_noticed(noticed);
             }
             if result.is_ok() {
                 letters.into_inner().iter().for_each(|letter| {

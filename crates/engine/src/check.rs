@@ -11,7 +11,10 @@ use crate::flush::{self, Dying, Left};
 use crate::list;
 use crate::parts;
 use crate::receivers::Topic;
-use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_TABLE, Root, SUBSCRIPTION_KINDS, SUBSCRIPTIONS};
+use crate::roots::{
+    ANSWERED, DATABASES, EXPIRES, KEYS, NEXT_TABLE, QUEUES, Root, SUBSCRIPTION_KINDS,
+    SUBSCRIPTIONS, WAITERS,
+};
 use crate::sorted;
 use crate::store::{Store, hash};
 use crate::value;
@@ -41,8 +44,9 @@ impl Store {
                 anywhere: false,
             };
             let hidden = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
+            let hidden = hidden.chain([QUEUES, WAITERS, ANSWERED]);
             for database in (0..DATABASES).chain(hidden) {
-                walk.anywhere = database == Topic::Pattern.database();
+                walk.anywhere = [Topic::Pattern.database(), QUEUES, WAITERS].contains(&database);
                 walk.database(Root { shard, database });
             }
             walk.dying();

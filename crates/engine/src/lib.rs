@@ -49,6 +49,7 @@ mod subscriber;
 mod tree;
 mod uses;
 mod value;
+mod waiting;
 mod warm;
 mod watch;
 mod writer;
@@ -75,5 +76,6 @@ pub use undercroft_memory::{
     View, WaitHook, remove_sockets,
 };
 pub use value::Limits;
+pub use waiting::{Answer, Begun, Take, Taken, Ticket, Waiters, Wanted};
 pub use watch::Watch;
 pub use writer::{Expiry, Writer};

@@ -10,13 +10,12 @@
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
-use undercroft_memory::{Look, SeatName, ShardSet, View};
+use undercroft_memory::{Look, SeatName, View};
 
 use crate::dictionary;
 use crate::entry::{Entry, Text};
 use crate::error::Error;
-use crate::flush;
-use crate::roots::{KEYS, PATTERN_CHANGES, Root, SUBSCRIPTIONS, TABLE};
+use crate::roots::{PATTERN_CHANGES, Root, SUBSCRIPTIONS};
 use crate::store::{Key, Store};
 use crate::writer::{Expiry, Writer};
 
@@ -263,19 +262,7 @@ impl Store {
                 self.topics(topic)?;
             }
             for shard in 0..self.shards() {
-                let root = Root { shard, database };
-                let is_idle =
-                    |view: &View<'_>| root.get(view, TABLE) != 0 && root.get(view, KEYS) == 0;
-                let shard = ShardSet::one(shard);
-                if !self.read(shard, |reader| Ok::<_, Error>(is_idle(reader.view())))? {
-                    continue;
-                }
-                self.write(shard, |writer| {
-                    if is_idle(writer.view()) {
-                        flush::detach_unseen(writer, root)?;
-                    }
-                    flush::free_a_little(writer, root.shard, STEP as u64)
-                })?;
+                self.free_if_idle(Root { shard, database })?;
             }
         }
         Ok(())

@@ -46,11 +46,23 @@ pub(crate) const SUBSCRIPTION_KINDS: usize = 3;
 /// In shard 0: counts the changes of who is subscribed to patterns.
 pub(crate) const PATTERN_CHANGES: usize = (SUBSCRIPTIONS + SUBSCRIPTION_KINDS) * DATABASE_WORDS;
 
+/// Beside it, in each shard: counts the clients that began to wait there.
+pub(crate) const TICKETS: usize = PATTERN_CHANGES + 1;
+
+/// Three more dictionaries that no client sees, of clients that wait for keys:
+/// the queue of each key, in the key's shard;
+pub(crate) const QUEUES: usize = 28;
+/// each waiting client, in the shard of its seat;
+pub(crate) const WAITERS: usize = 29;
+/// and for each seat those of its clients that were answered.
+pub(crate) const ANSWERED: usize = 30;
+
 /// At the end, one word a database: how often all its keys were removed or
 /// exchanged while somebody watched.
 pub(crate) const EPOCHS: usize = ROOT_WORDS - DATABASES;
 
-const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && PATTERN_CHANGES < EPOCHS);
+const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
+const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS);
 
 /// One database's part of one shard.
 #[derive(Clone, Copy, Debug)]

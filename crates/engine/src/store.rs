@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use undercroft_memory::{
@@ -19,6 +19,7 @@ use crate::met;
 use crate::publish::Patterns;
 use crate::roots::{self, EXPIRES, KEYS, Root};
 use crate::uses::Chance;
+use crate::waiting::{Noticed, Unsettled};
 use crate::writer::Writer;
 
 /// Number of databases in a store.
@@ -39,6 +40,10 @@ pub struct Store {
     /// Keys that this process evicted.
     pub(crate) evicted: AtomicU64,
     pub(crate) chance: Chance,
+    /// Blocking pops that a lock stood in the way of.
+    pub(crate) unsettled: Mutex<Unsettled>,
+    /// Whether there are some.
+    pub(crate) has_unsettled: AtomicBool,
 }
 
 /// A key with its hash and shard, made by [`Store::key`].
@@ -135,6 +140,8 @@ impl Store {
             pool: Mutex::default(),
             evicted: AtomicU64::new(0),
             chance: Chance::new(coarse_milliseconds() ^ segment.hash_key()[0]),
+            unsettled: Mutex::default(),
+            has_unsettled: AtomicBool::new(false),
             segment,
         }
     }
@@ -146,8 +153,14 @@ impl Store {
         Key {
             bytes,
             hash,
-            shard: (hash >> 58) as usize & self.shard_mask,
+            shard: self.shard_of(hash),
         }
+    }
+
+    /// The shard of a key with this hash.
+    #[inline(always)]
+    pub(crate) fn shard_of(&self, hash: u64) -> usize {
+        (hash >> 58) as usize & self.shard_mask
     }
 
     /// The shards that some keys lie in.
@@ -198,10 +211,26 @@ impl Store {
     pub fn write<R, E: From<Error>>(
         &self,
         shards: ShardSet,
+        body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let noticed = Noticed::default();
+        let result = self.write_noticing(shards, &noticed, body);
+        if noticed.is_some() && result.is_ok() {
+            self.serve_noticed(noticed);
+        }
+        result
+    }
+
+    /// [`write`](Self::write) without serving those who wait for the keys.
+    #[inline(always)]
+    pub(crate) fn write_noticing<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        noticed: &Noticed,
         mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let result = self.segment.write(shards, |transaction| {
-            body(&mut Writer::new(self, transaction)).map_err(Carried)
+            body(&mut Writer::new(self, transaction, noticed)).map_err(Carried)
         });
         result.map_err(|carried| carried.0)
     }

@@ -56,7 +56,7 @@ impl Entry {
         }
     }
 
-    fn expect(self, value_type: ValueType) -> Result<Entry, Error> {
+    pub(crate) fn expect(self, value_type: ValueType) -> Result<Entry, Error> {
         if self.value_type()? == value_type {
             Ok(self)
         } else {

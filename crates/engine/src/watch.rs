@@ -156,6 +156,9 @@ impl Writer<'_, '_> {
         if self.store.segment.counts_changes() {
             self.count_change(root, hash);
         }
+        if self.has_queues(root.shard) {
+            self.notice(root, hash);
+        }
     }
 
     /// Apart, so that a change costs one branch where nobody watches.

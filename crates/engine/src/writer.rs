@@ -10,6 +10,7 @@ use crate::flush;
 use crate::roots::{DATABASE_WORDS, DATABASES, EXPIRES, KEYS, Root};
 use crate::store::{Key, Reader, Store};
 use crate::value;
+use crate::waiting::Noticed;
 
 /// What becomes of a key's expiry when its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum Expiry {
 pub struct Writer<'w, 's> {
     pub(crate) store: &'w Store,
     pub(crate) transaction: &'w mut Transaction<'s>,
+    /// Whose keys changed that somebody waits for.
+    pub(crate) noticed: &'w Noticed,
 }
 
 /// A key that was found, with the slot that refers to its entry.
@@ -38,8 +41,16 @@ pub(crate) struct Found {
 
 impl<'w, 's> Writer<'w, 's> {
     #[inline(always)]
-    pub(crate) fn new(store: &'w Store, transaction: &'w mut Transaction<'s>) -> Self {
-        Writer { store, transaction }
+    pub(crate) fn new(
+        store: &'w Store,
+        transaction: &'w mut Transaction<'s>,
+        noticed: &'w Noticed,
+    ) -> Self {
+        Writer {
+            store,
+            transaction,
+            noticed,
+        }
     }
 
     /// The locked shards, to read entries with.
@@ -319,6 +330,7 @@ impl<'w, 's> Writer<'w, 's> {
             for database in [one, other] {
                 self.all_changed(Root { shard, database })?;
             }
+            self.notice_all(shard);
             for word in 0..DATABASE_WORDS {
                 let (left, right) = (
                     Root {

@@ -45,6 +45,7 @@ fn prepare(scenario: &Scenario) -> Prepared {
             before,
             after,
             gradual: scenario.gradual,
+            handed: scenario.handed,
         },
     }
 }
@@ -70,6 +71,10 @@ fn die_at_every_step(scenario: &Scenario) -> Count {
         let heir = state::open(&path).expect("a store that opens");
         match state::verify(&heir, &prepared.expected, steps) {
             Ok(Outcome::New) => count.new += 1,
+            Ok(Outcome::Old) if died && scenario.handed && count.new > 0 => panic!(
+                "{}: old after {steps} steps, which was new before",
+                scenario.name
+            ),
             Ok(Outcome::Old) if died => count.old += 1,
             Ok(Outcome::Old) => panic!("{}: completed, but the state is old", scenario.name),
             Err(why) => panic!("{}: dead after {steps} steps: {why}", scenario.name),

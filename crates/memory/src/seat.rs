@@ -236,6 +236,13 @@ impl Segment {
         fence(Ordering::SeqCst);
     }
 
+    /// Until the seat is armed again, wakes do not make its descriptor readable:
+    /// its owner is awake.
+    pub fn disarm_seat(&self, seat: &Seat) {
+        self.seat_word(seat.name)
+            .fetch_and(!DESCRIPTOR, Ordering::Relaxed);
+    }
+
     /// Whether the next wake of the seat makes its descriptor readable.
     pub fn is_armed(&self, seat: &Seat) -> bool {
         self.seat_word(seat.name).load(Ordering::Relaxed) & DESCRIPTOR != 0

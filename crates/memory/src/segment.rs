@@ -171,6 +171,16 @@ impl Segment {
         self.read_slowly(shards, body)
     }
 
+    /// Reads shards as they were at one moment, like [`read`](Self::read), but
+    /// never waits: none where others keep changing them.
+    pub fn try_read<R, E>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&View<'_>) -> Result<R, E>,
+    ) -> Option<Result<R, E>> {
+        self.read_many(shards, &mut body)
+    }
+
     /// Looks at the shards as they are at this moment, torn or not: only to
     /// [prefetch](View::prefetch) what will be read. Never waits.
     #[inline(always)]

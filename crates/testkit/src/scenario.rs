@@ -2,6 +2,7 @@
 //! undo-log step and for death at every machine instruction.
 
 mod bits;
+mod blocking;
 mod eviction;
 mod hashes;
 mod lists;
@@ -30,6 +31,8 @@ pub struct Scenario {
     pub steps: Steps,
     /// See [`Expected::gradual`](crate::state::Expected::gradual).
     pub gradual: bool,
+    /// See [`Expected::handed`](crate::state::Expected::handed).
+    pub handed: bool,
 }
 
 /// Which run steps through a scenario instruction by instruction.
@@ -54,6 +57,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         sorted::SCENARIOS,
         eviction::SCENARIOS,
         transactions::SCENARIOS,
+        blocking::SCENARIOS,
     ]
     .into_iter()
     .flatten()
@@ -436,6 +440,7 @@ const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scen
         act,
         steps: Steps::Always,
         gradual: false,
+        handed: false,
     }
 }
 
@@ -446,6 +451,7 @@ const fn full(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scena
         act,
         steps: Steps::Full,
         gradual: false,
+        handed: false,
     }
 }
 
@@ -456,6 +462,7 @@ const fn steps(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scen
         act,
         steps: Steps::Never,
         gradual: false,
+        handed: false,
     }
 }
 
@@ -466,6 +473,7 @@ const fn gradual(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Sc
         act,
         steps: Steps::Full,
         gradual: true,
+        handed: false,
     }
 }
 

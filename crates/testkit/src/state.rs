@@ -29,6 +29,11 @@ pub struct State {
     pub messages: Vec<(Vec<u8>, Vec<u8>)>,
     /// Who is subscribed, those who died included: by topic and name.
     pub enrolled: Vec<BTreeMap<Vec<u8>, u64>>,
+    /// Who waits for keys, those who died included, and what they were given.
+    pub waits: Vec<String>,
+    /// The items of all lists and the members of all sorted sets, those that
+    /// were given to who waited included; sorted.
+    pub goods: Vec<Vec<u8>>,
     /// Bytes in allocated blocks.
     pub used: u64,
 }
@@ -37,6 +42,7 @@ impl State {
     /// Reads everything.
     pub fn of(store: &Store) -> Result<State, Error> {
         let mut content = Content::new();
+        let mut goods = Vec::new();
         for database in (0..DATABASES).filter(|&database| database != PROBE) {
             let mut cursor = 0;
             loop {
@@ -46,10 +52,12 @@ impl State {
                     1000,
                     |reader, entry| {
                         let view = reader.view();
-                        Ok(Some((value_of(entry, view)?, entry.expiry(view)?)))
+                        let value = (value_of(entry, view)?, entry.expiry(view)?);
+                        Ok(Some((value, goods_of(entry, view)?)))
                     },
-                    |key, found| {
+                    |key, (found, items)| {
                         content.insert((database, key), found);
+                        goods.extend(items);
                     },
                 )?;
                 if cursor == 0 {
@@ -58,8 +66,13 @@ impl State {
             }
         }
         let enrolled = Topic::ALL.map(|topic| store.enrolled(topic));
+        let (waits, given): (Vec<String>, Vec<Vec<Vec<u8>>>) = store.waits()?.into_iter().unzip();
+        goods.extend(given.into_iter().flatten());
+        goods.sort_unstable();
         Ok(State {
             content,
+            waits,
+            goods,
             messages: store.messages()?,
             enrolled: enrolled.into_iter().collect::<Result<_, _>>()?,
             used: store.used_memory(),
@@ -81,11 +94,12 @@ impl State {
                 )
             });
         format!(
-            "used {} [{}] {} messages, enrolled {:?}",
+            "used {} [{}] {} messages, enrolled {:?}, waits {:?}",
             self.used,
             keys.collect::<Vec<_>>().join(", "),
             self.messages.len(),
-            self.enrolled
+            self.enrolled,
+            self.waits
         )
     }
 }
@@ -114,6 +128,18 @@ fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
         value.extend_from_slice(text);
     }
     Ok(value)
+}
+
+/// The items of a list, or the members of a sorted set.
+fn goods_of(entry: &Entry, view: &View<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    let width = match entry.value_type()? {
+        ValueType::List => 1,
+        ValueType::SortedSet => 2,
+        _ => return Ok(Vec::new()),
+    };
+    let mut texts = Ranges::new();
+    entry.append_items(view, &mut texts)?;
+    Ok(texts.iter().step_by(width).map(<[u8]>::to_vec).collect())
 }
 
 /// Makes a store of 4 MiB in two shards whose hash key is [`HASH_KEY`].
@@ -174,6 +200,9 @@ pub struct Expected {
     /// The change gives memory back, or what the dead left, in several
     /// transactions: memory in use may lie between that of the two states.
     pub gradual: bool,
+    /// Items go from hand to hand in several transactions: whoever has them in
+    /// between, all must be there, once.
+    pub handed: bool,
 }
 
 /// Which state a death left.
@@ -226,6 +255,9 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
         store.set(*database, key, b"works on").map_err(say)?;
     }
     store.flush_all(true).map_err(say)?;
+    // What had been given to the dead comes back.
+    store.forget_dead_waiters().map_err(say)?;
+    store.flush_all(true).map_err(say)?;
     store.forget_dead_subscribers().map_err(say)?;
     let found = problems(store).map_err(say)?;
     if store.used_memory() != 0 || !found.is_empty() {
@@ -242,14 +274,18 @@ fn decide(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, S
         before,
         after,
         gradual,
+        handed,
     } = expected;
+    if *handed {
+        return decide_by_goods(state, before, after);
+    }
     let memory = |of: &State| probed || state.used == of.used;
     // A message that is not finished may have overwritten the oldest few.
     let sent = |of: &State| {
         of.messages.ends_with(&state.messages) && state.messages.len() + 4 >= of.messages.len()
     };
     let same = |of: &State| state.content == of.content && sent(of);
-    let enrolled = |of: &State| state.enrolled == of.enrolled;
+    let enrolled = |of: &State| state.enrolled == of.enrolled && state.waits == of.waits;
     // What the dead left is one with the change only where that is one transaction.
     let whole = |of: &State| {
         if enrolled(of) { memory(of) } else { *gradual }
@@ -267,6 +303,22 @@ fn decide(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, S
     }
     Err(format!(
         "neither old nor new: {}\n  old: {}\n  new: {}",
+        state.summary(),
+        before.summary(),
+        after.summary()
+    ))
+}
+
+fn decide_by_goods(state: &State, before: &State, after: &State) -> Result<Outcome, String> {
+    let has = |of: &State| state.goods == of.goods;
+    if has(before) && (state.waits == before.waits || !has(after)) {
+        return Ok(Outcome::Old);
+    }
+    if has(after) {
+        return Ok(Outcome::New);
+    }
+    Err(format!(
+        "items are lost or doubled: {}\n  old: {}\n  new: {}",
         state.summary(),
         before.summary(),
         after.summary()

@@ -50,6 +50,7 @@ impl Prepared {
                 before,
                 after,
                 gradual: scenario.gradual,
+                handed: scenario.handed,
             },
         }
     }

@@ -15,6 +15,7 @@ pub(super) const fn publish(name: &'static str, prepare: fn(&Store), act: fn(&St
         act,
         steps: Steps::Always,
         gradual: true,
+        handed: false,
     }
 }
 

@@ -1,0 +1,118 @@
+//! Clients that wait until a key has something for them: blocking pops (M5).
+//!
+//! Who waits stands in three dictionaries that no client sees, and that change
+//! by transactions as keys do. Each key that is waited for has a *queue* of
+//! tickets, in the order in which their owners began to wait. Each ticket has a
+//! *record*: the seat at which its owner sleeps, what it wants, and, once it
+//! was answered, the answer, so that the record is the waiter's mailbox. Each
+//! seat has a list of its tickets that were *answered*.
+//!
+//! A change of a key that has a queue is noticed by the writer that makes it.
+//! After the commit it serves the queue: in one transaction for each, what the
+//! first living waiter wants is taken from the key and put into its record (or
+//! moved to the destination), and the ticket leaves the queues of its other
+//! keys. Then the waiter is woken. It takes the answer out of its record, and
+//! with it the ticket leaves the last queue.
+//!
+//! Nothing depends on a writer that lives: who waits looks at its keys ten
+//! times a second, and serves their queues itself where somebody was killed
+//! behind a commit. A ticket of a dead process leaves the queues as soon as
+//! somebody comes by, and what lies in its record goes back to the end of the
+//! key that it came from. It stands in that key's queue for this purpose.
+
+mod notice;
+mod record;
+mod serve;
+mod table;
+mod waiters;
+
+pub(crate) use notice::Noticed;
+pub use record::Ticket;
+pub(crate) use serve::Unsettled;
+pub use waiters::{Begun, Waiters};
+
+use crate::entry::ValueType;
+use crate::list::{End, Ranges};
+
+/// What a client takes from the first of its keys that has something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// Up to so many items from an end of a list.
+    Items {
+        /// The end.
+        end: End,
+        /// At least 1.
+        count: u64,
+    },
+    /// An item from an end of the list that is the first key, to an end of the
+    /// list that is the second one.
+    Move {
+        /// The end of the first list.
+        from: End,
+        /// The end of the second list.
+        to: End,
+    },
+    /// Up to so many members of a sorted set.
+    Scored {
+        /// Those with the highest scores, rather than the lowest.
+        highest: bool,
+        /// At least 1.
+        count: u64,
+    },
+}
+
+impl Take {
+    /// The type that a key must hold.
+    fn value_type(self) -> ValueType {
+        match self {
+            Take::Scored { .. } => ValueType::SortedSet,
+            Take::Items { .. } | Take::Move { .. } => ValueType::List,
+        }
+    }
+}
+
+/// What a client waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'w> {
+    /// The database of the keys.
+    pub database: usize,
+    /// The keys, in the order in which they are tried; for [`Take::Move`] the
+    /// source and the destination.
+    pub keys: &'w [&'w [u8]],
+    /// What is taken.
+    pub take: Take,
+}
+
+impl<'w> Wanted<'w> {
+    /// The keys that something may be taken from.
+    fn sources(&self) -> &'w [&'w [u8]] {
+        match self.take {
+            Take::Move { .. } => &self.keys[..1],
+            _ => self.keys,
+        }
+    }
+}
+
+/// What was taken from a key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The items, or the members.
+    pub items: Ranges,
+    /// The members' scores; of a list none.
+    pub scores: Vec<f64>,
+}
+
+/// How a wait ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Something was taken.
+    Taken(Taken),
+    /// There was an item to be moved, and the destination holds no list.
+    WrongType,
+    /// There was nothing in time, or somebody ended the wait as if it were so.
+    TimedOut,
+    /// Somebody ended the wait, and the client is to be told.
+    Unblocked,
+}

@@ -1,0 +1,311 @@
+//! What is stored of one waiting client.
+//!
+//! ```text
+//! | seat | state, take, ends, database | count | number of texts | texts |
+//! ```
+//!
+//! Each text is its length, in a word, and its bytes. While the client waits
+//! the texts are its keys; then the key that served it and what was taken,
+//! each member of a sorted set with its score behind it.
+
+use undercroft_memory::{Fault, SeatName, ShardSet, View};
+
+use super::{Answer, Take, Taken};
+use crate::entry::{Entry, Text};
+use crate::error::Error;
+use crate::list::{End, Ranges};
+use crate::store::Store;
+
+/// A client that waits, or that was answered and does not know yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub(super) u64);
+
+/// Bits of a ticket that hold the shard of its record.
+const SHARD_BITS: u32 = 6;
+
+impl Ticket {
+    pub(super) fn new(shard: usize, number: u64) -> Ticket {
+        Ticket(number << SHARD_BITS | shard as u64)
+    }
+
+    /// The shard of its record.
+    pub(super) fn home(self) -> usize {
+        (self.0 & ((1 << SHARD_BITS) - 1)) as usize
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Ticket> {
+        Some(Ticket(u64::from_le_bytes(bytes.try_into().ok()?)))
+    }
+}
+
+const WAITING: u8 = 0;
+const TAKEN: u8 = 1;
+const WRONG_TYPE: u8 = 2;
+const TIMED_OUT: u8 = 3;
+const UNBLOCKED: u8 = 4;
+
+/// A record, outside the store.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Record {
+    pub(super) seat: SeatName,
+    pub(super) database: usize,
+    pub(super) take: Take,
+    state: u8,
+    texts: Ranges,
+}
+
+impl Record {
+    /// That of a client that begins to wait.
+    pub(super) fn new(seat: SeatName, database: usize, take: Take, keys: &[&[u8]]) -> Record {
+        let mut texts = Ranges::new();
+        keys.iter().for_each(|key| texts.push(key));
+        Record {
+            seat,
+            database,
+            take,
+            state: WAITING,
+            texts,
+        }
+    }
+
+    /// Whether it was not answered yet.
+    pub(super) fn waits(&self) -> bool {
+        self.state == WAITING
+    }
+
+    /// All keys that it names.
+    pub(super) fn keys(&self) -> Vec<&[u8]> {
+        let named = match self.state {
+            WAITING => self.texts.len(),
+            TAKEN => 1,
+            _ => 0,
+        };
+        self.texts.iter().take(named).collect()
+    }
+
+    /// The keys in whose queues its ticket stands, each once.
+    pub(super) fn queued(&self) -> Vec<&[u8]> {
+        let mut keys = self.keys();
+        if matches!(self.take, Take::Move { .. }) {
+            keys.truncate(1);
+        }
+        once(keys)
+    }
+
+    /// The shards of its keys and its own.
+    pub(super) fn shards(&self, store: &Store, ticket: Ticket) -> ShardSet {
+        let keys = self.keys();
+        let keys = keys.iter().map(|key| store.key(key).shard());
+        keys.chain([ticket.home()]).collect()
+    }
+
+    /// The same once it is answered.
+    pub(super) fn answered(&self, answer: &Answer) -> Record {
+        let mut texts = Ranges::new();
+        let state = match answer {
+            Answer::Taken(taken) => {
+                texts.push(&taken.key);
+                let mut scores = taken.scores.iter();
+                for item in taken.items.iter() {
+                    texts.push(item);
+                    if let Some(score) = scores.next() {
+                        texts.push(&score.to_bits().to_le_bytes());
+                    }
+                }
+                TAKEN
+            }
+            Answer::WrongType => WRONG_TYPE,
+            Answer::TimedOut => TIMED_OUT,
+            Answer::Unblocked => UNBLOCKED,
+        };
+        Record {
+            state,
+            texts,
+            ..*self
+        }
+    }
+
+    /// The answer, if there is one.
+    pub(super) fn answer(&self) -> Option<Answer> {
+        Some(match self.state {
+            TAKEN => Answer::Taken(self.taken()),
+            WRONG_TYPE => Answer::WrongType,
+            TIMED_OUT => Answer::TimedOut,
+            UNBLOCKED => Answer::Unblocked,
+            _ => return None,
+        })
+    }
+
+    fn taken(&self) -> Taken {
+        let mut taken = Taken::default();
+        let mut texts = self.texts.iter();
+        taken.key = texts.next().unwrap_or_default().to_vec();
+        while let Some(item) = texts.next() {
+            taken.items.push(item);
+            if matches!(self.take, Take::Scored { .. }) {
+                let bits = texts.next().and_then(|bytes| bytes.try_into().ok());
+                let bits = bits.map_or(0, u64::from_le_bytes);
+                taken.scores.push(f64::from_bits(bits));
+            }
+        }
+        taken
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let side = |end| u8::from(end == End::Right);
+        let (take, from, to, count) = match self.take {
+            Take::Items { end, count } => (0, side(end), 0, count),
+            Take::Move { from, to } => (1, side(from), side(to), 1),
+            Take::Scored { highest, count } => (2, u8::from(highest), 0, count),
+        };
+        let what = [self.state, take, from, to, self.database as u8, 0, 0, 0];
+        let words = [
+            self.seat.bits(),
+            u64::from_le_bytes(what),
+            count,
+            self.texts.len() as u64,
+        ];
+        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        for text in self.texts.iter() {
+            bytes.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(text);
+        }
+        bytes
+    }
+
+    fn decode(mut bytes: &[u8]) -> Option<Record> {
+        let mut word = || {
+            let (first, rest) = bytes.split_first_chunk::<8>()?;
+            bytes = rest;
+            Some(u64::from_le_bytes(*first))
+        };
+        let (seat, what, count, number) = (word()?, word()?, word()?, word()?);
+        let [state, take, from, to, database, ..] = what.to_le_bytes();
+        let side = |bit| if bit == 0 { End::Left } else { End::Right };
+        let take = match take {
+            0 => Take::Items {
+                end: side(from),
+                count,
+            },
+            1 => Take::Move {
+                from: side(from),
+                to: side(to),
+            },
+            2 => Take::Scored {
+                highest: from != 0,
+                count,
+            },
+            _ => return None,
+        };
+        let mut texts = Ranges::new();
+        for _ in 0..number {
+            let (length, rest) = bytes.split_first_chunk::<8>()?;
+            let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+            let (text, rest) = rest.split_at_checked(length)?;
+            texts.push(text);
+            bytes = rest;
+        }
+        Some(Record {
+            seat: SeatName::from_bits(seat),
+            database: database.into(),
+            take,
+            state,
+            texts,
+        })
+    }
+
+    /// Reads a record.
+    pub(super) fn load(view: &View<'_>, entry: &Entry) -> Result<Record, Error> {
+        let mut bytes = Vec::new();
+        if let Text::Bytes(at, length) = entry.text(view)? {
+            view.append_to(at, length, &mut bytes)?;
+        }
+        Record::decode(&bytes).ok_or_else(|| {
+            Error::from(Fault {
+                at: entry.at,
+                what: "a sound record of a waiting client",
+            })
+        })
+    }
+}
+
+/// Each of some keys once, in their order.
+pub(super) fn once<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> Vec<&'k [u8]> {
+    let mut seen = std::collections::HashSet::new();
+    let keys = keys.into_iter();
+    keys.filter(|key| seen.insert(*key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let seat = SeatName::from_bits(0x1234_0005_0003);
+        let takes = [
+            Take::Items {
+                end: End::Right,
+                count: 7,
+            },
+            Take::Move {
+                from: End::Left,
+                to: End::Right,
+            },
+            Take::Scored {
+                highest: true,
+                count: 2,
+            },
+        ];
+        for take in takes {
+            let keys: [&[u8]; 3] = [b"a", b"", b"a"];
+            let record = Record::new(seat, 15, take, &keys);
+            assert_eq!(Record::decode(&record.encode()), Some(record.clone()));
+            assert!(record.waits() && record.answer().is_none());
+            let mut items = Ranges::new();
+            items.push(b"one");
+            items.push(b"");
+            let scores = match take {
+                Take::Scored { .. } => vec![1.5, f64::NEG_INFINITY],
+                _ => Vec::new(),
+            };
+            let taken = Answer::Taken(Taken {
+                key: b"a".to_vec(),
+                items,
+                scores,
+            });
+            for answer in [
+                taken,
+                Answer::WrongType,
+                Answer::TimedOut,
+                Answer::Unblocked,
+            ] {
+                let answered = record.answered(&answer);
+                let read = Record::decode(&answered.encode()).expect("a record");
+                assert_eq!(read.answer(), Some(answer));
+                assert!(!read.waits() && read.seat == seat && read.database == 15);
+            }
+        }
+        let whole = Record::new(seat, 0, takes[0], &[b"key"]).encode();
+        for length in 0..whole.len() {
+            assert_eq!(Record::decode(&whole[..length]), None);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_named_twice_has_one_place_in_its_queue() {
+        let seat = SeatName::from_bits(0);
+        let take = Take::Items {
+            end: End::Left,
+            count: 1,
+        };
+        let record = Record::new(seat, 0, take, &[b"a", b"b", b"a"]);
+        assert_eq!(record.queued(), [b"a", b"b"]);
+        let take = Take::Move {
+            from: End::Left,
+            to: End::Left,
+        };
+        let record = Record::new(seat, 0, take, &[b"a", b"b"]);
+        assert_eq!(record.queued(), [b"a"]);
+    }
+}

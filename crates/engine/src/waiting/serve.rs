@@ -1,0 +1,393 @@
+//! Serving queues: giving those who wait what came for them, in their order.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+
+use undercroft_memory::ShardSet;
+
+use super::notice::{Noticed, Notices, Queue};
+use super::record::{Record, Ticket};
+use super::table::Offer;
+use super::{Answer, Take, Wanted};
+use crate::error::Error;
+use crate::flush;
+use crate::roots::{ANSWERED, KEYS, QUEUES, Root, TABLE, WAITERS};
+use crate::store::Store;
+
+/// Tickets of a queue looked at at once.
+const LOOK: usize = 64;
+/// Buckets of an idle dictionary freed in one transaction.
+const STEP: u64 = 64;
+
+/// What a lock stood in the way of, to be done by this process later.
+#[derive(Debug, Default)]
+pub(crate) struct Unsettled {
+    queues: Vec<Queue>,
+    /// Waits that ended, and whose answers nobody takes.
+    tickets: Vec<Ticket>,
+}
+
+/// What became of a ticket when its queue was served.
+enum Progress {
+    /// It was answered, and stands in the queue until that is taken.
+    Answered,
+    /// It left the queue.
+    Gone,
+    /// There is nothing for it, but there may be for the next one.
+    Passed,
+    /// The key is not there.
+    Nothing,
+}
+
+/// How a wait is ended from the waiter's side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Only if it was answered.
+    Collect,
+    /// With the answer, if there is one.
+    Leave,
+    /// What was taken goes back.
+    GiveBack,
+}
+
+impl Store {
+    /// Serves the queues of the keys that a transaction changed. What it did is
+    /// committed, so nothing here is an error of the writer's.
+    #[cold]
+    pub(crate) fn serve_noticed(&self, noticed: Noticed) {
+        let notices = noticed.into_notices();
+        self.serve_notices(notices);
+    }
+
+    fn serve_notices(&self, notices: Notices) {
+        let mut queues: VecDeque<Queue> = notices.queues.into();
+        if notices.all {
+            queues.extend(self.queues().unwrap_or_default());
+        }
+        self.serve(queues);
+    }
+
+    /// All queues. O(queues).
+    fn queues(&self) -> Result<Vec<Queue>, Error> {
+        let mut names = self.keys_where(QUEUES, |_| Ok(true))?;
+        names.sort_unstable();
+        let queues = names.iter().filter_map(|name| Queue::from_name(self, name));
+        Ok(queues.collect())
+    }
+
+    /// All tickets, in some order that is always the same. O(waiting clients).
+    fn tickets(&self) -> Result<Vec<Ticket>, Error> {
+        let names = self.keys_where(WAITERS, |_| Ok(true))?;
+        let tickets = names.iter().filter_map(|name| Ticket::from_bytes(name));
+        let mut tickets: Vec<Ticket> = tickets.collect();
+        tickets.sort_unstable();
+        Ok(tickets)
+    }
+
+    /// Serves queues, and those of the keys that change by it.
+    pub(super) fn serve(&self, mut queues: VecDeque<Queue>) {
+        while let Some(queue) = queues.pop_front() {
+            if self.serve_queue(queue, &mut queues).is_err() {
+                self.unsettled(|unsettled| unsettled.queues.push(queue));
+            }
+        }
+    }
+
+    /// Gives the clients of a queue what its key has for them, one after the
+    /// other.
+    fn serve_queue(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
+        let mut passed = 0;
+        loop {
+            let tickets = self.read(ShardSet::one(queue.shard), |reader| {
+                reader.queue(queue, passed, LOOK)
+            })?;
+            if tickets.is_empty() {
+                return Ok(());
+            }
+            for ticket in tickets {
+                match self.serve_one(queue, ticket, more)? {
+                    Progress::Answered | Progress::Passed => passed += 1,
+                    Progress::Gone => {}
+                    Progress::Nothing => return Ok(()),
+                }
+            }
+        }
+    }
+
+    fn serve_one(
+        &self,
+        queue: Queue,
+        ticket: Ticket,
+        more: &mut VecDeque<Queue>,
+    ) -> Result<Progress, Error> {
+        let Some(record) = self.waiter(ticket)? else {
+            // Its owner has just left.
+            return Ok(Progress::Gone);
+        };
+        // Who is dead is asked without a lock (W9), and stays so.
+        if !self.segment.seat_lives(record.seat) {
+            let (gone, notices) = self.end_dead(ticket)?;
+            more.extend(notices.queues.into_iter().filter(|other| *other != queue));
+            return Ok(if gone {
+                Progress::Gone
+            } else {
+                Progress::Passed
+            });
+        }
+        if !record.waits() || record.database != queue.database {
+            return Ok(Progress::Passed);
+        }
+        let is_this = |key: &&&[u8]| self.key(key).hash == queue.hash;
+        let keys = record.queued();
+        let Some(key) = keys.iter().find(is_this) else {
+            return Ok(Progress::Passed);
+        };
+        let there = self.read(ShardSet::one(queue.shard), |reader| {
+            let found = reader.find(queue.database, &self.key(key))?;
+            Ok::<_, Error>(found.is_some())
+        })?;
+        if !there {
+            return Ok(Progress::Nothing);
+        }
+        let noticed = Noticed::default();
+        let progress = self.write_noticing(record.shards(self, ticket), &noticed, |writer| {
+            let Some(record) = writer.waiter(ticket)? else {
+                return Ok(Progress::Gone);
+            };
+            if !record.waits() {
+                return Ok(Progress::Passed);
+            }
+            let destination = match record.take {
+                Take::Move { .. } => record.keys().get(1).copied(),
+                _ => None,
+            };
+            match writer.offer(record.database, key, destination, record.take)? {
+                Offer::Nothing => Ok(Progress::Nothing),
+                Offer::OtherType => Ok(Progress::Passed),
+                Offer::Answer(answer) => {
+                    // Where nothing was taken, the ticket has no queue to stay in.
+                    let stays = matches!(answer, Answer::Taken(_));
+                    writer.answer(ticket, &record, &answer)?;
+                    Ok::<_, Error>(if stays {
+                        Progress::Answered
+                    } else {
+                        Progress::Gone
+                    })
+                }
+            }
+        })?;
+        let notices = noticed.into_notices();
+        more.extend(notices.queues.into_iter().filter(|other| *other != queue));
+        if matches!(progress, Progress::Answered | Progress::Gone) {
+            self.segment.wake_seat(record.seat);
+        }
+        Ok(progress)
+    }
+
+    pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<Record>, Error> {
+        self.read(ShardSet::one(ticket.home()), |reader| reader.waiter(ticket))
+    }
+
+    /// Removes the ticket of a dead process. Returns whether it is gone: what
+    /// was taken for it may have nowhere to go.
+    fn end_dead(&self, ticket: Ticket) -> Result<(bool, Notices), Error> {
+        let noticed = Noticed::default();
+        self.end_noticing(ticket, Ending::GiveBack, &noticed)?;
+        let gone = self.waiter(ticket)?.is_none();
+        Ok((gone, noticed.into_notices()))
+    }
+
+    /// Ends a wait from the waiter's side.
+    pub(super) fn end(&self, ticket: Ticket, ending: Ending) -> Result<Option<Answer>, Error> {
+        let noticed = Noticed::default();
+        let answer = self.end_noticing(ticket, ending, &noticed)?;
+        if ending == Ending::GiveBack && noticed.is_some() {
+            self.serve_noticed(noticed);
+        }
+        Ok(answer)
+    }
+
+    fn end_noticing(
+        &self,
+        ticket: Ticket,
+        ending: Ending,
+        noticed: &Noticed,
+    ) -> Result<Option<Answer>, Error> {
+        let Some(record) = self.waiter(ticket)? else {
+            return Ok(None);
+        };
+        if record.waits() && ending == Ending::Collect {
+            return Ok(None);
+        }
+        // Once it is answered it names no other keys than before.
+        self.write_noticing(record.shards(self, ticket), noticed, |writer| {
+            let Some(record) = writer.waiter(ticket)? else {
+                return Ok(None);
+            };
+            if ending == Ending::GiveBack && !writer.put_back(&record)? {
+                return Ok(None);
+            }
+            writer.forget_waiter(ticket, &record)?;
+            Ok(record.answer())
+        })
+    }
+
+    /// Ends a wait from outside, as if its time were up, or with an error.
+    /// Returns whether it had not ended yet.
+    pub fn unblock(&self, ticket: Ticket, with_error: bool) -> Result<bool, Error> {
+        let Some(record) = self.waiter(ticket)? else {
+            return Ok(false);
+        };
+        let answer = if with_error {
+            Answer::Unblocked
+        } else {
+            Answer::TimedOut
+        };
+        let noticed = Noticed::default();
+        let ended =
+            self.write_noticing(record.shards(self, ticket), &noticed, |writer| match writer
+                .waiter(ticket)?
+            {
+                Some(record) if record.waits() => {
+                    writer.answer(ticket, &record, &answer)?;
+                    Ok::<_, Error>(true)
+                }
+                _ => Ok(false),
+            })?;
+        if ended {
+            self.segment.wake_seat(record.seat);
+        }
+        Ok(ended)
+    }
+
+    /// Takes what is wanted where it is there and nobody waits for it already.
+    pub(super) fn take_at_once(&self, wanted: &Wanted<'_>) -> Result<Option<Answer>, Error> {
+        let keys: Vec<_> = wanted.keys.iter().map(|key| self.key(key)).collect();
+        self.write(self.shards_of(&keys), |writer| {
+            writer.take_unless_queued(wanted).map(|(answer, _)| answer)
+        })
+    }
+
+    /// Looks after a queue: whether a writer died before it served it, or
+    /// somebody who is dead stands in front.
+    pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<(), Error> {
+        let key = self.key(key);
+        let queue = Queue::of(database, &key);
+        let (there, first) = self.read(ShardSet::one(key.shard), |reader| {
+            let there = reader.find(database, &key)?.is_some();
+            Ok::<_, Error>((there, reader.queue(queue, 0, 1)?.first().copied()))
+        })?;
+        let stale = match first {
+            None => false,
+            Some(_) if there => true,
+            Some(ticket) => self
+                .waiter(ticket)?
+                .is_some_and(|record| !self.segment.seat_lives(record.seat)),
+        };
+        if stale {
+            self.serve(VecDeque::from([queue]));
+        }
+        Ok(())
+    }
+
+    fn unsettled<R>(&self, body: impl FnOnce(&mut Unsettled) -> R) -> R {
+        let unsettled = self.unsettled.lock();
+        let mut unsettled: MutexGuard<'_, Unsettled> =
+            unsettled.unwrap_or_else(PoisonError::into_inner);
+        let result = body(&mut unsettled);
+        let some = !unsettled.queues.is_empty() || !unsettled.tickets.is_empty();
+        self.has_unsettled.store(some, Ordering::Release);
+        result
+    }
+
+    /// Has an ended wait removed later, as a lock stands in its way now.
+    pub(super) fn end_later(&self, ticket: Ticket) {
+        self.unsettled(|unsettled| unsettled.tickets.push(ticket));
+    }
+
+    /// Whether some queue could not be served, or some wait not be ended, as
+    /// another process held a lock. One load.
+    #[inline]
+    pub fn has_unsettled_waits(&self) -> bool {
+        self.has_unsettled.load(Ordering::Acquire)
+    }
+
+    /// Tries again what a lock stood in the way of.
+    pub fn settle_waits(&self) {
+        if !self.has_unsettled_waits() {
+            return;
+        }
+        let Unsettled { queues, tickets } = self.unsettled(std::mem::take);
+        for ticket in tickets {
+            if self.end(ticket, Ending::GiveBack).is_err() {
+                self.end_later(ticket);
+            }
+        }
+        self.serve(queues.into());
+    }
+
+    /// Takes away what dead processes left of their waits, gives back what had
+    /// been taken for them, and serves whom a dead writer did not. O(waiting
+    /// clients).
+    pub fn forget_dead_waiters(&self) -> Result<(), Error> {
+        if self.keys(WAITERS) > 0 {
+            for ticket in self.tickets()? {
+                if let Some(record) = self.waiter(ticket)?
+                    && !self.segment.seat_lives(record.seat)
+                {
+                    self.end(ticket, Ending::GiveBack)?;
+                }
+            }
+            self.serve(self.queues()?.into());
+        }
+        for shard in 0..self.shards() {
+            for database in [QUEUES, WAITERS, ANSWERED] {
+                let root = Root { shard, database };
+                self.free_if_idle(root)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everybody who waits, the dead included: what for and how it ended, and
+    /// what is in the mailbox. For tests.
+    #[doc(hidden)]
+    pub fn waits(&self) -> Result<Vec<(String, Vec<Vec<u8>>)>, Error> {
+        let mut waits = Vec::new();
+        for ticket in self.tickets()? {
+            let Some(record) = self.waiter(ticket)? else {
+                continue;
+            };
+            let given = match (record.answer(), record.take) {
+                // What was moved is where it was to go.
+                (Some(Answer::Taken(taken)), Take::Items { .. } | Take::Scored { .. }) => {
+                    taken.items.iter().map(<[u8]>::to_vec).collect()
+                }
+                _ => Vec::new(),
+            };
+            let keys = record.keys().join(&b' ');
+            let keys = String::from_utf8_lossy(&keys).into_owned();
+            waits.push((format!("{keys}: {:?}", record.answer()), given));
+        }
+        waits.sort_unstable();
+        Ok(waits)
+    }
+
+    /// Gives the memory of a hidden dictionary back that has become empty.
+    pub(crate) fn free_if_idle(&self, root: Root) -> Result<(), Error> {
+        let shard = ShardSet::one(root.shard);
+        let is_idle = |view: &undercroft_memory::View<'_>| {
+            root.get(view, TABLE) != 0 && root.get(view, KEYS) == 0
+        };
+        if !self.read(shard, |reader| Ok::<_, Error>(is_idle(reader.view())))? {
+            return Ok(());
+        }
+        self.write(shard, |writer| {
+            if is_idle(writer.view()) {
+                flush::detach_unseen(writer, root)?;
+            }
+            flush::free_a_little(writer, root.shard, STEP)
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! Changing the queues, the records and the lists of answers.
+
+use undercroft_memory::SeatName;
+
+use super::notice::Queue;
+use super::record::{Record, Ticket};
+use super::{Answer, Take, Taken, Wanted};
+use crate::error::Error;
+use crate::hash::PackedLimits;
+use crate::list::{End, Ranges};
+use crate::roots::{ANSWERED, QUEUES, TICKETS, WAITERS};
+use crate::sorted::{AddRule, Scored};
+use crate::store::{Key, Reader, Store};
+use crate::writer::{Expiry, Writer};
+
+/// What a key has for a client.
+pub(super) enum Offer {
+    /// It is not there.
+    Nothing,
+    /// It holds another type than the client takes from.
+    OtherType,
+    /// The client's wait is over.
+    Answer(Answer),
+}
+
+impl Store {
+    /// A name in a hidden dictionary of a shard.
+    pub(super) fn hidden_key<'k>(&self, shard: usize, name: &'k [u8]) -> Key<'k> {
+        Key {
+            shard,
+            ..self.key(name)
+        }
+    }
+
+    /// The shard of the records of a seat's clients.
+    pub(super) fn home_of(&self, seat: SeatName) -> usize {
+        self.key(&seat.bits().to_le_bytes()).shard
+    }
+}
+
+impl Reader<'_, '_> {
+    pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<Record>, Error> {
+        let name = ticket.0.to_le_bytes();
+        let key = self.store.hidden_key(ticket.home(), &name);
+        match self.find(WAITERS, &key)? {
+            None => Ok(None),
+            Some(entry) => Record::load(self.view(), &entry).map(Some),
+        }
+    }
+
+    /// Tickets of a queue from a position on, up to so many.
+    pub(super) fn queue(
+        &self,
+        queue: Queue,
+        from: usize,
+        most: usize,
+    ) -> Result<Vec<Ticket>, Error> {
+        let name = queue.name();
+        let key = self.store.hidden_key(queue.shard, &name);
+        let (mut items, from) = (Ranges::new(), from as i64);
+        self.list_range(QUEUES, &key, (from, from + most as i64 - 1), &mut items)?;
+        Ok(items.iter().filter_map(Ticket::from_bytes).collect())
+    }
+
+    /// The first of a seat's tickets that were answered.
+    pub(super) fn answered(&self, seat: SeatName, most: usize) -> Result<Vec<Ticket>, Error> {
+        let mut items = Ranges::new();
+        let name = seat.bits().to_le_bytes();
+        let key = self.store.key(&name);
+        self.list_range(ANSWERED, &key, (0, most as i64 - 1), &mut items)?;
+        Ok(items.iter().filter_map(Ticket::from_bytes).collect())
+    }
+
+    pub(super) fn has_answers(&self, seat: SeatName) -> Result<bool, Error> {
+        let name = seat.bits().to_le_bytes();
+        Ok(self.find(ANSWERED, &self.store.key(&name))?.is_some())
+    }
+}
+
+impl Writer<'_, '_> {
+    pub(super) fn waiter(&mut self, ticket: Ticket) -> Result<Option<Record>, Error> {
+        let name = ticket.0.to_le_bytes();
+        let key = self.store.hidden_key(ticket.home(), &name);
+        match self.find(WAITERS, &key)? {
+            None => Ok(None),
+            Some(entry) => Record::load(self.view(), &entry).map(Some),
+        }
+    }
+
+    fn put_waiter(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+        let name = ticket.0.to_le_bytes();
+        let key = self.store.hidden_key(ticket.home(), &name);
+        self.set_text(WAITERS, &key, &record.encode(), Expiry::Never)
+    }
+
+    /// Whether somebody waits for a key, or did and has not taken the answer.
+    pub(super) fn has_queue(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
+        let queue = Queue::of(database, key);
+        let name = queue.name();
+        let key = self.store.hidden_key(queue.shard, &name);
+        Ok(self.has_queues(queue.shard) && self.find(QUEUES, &key)?.is_some())
+    }
+
+    /// Lets a client wait, behind all others. Its keys' shards and that of its
+    /// seat must be locked.
+    pub(super) fn enqueue(&mut self, seat: SeatName, wanted: &Wanted<'_>) -> Result<Ticket, Error> {
+        let home = self.store.home_of(seat);
+        let number = self.view().root(home, TICKETS).wrapping_add(1);
+        self.transaction.set_root(home, TICKETS, number)?;
+        let ticket = Ticket::new(home, number);
+        let record = Record::new(seat, wanted.database, wanted.take, wanted.keys);
+        self.put_waiter(ticket, &record)?;
+        for key in record.queued() {
+            let queue = Queue::of(wanted.database, &self.store.key(key));
+            let name = queue.name();
+            let key = self.store.hidden_key(queue.shard, &name);
+            self.list_push(QUEUES, &key, End::Right, &[&ticket.0.to_le_bytes()], false)?;
+        }
+        Ok(ticket)
+    }
+
+    /// Takes a ticket out of a queue.
+    pub(super) fn leave_queue(&mut self, queue: Queue, ticket: Ticket) -> Result<(), Error> {
+        let name = queue.name();
+        let key = self.store.hidden_key(queue.shard, &name);
+        self.list_remove(QUEUES, &key, 1, &ticket.0.to_le_bytes())?;
+        Ok(())
+    }
+
+    /// Takes for a client what it wants of one of its keys, unless there is
+    /// nothing for it.
+    pub(super) fn offer(
+        &mut self,
+        database: usize,
+        key: &[u8],
+        destination: Option<&[u8]>,
+        take: Take,
+    ) -> Result<Offer, Error> {
+        let hashed = self.store.key(key);
+        let Some(entry) = self.find(database, &hashed)? else {
+            return Ok(Offer::Nothing);
+        };
+        if entry.value_type()? != take.value_type() {
+            return Ok(Offer::OtherType);
+        }
+        let mut taken = Taken {
+            key: key.to_vec(),
+            ..Taken::default()
+        };
+        match take {
+            Take::Items { end, count } => {
+                self.list_pop(database, &hashed, end, count, &mut taken.items)?;
+            }
+            Take::Scored { highest, count } => {
+                let mut members = Scored::new();
+                self.sorted_pop(database, &hashed, highest, count, &mut members)?;
+                taken.scores = members.iter().map(|(_, score)| score).collect();
+                taken.items = members.members().clone();
+            }
+            Take::Move { from, to } => {
+                let destination = self.store.key(destination.unwrap_or(key));
+                let (from, to) = ((&hashed, from), (&destination, to));
+                match self.list_move(database, from, to, &mut taken.items) {
+                    // Found before anything is changed.
+                    Err(Error::WrongType) => return Ok(Offer::Answer(Answer::WrongType)),
+                    moved => moved?,
+                };
+            }
+        }
+        Ok(Offer::Answer(Answer::Taken(taken)))
+    }
+
+    /// Ends a wait with an answer, for its owner to find. The ticket stays in
+    /// the queue of the key that something was taken from, and in no other.
+    pub(super) fn answer(
+        &mut self,
+        ticket: Ticket,
+        record: &Record,
+        answer: &Answer,
+    ) -> Result<(), Error> {
+        let answered = record.answered(answer);
+        let kept = answered.queued();
+        for key in record.queued() {
+            if !kept.contains(&key) {
+                let queue = Queue::of(record.database, &self.store.key(key));
+                self.leave_queue(queue, ticket)?;
+            }
+        }
+        self.put_waiter(ticket, &answered)?;
+        let name = record.seat.bits().to_le_bytes();
+        let key = self.store.key(&name);
+        self.list_push(
+            ANSWERED,
+            &key,
+            End::Right,
+            &[&ticket.0.to_le_bytes()],
+            false,
+        )?;
+        Ok(())
+    }
+
+    /// Removes a ticket with all that is known of it.
+    pub(super) fn forget_waiter(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+        for key in record.queued() {
+            let queue = Queue::of(record.database, &self.store.key(key));
+            self.leave_queue(queue, ticket)?;
+        }
+        if !record.waits() {
+            let name = record.seat.bits().to_le_bytes();
+            let key = self.store.key(&name);
+            self.list_remove(ANSWERED, &key, 1, &ticket.0.to_le_bytes())?;
+        }
+        let name = ticket.0.to_le_bytes();
+        let key = self.store.hidden_key(ticket.home(), &name);
+        self.remove(WAITERS, &key)?;
+        Ok(())
+    }
+
+    /// Puts what was taken for a client back to where it was. Returns false
+    /// where that cannot be, as the key holds another type now.
+    pub(super) fn put_back(&mut self, record: &Record) -> Result<bool, Error> {
+        let Some(Answer::Taken(taken)) = record.answer() else {
+            return Ok(true);
+        };
+        let key = self.store.key(&taken.key);
+        let result = match record.take {
+            // What was moved is where it was to go.
+            Take::Move { .. } => return Ok(true),
+            Take::Items { end, .. } => {
+                // The item that was taken last goes back first.
+                let mut items: Vec<&[u8]> = taken.items.iter().collect();
+                items.reverse();
+                self.list_push(record.database, &key, end, &items, false)
+                    .map(drop)
+            }
+            Take::Scored { .. } => {
+                let scores = taken.scores.iter().copied();
+                let members: Vec<(&[u8], f64)> = taken.items.iter().zip(scores).collect();
+                // A member that was added meanwhile is the newer one.
+                let rule = AddRule {
+                    only_new: true,
+                    ..AddRule::default()
+                };
+                let limits = PackedLimits::SORTED_SET;
+                self.sorted_add(record.database, &key, &members, rule, &limits)
+                    .map(drop)
+            }
+        };
+        match result {
+            Ok(()) => Ok(true),
+            Err(Error::WrongType) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

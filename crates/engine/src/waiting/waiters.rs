@@ -1,0 +1,376 @@
+//! The side of those who wait.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use undercroft_memory::{self as memory, Bell, Patience, Seat, SeatName, ShardSet};
+
+use super::notice::Queue;
+use super::record::{Ticket, once};
+use super::serve::Ending;
+use super::table::Offer;
+use super::{Answer, Wanted};
+use crate::access::Access;
+use crate::error::Error;
+use crate::store::{Reader, Store};
+use crate::writer::Writer;
+
+/// Who waits looks after its keys this often (M4).
+const TEND: Duration = Duration::from_millis(100);
+/// How long a thread looks for an answer before it sleeps.
+const SPIN: Duration = Duration::from_micros(20);
+/// Answers found at once.
+const ANSWERS: usize = 256;
+
+/// What became of a client that began to wait.
+#[derive(Debug)]
+pub enum Begun {
+    /// It need not wait.
+    Answered(Answer),
+    /// It waits.
+    Waiting(Ticket),
+}
+
+/// Clients of one thread that wait at one seat.
+///
+/// A thread that waits for one client only uses [`Store::take_or_wait`]; this
+/// is for event loops. After a fork the child's copy has none of the parent's
+/// clients.
+pub struct Waiters<S: Deref<Target = Store>> {
+    store: S,
+    seat: Option<Seat>,
+    bell: Option<Bell>,
+    /// Those that wait, with what they wait for.
+    waiting: BTreeMap<Ticket, (usize, Vec<Vec<u8>>)>,
+}
+
+impl Writer<'_, '_> {
+    /// Takes what is wanted, unless others wait for it already. Returns whether
+    /// that is so as well.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where a key before the first that has something
+    /// holds another type.
+    pub(super) fn take_unless_queued(
+        &mut self,
+        wanted: &Wanted<'_>,
+    ) -> Result<(Option<Answer>, bool), Error> {
+        for name in wanted.sources() {
+            let key = self.store.key(name);
+            if self.has_queue(wanted.database, &key)?
+                && let Some(entry) = self.find(wanted.database, &key)?
+            {
+                entry.expect(wanted.take.value_type())?;
+                return Ok((None, true));
+            }
+            let answer = self.take(wanted, name)?;
+            if answer.is_some() {
+                return Ok((answer, false));
+            }
+        }
+        Ok((None, false))
+    }
+
+    fn take(&mut self, wanted: &Wanted<'_>, key: &[u8]) -> Result<Option<Answer>, Error> {
+        let destination = wanted.keys.get(1).copied();
+        match self.offer(wanted.database, key, destination, wanted.take)? {
+            Offer::Nothing => Ok(None),
+            Offer::OtherType => Err(Error::WrongType),
+            Offer::Answer(answer) => Ok(Some(answer)),
+        }
+    }
+}
+
+impl Access<'_> {
+    /// Takes what is wanted where it is there now, whoever waits for it. For a
+    /// transaction, within which nobody waits.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where a key before the first that has something
+    /// holds another type.
+    pub fn take_now(&self, wanted: &Wanted<'_>) -> Result<Option<Answer>, Error> {
+        let keys: Vec<_> = wanted.keys.iter().map(|key| self.key(key)).collect();
+        self.write(self.shards_of(&keys), |writer| {
+            for name in wanted.sources() {
+                let answer = writer.take(wanted, name)?;
+                if answer.is_some() {
+                    return Ok(answer);
+                }
+            }
+            Ok::<_, Error>(None)
+        })
+    }
+
+    /// Takes what is wanted; see [`Store::take_or_wait`].
+    pub fn take_or_wait(
+        &self,
+        wanted: &Wanted<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<Answer, Error> {
+        self.store.take_or_wait(wanted, timeout)
+    }
+}
+
+impl Store {
+    /// Takes what is wanted, or waits until it is there: for ever, where no
+    /// timeout is given. Clients are served in the order in which they began to
+    /// wait, in all processes. Must not be called within a transaction.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where a key before the first that has something
+    /// holds another type; [`Error::is_wait`] where a signal handler of the
+    /// language runtime wants to run, and then nothing was taken.
+    ///
+    /// ```
+    /// # use undercroft_engine::{Answer, End, Options, Store, Take, Wanted};
+    /// # let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    /// # let path = directory.path().join("store");
+    /// let store = Store::open_or_create(&path, &Options::default())?;
+    /// let take = Take::Items { end: End::Left, count: 1 };
+    /// let wanted = Wanted { database: 0, keys: &[b"jobs"], take };
+    /// let answer = std::thread::scope(|scope| {
+    ///     let waiter = scope.spawn(|| store.take_or_wait(&wanted, None));
+    ///     store.push(0, b"jobs", End::Right, &[b"one"])?;
+    ///     waiter.join().unwrap()
+    /// })?;
+    /// let Answer::Taken(taken) = answer else { panic!() };
+    /// assert_eq!((taken.key.as_slice(), taken.items.get(0)), (&b"jobs"[..], &b"one"[..]));
+    /// # Ok::<(), undercroft_engine::Error>(())
+    /// ```
+    pub fn take_or_wait(
+        &self,
+        wanted: &Wanted<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<Answer, Error> {
+        let start = Instant::now();
+        let mut waiters = Waiters::new(self);
+        let ticket = match waiters.begin(wanted)? {
+            Begun::Answered(answer) => return Ok(answer),
+            Begun::Waiting(ticket) => ticket,
+        };
+        let seat = waiters.seated()?;
+        loop {
+            let left = timeout.map_or(TEND, |timeout| timeout.saturating_sub(start.elapsed()));
+            let patience = Patience {
+                timeout: Some(left.min(TEND)),
+                spin: SPIN,
+            };
+            // Where others change the shard all the time, a proper look tells.
+            let is_there = || self.is_answered(seat).unwrap_or(true);
+            self.segment.wait_at(seat, patience, is_there)?;
+            if let Some(answer) = waiters.finish(ticket)? {
+                return Ok(answer);
+            }
+            if timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
+                return Ok(waiters.leave(ticket)?.unwrap_or(Answer::TimedOut));
+            }
+            waiters.tend();
+        }
+    }
+
+    /// Whether some client of a seat was answered; none where that cannot be
+    /// told without waiting.
+    fn is_answered(&self, seat: SeatName) -> Option<bool> {
+        let home = ShardSet::one(self.home_of(seat));
+        let look = self.segment.try_read(home, |view| {
+            let reader = Reader { store: self, view };
+            reader.has_answers(seat)
+        });
+        look?.ok()
+    }
+}
+
+impl<S: Deref<Target = Store>> Waiters<S> {
+    /// Nobody waits yet.
+    pub fn new(store: S) -> Waiters<S> {
+        Waiters {
+            store,
+            seat: None,
+            bell: None,
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes what a client wants, or lets it wait.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where a key before the first that has something
+    /// holds another type; a read-only store, and 512 seats in use in this
+    /// process.
+    pub fn begin(&mut self, wanted: &Wanted<'_>) -> Result<Begun, Error> {
+        self.store.settle_waits();
+        if let Some(answer) = self.store.take_at_once(wanted)? {
+            return Ok(Begun::Answered(answer));
+        }
+        let seat = self.seated()?;
+        let store = &*self.store;
+        let keys: Vec<_> = wanted.keys.iter().map(|key| store.key(key)).collect();
+        let mut shards = store.shards_of(&keys);
+        shards.insert(store.home_of(seat));
+        let (begun, behind) = store.write(shards, |writer| {
+            let (answer, behind) = writer.take_unless_queued(wanted)?;
+            Ok::<_, Error>(match answer {
+                Some(answer) => (Begun::Answered(answer), false),
+                None => (Begun::Waiting(writer.enqueue(seat, wanted)?), behind),
+            })
+        })?;
+        let Begun::Waiting(ticket) = begun else {
+            return Ok(begun);
+        };
+        let sources = once(wanted.sources().iter().copied());
+        let names = sources.iter().map(|key| key.to_vec()).collect();
+        self.waiting.insert(ticket, (wanted.database, names));
+        if behind {
+            // Something is there for those in front, and perhaps for this one.
+            let keys = sources.iter().map(|key| store.key(key));
+            let queues: VecDeque<Queue> =
+                keys.map(|key| Queue::of(wanted.database, &key)).collect();
+            store.serve(queues);
+            // Where a lock stands in the way, the answer is found later.
+            if let Ok(Some(answer)) = self.finish(ticket) {
+                return Ok(Begun::Answered(answer));
+            }
+        }
+        Ok(Begun::Waiting(ticket))
+    }
+
+    /// The clients whose wait is over, some of them where there are many; to be
+    /// [finished](Self::finish). Where a [`descriptor`](Self::descriptor) was
+    /// asked for and there is none, it becomes readable with the next.
+    /// `rung` says that it was readable.
+    pub fn answered(&mut self, rung: bool) -> Result<Vec<Ticket>, Error> {
+        let Some(seat) = &self.seat else {
+            return Ok(Vec::new());
+        };
+        let (store, name) = (&*self.store, seat.name());
+        if let Some(bell) = &self.bell {
+            if rung {
+                bell.clear();
+            }
+            if !store.segment.is_armed(seat) {
+                store.segment.arm_seat(seat);
+            }
+        }
+        store.read(ShardSet::one(store.home_of(name)), |reader| {
+            reader.answered(name, ANSWERS)
+        })
+    }
+
+    /// The thread is awake, and will ask for who was [answered](Self::answered)
+    /// before it sleeps: until then the descriptor need not become readable.
+    pub fn awake(&self) {
+        if let (Some(_), Some(seat)) = (&self.bell, &self.seat) {
+            self.store.segment.disarm_seat(seat);
+        }
+    }
+
+    /// Takes the answer of a client whose wait is over.
+    ///
+    /// # Errors
+    /// A lock that cannot be had now; the answer stays where it is.
+    pub fn finish(&mut self, ticket: Ticket) -> Result<Option<Answer>, Error> {
+        let answer = self.store.end(ticket, Ending::Collect)?;
+        if answer.is_some() {
+            self.waiting.remove(&ticket);
+        }
+        Ok(answer)
+    }
+
+    /// Ends a client's wait. Returns the answer where there was one already.
+    ///
+    /// # Errors
+    /// As those of [`finish`](Self::finish).
+    pub fn leave(&mut self, ticket: Ticket) -> Result<Option<Answer>, Error> {
+        let answer = self.store.end(ticket, Ending::Leave)?;
+        self.waiting.remove(&ticket);
+        Ok(answer)
+    }
+
+    /// Ends the wait of a client that is gone: what was taken for it goes back.
+    pub fn give_up(&mut self, ticket: Ticket) {
+        if self.waiting.remove(&ticket).is_some()
+            && self.store.end(ticket, Ending::GiveBack).is_err()
+        {
+            self.store.end_later(ticket);
+        }
+    }
+
+    /// Looks after the keys that are waited for: serves those that a killed
+    /// writer did not, and takes away whoever was killed in front. To be called
+    /// ten times a second. O(keys).
+    pub fn tend(&mut self) {
+        self.store.settle_waits();
+        let mut seen = std::collections::HashSet::new();
+        for (database, keys) in self.waiting.values() {
+            for key in keys {
+                if seen.insert((database, key)) {
+                    // What a lock stands in the way of is looked at the next time.
+                    let _ = self.store.tend(*database, key);
+                }
+            }
+        }
+    }
+
+    /// A descriptor for event loops: it is readable when some client's wait may
+    /// be over, and ten times a second besides, which is when to
+    /// [`tend`](Self::tend).
+    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Error> {
+        self.seated()?;
+        if let (None, Some(seat)) = (&self.bell, &self.seat) {
+            let bell = self.store.segment.bell(seat)?;
+            self.store.segment.arm_seat(seat);
+            self.bell = Some(bell);
+        }
+        match &self.bell {
+            Some(bell) => Ok(bell.as_fd()),
+            None => Err(memory::Error::ReadOnly.into()),
+        }
+    }
+
+    fn seated(&mut self) -> Result<SeatName, Error> {
+        if let Some(seat) = &self.seat
+            && self.store.segment.is_seated(seat)
+        {
+            return Ok(seat.name());
+        }
+        let seat = self.store.segment.take_seat()?;
+        let name = seat.name();
+        // The bell and the clients are those of the process that forked.
+        self.waiting.clear();
+        drop((self.bell.take(), self.seat.replace(seat)));
+        Ok(name)
+    }
+}
+
+impl<S: Deref<Target = Store>> Drop for Waiters<S> {
+    fn drop(&mut self) {
+        let Some(seat) = self.seat.take() else {
+            return;
+        };
+        if !self.store.segment.is_seated(&seat) {
+            return;
+        }
+        let mut all_ended = true;
+        for ticket in std::mem::take(&mut self.waiting).into_keys() {
+            if self.store.end(ticket, Ending::GiveBack).is_err() {
+                self.store.end_later(ticket);
+                all_ended = false;
+            }
+        }
+        if !all_ended {
+            // Somebody is stopped with the lock, and the seat still has clients.
+            return;
+        }
+        if let Some(bell) = self.bell.take() {
+            bell.remove();
+        }
+        self.store.segment.leave_seat(&seat);
+    }
+}

@@ -1,0 +1,402 @@
+//! Clients that wait for keys: order, death, several keys, other types.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use undercroft_engine::{
+    AddRule, Answer, Begun, End, Error, Options, PackedLimits, Ranges, Store, Take, Taken, Ticket,
+    Waiters, Wanted,
+};
+
+const LEFT: Take = Take::Items {
+    end: End::Left,
+    count: 1,
+};
+
+struct Place {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn place() -> Place {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let path = directory.path().join("store");
+    let options = Options {
+        capacity: Some(64 << 20),
+        shards: Some(8),
+        ring: None,
+    };
+    drop(Store::create(&path, &options).expect("a new store"));
+    Place {
+        _directory: directory,
+        path,
+    }
+}
+
+impl Place {
+    fn open(&self) -> Store {
+        Store::open(&self.path, true).expect("a whole store")
+    }
+}
+
+fn wanted<'w>(keys: &'w [&'w [u8]], take: Take) -> Wanted<'w> {
+    Wanted {
+        database: 0,
+        keys,
+        take,
+    }
+}
+
+fn wait(waiters: &mut Waiters<&Store>, keys: &[&[u8]], take: Take) -> Ticket {
+    match waiters.begin(&wanted(keys, take)).expect("room") {
+        Begun::Waiting(ticket) => ticket,
+        Begun::Answered(answer) => panic!("expected to wait, got {answer:?}"),
+    }
+}
+
+fn push(store: &Store, key: &[u8], items: &[&[u8]]) {
+    store.push(0, key, End::Right, items).expect("room");
+}
+
+fn items(store: &Store, key: &[u8]) -> Vec<Vec<u8>> {
+    let mut out = Ranges::new();
+    store.list_range(0, key, 0, -1, &mut out).expect("a list");
+    out.iter().map(<[u8]>::to_vec).collect()
+}
+
+fn taken(key: &[u8], items: &[&[u8]]) -> Option<Answer> {
+    let mut taken = Taken {
+        key: key.to_vec(),
+        ..Taken::default()
+    };
+    items.iter().for_each(|item| taken.items.push(item));
+    Some(Answer::Taken(taken))
+}
+
+/// No problem, and nothing in use but the keys.
+fn check(store: &Store) {
+    let problems = store.check().expect("no lock is held").problems;
+    assert!(problems.is_empty(), "{problems:?}");
+    store.flush_all(true).expect("room");
+    store.forget_dead_waiters().expect("no lock is held");
+    assert_eq!(store.used_memory(), 0);
+}
+
+#[test]
+fn what_is_pushed_goes_to_who_began_to_wait_first() {
+    let place = place();
+    let (store, other) = (place.open(), place.open());
+    let (mut here, mut there) = (Waiters::new(&store), Waiters::new(&other));
+    let mut tickets = Vec::new();
+    for _ in 0..100 {
+        tickets.push((
+            wait(&mut here, &[b"k"], LEFT),
+            wait(&mut there, &[b"k"], LEFT),
+        ));
+    }
+    let texts: Vec<String> = (0..150).map(|number| number.to_string()).collect();
+    for some in texts.chunks(7) {
+        let some: Vec<&[u8]> = some.iter().map(String::as_bytes).collect();
+        push(&store, b"k", &some);
+        assert!(items(&store, b"k").is_empty());
+    }
+    assert_eq!(here.answered(false).expect("a list").len(), 75);
+    for (number, (one, next)) in tickets.iter().enumerate() {
+        for (text, answer) in [
+            (2 * number, here.finish(*one).expect("no lock is held")),
+            (
+                2 * number + 1,
+                there.finish(*next).expect("no lock is held"),
+            ),
+        ] {
+            let expected = texts
+                .get(text)
+                .and_then(|text| taken(b"k", &[text.as_bytes()]));
+            assert_eq!(answer, expected, "{text}");
+        }
+    }
+    drop((here, there));
+    push(&store, b"k", &[b"left"]);
+    assert_eq!(items(&store, b"k"), [b"left"]);
+    check(&store);
+}
+
+#[test]
+fn several_keys_are_tried_in_their_order() {
+    let place = place();
+    let store = place.open();
+    let mut waiters = Waiters::new(&store);
+    for keys in [[b"a", b"b"], [b"b", b"a"]] {
+        push(&store, b"b", &[b"of b"]);
+        push(&store, b"a", &[b"of a"]);
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        for key in &keys {
+            match waiters.begin(&wanted(&keys, LEFT)).expect("room") {
+                Begun::Answered(Answer::Taken(found)) => assert_eq!(found.key, *key),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    let ticket = wait(&mut waiters, &[b"a", b"b", b"a"], LEFT);
+    let behind = wait(&mut waiters, &[b"b"], LEFT);
+    push(&store, b"b", &[b"1", b"2", b"3"]);
+    push(&store, b"a", &[b"4"]);
+    assert_eq!(
+        waiters.finish(behind).expect("answered"),
+        taken(b"b", &[b"2"])
+    );
+    assert_eq!(
+        waiters.finish(ticket).expect("answered"),
+        taken(b"b", &[b"1"])
+    );
+    assert_eq!(items(&store, b"a"), [b"4"]);
+    assert_eq!(items(&store, b"b"), [b"3"]);
+    drop(waiters);
+    check(&store);
+}
+
+#[test]
+fn moves_go_on_to_who_waits_at_the_destination() {
+    let place = place();
+    let store = place.open();
+    let take = Take::Move {
+        from: End::Left,
+        to: End::Right,
+    };
+    // All pairs of eight keys: the destination's shard is below the source's, or above.
+    let keys: Vec<String> = (0..8).map(|number| format!("key:{number}")).collect();
+    let mut waiters = Waiters::new(&store);
+    for from in &keys {
+        for to in &keys {
+            let (from, to) = (from.as_bytes(), to.as_bytes());
+            let mover = wait(&mut waiters, &[from, to], take);
+            let taker = wait(&mut waiters, &[to], LEFT);
+            push(&store, from, &[b"item"]);
+            let answer = waiters.finish(mover).expect("answered");
+            assert_eq!(answer, taken(from, &[b"item"]));
+            let answer = waiters.finish(taker).expect("answered");
+            assert_eq!(answer, taken(to, &[b"item"]));
+            assert!(items(&store, from).is_empty() && items(&store, to).is_empty());
+        }
+    }
+    drop(waiters);
+    check(&store);
+}
+
+#[test]
+fn a_destination_of_another_type_ends_the_wait_and_keeps_the_item() {
+    let place = place();
+    let store = place.open();
+    let mut waiters = Waiters::new(&store);
+    let take = Take::Move {
+        from: End::Left,
+        to: End::Left,
+    };
+    let ticket = wait(&mut waiters, &[b"from", b"to"], take);
+    let behind = wait(&mut waiters, &[b"from"], LEFT);
+    store.set(0, b"to", b"text").expect("room");
+    push(&store, b"from", &[b"item"]);
+    let answer = waiters.finish(ticket).expect("answered");
+    assert_eq!(answer, Some(Answer::WrongType));
+    assert_eq!(
+        waiters.finish(behind).expect("answered"),
+        taken(b"from", &[b"item"])
+    );
+    drop(waiters);
+    check(&store);
+}
+
+#[test]
+fn a_key_of_another_type_is_waited_out() {
+    let place = place();
+    let store = place.open();
+    let mut waiters = Waiters::new(&store);
+    let lowest = Take::Scored {
+        highest: false,
+        count: 2,
+    };
+    let listed = wait(&mut waiters, &[b"k"], LEFT);
+    let scored = wait(&mut waiters, &[b"k"], lowest);
+    store.set(0, b"k", b"text").expect("room");
+    let refused = waiters.begin(&wanted(&[b"k"], LEFT));
+    assert!(matches!(refused, Err(Error::WrongType)), "{refused:?}");
+    store.delete(0, &[b"k"]).expect("room");
+    let key = store.key(b"k");
+    store
+        .write(store.shards_of(&[key]), |writer| {
+            let members: [(&[u8], f64); 3] = [(b"a", 1.5), (b"b", -2.0), (b"c", 3.0)];
+            let (rule, limits) = (AddRule::default(), PackedLimits::SORTED_SET);
+            writer.sorted_add(0, &key, &members, rule, &limits)
+        })
+        .expect("room");
+    assert_eq!(waiters.finish(listed).expect("a look"), None);
+    let Some(Answer::Taken(found)) = waiters.finish(scored).expect("answered") else {
+        panic!("expected two members");
+    };
+    assert_eq!(found.items.iter().collect::<Vec<_>>(), [b"b", b"a"]);
+    assert_eq!(found.scores, [-2.0, 1.5]);
+    store.delete(0, &[b"k"]).expect("room");
+    push(&store, b"k", &[b"item"]);
+    assert_eq!(
+        waiters.finish(listed).expect("answered"),
+        taken(b"k", &[b"item"])
+    );
+    drop(waiters);
+    check(&store);
+}
+
+#[test]
+fn what_a_dead_client_was_given_goes_back_to_where_it_was() {
+    let place = place();
+    let three = |end| Take::Items { end, count: 3 };
+    for end in [End::Left, End::Right] {
+        let (dying, pusher) = (place.open(), place.open());
+        let mut dead = std::mem::ManuallyDrop::new(Waiters::new(&dying));
+        wait(&mut dead, &[b"k", b"other"], three(end));
+        wait(&mut dead, &[b"other"], three(end));
+        push(&pusher, b"k", &[b"1", b"2", b"3", b"4"]);
+        assert_eq!(items(&pusher, b"k").len(), 1);
+        dying.abandon();
+        // A handle that does not believe for a moment that they live.
+        let store = place.open();
+        let mut waiters = Waiters::new(&store);
+        let answer = match waiters.begin(&wanted(&[b"k"], LEFT)).expect("room") {
+            Begun::Answered(answer) => Some(answer),
+            Begun::Waiting(ticket) => waiters.finish(ticket).expect("answered"),
+        };
+        assert_eq!(answer, taken(b"k", &[b"1"]));
+        assert_eq!(items(&store, b"k"), [b"2", b"3", b"4"]);
+        store.delete(0, &[b"k"]).expect("room");
+        store.forget_dead_waiters().expect("no lock is held");
+        push(&store, b"other", &[b"kept"]);
+        assert_eq!(items(&store, b"other"), [b"kept"]);
+        store.delete(0, &[b"other"]).expect("room");
+    }
+    check(&place.open());
+}
+
+#[test]
+fn a_wait_ends_by_its_time_by_others_and_by_its_owner() {
+    let place = place();
+    let store = place.open();
+    let short = Some(Duration::from_millis(3));
+    let answer = store.take_or_wait(&wanted(&[b"k"], LEFT), short);
+    assert_eq!(answer.expect("a wait"), Answer::TimedOut);
+    let mut waiters = Waiters::new(&store);
+    for (with_error, expected) in [(false, Answer::TimedOut), (true, Answer::Unblocked)] {
+        let ticket = wait(&mut waiters, &[b"k", b"l"], LEFT);
+        assert!(store.unblock(ticket, with_error).expect("room"));
+        assert!(!store.unblock(ticket, with_error).expect("room"));
+        push(&store, b"k", &[b"item"]);
+        assert_eq!(waiters.answered(false).expect("a list"), [ticket]);
+        assert_eq!(waiters.finish(ticket).expect("answered"), Some(expected));
+        assert_eq!(items(&store, b"k"), [b"item"]);
+        store.delete(0, &[b"k"]).expect("room");
+    }
+    let (first, second) = (
+        wait(&mut waiters, &[b"k"], LEFT),
+        wait(&mut waiters, &[b"k"], LEFT),
+    );
+    push(&store, b"k", &[b"item"]);
+    waiters.give_up(first);
+    assert_eq!(
+        waiters.leave(second).expect("answered"),
+        taken(b"k", &[b"item"])
+    );
+    let last = wait(&mut waiters, &[b"k"], LEFT);
+    assert_eq!(waiters.leave(last).expect("a look"), None);
+    drop(waiters);
+    check(&store);
+}
+
+#[test]
+fn whatever_lets_a_key_hold_a_list_serves_it() {
+    let place = place();
+    let store = place.open();
+    let mut waiters = Waiters::new(&store);
+    let (from, to) = (store.key(b"from"), store.key(b"to"));
+    let both = store.shards_of(&[from, to]);
+    type Change<'c> = &'c dyn Fn();
+    let changes: [(usize, Change<'_>); 4] = [
+        (0, &|| {
+            store
+                .write(both, |writer| writer.rename(0, &from, &to))
+                .expect("room");
+        }),
+        (0, &|| {
+            store
+                .write(both, |writer| writer.copy((0, &from), (0, &to)))
+                .expect("room");
+            store.delete(0, &[b"from"]).expect("room");
+        }),
+        (3, &|| {
+            store
+                .write(both, |writer| {
+                    writer.rename(0, &from, &to)?;
+                    writer.move_to(&to, 0, 3)
+                })
+                .expect("room");
+        }),
+        (3, &|| {
+            store
+                .write(both, |writer| writer.rename(0, &from, &to))
+                .expect("room");
+            let all = store.all_shards();
+            store
+                .write(all, |writer| writer.swap_databases(0, 3))
+                .expect("room");
+        }),
+    ];
+    for (number, (database, change)) in changes.into_iter().enumerate() {
+        let wanted = Wanted {
+            database,
+            ..wanted(&[b"to"], LEFT)
+        };
+        let Begun::Waiting(ticket) = waiters.begin(&wanted).expect("room") else {
+            panic!("expected to wait");
+        };
+        push(&store, b"from", &[b"item"]);
+        change();
+        let answer = waiters.finish(ticket).expect("answered");
+        assert_eq!(answer, taken(b"to", &[b"item"]), "change {number}");
+    }
+    drop(waiters);
+    check(&store);
+}
+
+#[test]
+fn threads_of_two_processes_share_out_what_is_pushed() {
+    const EACH: usize = 500;
+    let place = place();
+    let (store, other) = (place.open(), place.open());
+    let all: Vec<Vec<u8>> = thread::scope(|scope| {
+        let takers: Vec<_> = [&store, &other, &store, &other]
+            .into_iter()
+            .map(|store| {
+                scope.spawn(move || {
+                    let take = || match store.take_or_wait(&wanted(&[b"k"], LEFT), None) {
+                        Ok(Answer::Taken(taken)) => taken.items.get(0).to_vec(),
+                        other => panic!("{other:?}"),
+                    };
+                    (0..EACH).map(|_| take()).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        for number in 0..4 * EACH {
+            let pusher = [&store, &other][number % 2];
+            push(pusher, b"k", &[number.to_string().as_bytes()]);
+        }
+        let taken = takers
+            .into_iter()
+            .flat_map(|taker| taker.join().expect("no panic"));
+        taken.collect()
+    });
+    let mut numbers: Vec<usize> = all
+        .iter()
+        .map(|text| String::from_utf8_lossy(text).parse().expect("a number"))
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..4 * EACH).collect::<Vec<_>>());
+    check(&store);
+}

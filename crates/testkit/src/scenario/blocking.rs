@@ -1,0 +1,206 @@
+//! Clients that wait for keys. Those in a prepared store are dead; those who
+//! live are the process under test itself, so that most of these changes are
+//! several transactions, between which a push is committed and not yet served.
+
+use std::mem::ManuallyDrop;
+
+use undercroft_engine::{AddRule, Begun, End, PackedLimits, Store, Take, Ticket, Waiters, Wanted};
+
+use super::{Scenario, Steps, full, key, quick, some_keys, write};
+use crate::state;
+
+const LEFT: Take = Take::Items {
+    end: End::Left,
+    count: 1,
+};
+const LOWEST: Take = Take::Scored {
+    highest: false,
+    count: 2,
+};
+const MOVE: Take = Take::Move {
+    from: End::Left,
+    to: End::Right,
+};
+
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    quick("BLPOP begins to wait", some_keys, |s| {
+        wait(s, &[key(0, 90)], LEFT);
+    }),
+    full(
+        "BLPOP of keys in two shards begins to wait",
+        some_keys,
+        |s| {
+            wait(s, &[key(1, 90), key(0, 90), key(0, 91)], LEFT);
+        },
+    ),
+    full("BLPOP begins to wait behind others", waited_for, |s| {
+        wait(s, &[key(0, 91), key(0, 90)], LEFT);
+    }),
+    handed("RPUSH serves who waits", some_keys, Steps::Always, |s| {
+        wait(s, &[key(0, 90)], LEFT);
+        push(s, &key(0, 90), &[b"one"]);
+    }),
+    handed("RPUSH serves two of three", some_keys, Steps::Full, |s| {
+        let keys = [key(0, 90), key(1, 90)];
+        let mut waiters = ManuallyDrop::new(Waiters::new(s));
+        for keys in [&keys[..], &keys[..1], &keys[..]] {
+            begin(&mut waiters, keys, LEFT);
+        }
+        push(s, &key(0, 90), &[b"one", b"two"]);
+    }),
+    handed("RPUSH serves past the dead", waited_for, Steps::Full, |s| {
+        wait(s, &[key(0, 90)], LEFT);
+        push(s, &key(0, 90), &[b"one"]);
+    }),
+    handed("ZADD serves who waits", some_keys, Steps::Full, |s| {
+        wait(s, &[key(1, 90)], LOWEST);
+        let key = key(1, 90);
+        write(s, &[&key], |writer| {
+            let members: [(&[u8], f64); 3] = [(b"a", 1.0), (b"b", 2.0), (b"c", 3.0)];
+            let (rule, limits) = (AddRule::default(), PackedLimits::SORTED_SET);
+            writer.sorted_add(0, &s.key(&key), &members, rule, &limits)
+        });
+    }),
+    handed(
+        "BLMOVE to a lower shard is served",
+        some_keys,
+        Steps::Always,
+        |s| {
+            wait(s, &[key(1, 90), key(0, 90)], MOVE);
+            push(s, &key(1, 90), &[b"one"]);
+        },
+    ),
+    handed(
+        "BLMOVE to a higher shard is served, and who waits there",
+        some_keys,
+        Steps::Full,
+        |s| {
+            let mut waiters = ManuallyDrop::new(Waiters::new(s));
+            begin(&mut waiters, &[key(0, 90), key(1, 90)], MOVE);
+            begin(&mut waiters, &[key(1, 90)], LEFT);
+            push(s, &key(0, 90), &[b"one"]);
+        },
+    ),
+    handed("CLIENT UNBLOCK", some_keys, Steps::Full, |s| {
+        let ticket = wait(s, &[key(0, 90), key(1, 90)], LEFT);
+        assert!(s.unblock(ticket, true).expect("room"));
+    }),
+    handed("a wait ends by its time", some_keys, Steps::Full, |s| {
+        let mut waiters = ManuallyDrop::new(Waiters::new(s));
+        let keys = [key(0, 90), key(1, 90)];
+        let ticket = begin(&mut waiters, &keys, LEFT);
+        begin(&mut waiters, &keys, LEFT);
+        assert_eq!(waiters.leave(ticket).expect("room"), None);
+    }),
+    handed(
+        "what the dead were given goes back",
+        given,
+        Steps::Always,
+        |s| {
+            s.forget_dead_waiters().expect("room");
+        },
+    ),
+    handed(
+        "what the dead were given goes to who waits",
+        given,
+        Steps::Full,
+        |s| {
+            let mut waiters = ManuallyDrop::new(Waiters::new(s));
+            begin(&mut waiters, &[key(0, 90)], LEFT);
+            waiters.tend();
+        },
+    ),
+    handed("a move to the dead stands", moved, Steps::Full, |s| {
+        s.forget_dead_waiters().expect("room");
+    }),
+];
+
+const fn handed(
+    name: &'static str,
+    prepare: fn(&Store),
+    steps: Steps,
+    act: fn(&Store),
+) -> Scenario {
+    Scenario {
+        name,
+        prepare,
+        act,
+        steps,
+        gradual: true,
+        handed: true,
+    }
+}
+
+fn begin(waiters: &mut Waiters<&Store>, keys: &[Vec<u8>], take: Take) -> Ticket {
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let wanted = Wanted {
+        database: 0,
+        keys: &keys,
+        take,
+    };
+    match waiters.begin(&wanted).expect("room") {
+        Begun::Waiting(ticket) => ticket,
+        Begun::Answered(answer) => panic!("expected to wait, got {answer:?}"),
+    }
+}
+
+/// Waits for as long as the process lives.
+fn wait(store: &Store, keys: &[Vec<u8>], take: Take) -> Ticket {
+    begin(&mut ManuallyDrop::new(Waiters::new(store)), keys, take)
+}
+
+fn push(store: &Store, key: &[u8], items: &[&[u8]]) {
+    store.push(0, key, End::Right, items).expect("room");
+}
+
+/// Lets somebody wait in a slot that the process under test does not get, do
+/// something while it lives, and die.
+fn with_another(store: &Store, body: impl FnOnce(&Store)) {
+    let others = [0; 3].map(|_| {
+        let other = state::open(store.path()).expect("a whole store");
+        other.recover().expect("a whole store");
+        other
+    });
+    body(&others[2]);
+    drop(others);
+}
+
+fn waited_for(store: &Store) {
+    some_keys(store);
+    with_another(store, |other| {
+        wait(other, &[key(0, 90), key(1, 90)], LEFT);
+        wait(other, &[key(0, 90)], LEFT);
+    });
+}
+
+fn given(store: &Store) {
+    some_keys(store);
+    with_another(store, |other| {
+        wait(
+            other,
+            &[key(0, 90), key(1, 90)],
+            Take::Items {
+                end: End::Right,
+                count: 2,
+            },
+        );
+        wait(other, &[key(1, 91)], LOWEST);
+        push(store, &key(0, 90), &[b"one", b"two", b"three"]);
+        let key = key(1, 91);
+        write(store, &[&key], |writer| {
+            let members: [(&[u8], f64); 2] = [(b"a", 1.0), (b"b", 2.0)];
+            let (rule, limits) = (AddRule::default(), PackedLimits::SORTED_SET);
+            writer.sorted_add(0, &store.key(&key), &members, rule, &limits)
+        });
+    });
+    store.delete(0, &[&key(0, 90)]).expect("room");
+}
+
+fn moved(store: &Store) {
+    some_keys(store);
+    with_another(store, |other| {
+        wait(other, &[key(1, 90), key(0, 90)], MOVE);
+        push(store, &key(1, 90), &[b"one"]);
+    });
+}
