@@ -83,7 +83,7 @@ fn run(
         return Ok(());
     }
     // Reading the clock twice costs as much as a fast command.
-    if is_quick(command, arguments) && !context.timed {
+    if is_quick(command, arguments) && !context.timed || is_waiting(context, command) {
         return handler(context, arguments, reply);
     }
     let start = Instant::now();
@@ -193,6 +193,11 @@ fn longest_queue(context: &Context<'_>) -> u64 {
 /// Whether a command is too fast for the slow log to be worth a look at the clock.
 pub(crate) fn is_quick(command: &Command, arguments: &[&[u8]]) -> bool {
     command.flags.has(Flag::Fast) && arguments.len() <= QUICK_ARGUMENTS
+}
+
+/// Whether the time of a command is none of the slow log's: it waits for others.
+fn is_waiting(context: &Context<'_>, command: &Command) -> bool {
+    command.flags.has(Flag::Blocking) && !context.store.is_running()
 }
 
 /// Has the slow log take note of a command that took long.

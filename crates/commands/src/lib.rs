@@ -27,6 +27,7 @@ pub mod slowlog;
 pub mod subscriptions;
 pub mod table;
 mod tape;
+pub mod wait;
 
 pub use execute::execute;
 pub use handler::{Blocked, Context};

@@ -107,6 +107,18 @@ impl Extended {
         }
     }
 
+    /// The nearest number of 64 bits, or one a bit beside it; what is too small for one counts as the smallest.
+    pub fn approximate(self) -> f64 {
+        let magnitude = match self.magnitude {
+            Magnitude::Infinite => f64::INFINITY,
+            Magnitude::Finite { mantissa: 0, .. } => 0.0,
+            Magnitude::Finite { mantissa, exponent } => {
+                (mantissa as f64 * 2_f64.powi(exponent)).max(f64::MIN_POSITIVE)
+            }
+        };
+        if self.negative { -magnitude } else { magnitude }
+    }
+
     /// Whether it is infinite.
     pub fn is_infinite(self) -> bool {
         self.magnitude == Magnitude::Infinite

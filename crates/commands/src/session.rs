@@ -5,10 +5,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use undercroft_engine::{Error, Topic, Watch};
-
-use undercroft_engine::Ranges;
+use undercroft_engine::{Access, Begun, Error, Ranges, Topic, Wanted, Watch};
 
 use crate::config::{Config, Parameter, Value};
 use crate::info::Facts;
@@ -16,6 +15,7 @@ use crate::multi::Multi;
 use crate::slowlog::SlowLog;
 use crate::subscriptions::Subscriptions;
 use crate::table::{Command, Flag};
+use crate::wait::Wait;
 
 /// The version of the protocol a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +99,8 @@ pub struct Session {
     pub route: (usize, u64),
     /// CLIENT NO-EVICT: its buffers are to be spared where clients are disconnected for want of memory.
     pub no_evict: bool,
+    /// The command that waits for keys; until it is answered, no other is to be run.
+    pub waiting: Option<Wait>,
     /// What its commands did since the server last took these figures.
     pub counters: Counters,
     /// What was queued since MULTI; None outside of a transaction.
@@ -157,6 +159,7 @@ impl Session {
             subscriptions: Subscriptions::default(),
             route: (0, 0),
             no_evict: false,
+            waiting: None,
             counters: Counters::default(),
             multi: None,
             watches: Vec::new(),
@@ -229,6 +232,7 @@ impl Session {
             unix_socket: self.unix_socket,
             closing: self.close_after_reply,
             no_evict: self.no_evict,
+            blocked: self.waiting.is_some(),
             queued: self.queued(),
             dirty: false,
             database: self.database,
@@ -267,6 +271,8 @@ pub struct ClientInfo {
     pub closing: bool,
     /// Whether CLIENT NO-EVICT protects it.
     pub no_evict: bool,
+    /// Whether its command waits for keys.
+    pub blocked: bool,
     /// Commands queued since MULTI, and bytes of their arguments; None outside of a transaction.
     pub queued: Option<(usize, usize)>,
     /// Whether a key that it watches was changed. Known of the connection that asks only.
@@ -306,6 +312,7 @@ impl fmt::Display for ClientInfo {
         let all_flags = [
             (self.kind() == ClientKind::Pubsub, 'P'),
             (self.queued.is_some(), 'x'),
+            (self.blocked, 'b'),
             (self.dirty, 'd'),
             (self.closing, 'c'),
             (self.unix_socket, 'U'),
@@ -443,6 +450,31 @@ pub trait Host: Send + Sync {
 
     /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
     fn kill(&self, filter: &KillFilter) -> usize;
+
+    /// Takes what a command wants, or waits until it is there: right here, unless the host can answer later. For ever,
+    /// where no timeout is given.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`], and a lock that cannot be had now.
+    fn take_or_wait(
+        &self,
+        session: &Session,
+        store: Access<'_>,
+        wanted: &Wanted<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        let _ = session;
+        store.take_or_wait(wanted, timeout).map(Begun::Answered)
+    }
+
+    /// Ends the wait of a connection, as if its time were up or with an error. Returns whether it waited.
+    ///
+    /// # Errors
+    /// A lock that cannot be had now.
+    fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
+        let _ = (id, with_error);
+        Ok(false)
+    }
 
     /// Has the messages of these sent to the connection, from now on; all of them, or none. It is not subscribed to
     /// any of them yet.

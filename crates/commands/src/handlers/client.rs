@@ -255,11 +255,16 @@ pub(crate) fn unpause(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Re
     Ok(())
 }
 
-/// CLIENT UNBLOCK. No command blocks a connection yet, so there is none to unblock.
-pub(crate) fn unblock(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    match &arguments[3..] {
-        [] => {}
-        [reason] if is_keyword(reason, "TIMEOUT") || is_keyword(reason, "ERROR") => {}
+/// CLIENT UNBLOCK.
+pub(crate) fn unblock(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let with_error = match &arguments[3..] {
+        [] => false,
+        [reason] if is_keyword(reason, "TIMEOUT") => false,
+        [reason] if is_keyword(reason, "ERROR") => true,
         [_] => {
             return Err(CommandError::fixed(
                 "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
@@ -267,8 +272,9 @@ pub(crate) fn unblock(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn 
             .into());
         }
         _ => return Err(CommandError::subcommand_syntax("client", arguments[1]).into()),
-    }
-    integer(arguments[2])?;
-    reply.integer(0);
+    };
+    let id = u64::try_from(integer(arguments[2])?).unwrap_or(0);
+    let unblocked = context.host.unblock(id, with_error)?;
+    reply.integer(unblocked.into());
     Ok(())
 }

@@ -329,7 +329,7 @@ fn rank_argument(argument: &[u8]) -> Result<i64, CommandError> {
 }
 
 /// LEFT or RIGHT.
-fn end(argument: &[u8]) -> Result<End, CommandError> {
+pub(super) fn end(argument: &[u8]) -> Result<End, CommandError> {
     if is_keyword(argument, "LEFT") {
         Ok(End::Left)
     } else if is_keyword(argument, "RIGHT") {
@@ -382,15 +382,15 @@ fn move_item(
 }
 
 /// What LMPOP and its blocking relative are asked for.
-struct Several<'a> {
-    keys: &'a [&'a [u8]],
-    end: End,
-    count: u64,
+pub(super) struct Several<'a> {
+    pub(super) keys: &'a [&'a [u8]],
+    pub(super) end: End,
+    pub(super) count: u64,
 }
 
 impl<'a> Several<'a> {
     /// From the number of keys on.
-    fn parse(arguments: &'a [&'a [u8]]) -> Result<Several<'a>, CommandError> {
+    pub(super) fn parse(arguments: &'a [&'a [u8]]) -> Result<Several<'a>, CommandError> {
         let above_zero = |argument: &[u8], error| match positive(argument, error)? {
             0 => Err(CommandError::fixed(error)),
             number => Ok(number),

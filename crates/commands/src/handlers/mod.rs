@@ -2,6 +2,7 @@
 
 pub(crate) mod bitfield;
 pub(crate) mod bits;
+pub(crate) mod blocking;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod connection;

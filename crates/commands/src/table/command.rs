@@ -122,6 +122,8 @@ named_set! {
     Pubsub => "pubsub",
     /// Not from scripts.
     NoScript => "noscript",
+    /// May wait for others.
+    Blocking => "blocking",
     /// Even while a dataset is loaded.
     Loading => "loading",
     /// Even on a replica that lost its master.
@@ -389,6 +391,9 @@ impl Command {
         }
         if self.flags.has(Flag::Admin) {
             categories = categories.with(Category::Admin).with(Category::Dangerous);
+        }
+        if self.flags.has(Flag::Blocking) {
+            categories = categories.with(Category::Blocking);
         }
         self.categories = categories;
         self

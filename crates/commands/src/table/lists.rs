@@ -107,4 +107,35 @@ Command::new("lmpop", -4, Group::List, "7.0.0")
 .keys(const { &[KeySpec::counted(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete])] })
 .doc("numkeys key [key ...] LEFT | RIGHT [COUNT count]", "O(N + M) for N keys and M elements returned", "Takes elements from an end of the first of several lists that has any.")
 .reply("array of the key and an array of bulk; null array where all are empty").handler(handlers::lists::lmpop),
+Command::new("blpop", -3, Group::List, "2.0.0")
+.flags(&[Flag::Write, Flag::NoScript, Flag::Blocking])
+.categories(&[Category::List])
+.keys(const { &[KeySpec::range(1, -2, 1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete])] })
+.doc("key [key ...] timeout", "O(N) for N keys", "Takes an element from the head of the first of several lists that has any, or waits for one.")
+.reply("array of the key and the element; null array where there was none in time").handler(handlers::blocking::blpop),
+Command::new("brpop", -3, Group::List, "2.0.0")
+.flags(&[Flag::Write, Flag::NoScript, Flag::Blocking])
+.categories(&[Category::List])
+.keys(const { &[KeySpec::range(1, -2, 1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete])] })
+.doc("key [key ...] timeout", "O(N) for N keys", "Takes an element from the tail of the first of several lists that has any, or waits for one.")
+.reply("array of the key and the element; null array where there was none in time").handler(handlers::blocking::brpop),
+Command::new("blmove", 6, Group::List, "6.2.0")
+.flags(&[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking])
+.categories(&[Category::List])
+.keys(const { &[KeySpec::range(1, 0, 1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete]), KeySpec::range(2, 0, 1, &[KeyFlag::ReadWrite, KeyFlag::Insert])] })
+.doc("source destination LEFT | RIGHT LEFT | RIGHT timeout", "O(log N)", "Moves an element from an end of one list to an end of another, or waits for one.")
+.reply("bulk: the element; null where there was none in time").handler(handlers::blocking::blmove),
+Command::new("brpoplpush", 4, Group::List, "2.2.0")
+.flags(&[Flag::Write, Flag::DenyOom, Flag::NoScript, Flag::Blocking])
+.categories(&[Category::List])
+.keys(const { &[KeySpec::range(1, 0, 1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete]), KeySpec::range(2, 0, 1, &[KeyFlag::ReadWrite, KeyFlag::Insert])] })
+.doc("source destination timeout", "O(log N)", "Moves the last element of one list to the head of another, or waits for one.")
+.reply("bulk: the element; null where there was none in time").handler(handlers::blocking::brpoplpush)
+.deprecated("6.2.0", "`BLMOVE` with the `RIGHT` and `LEFT` arguments"),
+Command::new("blmpop", -5, Group::List, "7.0.0")
+.flags(&[Flag::Write, Flag::Blocking, Flag::MovableKeys])
+.categories(&[Category::List])
+.keys(const { &[KeySpec::counted(2, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete])] })
+.doc("timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]", "O(N + M) for N keys and M elements returned", "Takes elements from an end of the first of several lists that has any, or waits for some.")
+.reply("array of the key and an array of bulk; null array where there was none in time").handler(handlers::blocking::blmpop),
 ];

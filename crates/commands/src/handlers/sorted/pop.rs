@@ -63,49 +63,53 @@ fn pop(
     Ok(())
 }
 
-/// What ZMPOP is to do.
-struct Request<'a> {
-    keys: &'a [&'a [u8]],
-    highest: bool,
-    count: u64,
+/// What ZMPOP and its blocking relative are asked for.
+pub(in crate::handlers) struct Request<'a> {
+    pub(in crate::handlers) keys: &'a [&'a [u8]],
+    pub(in crate::handlers) highest: bool,
+    pub(in crate::handlers) count: u64,
 }
 
-/// Parses what follows the name of ZMPOP.
-fn parse<'a>(arguments: &'a [&'a [u8]]) -> Result<Request<'a>, CommandError> {
-    let positive = |argument: &[u8], error: &'static str| {
-        let number = parse_integer(argument).and_then(|number| u64::try_from(number).ok());
-        number
-            .filter(|&number| number > 0)
-            .ok_or(CommandError::fixed(error))
-    };
-    let number = positive(arguments[0], "ERR numkeys should be greater than 0")?;
-    let number = usize::try_from(number).unwrap_or(usize::MAX);
-    let rest = &arguments[1..];
-    if number >= rest.len() {
-        return Err(CommandError::SYNTAX);
-    }
-    let (keys, rest) = rest.split_at(number);
-    let highest = match rest[0].to_ascii_uppercase().as_slice() {
-        b"MIN" => false,
-        b"MAX" => true,
-        _ => return Err(CommandError::SYNTAX),
-    };
-    let count = match &rest[1..] {
-        [] => 1,
-        [option, count, more @ ..] if is_keyword(option, "COUNT") => {
-            let count = positive(count, "ERR count should be greater than 0")?;
-            if !more.is_empty() {
-                return Err(CommandError::SYNTAX);
-            }
-            count
+impl<'a> Request<'a> {
+    /// From the number of keys on.
+    pub(in crate::handlers) fn parse(
+        arguments: &'a [&'a [u8]],
+    ) -> Result<Request<'a>, CommandError> {
+        let positive = |argument: &[u8], error: &'static str| {
+            let number = parse_integer(argument).and_then(|number| u64::try_from(number).ok());
+            number
+                .filter(|&number| number > 0)
+                .ok_or(CommandError::fixed(error))
+        };
+        let number = positive(arguments[0], "ERR numkeys should be greater than 0")?;
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let rest = &arguments[1..];
+        if number >= rest.len() {
+            return Err(CommandError::SYNTAX);
         }
-        _ => return Err(CommandError::SYNTAX),
-    };
-    Ok(Request {
-        keys,
-        highest,
-        count,
-    })
+        let (keys, rest) = rest.split_at(number);
+        let highest = match rest[0].to_ascii_uppercase().as_slice() {
+            b"MIN" => false,
+            b"MAX" => true,
+            _ => return Err(CommandError::SYNTAX),
+        };
+        let count = match &rest[1..] {
+            [] => 1,
+            [option, count, more @ ..] if is_keyword(option, "COUNT") => {
+                let count = positive(count, "ERR count should be greater than 0")?;
+                if !more.is_empty() {
+                    return Err(CommandError::SYNTAX);
+                }
+                count
+            }
+            _ => return Err(CommandError::SYNTAX),
+        };
+        Ok(Request {
+            keys,
+            highest,
+            count,
+        })
+    }
 }
 
 /// ZMPOP.
@@ -114,7 +118,7 @@ pub(crate) fn zmpop(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let request = parse(&arguments[1..])?;
+    let request = Request::parse(&arguments[1..])?;
     let (store, database) = (context.store, context.database());
     let keys = context.keys(request.keys);
     let shards: ShardSet = store.shards_of(&keys);

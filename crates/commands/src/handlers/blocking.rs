@@ -1,0 +1,166 @@
+//! Commands that wait until a key has something for them.
+
+use std::time::Duration;
+
+use undercroft_engine::{Begun, End, Take, Wanted};
+
+use super::lists::{Several, end};
+use super::sorted::pop::Request;
+use crate::arguments::CommandError;
+use crate::handler::{Context, Outcome};
+use crate::reply::Reply;
+use crate::wait::{self, Shape, Wait, timeout};
+
+/// BLPOP.
+pub(crate) fn blpop(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    pop(context, arguments, End::Left, reply)
+}
+
+/// BRPOP.
+pub(crate) fn brpop(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    pop(context, arguments, End::Right, reply)
+}
+
+fn pop(context: &mut Context<'_>, arguments: &[&[u8]], end: End, reply: &mut dyn Reply) -> Outcome {
+    let take = Take::Items { end, count: 1 };
+    of_keys(context, arguments, take, Shape::Pair, reply)
+}
+
+/// BZPOPMIN.
+pub(crate) fn bzpopmin(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (highest, count) = (false, 1);
+    let take = Take::Scored { highest, count };
+    of_keys(context, arguments, take, Shape::Member, reply)
+}
+
+/// BZPOPMAX.
+pub(crate) fn bzpopmax(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (highest, count) = (true, 1);
+    let take = Take::Scored { highest, count };
+    of_keys(context, arguments, take, Shape::Member, reply)
+}
+
+/// Keys, and a timeout behind them.
+fn of_keys(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    take: Take,
+    shape: Shape,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let Some((time, keys)) = arguments[1..].split_last() else {
+        return Err(CommandError::SYNTAX.into());
+    };
+    let time = timeout(time)?;
+    run(context, keys, take, time, shape, reply)
+}
+
+/// BLMOVE.
+pub(crate) fn blmove(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (from, to) = (end(arguments[3])?, end(arguments[4])?);
+    move_item(context, &arguments[1..3], from, to, arguments[5], reply)
+}
+
+/// BRPOPLPUSH.
+pub(crate) fn brpoplpush(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (keys, time) = (&arguments[1..3], arguments[3]);
+    move_item(context, keys, End::Right, End::Left, time, reply)
+}
+
+fn move_item(
+    context: &mut Context<'_>,
+    keys: &[&[u8]],
+    from: End,
+    to: End,
+    time: &[u8],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let time = timeout(time)?;
+    let take = Take::Move { from, to };
+    run(context, keys, take, time, Shape::Item, reply)
+}
+
+/// BLMPOP.
+pub(crate) fn blmpop(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let Several { keys, end, count } = Several::parse(&arguments[2..])?;
+    let time = timeout(arguments[1])?;
+    let take = Take::Items { end, count };
+    run(context, keys, take, time, Shape::Items, reply)
+}
+
+/// BZMPOP.
+pub(crate) fn bzmpop(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let Request {
+        keys,
+        highest,
+        count,
+    } = Request::parse(&arguments[2..])?;
+    let time = timeout(arguments[1])?;
+    let take = Take::Scored { highest, count };
+    run(context, keys, take, time, Shape::Members, reply)
+}
+
+/// Takes what is there, or has the host wait for it. Within a transaction nobody waits.
+fn run(
+    context: &mut Context<'_>,
+    keys: &[&[u8]],
+    take: Take,
+    time: Option<Duration>,
+    shape: Shape,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let wanted = Wanted {
+        database,
+        keys,
+        take,
+    };
+    if store.is_running() {
+        match store.take_now(&wanted)? {
+            Some(answer) => wait::write(shape, &answer, reply)?,
+            None if shape == Shape::Item => reply.null(),
+            None => reply.null_array(),
+        }
+        return Ok(());
+    }
+    match context
+        .host
+        .take_or_wait(context.session, store, &wanted, time)?
+    {
+        Begun::Answered(answer) => wait::write(shape, &answer, reply)?,
+        Begun::Waiting(ticket) => context.session.waiting = Some(Wait::new(ticket, time, shape)),
+    }
+    Ok(())
+}

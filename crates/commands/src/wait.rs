@@ -1,0 +1,178 @@
+//! Commands that wait for keys: what a connection remembers meanwhile, and how it is answered.
+
+use std::time::{Duration, Instant};
+
+use undercroft_engine::{Answer, Taken, Ticket};
+
+use crate::arguments::CommandError;
+use crate::number::Extended;
+use crate::reply::Reply;
+
+/// What the reply looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// BLPOP and BRPOP: the key and the item.
+    Pair,
+    /// BLMOVE and BRPOPLPUSH: the item.
+    Item,
+    /// BLMPOP: the key and the items.
+    Items,
+    /// BZPOPMIN and BZPOPMAX: the key, the member and its score.
+    Member,
+    /// BZMPOP: the key and the members with their scores.
+    Members,
+}
+
+/// A command that has not been answered yet, as its connection remembers it.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    /// Under which the store knows it.
+    pub ticket: Ticket,
+    /// When its time is up; None where it waits for ever.
+    pub deadline: Option<Instant>,
+    shape: Shape,
+}
+
+impl Wait {
+    pub(crate) fn new(ticket: Ticket, timeout: Option<Duration>, shape: Shape) -> Wait {
+        Wait {
+            ticket,
+            // A time that no clock will show is never.
+            deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            shape,
+        }
+    }
+
+    /// Writes the reply of the command. Returns whether it is an error.
+    pub fn answer<R: Reply>(&self, answer: &Answer, reply: &mut R) -> bool {
+        match write(self.shape, answer, reply) {
+            Ok(()) => false,
+            Err(error) => {
+                error.write(reply);
+                true
+            }
+        }
+    }
+}
+
+/// Writes the reply of a command whose wait is over.
+pub(crate) fn write(
+    shape: Shape,
+    answer: &Answer,
+    reply: &mut dyn Reply,
+) -> Result<(), CommandError> {
+    match answer {
+        Answer::Taken(taken) => write_taken(shape, taken, reply),
+        Answer::TimedOut => reply.null_array(),
+        Answer::WrongType => return Err(CommandError::WRONG_TYPE),
+        Answer::Unblocked => {
+            return Err(CommandError::fixed(
+                "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn write_taken(shape: Shape, taken: &Taken, reply: &mut dyn Reply) {
+    let scores = taken.scores.iter().copied();
+    let mut members = taken.items.iter().zip(scores);
+    match shape {
+        Shape::Item => reply.bulk(taken.items.get(0)),
+        Shape::Pair => {
+            reply.array(2);
+            reply.bulk(&taken.key);
+            reply.bulk(taken.items.get(0));
+        }
+        Shape::Items => {
+            reply.array(2);
+            reply.bulk(&taken.key);
+            reply.array(taken.items.len());
+            taken.items.iter().for_each(|item| reply.bulk(item));
+        }
+        Shape::Member => {
+            reply.array(3);
+            reply.bulk(&taken.key);
+            let (member, score) = members.next().unwrap_or_default();
+            reply.bulk(member);
+            reply.double(score);
+        }
+        Shape::Members => {
+            reply.array(2);
+            reply.bulk(&taken.key);
+            reply.array(taken.items.len());
+            for (member, score) in members {
+                reply.array(2);
+                reply.bulk(member);
+                reply.double(score);
+            }
+        }
+    }
+}
+
+/// A timeout in seconds: None is for ever. Fractions of a millisecond count as a whole one.
+///
+/// # Errors
+/// Redis', which takes what is too large for 64 bits of milliseconds for negative.
+pub(crate) fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
+    let seconds = Extended::parse(argument).ok_or(CommandError::fixed(
+        "ERR timeout is not a float or out of range",
+    ))?;
+    let milliseconds = (seconds.approximate() * 1000.0).ceil();
+    if milliseconds < 0.0 || milliseconds >= i64::MAX as f64 {
+        return Err(CommandError::fixed("ERR timeout is negative"));
+    }
+    let milliseconds = milliseconds as u64;
+    Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_rounded_up_to_milliseconds() {
+        let milliseconds = |text: &str| {
+            let timeout = timeout(text.as_bytes()).expect("a timeout");
+            timeout.map(|timeout| timeout.as_millis())
+        };
+        for (text, expected) in [
+            ("0", None),
+            ("-0.0000001", None),
+            ("1", Some(1000)),
+            ("0.0000001", Some(1)),
+            ("1e-4000", Some(1)),
+            ("0.1234", Some(124)),
+            ("2.5", Some(2500)),
+            ("0x1p-1", Some(500)),
+            (
+                "9223372036854775",
+                Some(9_223_372_036_854_775_000 / 1024 * 1024),
+            ),
+        ] {
+            let found = milliseconds(text);
+            let near = found
+                .zip(expected)
+                .is_some_and(|(a, b)| a.abs_diff(b) < 2048);
+            assert!(
+                found == expected || expected > Some(1 << 60) && near,
+                "{text}: {found:?}"
+            );
+        }
+        for text in ["", "x", "nan", " 1", "1 "] {
+            let error = timeout(text.as_bytes()).expect_err(text);
+            assert_eq!(error.text(), "ERR timeout is not a float or out of range");
+        }
+        for text in [
+            "-1",
+            "-0.01",
+            "inf",
+            "-inf",
+            "1e400",
+            "9223372036854775.808",
+        ] {
+            let error = timeout(text.as_bytes()).expect_err(text);
+            assert_eq!(error.text(), "ERR timeout is negative");
+        }
+    }
+}
