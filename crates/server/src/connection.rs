@@ -7,6 +7,7 @@ use std::time::Instant;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use undercroft_commands::session::{Protocol, Session};
 use undercroft_commands::{Blocked, Context};
+use undercroft_engine::Answer;
 use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
 
 use crate::hub;
@@ -208,6 +209,45 @@ impl Connection {
         next
     }
 
+    /// Reads what comes while a command waits for keys: it is run later, unless the client is gone.
+    pub(crate) fn read_ahead(&mut self, limits: &Limits, moved: &mut Moved) -> Next {
+        self.input.reserve(READ / 4);
+        let mut input = std::mem::take(&mut self.input);
+        let read = self.receive(&mut input, moved);
+        self.input = input;
+        let too_much = self.input.len() - self.start > limits.input;
+        match read {
+            Read::Broken => Next::Close,
+            _ if self.ended || too_much => Next::Close,
+            Read::Some | Read::Nothing => Next::Wait,
+        }
+    }
+
+    /// Answers the command that waited for keys.
+    pub(crate) fn answer(&mut self, answer: &Answer, limits: &Limits, moved: &mut Moved) -> Next {
+        let Some(wait) = self.session.waiting.take() else {
+            return Next::Wait;
+        };
+        let out = std::mem::take(&mut self.output);
+        let before = out.len();
+        let mut writer = Writer::new(out, self.session.protocol);
+        if wait.answer(answer, &mut writer) {
+            self.session.counters.errors += 1;
+        }
+        self.output = writer.out;
+        if !self.session.finish_command() {
+            self.output.truncate(before);
+        }
+        if self.send_output(moved).is_err() || self.pending() > self.output_limit(limits).hard {
+            return Next::Close;
+        }
+        if self.input.is_empty() {
+            self.rest()
+        } else {
+            Next::Turn
+        }
+    }
+
     /// Runs the commands that have been received already.
     pub(crate) fn run_rest(
         &mut self,
@@ -283,7 +323,7 @@ impl Connection {
         match end {
             End::Closing => self.closing = true,
             End::Used { wanted } => self.wanted = wanted,
-            End::More | End::Blocked(_) => {}
+            End::More | End::Blocked(_) | End::Waiting => {}
         }
         let sent = self.send_output(moved);
         if borrowed && self.output.is_empty() {
@@ -292,6 +332,8 @@ impl Connection {
         let next = match end {
             _ if sent.is_err() => Next::Close,
             End::Blocked(blocked) => Next::Park(blocked),
+            End::Waiting if self.ended => Next::Close,
+            End::Waiting => Next::Wait,
             End::Closing | End::Used { .. } => self.rest(),
             End::More if self.is_full(limits) => Next::Wait,
             End::More => Next::Turn,
@@ -348,7 +390,7 @@ impl Connection {
         if self.closing || self.input.is_empty() {
             return self.rest();
         }
-        if self.parked.is_some() || self.is_full(limits) {
+        if self.parked.is_some() || self.session.waiting.is_some() || self.is_full(limits) {
             return Next::Wait;
         }
         // Commands may be left from before the client was full.
@@ -359,7 +401,7 @@ impl Connection {
     /// otherwise commands that it sent are still to be run.
     pub(crate) fn hang_up(&mut self) -> bool {
         self.ended = true;
-        self.input.is_empty() || self.pending() > 0
+        self.input.is_empty() || self.pending() > 0 || self.session.waiting.is_some()
     }
 
     /// Gives up on the command that waits for a lock: its reply is this error.
@@ -388,7 +430,8 @@ impl Connection {
         }
         let too_idle = limits.idle_seconds > 0
             && idle > limits.idle_seconds.saturating_mul(1000)
-            && self.parked.is_none();
+            && self.parked.is_none()
+            && self.session.waiting.is_none();
         let limit = self.output_limit(limits);
         self.over_limit_since = match (self.pending() > limit.soft, self.over_limit_since) {
             (false, _) => None,

@@ -7,6 +7,7 @@
 //! No thread waits for a lock of the store longer than a millisecond (M6): where another process holds one, the
 //! connection is parked and tried again, in order with the rest of its input, and others go on.
 
+mod blocked;
 mod connection;
 mod error;
 mod hub;

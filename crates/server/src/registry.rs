@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use undercroft_commands::session::{ClientInfo, KillFilter, Session};
-use undercroft_engine::Topic;
+use undercroft_engine::{Ticket, Topic};
 
 /// What other threads may know of one connection. Its own thread brings it up to date after each batch of commands.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Card {
 #[derive(Debug)]
 struct State {
     info: ClientInfo,
+    /// Under which the store knows the command that waits for keys.
+    ticket: Option<Ticket>,
     /// Unix milliseconds.
     created: i64,
     last_command_at: i64,
@@ -43,6 +45,7 @@ impl Card {
             killed: AtomicBool::new(false),
             state: Mutex::new(State {
                 info: session.info(session.created),
+                ticket: None,
                 created: session.created,
                 last_command_at: session.last_command_at,
             }),
@@ -53,12 +56,14 @@ impl Card {
     pub(crate) fn update(&self, session: &Session, buffers: Buffers) {
         let mut state = lock(&self.state);
         state.last_command_at = session.last_command_at;
+        state.ticket = session.waiting.map(|wait| wait.ticket);
         let info = &mut state.info;
         info.database = session.database;
         info.protocol = session.protocol;
         info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
         info.closing = session.close_after_reply;
         info.no_evict = session.no_evict;
+        info.blocked = session.waiting.is_some();
         info.queued = session.queued();
         info.query_buffer = buffers.input;
         info.query_buffer_free = buffers.input_free;
@@ -104,6 +109,13 @@ impl Registry {
 
     pub(crate) fn remove(&self, id: u64) {
         lock(&self.cards).remove(&id);
+    }
+
+    /// The ticket of a connection whose command waits for keys.
+    pub(crate) fn ticket(&self, id: u64) -> Option<Ticket> {
+        let cards = lock(&self.cards);
+        let state = lock(&cards.get(&id)?.state);
+        state.ticket
     }
 
     /// All connections, oldest first.

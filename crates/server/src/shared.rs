@@ -1,6 +1,6 @@
 //! What all threads of a server share, and how commands reach it.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use undercroft_commands::session::{
     ClientInfo, Counters, Host, KillFilter, Session, ShutdownOptions,
 };
 use undercroft_commands::slowlog::SlowLog;
-use undercroft_engine::{Error, Store, Topic};
+use undercroft_engine::{Access, Begun, Error, Store, Topic, Waiters, Wanted};
 
 use crate::hub::Hub;
 use crate::limits::make_room_for;
@@ -96,11 +96,18 @@ impl Totals {
     }
 }
 
+/// The connections of one thread that wait for keys, as the store knows them.
+pub(crate) type Waiting = Waiters<Arc<Store>>;
+
 /// A server, as its threads and its commands see it.
 pub(crate) struct Shared {
     pub(crate) store: Arc<Store>,
     /// What the connections of each thread are subscribed to.
     hubs: Vec<Mutex<Hub>>,
+    /// Whose of each thread's connections wait for keys.
+    waiting: Vec<Mutex<Waiting>>,
+    /// How many connections do.
+    blocked: AtomicIsize,
     pub(crate) config: Config,
     slowlog: SlowLog,
     pub(crate) registry: Registry,
@@ -135,8 +142,11 @@ impl Shared {
         let maxclients = config.integer("maxclients");
         let store = Arc::new(store);
         let hub = |_: &Mailbox| Mutex::new(Hub::new(store.clone()));
+        let waiting = |_: &Mailbox| Mutex::new(Waiting::new(store.clone()));
         let shared = Shared {
             hubs: mailboxes.iter().map(hub).collect(),
+            waiting: mailboxes.iter().map(waiting).collect(),
+            blocked: AtomicIsize::new(0),
             slowlog,
             registry: Registry::default(),
             totals: Totals::default(),
@@ -165,6 +175,18 @@ impl Shared {
         self.hubs[thread]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who of a thread's connections waits for keys.
+    pub(crate) fn waiting(&self, thread: usize) -> MutexGuard<'_, Waiting> {
+        self.waiting[thread]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connections began to wait for keys, or ended it.
+    pub(crate) fn block(&self, change: isize) {
+        self.blocked.fetch_add(change, Ordering::Relaxed);
     }
 
     /// For how many clients there is room, and how many are asked for.
@@ -297,6 +319,24 @@ impl Host for Shared {
         killed.len()
     }
 
+    fn take_or_wait(
+        &self,
+        session: &Session,
+        _: Access<'_>,
+        wanted: &Wanted<'_>,
+        _: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        // Its thread sees to the timeout.
+        self.waiting(session.route.0).begin(wanted)
+    }
+
+    fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
+        match self.registry.ticket(id) {
+            Some(ticket) => self.store.unblock(ticket, with_error),
+            None => Ok(false),
+        }
+    }
+
     fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let (thread, token) = session.route;
         self.hub(thread).subscribe(token, topic, names)
@@ -328,7 +368,8 @@ impl Host for Shared {
             started: self.started,
             config_file: self.config_file.clone(),
             connected_clients: clients.len() as u64,
-            blocked_clients: self.parked.load(Ordering::Relaxed) as u64,
+            blocked_clients: self.parked.load(Ordering::Relaxed) as u64
+                + self.blocked.load(Ordering::Relaxed).max(0) as u64,
             largest_input: largest(|client| client.query_buffer + client.query_buffer_free) as u64,
             largest_output: largest(|client| client.reply_buffer.max(client.output_pending)) as u64,
             connections: total(&totals.connections),

@@ -33,6 +33,8 @@ pub(crate) enum End {
     Closing,
     /// The next command needs a lock that another process holds, or is paused.
     Blocked(Blocked),
+    /// The last command waits for keys.
+    Waiting,
 }
 
 /// One turn, with what it needs at hand.
@@ -75,6 +77,8 @@ enum Ran {
     On,
     /// What was parsed ahead is void: the limits are others now.
     Again,
+    /// It waits for keys: the next one may run once it is answered.
+    Waits,
     /// The connection is to be closed.
     Closing,
 }
@@ -101,6 +105,10 @@ impl Turn<'_> {
                         return (used + end, End::More);
                     }
                     Ok(Ran::Closing) => return (used + end, End::Closing),
+                    Ok(Ran::Waits) => {
+                        self.parse_again();
+                        return (used + end, End::Waiting);
+                    }
                     Err(blocked) => {
                         self.parse_again();
                         return (used + self.before(&batch, end), End::Blocked(blocked));
@@ -208,6 +216,7 @@ impl Turn<'_> {
                 (length, None)
             }
             Ok(Ran::Closing) => (length, Some(End::Closing)),
+            Ok(Ran::Waits) => (length, Some(End::Waiting)),
             Err(blocked) => (0, Some(End::Blocked(blocked))),
         }
     }
@@ -244,6 +253,9 @@ impl Turn<'_> {
         let was_subscribed = !self.context.session.subscriptions.is_empty();
         execute(&mut self.context, arguments, &mut self.writer)?;
         let session = &mut *self.context.session;
+        if session.waiting.is_some() {
+            return Ok(Ran::Waits);
+        }
         if !session.finish_command() {
             self.writer.out.truncate(before);
         }

@@ -18,11 +18,14 @@ const SAMPLES: usize = 10;
 
 /// Between two looks for what dead processes left of their subscriptions.
 const FORGET: Duration = Duration::from_secs(60);
+/// Between two looks for what dead processes left of their waits, and for whom killed writers did not serve.
+const FORGET_WAITERS: Duration = Duration::from_secs(2);
 
 /// Timers of the first thread.
 pub(crate) struct Upkeep {
     next: Instant,
     next_forgetting: Instant,
+    next_forgetting_of_waiters: Instant,
     /// When, and how many commands had been run.
     samples: VecDeque<(Instant, u64)>,
     /// Whether the loss of the store's file was logged.
@@ -35,6 +38,7 @@ impl Upkeep {
         Upkeep {
             next: Instant::now(),
             next_forgetting: Instant::now() + FORGET,
+            next_forgetting_of_waiters: Instant::now(),
             samples: VecDeque::new(),
             told_removed: false,
             told_failure: false,
@@ -59,6 +63,10 @@ impl Upkeep {
             self.next_forgetting = now + FORGET;
             // What a lock stands in the way of goes the next time.
             let _ = shared.store.forget_dead_subscribers();
+        }
+        if now >= self.next_forgetting_of_waiters && !self.told_removed {
+            self.next_forgetting_of_waiters = now + FORGET_WAITERS;
+            let _ = shared.store.forget_dead_waiters();
         }
         if !self.told_removed && shared.store.removed() {
             self.told_removed = true;

@@ -12,6 +12,7 @@ use undercroft_commands::Blocked;
 use undercroft_commands::session::{Counters, Host, Session};
 use undercroft_engine::Topic;
 
+use crate::blocked::Blocked as BlockedConnections;
 use crate::connection::{Connection, Moved, Next, Workspace};
 use crate::limits::Limits;
 use crate::listener::{Accepted, Listener, tune};
@@ -24,6 +25,7 @@ use crate::upkeep::Upkeep;
 /// Tokens from here on are not connections.
 const WAKER: u64 = u64::MAX;
 const HUB: u64 = u64::MAX - 1;
+const ANSWERS: u64 = u64::MAX - 2;
 const LISTENERS: u64 = u64::MAX - 1024;
 /// Connections accepted in one round at most.
 const ACCEPTS: usize = 256;
@@ -52,6 +54,8 @@ pub(crate) struct Worker {
     queue: VecDeque<u64>,
     /// Connections whose next command waits for a lock.
     parked: VecDeque<u64>,
+    /// Connections whose command waits for keys.
+    blocked: BlockedConnections,
     retry_at: Instant,
     retry_delay: Duration,
     moved: Moved,
@@ -85,6 +89,7 @@ impl Worker {
             space: Workspace::new(),
             queue: VecDeque::new(),
             parked: VecDeque::new(),
+            blocked: BlockedConnections::new(),
             retry_at: Instant::now(),
             retry_delay: FIRST_RETRY,
             moved: Moved::default(),
@@ -116,6 +121,7 @@ impl Worker {
         while !self.shared.stopping() {
             self.poll.wait(&mut events, self.patience(next_look))?;
             let start = Instant::now();
+            self.blocked.awake(&self.shared, self.index);
             self.limits.refresh(&self.shared.config);
             let now = self.shared.now_microseconds() / 1000;
             for ready in events.iter() {
@@ -123,6 +129,7 @@ impl Worker {
             }
             self.take_turns();
             self.deliver();
+            self.answer();
             if !self.parked.is_empty() && start >= self.retry_at {
                 self.retry(start);
             }
@@ -146,6 +153,9 @@ impl Worker {
         if !self.parked.is_empty() {
             until = until.min(self.retry_at);
         }
+        if let Some(next) = self.blocked.next(now) {
+            until = until.min(next);
+        }
         if let Some(front) = &self.front {
             until = until.min(front.upkeep.next());
             if let Some(resume) = front.paused_until {
@@ -159,6 +169,7 @@ impl Worker {
         match ready.token {
             WAKER => return self.take_messages(),
             HUB => return self.rung = true,
+            ANSWERS => return self.blocked.ring(),
             token if token >= LISTENERS => return self.accept((token - LISTENERS) as usize),
             _ => {}
         }
@@ -170,6 +181,10 @@ impl Worker {
         let next = if ready.readable && reads {
             connection.session.last_command_at = now;
             let (shared, limits) = (&*self.shared, &self.limits);
+            if connection.session.waiting.is_some() {
+                let next = connection.read_ahead(limits, &mut self.moved);
+                return self.settle(token, next);
+            }
             connection.read_and_run(shared, limits, &mut self.space, &mut self.moved)
         } else if ready.writable {
             connection.write(&self.limits, &mut self.moved)
@@ -217,6 +232,9 @@ impl Worker {
                     self.parked.push_back(token);
                 }
             }
+        }
+        if let Some(wait) = &connection.session.waiting {
+            self.blocked.add(wait, token, &self.shared);
         }
         connection.update_card();
         let interest = connection.interest(&self.limits);
@@ -275,6 +293,21 @@ impl Worker {
             for token in self.connections.tokens(subscribed) {
                 self.close(token);
             }
+        }
+    }
+
+    /// Answers the connections whose wait for keys is over.
+    fn answer(&mut self) {
+        let poll = (&self.poll, ANSWERS);
+        for (token, answer) in self.blocked.answers(&self.shared, self.index, poll) {
+            let Some(connection) = self.connections.get(token) else {
+                continue;
+            };
+            if let Some(wait) = connection.session.waiting {
+                self.blocked.end(&wait, &self.shared);
+            }
+            let next = connection.answer(&answer, &self.limits, &mut self.moved);
+            self.settle(token, next);
         }
     }
 
@@ -375,6 +408,9 @@ impl Worker {
         if connection.parked.is_some() {
             self.parked.retain(|parked| *parked != token);
             self.shared.unpark();
+        }
+        if let Some(wait) = &connection.session.waiting {
+            self.blocked.give_up(wait, &self.shared, self.index);
         }
         for topic in Topic::ALL {
             let names: Vec<&[u8]> = connection

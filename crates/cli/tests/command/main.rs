@@ -1,5 +1,6 @@
 //! The undercroft command as people and scripts meet it: output, errors, exit status.
 
+mod blocking;
 mod copies;
 mod serve;
 mod stopped;
