@@ -14,8 +14,9 @@
 //! indented lines after it are its reply in the [`notation`].
 //! `2:` before a command sends it over a second connection. A `<` in place of a
 //! command sends nothing: what comes next is the reply. In place of a reply,
-//! `closed` expects the end of the connection and `silent` expects that nothing
-//! is sent. A `#` begins a comment. Every case starts on an empty server with
+//! `closed` expects the end of the connection, `silent` expects that nothing
+//! is sent, and `waits` that the command blocks its connection, which CLIENT LIST
+//! must show before the case goes on. A `#` begins a comment. Every case starts on an empty server with
 //! new connections.
 
 use std::collections::BTreeMap;
@@ -29,6 +30,9 @@ use crate::client::{Address, Client};
 use crate::command::Command;
 use crate::notation;
 use crate::resp::Reply;
+
+/// How long a command may take to block its connection.
+const BLOCKED_WITHIN: Duration = Duration::from_secs(20);
 
 /// In place of a command: sends nothing and takes what comes.
 const RECEIVE: &str = "<";
@@ -172,6 +176,7 @@ impl CaseFile {
                             Answer::Reply(reply) => reply.lines(),
                             Answer::Closed => vec!["closed".to_owned()],
                             Answer::Silent => vec!["silent".to_owned()],
+                            Answer::Waits => vec!["waits".to_owned()],
                         };
                     }
                 }
@@ -249,6 +254,7 @@ enum Answer {
     Reply(Reply),
     Closed,
     Silent,
+    Waits,
 }
 
 impl Step {
@@ -256,7 +262,7 @@ impl Step {
         let expected = self.expected.join("\n");
         ensure!(!expected.is_empty(), "no expected reply is written down");
         match answer {
-            Answer::Silent => Ok(()),
+            Answer::Silent | Answer::Waits => Ok(()),
             Answer::Closed => {
                 ensure!(
                     expected == "closed",
@@ -301,6 +307,22 @@ impl Players {
         step.verify(&answer)
     }
 
+    /// Asks on a connection of its own until CLIENT LIST shows that another one is blocked.
+    fn wait_until_blocked(&self, id: &str) -> Result<()> {
+        let mut observer = Client::connect(&self.address)?;
+        let deadline = Instant::now() + BLOCKED_WITHIN;
+        while Instant::now() < deadline {
+            let Reply::Bulk(line) = observer.call(["CLIENT", "LIST", "ID", id])? else {
+                break;
+            };
+            if line.windows(8).any(|part| part == b" flags=b") {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+        bail!("expected that the command blocks its connection, {id}");
+    }
+
     fn play(&mut self, step: &Step) -> Result<Answer> {
         let (number, line) = connection(&step.command);
         let command = Command::parse(line)?;
@@ -312,6 +334,15 @@ impl Players {
             // A reply that comes after all is taken for that of the next command.
             client.send(&command)?;
             return Ok(Answer::Silent);
+        }
+        if step.expected == ["waits"] {
+            let Reply::Integer(id) = client.call(["CLIENT", "ID"])? else {
+                bail!("CLIENT ID: expected an integer");
+            };
+            let id = id.to_string();
+            client.send(&command)?;
+            self.wait_until_blocked(&id)?;
+            return Ok(Answer::Waits);
         }
         // Writing to a closed connection may fail or not: reading decides.
         let sent = if line == RECEIVE {

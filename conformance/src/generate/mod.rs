@@ -7,6 +7,7 @@
 //! and nothing expires in the middle of a run.
 
 mod bitmaps;
+mod blocking;
 mod expire;
 mod geo;
 mod hashes;
@@ -51,6 +52,7 @@ pub const FAMILIES: &[Family] = &[
     geo::FAMILY,
     sort::FAMILY,
     messages::FAMILY,
+    blocking::FAMILY,
 ];
 
 /// Databases in use; few, so that they fill up.
@@ -163,7 +165,12 @@ impl Generator {
         if args[0].eq_ignore_ascii_case(b"CONFIG") {
             return;
         }
+        // Nor may it wait for ever.
+        let waits = ["BL", "BR", "BZ"]
+            .iter()
+            .any(|start| args[0].starts_with(start.as_bytes()));
         match self.rng.u32(0..200) {
+            0..=6 if waits => {}
             0 if args.len() > 1 => {
                 args.remove(self.rng.usize(1..args.len()));
             }

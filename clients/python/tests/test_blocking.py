@@ -1,0 +1,111 @@
+"""Commands that wait for keys, embedded: threads, processes, signals and pipelines."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import undercroft
+
+WAITER = """
+import sys, undercroft
+r = undercroft.Redis(sys.argv[1])
+print("ready", flush=True)
+print(r.blpop("jobs"), flush=True)
+"""
+
+
+def waiter(path: str) -> subprocess.Popen[str]:
+    """Start a process that waits for an item of the list ``jobs``."""
+    child = subprocess.Popen([sys.executable, "-c", WAITER, path], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    return child
+
+
+def wait_for(r: undercroft.Redis, key: str) -> None:
+    """Push items until somebody else takes one at once."""
+    while r.rpush(key, "probe") != 1 or r.lpop(key) is not None:
+        time.sleep(0.001)
+
+
+def test_a_thread_waits_while_others_run(r: undercroft.Redis) -> None:
+    taken: list[object] = []
+    threads = [threading.Thread(target=lambda: taken.append(r.blpop("k"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(4):
+        r.rpush("k", number)
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == [(b"k", str(number).encode()) for number in range(4)]
+
+
+def test_a_timeout_is_kept(r: undercroft.Redis) -> None:
+    for timeout in (0.01, 0.15):
+        start = time.monotonic()
+        assert r.blpop("k", timeout=timeout) is None
+        assert time.monotonic() - start >= timeout
+
+
+def test_within_a_transaction_nobody_waits(r: undercroft.Redis) -> None:
+    with r.pipeline(transaction=True) as p:
+        p.blpop("k").rpush("k", 1).blpop("k").bzpopmin("z")
+        assert p.execute() == [None, 1, (b"k", b"1"), None]
+
+
+def test_an_item_goes_to_a_process_that_waits(r: undercroft.Redis, path: str) -> None:
+    child = waiter(path)
+    wait_for(r, "jobs")
+    out, _ = child.communicate()
+    assert out == "(b'jobs', b'probe')\n"
+
+
+def test_a_stopped_and_killed_process_loses_no_item(r: undercroft.Redis, path: str) -> None:
+    child = waiter(path)
+    # As long as it has not begun to wait, the items stay in the list.
+    child.send_signal(signal.SIGSTOP)
+    os.waitpid(child.pid, os.WUNTRACED)
+    r.rpush("jobs", "one")
+    child.kill()
+    child.wait()
+    assert r.blpop("jobs", timeout=10) == (b"jobs", b"one")
+
+
+def test_a_signal_handler_ends_the_wait(path: str) -> None:
+    code = """
+import signal, sys, undercroft
+def stop(*_): raise InterruptedError("stopped")
+signal.signal(signal.SIGUSR1, stop)
+r = undercroft.Redis(sys.argv[1])
+try:
+    print("ready", flush=True)
+    r.blpop("jobs")
+except InterruptedError as error:
+    print(error, flush=True)
+r.rpush("jobs", "kept")
+print(r.lrange("jobs", 0, -1), flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    child.send_signal(signal.SIGUSR1)
+    out, _ = child.communicate()
+    assert out == "stopped\n[b'kept']\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_waits_for_itself(r: undercroft.Redis) -> None:
+    assert r.blpop("k", timeout=0.001) is None
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if r.blpop("k", timeout=30) == (b"k", b"child's") else 2
+        finally:
+            os._exit(status)
+    r.rpush("k", "child's")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
