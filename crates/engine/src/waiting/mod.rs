@@ -5,20 +5,20 @@
 //! tickets, in the order in which their owners began to wait. Each ticket has a
 //! *record*: the seat at which its owner sleeps, what it wants, and, once it
 //! was answered, the answer, so that the record is the waiter's mailbox. Each
-//! seat has a list of its tickets that were *answered*.
+//! seat has a list of its tickets that were *answered*, and each key one of
+//! those that were *given* something of it.
 //!
 //! A change of a key that has a queue is noticed by the writer that makes it.
 //! After the commit it serves the queue: in one transaction for each, what the
 //! first living waiter wants is taken from the key and put into its record (or
-//! moved to the destination), and the ticket leaves the queues of its other
-//! keys. Then the waiter is woken. It takes the answer out of its record, and
-//! with it the ticket leaves the last queue.
+//! moved to the destination), and the ticket leaves all queues. Then the waiter
+//! is woken. It takes the answer out of its record, and the ticket is no more.
 //!
 //! Nothing depends on a writer that lives: who waits looks at its keys ten
 //! times a second, and serves their queues itself where somebody was killed
 //! behind a commit. A ticket of a dead process leaves the queues as soon as
 //! somebody comes by, and what lies in its record goes back to the end of the
-//! key that it came from. It stands in that key's queue for this purpose.
+//! key that it came from; for this it is noted there.
 
 mod notice;
 mod record;

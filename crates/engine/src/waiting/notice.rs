@@ -11,8 +11,11 @@ use crate::writer::Writer;
 /// queues are looked at.
 const KEYS_MAX: usize = 1024;
 
+/// In the first half of a name: no queue, but who was given something.
+const GIVEN: u64 = 1 << 32;
+
 /// Names a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Queue {
     pub(super) database: usize,
     /// The hash of the key.
@@ -31,8 +34,18 @@ impl Queue {
 
     /// The queue's name in its dictionary.
     pub(super) fn name(&self) -> [u8; 16] {
+        self.named(0)
+    }
+
+    /// The name of the list of those who were given something of the key, and
+    /// have not taken it yet.
+    pub(super) fn given(&self) -> [u8; 16] {
+        self.named(GIVEN)
+    }
+
+    fn named(&self, kind: u64) -> [u8; 16] {
         let mut name = [0; 16];
-        name[..8].copy_from_slice(&(self.database as u64).to_le_bytes());
+        name[..8].copy_from_slice(&(self.database as u64 | kind).to_le_bytes());
         name[8..].copy_from_slice(&self.hash.to_le_bytes());
         name
     }
@@ -41,7 +54,7 @@ impl Queue {
         let (database, hash) = name.split_first_chunk::<8>()?;
         let hash = u64::from_le_bytes(hash.try_into().ok()?);
         Some(Queue {
-            database: u64::from_le_bytes(*database) as usize,
+            database: (u64::from_le_bytes(*database) & !GIVEN) as usize,
             hash,
             shard: store.shard_of(hash),
         })
@@ -120,10 +133,15 @@ impl Writer<'_, '_> {
             hash,
             shard: root.shard,
         };
-        let name = queue.name();
-        let key = self.store.hidden_key(root.shard, &name);
-        // A damaged dictionary is told of by whoever needs it.
-        if let Ok(Some(_)) = dictionary::find(self.view(), queue.root(), &key) {
+        let is_there = |name: &[u8]| {
+            let key = self.store.hidden_key(root.shard, name);
+            // A damaged dictionary is told of by whoever needs it.
+            matches!(
+                dictionary::find(self.view(), queue.root(), &key),
+                Ok(Some(_))
+            )
+        };
+        if is_there(&queue.name()) || is_there(&queue.given()) {
             self.noticed.add(queue);
         }
     }

@@ -83,7 +83,8 @@ impl Record {
         self.texts.iter().take(named).collect()
     }
 
-    /// The keys in whose queues its ticket stands, each once.
+    /// The keys in whose queues its ticket stands, or the one that something was
+    /// taken from; each once.
     pub(super) fn queued(&self) -> Vec<&[u8]> {
         let mut keys = self.keys();
         if matches!(self.take, Take::Move { .. }) {

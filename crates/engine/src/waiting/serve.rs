@@ -30,9 +30,9 @@ pub(crate) struct Unsettled {
 
 /// What became of a ticket when its queue was served.
 enum Progress {
-    /// It was answered, and stands in the queue until that is taken.
+    /// It was answered, and left the queue.
     Answered,
-    /// It left the queue.
+    /// It is not in the queue any more.
     Gone,
     /// There is nothing for it, but there may be for the next one.
     Passed,
@@ -70,10 +70,12 @@ impl Store {
 
     /// All queues. O(queues).
     fn queues(&self) -> Result<Vec<Queue>, Error> {
-        let mut names = self.keys_where(QUEUES, |_| Ok(true))?;
-        names.sort_unstable();
+        let names = self.keys_where(QUEUES, |_| Ok(true))?;
         let queues = names.iter().filter_map(|name| Queue::from_name(self, name));
-        Ok(queues.collect())
+        let mut queues: Vec<Queue> = queues.collect();
+        queues.sort_unstable();
+        queues.dedup();
+        Ok(queues)
     }
 
     /// All tickets, in some order that is always the same. O(waiting clients).
@@ -97,20 +99,48 @@ impl Store {
     /// Gives the clients of a queue what its key has for them, one after the
     /// other.
     fn serve_queue(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
+        self.take_back(queue, more)?;
         let mut passed = 0;
+        let mut last = Vec::new();
         loop {
             let tickets = self.read(ShardSet::one(queue.shard), |reader| {
                 reader.queue(queue, passed, LOOK)
             })?;
-            if tickets.is_empty() {
+            // The same again would be damage: each was passed over, or left.
+            if tickets.is_empty() || tickets == last {
                 return Ok(());
             }
+            last.clone_from(&tickets);
             for ticket in tickets {
                 match self.serve_one(queue, ticket, more)? {
-                    Progress::Answered | Progress::Passed => passed += 1,
-                    Progress::Gone => {}
+                    Progress::Passed => passed += 1,
+                    Progress::Answered | Progress::Gone => {}
                     Progress::Nothing => return Ok(()),
                 }
+            }
+        }
+    }
+
+    /// Puts back what was given to those who died before they took it, as far
+    /// as nobody who lives is in front of them.
+    fn take_back(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
+        let mut last = None;
+        loop {
+            let first = self.read(ShardSet::one(queue.shard), |reader| {
+                reader.first_given(queue)
+            })?;
+            let Some(ticket) = first.filter(|_| first != last) else {
+                return Ok(());
+            };
+            last = first;
+            match self.waiter(ticket)? {
+                Some(record) if self.segment.seat_lives(record.seat) => return Ok(()),
+                _ => {}
+            }
+            let (gone, notices) = self.end_dead(ticket)?;
+            more.extend(notices.queues.into_iter().filter(|other| *other != queue));
+            if !gone {
+                return Ok(());
             }
         }
     }
@@ -166,20 +196,14 @@ impl Store {
                 Offer::Nothing => Ok(Progress::Nothing),
                 Offer::OtherType => Ok(Progress::Passed),
                 Offer::Answer(answer) => {
-                    // Where nothing was taken, the ticket has no queue to stay in.
-                    let stays = matches!(answer, Answer::Taken(_));
                     writer.answer(ticket, &record, &answer)?;
-                    Ok::<_, Error>(if stays {
-                        Progress::Answered
-                    } else {
-                        Progress::Gone
-                    })
+                    Ok::<_, Error>(Progress::Answered)
                 }
             }
         })?;
         let notices = noticed.into_notices();
         more.extend(notices.queues.into_iter().filter(|other| *other != queue));
-        if matches!(progress, Progress::Answered | Progress::Gone) {
+        if matches!(progress, Progress::Answered) {
             self.segment.wake_seat(record.seat);
         }
         Ok(progress)
@@ -274,18 +298,16 @@ impl Store {
     pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<(), Error> {
         let key = self.key(key);
         let queue = Queue::of(database, &key);
-        let (there, first) = self.read(ShardSet::one(key.shard), |reader| {
+        let (there, given) = self.read(ShardSet::one(key.shard), |reader| {
             let there = reader.find(database, &key)?.is_some();
-            Ok::<_, Error>((there, reader.queue(queue, 0, 1)?.first().copied()))
+            Ok::<_, Error>((there, reader.first_given(queue)?))
         })?;
-        let stale = match first {
-            None => false,
-            Some(_) if there => true,
-            Some(ticket) => self
-                .waiter(ticket)?
-                .is_some_and(|record| !self.segment.seat_lives(record.seat)),
+        let is_dead = |ticket| {
+            let record = self.waiter(ticket)?;
+            let lives = record.is_some_and(|record| self.segment.seat_lives(record.seat));
+            Ok::<_, Error>(!lives)
         };
-        if stale {
+        if there || given.map_or(Ok(false), is_dead)? {
             self.serve(VecDeque::from([queue]));
         }
         Ok(())

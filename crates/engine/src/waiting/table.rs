@@ -62,6 +62,16 @@ impl Reader<'_, '_> {
         Ok(items.iter().filter_map(Ticket::from_bytes).collect())
     }
 
+    /// The first of those who were given something of a queue's key, and have
+    /// not taken it yet.
+    pub(super) fn first_given(&self, queue: Queue) -> Result<Option<Ticket>, Error> {
+        let name = queue.given();
+        let key = self.store.hidden_key(queue.shard, &name);
+        let mut items = Ranges::new();
+        self.list_range(QUEUES, &key, (0, 0), &mut items)?;
+        Ok(items.iter().find_map(Ticket::from_bytes))
+    }
+
     /// The first of a seat's tickets that were answered.
     pub(super) fn answered(&self, seat: SeatName, most: usize) -> Result<Vec<Ticket>, Error> {
         let mut items = Ranges::new();
@@ -96,9 +106,16 @@ impl Writer<'_, '_> {
     /// Whether somebody waits for a key, or did and has not taken the answer.
     pub(super) fn has_queue(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let queue = Queue::of(database, key);
-        let name = queue.name();
-        let key = self.store.hidden_key(queue.shard, &name);
-        Ok(self.has_queues(queue.shard) && self.find(QUEUES, &key)?.is_some())
+        if !self.has_queues(queue.shard) {
+            return Ok(false);
+        }
+        for name in [queue.name(), queue.given()] {
+            let key = self.store.hidden_key(queue.shard, &name);
+            if self.find(QUEUES, &key)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Lets a client wait, behind all others. Its keys' shards and that of its
@@ -112,18 +129,31 @@ impl Writer<'_, '_> {
         self.put_waiter(ticket, &record)?;
         for key in record.queued() {
             let queue = Queue::of(wanted.database, &self.store.key(key));
-            let name = queue.name();
-            let key = self.store.hidden_key(queue.shard, &name);
-            self.list_push(QUEUES, &key, End::Right, &[&ticket.0.to_le_bytes()], false)?;
+            self.enter(queue.shard, &queue.name(), ticket)?;
         }
         Ok(ticket)
     }
 
-    /// Takes a ticket out of a queue.
-    pub(super) fn leave_queue(&mut self, queue: Queue, ticket: Ticket) -> Result<(), Error> {
-        let name = queue.name();
-        let key = self.store.hidden_key(queue.shard, &name);
-        self.list_remove(QUEUES, &key, 1, &ticket.0.to_le_bytes())?;
+    /// Puts a ticket behind the others of a queue.
+    fn enter(&mut self, shard: usize, name: &[u8], ticket: Ticket) -> Result<(), Error> {
+        let key = self.store.hidden_key(shard, name);
+        self.list_push(QUEUES, &key, End::Right, &[&ticket.0.to_le_bytes()], false)?;
+        Ok(())
+    }
+
+    /// Takes a ticket out of the queues it stands in, or from among those who
+    /// were given something.
+    fn leave_queues(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+        for key in record.queued() {
+            let queue = Queue::of(record.database, &self.store.key(key));
+            let name = if record.waits() {
+                queue.name()
+            } else {
+                queue.given()
+            };
+            let key = self.store.hidden_key(queue.shard, &name);
+            self.list_remove(QUEUES, &key, 1, &ticket.0.to_le_bytes())?;
+        }
         Ok(())
     }
 
@@ -170,21 +200,19 @@ impl Writer<'_, '_> {
         Ok(Offer::Answer(Answer::Taken(taken)))
     }
 
-    /// Ends a wait with an answer, for its owner to find. The ticket stays in
-    /// the queue of the key that something was taken from, and in no other.
+    /// Ends a wait with an answer, for its owner to find. The ticket leaves the
+    /// queues; at the key that something was taken from it is noted.
     pub(super) fn answer(
         &mut self,
         ticket: Ticket,
         record: &Record,
         answer: &Answer,
     ) -> Result<(), Error> {
+        self.leave_queues(ticket, record)?;
         let answered = record.answered(answer);
-        let kept = answered.queued();
-        for key in record.queued() {
-            if !kept.contains(&key) {
-                let queue = Queue::of(record.database, &self.store.key(key));
-                self.leave_queue(queue, ticket)?;
-            }
+        for key in answered.queued() {
+            let queue = Queue::of(record.database, &self.store.key(key));
+            self.enter(queue.shard, &queue.given(), ticket)?;
         }
         self.put_waiter(ticket, &answered)?;
         let name = record.seat.bits().to_le_bytes();
@@ -201,10 +229,7 @@ impl Writer<'_, '_> {
 
     /// Removes a ticket with all that is known of it.
     pub(super) fn forget_waiter(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
-        for key in record.queued() {
-            let queue = Queue::of(record.database, &self.store.key(key));
-            self.leave_queue(queue, ticket)?;
-        }
+        self.leave_queues(ticket, record)?;
         if !record.waits() {
             let name = record.seat.bits().to_le_bytes();
             let key = self.store.key(&name);
