@@ -28,6 +28,9 @@ pub(crate) struct Unsettled {
     tickets: Vec<Ticket>,
 }
 
+/// What is in a mailbox.
+type Items = Vec<Vec<u8>>;
+
 /// What became of a ticket when its queue was served.
 enum Progress {
     /// It was answered, and left the queue.
@@ -375,7 +378,7 @@ impl Store {
     /// Everybody who waits, the dead included: what for and how it ended, and
     /// what is in the mailbox. For tests.
     #[doc(hidden)]
-    pub fn waits(&self) -> Result<Vec<(String, Vec<Vec<u8>>)>, Error> {
+    pub fn waits(&self) -> Result<Vec<(String, Items)>, Error> {
         let mut waits = Vec::new();
         for ticket in self.tickets()? {
             let Some(record) = self.waiter(ticket)? else {
