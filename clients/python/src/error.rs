@@ -15,7 +15,7 @@ mod exceptions {
     import_exception!(redis.exceptions, DataError);
     import_exception!(redis.exceptions, TimeoutError);
 }
-pub(crate) use exceptions::DataError;
+pub(crate) use exceptions::{ConnectionError, DataError, TimeoutError};
 
 /// An error of the engine in one word: the hot path moves results around, and
 /// a large one costs it more than the rare allocation.

@@ -11,13 +11,13 @@ use crate::error::{self, DataError};
 use crate::reply::{Answer, Objects};
 
 /// An argument's bytes: those of an object that is kept alive, or our own.
-enum Argument<'a> {
+pub(crate) enum Argument<'a> {
     Of(&'a [u8]),
     Own(Vec<u8>),
 }
 
 impl Argument<'_> {
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Argument::Of(bytes) => bytes,
             Argument::Own(bytes) => bytes,
@@ -85,7 +85,7 @@ pub(crate) fn run<'py>(
 }
 
 /// An argument as redis-py's encoder would send it.
-fn encode<'a>(codec: &Codec, object: &'a Bound<'_, PyAny>) -> PyResult<Argument<'a>> {
+pub(crate) fn encode<'a>(codec: &Codec, object: &'a Bound<'_, PyAny>) -> PyResult<Argument<'a>> {
     // SAFETY: the thread is attached, and the reference keeps the object alive.
     if let Some(bytes) = unsafe { codec.bytes(object.as_ptr()) } {
         return Ok(Argument::Of(bytes));

@@ -1,9 +1,10 @@
 //! The native half of the Python package `undercroft`: the class that
-//! `undercroft.Redis` is built on.
+//! `undercroft.EmbeddedRedis` is built on, and the codec of remote clients.
 //!
 //! Its hot methods (`hot`) work on the store directly; every other command
 //! goes through the one command table, and its reply becomes Python objects at
-//! once (`reply`). Both leave what is unusual to redis-py's own classes.
+//! once (`reply`). Both leave what is unusual to redis-py's own classes. Remote
+//! clients speak with their servers through `wire`.
 
 use pyo3::prelude::*;
 
@@ -20,11 +21,13 @@ mod method;
 mod reply;
 mod shared;
 mod subscription;
+mod wire;
 
 /// `undercroft._native`.
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<client::Client>()?;
     module.add_class::<subscription::Subscription>()?;
+    module.add_class::<wire::Wire>()?;
     hot::install(module.py())
 }

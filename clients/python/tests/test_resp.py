@@ -1,6 +1,8 @@
 """Replies are read alike however their bytes are cut up."""
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from redis._parsers.encoders import Encoder
@@ -36,12 +38,39 @@ REPLIES: list[tuple[bytes, object]] = [
 ]
 
 
-def reader(encoding: str | None = None, sets: bool = False) -> Reader:
-    return Reader(encoding, "strict", ResponseError, sets)
+Make = Callable[..., Any]
+
+
+@pytest.fixture(params=["pure", "native"])
+def reader(request: pytest.FixtureRequest) -> Make:
+    """Return what makes a reader of one of the two kinds."""
+
+    def make(encoding: str | None = None, sets: bool = False) -> Any:
+        if request.param == "pure":
+            return Reader(encoding, "strict", ResponseError, sets)
+        return native.Wire(ResponseError, encoding is not None, encoding or "utf-8", sets=sets)
+
+    if request.param == "native":
+        native = pytest.importorskip("undercroft._native")
+    return make
+
+
+@pytest.fixture(params=["pure", "native"])
+def packer(request: pytest.FixtureRequest) -> Make:
+    """Return what makes a packer of one of the two kinds."""
+
+    def make(encoding: str) -> Any:
+        if request.param == "pure":
+            return Packer(encoding, "strict", Encoder(encoding, "strict", False).encode)
+        return native.Wire(ResponseError, False, encoding)
+
+    if request.param == "native":
+        native = pytest.importorskip("undercroft._native")
+    return make
 
 
 @pytest.mark.parametrize(("data", "value"), REPLIES, ids=lambda item: repr(item)[:30])
-def test_a_reply_is_what_its_bytes_say(data: bytes, value: object) -> None:
+def test_a_reply_is_what_its_bytes_say(reader: Make, data: bytes, value: object) -> None:
     replies = reader()
     replies.feed(data)
     given = replies.gets()
@@ -50,7 +79,7 @@ def test_a_reply_is_what_its_bytes_say(data: bytes, value: object) -> None:
     assert not replies.has_data()
 
 
-def test_no_cut_changes_a_reply() -> None:
+def test_no_cut_changes_a_reply(reader: Make) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -71,7 +100,7 @@ def test_no_cut_changes_a_reply() -> None:
         assert not replies.has_data()
 
 
-def test_text_is_decoded_where_asked() -> None:
+def test_text_is_decoded_where_asked(reader: Make) -> None:
     replies = reader("utf-8")
     replies.feed("$3\r\n\u20ac\r\n*1\r\n+a\r\n$3\r\n\u20ac\r\n".encode())
     assert replies.gets() == "\u20ac"
@@ -82,14 +111,14 @@ def test_text_is_decoded_where_asked() -> None:
         replies.gets()
 
 
-def test_sets_can_be_sets() -> None:
+def test_sets_can_be_sets(reader: Make) -> None:
     replies = reader(sets=True)
     replies.feed(b"~2\r\n:1\r\n:2\r\n~1\r\n*1\r\n:1\r\n")
     assert replies.gets() == {1, 2}
     assert replies.gets() == [[1]]
 
 
-def test_errors_are_given_as_exceptions() -> None:
+def test_errors_are_given_as_exceptions(reader: Make) -> None:
     replies = reader()
     replies.feed(b"-ERR no\r\n*2\r\n!8\r\nERR\r\nyes\r\n:1\r\n")
     first = replies.gets()
@@ -101,14 +130,14 @@ def test_errors_are_given_as_exceptions() -> None:
 
 
 @pytest.mark.parametrize("data", [b"?\r\n", b"$x\r\n", b"*1\r\n:one\r\n", b"*1\r\n" * 1000])
-def test_what_is_no_reply_is_told(data: bytes) -> None:
+def test_what_is_no_reply_is_told(reader: Make, data: bytes) -> None:
     replies = reader()
     replies.feed(data)
     with pytest.raises(InvalidResponse):
         replies.gets()
 
 
-def test_a_large_value_comes_in_many_pieces() -> None:
+def test_a_large_value_comes_in_many_pieces(reader: Make) -> None:
     value = random.randbytes(3_000_000)
     stream = b"*2\r\n$%d\r\n%b\r\n:1\r\n" % (len(value), value)
     replies = reader()
@@ -129,10 +158,10 @@ COMMANDS: list[tuple[object, ...]] = [
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_commands_are_packed_as_redis_py_packs_them(encoding: str) -> None:
+def test_commands_are_packed_as_redis_py_packs_them(packer: Make, encoding: str) -> None:
     encoder = Encoder(encoding, "strict", False)
     theirs = PythonRespSerializer(6000, encoder.encode)
-    ours = Packer(encoding, "strict", encoder.encode)
+    ours = packer(encoding)
     packed = [b"".join(theirs.pack(*command)) for command in COMMANDS]
     for _ in range(2):  # the second time a name is known
         assert [b"".join(ours.pack(*command)) for command in COMMANDS] == packed
@@ -141,7 +170,8 @@ def test_commands_are_packed_as_redis_py_packs_them(encoding: str) -> None:
 
 
 @pytest.mark.parametrize("value", [True, None, object(), ["a"]])
-def test_what_has_no_bytes_is_refused(value: object) -> None:
-    packer = Packer("utf-8", "strict", Encoder("utf-8", "strict", False).encode)
+def test_what_has_no_bytes_is_refused(packer: Make, value: object) -> None:
+    commands = packer("utf-8")
     with pytest.raises(DataError, match="Invalid input of type"):
-        packer.pack("SET", "k", value)
+        commands.pack("SET", "k", value)
+    assert commands.pack("PING") == [b"*1\r\n$4\r\nPING\r\n"]

@@ -1,13 +1,13 @@
 """The native half of the package."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
-__all__ = ["Client", "Subscription"]
+__all__ = ["Client", "Subscription", "Wire"]
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
@@ -101,3 +101,26 @@ class Subscription:
     def fileno(self) -> int: ...
     @property
     def lost(self) -> int: ...
+
+@final
+class Wire:
+    """Commands as bytes and bytes as replies, for one connection."""
+
+    def __new__(
+        cls,
+        error: Callable[[str], Exception],
+        decode_responses: bool = False,
+        encoding: str = "utf-8",
+        encoding_errors: str = "strict",
+        sets: bool = False,
+    ) -> Self: ...
+    def pack(self, *args: Any) -> list[bytes]: ...
+    def pack_many(self, commands: Iterable[Iterable[Any]]) -> list[bytes]: ...
+    def feed(self, data: _Bytes) -> None: ...
+    def has_data(self) -> bool: ...
+    def gets(self, decode: bool = True) -> Any: ...
+    def quiet(self, socket: int) -> bool: ...
+    def call(
+        self, socket: int, args: tuple[Any, ...], decode: bool, timeout: float | None
+    ) -> Any: ...
+    def receive(self, socket: int, decode: bool, timeout: float | None) -> Any: ...

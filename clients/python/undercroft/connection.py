@@ -10,15 +10,25 @@ import builtins
 import inspect
 import os
 import select
+import socket
 import threading
 import weakref
+from contextlib import suppress
 from typing import Any
 
 import redis
 from redis._parsers.resp3 import _RESP3Parser
-from redis.exceptions import ConnectionError, TimeoutError
+from redis.exceptions import ConnectionError, DataError, ResponseError, TimeoutError
 
 from undercroft.resp import MISSING, Packer, Push, Reader
+
+# The native codec, unless it is missing or not wanted.
+NATIVE: Any = None
+if os.environ.get("UNDERCROFT_PURE", "0") in ("", "0"):
+    with suppress(ImportError):
+        from undercroft._native import Wire
+
+        NATIVE = Wire
 
 VERSION: tuple[Any, ...] = tuple(redis.VERSION)
 
@@ -43,12 +53,17 @@ _TLS_WAITS = ("SSLWantReadError", "SSLWantWriteError")
 
 def make_reader(encoder: Any, error: Any) -> Any:
     """Return a reader of replies for connections with this encoder."""
+    if NATIVE is not None:
+        text = encoder.encoding, encoder.encoding_errors
+        return NATIVE(error, encoder.decode_responses, *text, SETS)
     encoding = encoder.encoding if encoder.decode_responses else None
     return Reader(encoding, encoder.encoding_errors, error, SETS)
 
 
 def make_packer(encoder: Any) -> Any:
     """Return a packer of commands for connections with this encoder."""
+    if NATIVE is not None:
+        return NATIVE(ResponseError, False, encoder.encoding, encoder.encoding_errors)
     return Packer(encoder.encoding, encoder.encoding_errors, encoder.encode)
 
 
@@ -63,6 +78,8 @@ class Parser(_RESP3Parser):
         super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
         self._reader: Any = None
         self._poller: select.poll | None = None
+        # The native reader where it may use the socket itself, which TLS does not allow.
+        self.wire: Any = None
         # Whether a message that nobody asked for is an answer, too.
         self.push_request = False
 
@@ -71,8 +88,11 @@ class Parser(_RESP3Parser):
         sock = connection._sock
         encoder = connection.encoder
         self._reader = make_reader(encoder, self.parse_error)
-        self._poller = select.poll()
-        self._poller.register(sock, select.POLLIN)
+        if NATIVE is not None and type(sock) is socket.socket:
+            self.wire = self._reader
+        else:
+            self._poller = select.poll()
+            self._poller.register(sock, select.POLLIN)
         self._sock = sock
         self.encoder = encoder
 
@@ -81,12 +101,15 @@ class Parser(_RESP3Parser):
         self._sock = None
         self._reader = None
         self._poller = None
+        self.wire = None
         self.encoder = None
 
     def quiet(self) -> bool:
         """Return whether there is a connection, and nothing has come over it."""
         replies, poller = self._reader, self._poller
         sock: Any = self._sock
+        if self.wire is not None:
+            return bool(self.wire.quiet(sock.fileno()))
         if replies is None or poller is None or replies.has_data():
             return False
         return not (poller.poll(0) or (hasattr(sock, "pending") and sock.pending()))
@@ -181,8 +204,17 @@ def _parser(parser_class: Any) -> Any:
 class _Plugged:
     """What the connections of this package have beyond redis-py's."""
 
+    # What redis-py's connections have.
     _parser: Any
     _command_packer: Any
+    _sock: Any
+    _host_error: Any
+    encoder: Any
+    health_check_interval: Any
+    send_command: Any
+    send_packed_command: Any
+    disconnect: Any
+
     # redis-py 5 has no connections that ask to be made anew.
     _should_reconnect = False
 
@@ -193,11 +225,11 @@ class _Plugged:
     def _construct_command_packer(self, packer: Any) -> Any:
         if packer is not None:
             return packer
-        return make_packer(self.encoder)  # type: ignore[attr-defined]
+        return make_packer(self.encoder)
 
     def pack_commands(self, commands: Any) -> Any:
         """Return several commands as bytes to send."""
-        if isinstance(self._command_packer, Packer):
+        if isinstance(self._command_packer, NATIVE or Packer):
             return self._command_packer.pack_many(commands)
         return super().pack_commands(commands)  # type: ignore[misc]
 
@@ -214,8 +246,61 @@ class _Plugged:
 
     def round_trip(self, args: tuple[Any, ...], decode: bool) -> Any:
         """Send a command and return its reply."""
-        self.send_command(*args)  # type: ignore[attr-defined]
-        return self.read_response(not decode)
+        wire = getattr(self._parser, "wire", None)
+        if wire is None or self.health_check_interval:
+            self.send_command(*args)
+            return self.read_response(not decode)
+        sock = self._sock
+        try:
+            reply = wire.call(sock.fileno(), args, decode, sock.gettimeout())
+            while type(reply) is Push:
+                self._parser._pushed(reply)
+                reply = wire.receive(sock.fileno(), decode, sock.gettimeout())
+        except DataError:
+            # Nothing has been sent.
+            raise
+        except OSError as error:
+            self.disconnect()
+            raise ConnectionError(
+                f"Error {error.errno} while talking to {self._host_error()}. {error.strerror}."
+            ) from error
+        except BaseException:
+            # Half a command, or half a reply, is not for the next one to find.
+            self.disconnect()
+            raise
+        if isinstance(reply, Exception):
+            if isinstance(reply, ConnectionError):
+                self.disconnect()
+            raise reply
+        return reply
+
+    def read_many(self, decode: list[bool]) -> list[Any]:
+        """Return so many replies, errors among them."""
+        replies = self._parser._reader
+        found = []
+        for each in decode:
+            try:
+                reply = replies.gets(each)
+            except BaseException:
+                self.disconnect()
+                raise
+            if type(reply) is Push:
+                self._parser._pushed(reply)
+                reply = MISSING
+            if reply is MISSING or isinstance(reply, ConnectionError):
+                try:
+                    reply = self._next(reply, each)
+                except ResponseError as error:
+                    reply = error
+            found.append(reply)
+        return found
+
+    def _next(self, reply: Any, decode: bool) -> Any:
+        """Return the next reply in redis-py's way, or raise one that says to disconnect."""
+        if reply is MISSING:
+            return self.read_response(not decode)
+        self.disconnect()
+        raise reply
 
 
 class Connection(_Plugged, redis.Connection):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import redis
+from redis.client import Pipeline as RedisPipeline
 from redis.exceptions import ResponseError
 
 from undercroft.base import Redis
-from undercroft.connection import ConnectionPool
+from undercroft.connection import ConnectionPool, _Plugged
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
             pool.give(connection)
         return shaped(self.response_callbacks, name, reply, options)
 
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        """Return a collection of commands that are run together."""
+        return Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+
     def _again(
         self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
@@ -100,3 +105,33 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
                 disconnect_raise(connection, error)
 
         return connection.retry.call_with_retry(attempt, fail)
+
+
+class Pipeline(RedisPipeline):
+    """redis-py's pipeline, which reads all replies at once."""
+
+    def _execute_pipeline(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:
+        """Send all commands, and return their results."""
+        if not isinstance(connection, _Plugged) or any(
+            args[0] in _ACCOMPANIED for args, _ in commands
+        ):
+            whole: Any = super()._execute_pipeline
+            found: list[Any] = whole(connection, commands, raise_on_error)
+            return found
+        packed = connection.pack_commands([args for args, _ in commands])
+        connection.send_packed_command(packed)
+        replies = connection.read_many([NEVER_DECODE not in options for _, options in commands])
+        callbacks = self.response_callbacks
+        results = [
+            reply
+            if isinstance(reply, Exception)
+            else shaped(callbacks, args[0], reply, dict(options) if options else options)
+            for reply, (args, options) in zip(replies, commands, strict=True)
+        ]
+        for index, (_, options) in enumerate(commands):
+            if EMPTY_RESPONSE in options and isinstance(results[index], ResponseError):
+                results[index] = options[EMPTY_RESPONSE]
+        if raise_on_error:
+            check: Any = self.raise_first_error
+            check(commands, results)
+        return results

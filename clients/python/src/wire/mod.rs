@@ -1,0 +1,180 @@
+//! The way from a remote client's call to the socket and back: packing, sending,
+//! receiving and parsing in one call.
+//!
+//! Making connections, TLS, retries and everything else is redis-py's code in
+//! Python; it can use the parts of this one by one as well.
+
+use std::os::fd::{BorrowedFd, RawFd};
+
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyTuple};
+
+use crate::codec::Codec;
+use crate::error::ConnectionError;
+
+mod names;
+mod pack;
+mod parse;
+mod socket;
+
+use parse::Replies;
+
+/// An outgoing buffer that has grown beyond this is given back after use.
+const KEPT: usize = 1 << 20;
+
+/// Commands as bytes and bytes as replies, for one connection.
+#[pyclass(module = "undercroft._native")]
+pub(crate) struct Wire {
+    codec: Codec,
+    replies: Replies,
+    out: Vec<u8>,
+}
+
+#[pymethods]
+impl Wire {
+    /// `error` makes the exception of an error reply's text. With `sets` sets are
+    /// sets, else lists.
+    #[new]
+    #[pyo3(signature = (error, decode_responses=false, encoding="utf-8", encoding_errors="strict", sets=false))]
+    fn new(
+        error: Py<PyAny>,
+        decode_responses: bool,
+        encoding: &str,
+        encoding_errors: &str,
+        sets: bool,
+    ) -> PyResult<Wire> {
+        Ok(Wire {
+            codec: Codec::new(encoding, encoding_errors, decode_responses)?,
+            replies: Replies::new(error, sets),
+            out: Vec::new(),
+        })
+    }
+
+    /// A command in one piece, in a list.
+    #[pyo3(signature = (*args))]
+    fn pack<'py>(
+        &mut self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.out.clear();
+        pack::command(&self.codec, args, &mut self.out)?;
+        self.packed(py)
+    }
+
+    /// Several commands in one piece, in a list.
+    fn pack_many<'py>(
+        &mut self,
+        py: Python<'py>,
+        commands: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.out.clear();
+        for command in commands.try_iter()? {
+            let command = command?;
+            match command.cast::<PyTuple>() {
+                Ok(args) => pack::command(&self.codec, args, &mut self.out)?,
+                Err(_) => {
+                    let args =
+                        PyTuple::new(py, command.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
+                    pack::command(&self.codec, &args, &mut self.out)?;
+                }
+            }
+        }
+        self.packed(py)
+    }
+
+    /// Takes bytes that came.
+    fn feed(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(bytes) = data.cast::<PyBytes>() {
+            self.replies.feed(bytes.as_bytes());
+        } else {
+            let bytes = PyBuffer::<u8>::get(data)?.to_vec(data.py())?;
+            self.replies.feed(&bytes);
+        }
+        Ok(())
+    }
+
+    /// Whether there are bytes that are no part of a reply given so far.
+    fn has_data(&self) -> bool {
+        self.replies.has_data()
+    }
+
+    /// The next reply, or `undercroft.resp.MISSING` if it has not come as a whole.
+    #[pyo3(signature = (decode=true))]
+    fn gets<'py>(&mut self, py: Python<'py>, decode: bool) -> PyResult<Bound<'py, PyAny>> {
+        match self.replies.next(py, &self.codec, decode)? {
+            Some(reply) => Ok(reply),
+            None => names::missing(py),
+        }
+    }
+
+    /// Whether nothing has come, neither here nor to the socket.
+    fn quiet(&self, socket: RawFd) -> bool {
+        if self.replies.has_data() {
+            return false;
+        }
+        borrow(socket).is_ok_and(socket::quiet)
+    }
+
+    /// Sends a command and returns its reply, or a message that came before it.
+    /// Error replies are returned, too.
+    fn call<'py>(
+        &mut self,
+        py: Python<'py>,
+        socket: RawFd,
+        args: &Bound<'py, PyTuple>,
+        decode: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.out.clear();
+        pack::command(&self.codec, args, &mut self.out)?;
+        socket::send(py, borrow(socket)?, &self.out, timeout)?;
+        self.give_back();
+        self.receive(py, socket, decode, timeout)
+    }
+
+    /// The next reply, received from the socket.
+    fn receive<'py>(
+        &mut self,
+        py: Python<'py>,
+        socket: RawFd,
+        decode: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let socket = borrow(socket)?;
+        loop {
+            if let Some(reply) = self.replies.next(py, &self.codec, decode)? {
+                return Ok(reply);
+            }
+            socket::receive(py, socket, self.replies.input(), timeout)?;
+        }
+    }
+}
+
+/// A socket of the caller's; one that another thread has closed has no number.
+fn borrow<'a>(socket: RawFd) -> PyResult<BorrowedFd<'a>> {
+    if socket < 0 {
+        return Err(ConnectionError::new_err(socket::CLOSED));
+    }
+    // SAFETY: it is not -1. The caller has it open; if another thread closes it
+    // meanwhile, the kernel says that there is no such socket.
+    Ok(unsafe { BorrowedFd::borrow_raw(socket) })
+}
+
+impl Wire {
+    fn packed<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        if !self.out.is_empty() {
+            list.append(PyBytes::new(py, &self.out))?;
+        }
+        self.give_back();
+        Ok(list)
+    }
+
+    fn give_back(&mut self) {
+        if self.out.capacity() > KEPT {
+            self.out = Vec::new();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Commands as the protocol has them.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+use crate::codec::{self, Codec};
+use crate::error::DataError;
+use crate::execute::encode;
+
+/// Adds a command, its name first. A name may have several words, as in
+/// `CONFIG GET`.
+pub(super) fn command(codec: &Codec, args: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> PyResult<()> {
+    let before = out.len();
+    let done = try_command(codec, args, out);
+    if done.is_err() {
+        out.truncate(before);
+    }
+    done
+}
+
+fn try_command(codec: &Codec, args: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> PyResult<()> {
+    let Ok(name) = args.get_item(0) else {
+        return Err(DataError::new_err("expected the name of a command"));
+    };
+    // Names are ASCII, whatever the client's encoding is.
+    let text;
+    let own;
+    let name = match name.cast::<PyString>() {
+        Ok(name) => {
+            text = name.to_cow()?;
+            text.as_bytes()
+        }
+        Err(_) => {
+            own = encode(codec, &name)?;
+            own.bytes()
+        }
+    };
+    let words = || name.split(|byte| byte.is_ascii_whitespace() || *byte == 0x0b);
+    let words = || words().filter(|word| !word.is_empty());
+    header(b'*', words().count() + args.len() - 1, out);
+    words().for_each(|word| bulk(word, out));
+    for arg in args.iter_borrowed().skip(1) {
+        // SAFETY: the thread is attached, and the tuple keeps the object alive.
+        if let Some(bytes) = unsafe { codec.bytes(arg.as_ptr()) } {
+            bulk(bytes, out);
+        // SAFETY: as above.
+        } else if let Some(number) = unsafe { codec::integer(arg.as_ptr()) } {
+            bulk(itoa::Buffer::new().format(number).as_bytes(), out);
+        } else {
+            bulk(encode(codec, &arg)?.bytes(), out);
+        }
+    }
+    Ok(())
+}
+
+fn header(kind: u8, number: usize, out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
+    header(b'$', bytes.len(), out);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,324 @@
+//! Replies of RESP2 and RESP3 as Python objects, from bytes in pieces of any size.
+
+use pyo3::import_exception;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyList, PySet};
+
+use crate::codec::{self, Codec};
+
+use super::names;
+
+import_exception!(redis.exceptions, InvalidResponse);
+
+/// Nothing nests deeper than this in a reply that a server means.
+const DEPTH: usize = 512;
+/// Room for what the socket has next.
+const ROOM: usize = 64 << 10;
+/// The most room that is made at once for a value whose length was announced.
+const MOST: usize = 16 << 20;
+/// An empty buffer that has grown beyond this is given back.
+const KEPT: usize = 1 << 20;
+
+/// A collection that still misses some of its items.
+struct Open {
+    kind: u8,
+    missing: usize,
+    items: Vec<Py<PyAny>>,
+}
+
+/// Bytes that came, and the replies they hold.
+pub(super) struct Replies {
+    buffer: Vec<u8>,
+    /// Where the next value begins.
+    at: usize,
+    /// The length at which it is worth looking again.
+    wanted: usize,
+    open: Vec<Open>,
+    error: Py<PyAny>,
+    sets: bool,
+}
+
+/// What one look at the bytes found.
+enum Item<'py> {
+    Value(Bound<'py, PyAny>),
+    Begin(u8, usize),
+    /// Nothing that counts.
+    Skip,
+}
+
+impl Replies {
+    pub(super) fn new(error: Py<PyAny>, sets: bool) -> Replies {
+        Replies {
+            buffer: Vec::new(),
+            at: 0,
+            wanted: 0,
+            open: Vec::new(),
+            error,
+            sets,
+        }
+    }
+
+    pub(super) fn has_data(&self) -> bool {
+        self.at < self.buffer.len() || !self.open.is_empty()
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.forget();
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The buffer, with room behind its bytes.
+    pub(super) fn input(&mut self) -> &mut Vec<u8> {
+        self.forget();
+        let missing = self.wanted.saturating_sub(self.buffer.len());
+        self.buffer.reserve(missing.clamp(ROOM, MOST));
+        &mut self.buffer
+    }
+
+    /// Forgets bytes that have been read.
+    fn forget(&mut self) {
+        if self.at == self.buffer.len() {
+            self.buffer.clear();
+            if self.buffer.capacity() > KEPT {
+                self.buffer = Vec::new();
+            }
+        } else if self.at >= ROOM && self.at * 2 >= self.buffer.len() {
+            // At least as much goes as has to be moved.
+            self.buffer.drain(..self.at);
+            self.wanted = self.wanted.saturating_sub(self.at);
+        } else {
+            return;
+        }
+        self.at = 0;
+        if self.buffer.is_empty() {
+            self.wanted = 0;
+        }
+    }
+
+    /// The next reply; None if it has not come as a whole.
+    pub(super) fn next<'py>(
+        &mut self,
+        py: Python<'py>,
+        codec: &Codec,
+        decode: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.buffer.len() < self.wanted {
+            return Ok(None);
+        }
+        self.wanted = 0;
+        loop {
+            let Some(item) = self.item(py, codec, decode)? else {
+                return Ok(None);
+            };
+            let mut value = match item {
+                Item::Value(value) => value,
+                Item::Skip => continue,
+                Item::Begin(kind, missing) => {
+                    if self.open.len() >= DEPTH {
+                        return Err(InvalidResponse::new_err("Protocol Error: nested too deep"));
+                    }
+                    self.open.push(Open {
+                        kind,
+                        missing,
+                        items: Vec::new(),
+                    });
+                    continue;
+                }
+            };
+            loop {
+                let Some(inner) = self.open.last_mut() else {
+                    return Ok(Some(value));
+                };
+                inner.items.push(value.unbind());
+                inner.missing -= 1;
+                if inner.missing > 0 {
+                    break;
+                }
+                let Some(whole) = self.open.pop() else {
+                    break;
+                };
+                if whole.kind == b'|' {
+                    // What it says about the next value nobody has asked for.
+                    break;
+                }
+                value = finish(py, whole.kind, whole.items, self.sets)?;
+            }
+        }
+    }
+
+    /// Reads one item and goes behind it; None if it has not come as a whole.
+    #[inline]
+    fn item<'py>(
+        &mut self,
+        py: Python<'py>,
+        codec: &Codec,
+        decode: bool,
+    ) -> PyResult<Option<Item<'py>>> {
+        let Some((line, behind)) = line(&self.buffer, self.at) else {
+            return Ok(None);
+        };
+        let Some((&kind, text)) = line.split_first() else {
+            return Err(invalid(line));
+        };
+        let mut next = behind;
+        let value = match kind {
+            b'$' | b'=' | b'!' => {
+                let length = number(text).ok_or_else(|| invalid(line))?;
+                match usize::try_from(length) {
+                    Err(_) => none(py),
+                    Ok(length) => {
+                        let end = behind.saturating_add(length);
+                        if end.saturating_add(2) > self.buffer.len() {
+                            self.wanted = end.saturating_add(2);
+                            return Ok(None);
+                        }
+                        next = end + 2;
+                        let bytes = &self.buffer[behind..end];
+                        match kind {
+                            b'$' => string(py, codec, decode, bytes)?,
+                            b'=' => string(py, codec, decode, bytes.get(4..).unwrap_or(b""))?,
+                            _ => self.error(py, bytes)?,
+                        }
+                    }
+                }
+            }
+            b':' => {
+                let value = number(text).ok_or_else(|| invalid(line))?;
+                // SAFETY: a new reference, or null with an exception set.
+                unsafe { Bound::from_owned_ptr_or_err(py, codec::number(py, value))? }
+            }
+            b'+' => string(py, codec, decode, text)?,
+            b'-' => self.error(py, text)?,
+            b'*' | b'~' | b'%' | b'>' | b'|' => {
+                let length = number(text).ok_or_else(|| invalid(line))?;
+                self.at = behind;
+                let length = match usize::try_from(length) {
+                    Err(_) => return Ok(Some(Item::Value(none(py)))),
+                    Ok(length) if kind == b'%' || kind == b'|' => length.saturating_mul(2),
+                    Ok(length) => length,
+                };
+                return Ok(Some(match (kind, length) {
+                    (b'|', 0) => Item::Skip,
+                    (_, 0) => Item::Value(finish(py, kind, Vec::new(), self.sets)?),
+                    _ => Item::Begin(kind, length),
+                }));
+            }
+            b'_' => none(py),
+            b'#' => (text == b"t").into_pyobject(py)?.to_owned().into_any(),
+            b',' => {
+                let value = std::str::from_utf8(text).ok();
+                let value: Option<f64> = value.and_then(|text| text.parse().ok());
+                PyFloat::new(py, value.ok_or_else(|| invalid(line))?).into_any()
+            }
+            b'(' => {
+                let text = std::str::from_utf8(text).map_err(|_| invalid(line))?;
+                let int = py.get_type::<pyo3::types::PyInt>();
+                int.call1((text,)).map_err(|_| invalid(line))?
+            }
+            _ => return Err(invalid(line)),
+        };
+        self.at = next;
+        Ok(Some(Item::Value(value)))
+    }
+
+    #[cold]
+    fn error<'py>(&self, py: Python<'py>, text: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        self.error.bind(py).call1((String::from_utf8_lossy(text),))
+    }
+}
+
+/// The line that begins here without its end, and where the next one begins.
+#[inline(always)]
+fn line(buffer: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let rest = &buffer[at..];
+    let mut from = 0;
+    loop {
+        let end = from + memchr::memchr(b'\r', &rest[from..])?;
+        match rest.get(end + 1) {
+            None => return None,
+            Some(b'\n') => return Some((&rest[..end], at + end + 2)),
+            Some(_) => from = end + 1,
+        }
+    }
+}
+
+/// A decimal number with an optional sign; None where it is none or is too large.
+#[inline(always)]
+fn number(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value = 0_i64;
+    for digit in digits {
+        let digit = i64::from(digit.wrapping_sub(b'0'));
+        if digit > 9 {
+            return None;
+        }
+        // Towards the negative, which reaches one further.
+        value = value.checked_mul(10)?.checked_sub(digit)?;
+    }
+    if negative {
+        Some(value)
+    } else {
+        value.checked_neg()
+    }
+}
+
+fn none(py: Python<'_>) -> Bound<'_, PyAny> {
+    py.None().into_bound(py)
+}
+
+#[inline(always)]
+fn string<'py>(
+    py: Python<'py>,
+    codec: &Codec,
+    decode: bool,
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyAny>> {
+    if !decode {
+        return Ok(PyBytes::new(py, bytes).into_any());
+    }
+    let object = codec.object(py, bytes);
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, object) }
+}
+
+/// What the items of a collection of this kind are.
+fn finish<'py>(
+    py: Python<'py>,
+    kind: u8,
+    items: Vec<Py<PyAny>>,
+    sets: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    if kind == b'%' {
+        let map = PyDict::new(py);
+        for pair in items.chunks_exact(2) {
+            map.set_item(&pair[0], &pair[1])?;
+        }
+        return Ok(map.into_any());
+    }
+    if kind == b'~' && sets {
+        // An item may have no hash.
+        if let Ok(set) = PySet::new(py, &items) {
+            return Ok(set.into_any());
+        }
+    }
+    let list = PyList::new(py, items)?;
+    if kind == b'>' {
+        return names::push(&list);
+    }
+    Ok(list.into_any())
+}
+
+#[cold]
+fn invalid(line: &[u8]) -> PyErr {
+    Python::attach(|py| match PyBytes::new(py, line).repr() {
+        Ok(shown) => InvalidResponse::new_err(format!("Protocol Error: {shown}")),
+        Err(error) => error,
+    })
+}
