@@ -27,6 +27,7 @@ from undercroft.connection import (
     UnixDomainSocketConnection,
 )
 from undercroft.remote import RemoteRedis
+from undercroft.topology import RedisCluster
 
 if TYPE_CHECKING:
     from undercroft.client import EmbeddedRedis
@@ -45,6 +46,7 @@ __all__ = [
     "PubSubError",
     "ReadOnlyError",
     "Redis",
+    "RedisCluster",
     "RedisError",
     "RemoteRedis",
     "ResponseError",

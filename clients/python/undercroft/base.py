@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 # What a client of a store in shared memory can be told.
-_EMBEDDED = frozenset(
+EMBEDDED_OPTIONS = frozenset(
     {
         "store",
         "db",
@@ -25,6 +25,8 @@ _EMBEDDED = frozenset(
     }
 )
 _REMOTE_SCHEMES = ("redis", "rediss", "unix")
+# Which server is asked, others say.
+_TOPOLOGIES = ("redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel")
 
 
 def _embedded() -> type[Redis]:
@@ -44,23 +46,22 @@ def _remote() -> type[Redis]:
     return RemoteRedis
 
 
-def _kind_of_url(url: str) -> type[Redis]:
-    """Return the class for what a URL names."""
+def scheme_of(url: str, topologies: bool = True) -> str:
+    """Return a URL's scheme, which has to be one of those that are known."""
+    known = ("undercroft", *_REMOTE_SCHEMES, *(_TOPOLOGIES if topologies else ()))
     scheme, colon, _ = url.partition("://")
-    if colon and scheme in _REMOTE_SCHEMES:
-        return _remote()
-    if colon and scheme == "undercroft":
-        return _embedded()
-    schemes = ", ".join(f"{scheme}://" for scheme in ("undercroft", *_REMOTE_SCHEMES))
-    raise ValueError(f"expected a URL that begins with one of {schemes}; got {url!r}")
+    if not colon or scheme not in known:
+        schemes = ", ".join(f"{scheme}://" for scheme in known)
+        raise ValueError(f"expected a URL that begins with one of {schemes}; got {url!r}")
+    return scheme
 
 
-_made: dict[tuple[type[Redis], type[Redis]], type[Redis]] = {}
+_made: dict[tuple[type[Any], type[Any]], type[Any]] = {}
 
 
-def _merged(own: type[Redis], kind: type[Redis]) -> type[Redis]:
-    """Return a program's own class as one of this kind."""
-    if own is Redis:
+def merged(own: type[Any], common: type[Any], kind: type[Any]) -> type[Any]:
+    """Return a program's own class, derived from the common one, as one of this kind."""
+    if own is common:
         return kind
     if (own, kind) not in _made:
         members = {"__module__": own.__module__, "__doc__": own.__doc__}
@@ -91,17 +92,25 @@ class Redis(CoreCommands):
         """Make a client of the kind that the arguments mean."""
         if any(kind.__module__ == "undercroft.remote" for kind in cls.__mro__):
             return super().__new__(cls)
-        remote = not args and not kwargs.keys() <= _EMBEDDED
-        kind = _merged(cls, _remote() if remote else _embedded())
+        remote = not args and not kwargs.keys() <= EMBEDDED_OPTIONS
+        kind = merged(cls, Redis, _remote() if remote else _embedded())
         return cast("Self", kind.__new__(kind, *args, **kwargs))
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
         """Return a client of what a URL names.
 
-        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there.
+        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there. With
+        ``redis+cluster://`` it is a :class:`undercroft.RedisCluster`, with
+        ``redis+sentinel://host:port/service`` a client of the master that the Sentinels name.
         """
-        return cast("Self", _merged(cls, _kind_of_url(url)).from_url(url, **options))
+        scheme = scheme_of(url)
+        if scheme in _TOPOLOGIES:
+            from undercroft import topology
+
+            return cast("Self", topology.from_url(url, **options))
+        kind = _embedded() if scheme == "undercroft" else _remote()
+        return cast("Self", merged(cls, Redis, kind).from_url(url, **options))
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""

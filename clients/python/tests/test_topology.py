@@ -1,0 +1,93 @@
+"""Clusters and Sentinels are asked in redis-py's way, over this package's connections."""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+import undercroft
+
+
+def spare_port() -> int:
+    """Return a port that is free now, and whose cluster bus port can exist."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port: int = listener.getsockname()[1]
+        if port < 50_000:
+            return port
+
+
+@contextmanager
+def server(*arguments: str) -> Iterator[int]:
+    """Run a server on a port of its own for a while."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        pytest.skip("redis-server is not installed: nothing to ask")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        port = spare_port()
+        config = Path(directory) / "redis.conf"
+        config.write_text(f"port {port}\nbind 127.0.0.1\ndir {directory}\nsave ''\n")
+        process = subprocess.Popen(
+            [binary, str(config), *arguments], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            ready = ("ready to accept connections", "sentinel id is")
+            if not any(any(sign in line.lower() for sign in ready) for line in lines):
+                pytest.fail(f"redis-server did not start; exit status {process.wait()}")
+            yield port
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def test_a_cluster() -> None:
+    with server("--cluster-enabled", "yes") as port:
+        with redis.Redis(port=port) as node:
+            node.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+            while node.execute_command("CLUSTER INFO")["cluster_state"] != "ok":
+                pass
+        url = f"redis+cluster://127.0.0.1:{port}"
+        by_url = undercroft.Redis.from_url(url, decode_responses=True)
+        by_name = undercroft.RedisCluster(host="127.0.0.1", port=port, decode_responses=True)
+        for client in (by_url, by_name):
+            assert isinstance(client, undercroft.RedisCluster)
+            client.flushall()
+            assert client.mset_nonatomic({f"key:{number}": number for number in range(100)})
+            assert client.get("key:7") == "7"
+            pipe = client.pipeline()
+            assert pipe.incr("a").incr("b").get("key:1").execute() == [1, 1, "1"]
+            with pytest.raises(redis.ResponseError):
+                client.lpush("a", "x")
+            (node,) = client.get_nodes()
+            pool = node.redis_connection.connection_pool
+            assert pool.connection_class is undercroft.Connection
+            client.close()
+
+
+def test_sentinels() -> None:
+    with server() as master, server("--sentinel") as port:
+        with redis.Redis(port=port) as sentinel:
+            assert sentinel.execute_command("SENTINEL MONITOR", "main", "127.0.0.1", master, 1)
+        hosts = f"localhost:1,127.0.0.1:{port}"
+        url = f"redis+sentinel://{hosts}/main/3?socket_timeout=5"
+        with undercroft.Redis.from_url(url, decode_responses=True) as client:
+            assert isinstance(client, undercroft.RemoteRedis)
+            assert client.set("k", 1)
+            assert client.get("k") == "1"
+            assert client.pipeline().incr("k").get("k").execute() == [2, "2"]
+            assert client.client_info()["db"] == 3
+        with redis.Redis(port=master, db=3) as direct:
+            assert direct.get("k") == b"2"
+
+
+@pytest.mark.parametrize("url", ["redis+sentinel://host", "redis+sentinel:///service"])
+def test_a_sentinel_s_url_names_host_and_service(url: str) -> None:
+    with pytest.raises(ValueError, match="expected redis\\+sentinel://host:port/service"):
+        undercroft.Redis.from_url(url)

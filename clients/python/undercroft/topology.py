@@ -1,0 +1,105 @@
+"""Clients of a Redis Cluster, and of the master that a Sentinel names.
+
+Which node is asked is redis-py's logic; the connections to the nodes are of this package.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import redis
+import redis.sentinel
+from redis.connection import parse_url
+
+from undercroft.connection import Connection, SSLConnection, _Plugged
+from undercroft.remote import RemoteRedis
+
+if TYPE_CHECKING:
+    from typing import Self
+
+CLUSTER = "redis+cluster", "rediss+cluster"
+SENTINEL = "redis+sentinel", "rediss+sentinel"
+_PORT_OF_SENTINELS = 26379
+
+
+class RedisCluster(redis.RedisCluster):
+    """redis-py's client of a Redis or Valkey Cluster."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a client with the arguments of redis-py's."""
+        super().__init__(*args, **_by_url(kwargs))
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return a client of the cluster that has a node at a URL.
+
+        ``redis+cluster://`` and ``rediss+cluster://`` mean what ``redis://`` and
+        ``rediss://`` mean here.
+        """
+        return cls(url=url.replace("+cluster://", "://", 1), **options)
+
+
+def _by_url(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return a cluster's arguments with a URL, by which redis-py takes a class of connections."""
+    url = kwargs.get("url")
+    if url is None:
+        nodes = kwargs.get("startup_nodes") or ()
+        host, port = kwargs.pop("host", None), kwargs.pop("port", None)
+        if host is None and nodes:
+            host, port = nodes[0].host, nodes[0].port
+        if host is None:
+            return kwargs
+        scheme = "rediss" if kwargs.pop("ssl", False) else "redis"
+        name = f"[{host}]" if ":" in host else host
+        url = f"{scheme}://{name}:{port or 6379}"
+    tls = url.startswith("rediss://")
+    plugged = {"url": url, "connection_class": SSLConnection if tls else Connection}
+    return plugged | kwargs | {"url": url}
+
+
+class SentinelManagedConnection(_Plugged, redis.sentinel.SentinelManagedConnection):
+    """A connection to the node that the Sentinels name."""
+
+
+class SentinelManagedSSLConnection(_Plugged, redis.sentinel.SentinelManagedSSLConnection):
+    """A connection with TLS to the node that the Sentinels name."""
+
+
+def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
+    """Return a client of the master that Sentinels name.
+
+    The URL is ``redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]``, with
+    redis-py's options behind it; user and password are the master's.
+    """
+    scheme, _, rest = url.partition("://")
+    place, question, query = rest.partition("?")
+    place, _, path = place.partition("/")
+    user, at, hosts = place.rpartition("@")
+    service, _, database = path.partition("/")
+    if not hosts or not service:
+        raise ValueError(f"expected redis+sentinel://host:port/service, got {url!r}")
+    sentinels = []
+    for each in hosts.split(","):
+        host, colon, port = each.rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = each, str(_PORT_OF_SENTINELS)
+        sentinels.append((host.strip("[]"), int(port)))
+    tls = scheme.startswith("rediss")
+    parse: Any = parse_url
+    settings = parse(f"redis://{user}{at}host/{database}{question}{query}")
+    settings.pop("host")
+    sentinel: Any = redis.sentinel.Sentinel
+    client: RemoteRedis = sentinel(sentinels, **(options | settings)).master_for(
+        unquote(service),
+        redis_class=RemoteRedis,
+        connection_class=SentinelManagedSSLConnection if tls else SentinelManagedConnection,
+    )
+    return client
+
+
+def from_url(url: str, **options: Any) -> Any:
+    """Return a client of the cluster, or of the Sentinels' master, at a URL."""
+    if url.partition("://")[0] in CLUSTER:
+        return RedisCluster.from_url(url, **options)
+    return from_sentinel_url(url, **options)
