@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import redis.asyncio
 from redis.exceptions import ConnectionError, ResponseError
 
+from undercroft.asyncio.base import Redis
 from undercroft.asyncio.link import Link
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped
 
@@ -46,7 +47,7 @@ def _is_alone(args: tuple[Any, ...]) -> bool:
     return words[:1] != [] and words[0] in _ALONE
 
 
-class Redis(redis.asyncio.Redis):
+class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
     """redis-py's asyncio client of a Redis, a Valkey or an ``undercroft serve``.
 
     All of its methods, arguments, results and exceptions are redis-py's. Calls of many

@@ -1,0 +1,105 @@
+"""The asyncio client of a store in this process gives what the other one gives."""
+
+import asyncio
+import inspect
+
+import pytest
+import redis
+import undercroft
+import undercroft.asyncio
+from test_asyncio import CALL, VOLATILE, Run, evaluate, run  # noqa: F401
+from test_like_redis import SESSIONS
+from test_like_redis import evaluate as evaluate_at_once
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_sessions_give_what_they_give_without_asyncio(path: str) -> None:
+    async def main() -> None:
+        ours = undercroft.asyncio.Redis(path)
+        with undercroft.Redis(path + "-beside") as theirs:
+            for session in SESSIONS:
+                if any("time" in line or "freq" in line for line in session):
+                    continue
+                calls = [line for line in session if CALL.match(line) and not VOLATILE.search(line)]
+                for call in calls:
+                    wanted = evaluate_at_once(call, theirs)
+                    found = await evaluate(call, ours)
+                    if wanted[0] == "raised":
+                        assert found[0] == "raised", call
+                        continue
+                    assert found == wanted, call
+                for client in (ours.store, theirs):
+                    client.flushall()
+                    client.select(0)
+        await ours.aclose()
+
+    asyncio.run(main())
+
+
+def test_commands_finish_at_once(path: str, run: Run) -> None:  # noqa: F811
+    async def main() -> None:
+        async with undercroft.asyncio.Redis.from_url(f"undercroft://{path}") as client:
+            assert isinstance(client, undercroft.asyncio.EmbeddedRedis)
+            assert isinstance(client, undercroft.asyncio.Redis)
+            coroutine = client.set("k", 1)
+            assert inspect.iscoroutine(coroutine)
+            with pytest.raises(StopIteration) as done:
+                coroutine.send(None)  # which it does without an event loop
+            assert done.value.value is True
+            assert await asyncio.gather(*(client.incr("k") for _ in range(5))) == [2, 3, 4, 5, 6]
+            assert [key async for key in client.scan_iter()] == [b"k"]
+            with pytest.raises(redis.ResponseError):
+                await client.lpush("k", "x")
+
+    run(main())
+
+
+def test_pipelines_and_transactions(path: str, run: Run) -> None:  # noqa: F811
+    async def main() -> None:
+        client = undercroft.asyncio.Redis(path, decode_responses=True)
+        async with client.pipeline() as pipe:
+            assert await pipe.set("k", 1).incr("k").get("k").execute() == [True, 2, "2"]
+            await pipe.watch("k")
+            assert await pipe.get("k") == "2"
+            await client.set("k", 9)
+            pipe.multi()
+            pipe.get("k")
+            with pytest.raises(redis.WatchError):
+                await pipe.execute()
+
+        async def bump(pipe: undercroft.asyncio.Redis) -> None:
+            value = int(await pipe.get("k"))
+            pipe.multi()
+            pipe.set("k", value + 1)
+
+        assert await client.transaction(bump, "k") == [True]
+        assert await client.get("k") == "10"
+
+    run(main())
+
+
+def test_messages_are_awaited_in_the_loop(path: str, run: Run) -> None:  # noqa: F811
+    async def main() -> None:
+        client = undercroft.asyncio.Redis(path, decode_responses=True)
+        async with client.pubsub() as messages:
+            await messages.subscribe("news")
+            await messages.psubscribe("n*")
+            kinds = [(await messages.get_message(timeout=5))["type"] for _ in range(2)]
+            assert kinds == ["subscribe", "psubscribe"]
+            assert await messages.get_message() is None
+            assert await messages.get_message(timeout=0.01) is None
+            waiting = asyncio.create_task(messages.get_message(timeout=None))
+            while not waiting.done():
+                await client.publish("news", "hello")
+                await asyncio.sleep(0)
+            assert (await waiting)["data"] == "hello"
+            heard = []
+            async for message in messages.listen():
+                heard.append(message["data"])
+                if message["data"] == "last":
+                    break
+                if len(heard) == 1:
+                    await client.publish("news", "last")
+            assert heard[-1] == "last"
+
+    run(main())

@@ -1,0 +1,73 @@
+"""The class that all clients for asyncio have in common, which makes the kind that is meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+from redis.commands import AsyncCoreCommands
+
+from undercroft.base import EMBEDDED_OPTIONS, merged, scheme_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _embedded() -> type[Redis]:
+    from undercroft.asyncio.embedded import EmbeddedRedis
+
+    return EmbeddedRedis
+
+
+def _remote() -> type[Redis]:
+    from undercroft.asyncio.remote import RemoteRedis
+
+    return RemoteRedis
+
+
+class Redis(AsyncCoreCommands):
+    """A client for asyncio with redis-py's methods, of a store in shared memory or of a server.
+
+    Which of the two it is its arguments or its URL say, as for :class:`undercroft.Redis`.
+    """
+
+    # By this redis-py's types tell that its methods return awaitables.
+    _is_async_client: Literal[True] = True
+    # redis-py's command classes ask for it by type.
+    _event_dispatcher: Any
+
+    # What makes replies into results, by command.
+    response_callbacks: dict[str, Callable[..., Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Make a client of the kind that the arguments mean."""
+        kinds = ("undercroft.asyncio.remote", "undercroft.asyncio.embedded")
+        if any(kind.__module__ in kinds for kind in cls.__mro__):
+            return super().__new__(cls)
+        remote = not args and not kwargs.keys() <= EMBEDDED_OPTIONS
+        kind = merged(cls, Redis, _remote() if remote else _embedded())
+        return cast("Self", kind.__new__(kind, *args, **kwargs))
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return a client of what a URL names.
+
+        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there.
+        """
+        kind = _embedded() if scheme_of(url, topologies=False) == "undercroft" else _remote()
+        return cast("Self", merged(cls, Redis, kind).from_url(url, **options))
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run any command and return its reply, in the form redis-py gives it."""
+        raise NotImplementedError
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Any:
+        """Return a collection of commands that are run together."""
+        raise NotImplementedError
+
+    def pubsub(self, **options: Any) -> Any:
+        """Return a receiver of messages."""
+        raise NotImplementedError
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Let go of the store or the server; using the client again takes it up again."""
+        raise NotImplementedError

@@ -1,0 +1,303 @@
+"""The asyncio client of a store in this process: commands finish at once, messages are awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self
+
+import redis
+import redis.asyncio.client
+from redis.commands import AsyncCoreCommands
+
+from undercroft._native import Subscription
+from undercroft.asyncio.base import Redis
+from undercroft.client import EmbeddedRedis as Store
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+    from types import TracebackType
+
+    from undercroft.pipeline import Pipeline as StorePipeline
+
+
+class _Awaited:
+    """What is entered, awaited and closed as redis-py's asyncio objects are."""
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Let go of what it holds."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        """Return the object itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.aclose()
+
+    async def _self(self) -> Self:
+        return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Return the object itself."""
+        return self._self().__await__()
+
+
+class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
+    """A client of a store in shared memory, for asyncio.
+
+    It is made with the arguments of :class:`undercroft.EmbeddedRedis`. A command is a look-up in
+    mapped memory: it is done when its coroutine runs, which does not go back to the loop.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Open a store, or create it."""
+        self.store = Store(*args, **kwargs)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Open the store that a URL names."""
+        made = cls.__new__(cls)
+        made.store = Store.from_url(url, **options)
+        return made
+
+    @property
+    def response_callbacks(self) -> Any:  # type: ignore[override]
+        """What makes replies into results, by command."""
+        return self.store.response_callbacks
+
+    async def initialize(self) -> Self:
+        """Return the client itself, which needs no connection."""
+        return self
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run any command and return its reply, in the form redis-py gives it."""
+        return self.store.execute_command(*args, **options)
+
+    async def get(self, name: Any) -> Any:
+        """Return the value of a key, by the shortest way."""
+        return self.store.get(name)
+
+    async def set(self, name: Any, value: Any, *args: Any, **options: Any) -> Any:
+        """Set the value of a key, by the shortest way."""
+        return self.store.set(name, value, *args, **options)
+
+    def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
+        """Let a function make the replies of a command into what its method returns."""
+        self.store.set_response_callback(command, callback)
+
+    def get_encoder(self) -> Any:
+        """Return redis-py's encoder with this client's encoding."""
+        return self.store.get_encoder()
+
+    def get_connection_kwargs(self) -> dict[str, Any]:
+        """Return what a connection of redis-py's with this client's settings is made with."""
+        return self.store.get_connection_kwargs()
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        """Return a collection of commands that are run together."""
+        return Pipeline(self.store.pipeline(transaction, shard_hint))
+
+    async def transaction(
+        self,
+        func: Callable[[Pipeline], Any],
+        *watches: Any,
+        shard_hint: str | None = None,
+        value_from_callable: bool = False,
+        watch_delay: float | None = None,
+    ) -> Any:
+        """Call a function with a pipeline that watches keys until none of them was changed."""
+        async with self.pipeline(True, shard_hint) as pipe:
+            while True:
+                try:
+                    if watches:
+                        await pipe.watch(*watches)
+                    value = func(pipe)
+                    if asyncio.iscoroutine(value):
+                        value = await value
+                    results = await pipe.execute()
+                except redis.WatchError:
+                    await asyncio.sleep(watch_delay or 0)
+                else:
+                    return value if value_from_callable else results
+
+    def pubsub(self, **options: Any) -> PubSub:
+        """Return a receiver of messages."""
+        return PubSub(self.store, **options)
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
+        """Let go of the store. Using the client again opens it again."""
+        self.store.close()
+
+    def close(self, close_connection_pool: bool | None = None) -> Awaitable[None]:
+        """Let go of the store, by the name that this had once."""
+        return self.aclose(close_connection_pool)
+
+    def __repr__(self) -> str:
+        """Return the store's path and the database."""
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        return f"<{kind}({str(self.store.path)!r}, db={self.store.db})>"
+
+
+class Pipeline(_Awaited, AsyncCoreCommands):  # type: ignore[misc]
+    """Commands that are run together by :meth:`execute`."""
+
+    # redis-py's command classes ask for these two by their types.
+    _is_async_client = True
+    _event_dispatcher: Any
+
+    def __init__(self, store: StorePipeline) -> None:
+        """Collect commands in a pipeline of the store."""
+        self._store = store
+
+    def __len__(self) -> int:
+        """Return the number of commands that wait."""
+        return len(self._store)
+
+    def __bool__(self) -> bool:
+        """Return True: a pipeline without commands is one, too."""
+        return True
+
+    @property
+    def command_stack(self) -> list[Any]:
+        """The commands that wait."""
+        return self._store.command_stack
+
+    def get_encoder(self) -> Any:
+        """Return redis-py's encoder with the client's encoding."""
+        return self._store.get_encoder()
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Add a command to the others; while keys are watched, run it when it is awaited."""
+        store = self._store
+        if (store.watching or args[0] == "WATCH") and not store.explicit_transaction:
+            return self.immediate_execute_command(*args, **options)
+        store.pipeline_execute_command(*args, **options)
+        return self
+
+    async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run a command now."""
+        return self._store.immediate_execute_command(*args, **options)
+
+    async def watch(self, *names: Any) -> bool:  # type: ignore[override]
+        """Watch keys, and run commands at once from here to :meth:`multi`."""
+        return bool(self._store.watch(*names))
+
+    async def unwatch(self) -> bool:  # type: ignore[override]
+        """Forget the watched keys."""
+        return bool(self._store.unwatch())
+
+    def multi(self) -> None:
+        """Collect commands again."""
+        self._store.multi()
+
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Run all commands and return their results."""
+        return self._store.execute(raise_on_error)
+
+    async def reset(self) -> None:  # type: ignore[override]
+        """Forget the collected commands and the watched keys."""
+        self._store.reset()
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
+        """Forget the collected commands and the watched keys."""
+        self._store.reset()
+
+
+class PubSub(redis.asyncio.client.PubSub):
+    """A receiver of messages, with the methods of redis-py's.
+
+    Messages that were overwritten before they were read are told as a message of the
+    type ``lost``, with their number as its data, and added to ``lost``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        shard_hint: str | None = None,
+        ignore_subscribe_messages: bool = False,
+        push_handler_func: Any = None,
+    ) -> None:
+        """Make a receiver that is not subscribed to anything."""
+        self._store = store
+        self._native: Subscription | None = None
+        pool: Any = None
+        super().__init__(
+            connection_pool=pool,
+            shard_hint=shard_hint,
+            ignore_subscribe_messages=ignore_subscribe_messages,
+            encoder=store.get_encoder(),
+            push_handler_func=push_handler_func,
+        )
+
+    async def connect(self) -> None:
+        """Begin to receive."""
+        if self._native is None:
+            self._native = Subscription(self._store)
+
+    async def execute_command(self, *args: Any) -> None:
+        """Run SUBSCRIBE or one of its like."""
+        if self._native is None:
+            self._native = Subscription(self._store)
+        self._native.command(args)
+
+    async def aclose(self) -> None:
+        """Unsubscribe from everything."""
+        self._native = None
+        close: Any = super().aclose
+        await close()
+
+    async def check_health(self) -> None:
+        """Do nothing: there is no connection that could be broken."""
+
+    async def parse_response(self, block: bool = True, timeout: float = 0) -> Any:
+        """Return what comes next, waiting for it in the loop if asked to."""
+        native = self._native
+        if native is None:
+            raise RuntimeError(
+                "pubsub connection not set: did you forget to call subscribe() or psubscribe()?"
+            )
+        loop = asyncio.get_running_loop()
+        until = None if block else loop.time() + (timeout or 0)
+        while (response := native.read(0)) is None:
+            left = None if until is None else until - loop.time()
+            if left is not None and left <= 0:
+                return None
+            await _readable(native.fileno(), left)
+        return response
+
+    async def handle_message(self, response: Any, ignore_subscribe_messages: bool = False) -> Any:
+        """Return a message as a dictionary, or give it to its handler."""
+        if response is not None and response[0] in (b"lost", "lost"):
+            return {"type": "lost", "pattern": None, "channel": None, "data": response[2]}
+        handle: Any = super().handle_message
+        return await handle(response, ignore_subscribe_messages)
+
+    @property
+    def lost(self) -> int:
+        """The number of messages that were overwritten before they were read."""
+        return 0 if self._native is None else self._native.lost
+
+
+async def _readable(descriptor: int, timeout: float | None) -> None:
+    """Wait until a descriptor is readable, or so many seconds have passed."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+
+    def tell() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(descriptor, tell)
+    late = None if timeout is None else loop.call_later(timeout, tell)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+        if late is not None:
+            late.cancel()
