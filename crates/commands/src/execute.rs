@@ -251,7 +251,7 @@ fn without_secrets<'a>(command: &'static Command, arguments: &[&'a [u8]]) -> Vec
 
 /// Removes expired keys that the command met, as Redis does.
 #[cold]
-fn remove_met(context: &mut Context<'_>) {
+pub(crate) fn remove_met(context: &mut Context<'_>) {
     // Where the lock is held or the store is damaged, the next writer will do it, or say so.
     if let Ok(removed) = context.store.remove_met() {
         context.session.counters.expired += removed;

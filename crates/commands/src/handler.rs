@@ -5,6 +5,7 @@ use std::fmt;
 use undercroft_engine::{Access, Error, Key, Store};
 
 use crate::arguments::CommandError;
+use crate::execute::remove_met;
 use crate::reply::Reply;
 use crate::session::{Host, Session};
 
@@ -69,6 +70,25 @@ impl<'a> Context<'a> {
         } else {
             self.session.counters.misses += 1;
         }
+    }
+
+    /// Counts a key that was looked up, and tells whoever wants to know that it is not there.
+    #[inline(always)]
+    pub(crate) fn looked_up(&mut self, key: &[u8], found: bool) {
+        self.count_lookup(found);
+        if !found && self.store.tells_of_misses() {
+            self.tell_miss(key);
+        }
+    }
+
+    /// Tells that a key is not there which somebody looked for.
+    #[cold]
+    pub(crate) fn tell_miss(&mut self, key: &[u8]) {
+        // That it has expired is told first.
+        if Store::met_expired() {
+            remove_met(self);
+        }
+        self.store.tell_miss(self.database(), key);
     }
 
     /// Hashes keys.

@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use undercroft_memory::{Savepoint, ShardSet, Staged, Statistics, Transaction};
+use undercroft_memory::{ShardSet, Staged, Statistics, Transaction};
 
 use crate::error::Error;
 use crate::eviction::Eviction;
@@ -48,6 +48,14 @@ pub struct Running<'r, 's> {
     letters: &'r RefCell<Vec<Letter>>,
 }
 
+/// What commands had done so far, to go back to; see [`Running::savepoint`].
+#[derive(Clone, Debug)]
+pub struct Savepoint {
+    changes: undercroft_memory::Savepoint,
+    /// Events to be told.
+    notices: usize,
+}
+
 impl Running<'_, '_> {
     /// The store as it is within this transaction.
     pub fn access(&self) -> Access<'_> {
@@ -59,7 +67,11 @@ impl Running<'_, '_> {
 
     /// Remembers what the commands did so far. O(locked shards).
     pub fn savepoint(&self) -> Savepoint {
-        self.writer.borrow().transaction.savepoint()
+        let writer = self.writer.borrow();
+        Savepoint {
+            changes: writer.transaction.savepoint(),
+            notices: writer.notices.as_ref().map_or(0, |notices| notices.count()),
+        }
     }
 
     /// Undoes what commands did since a savepoint. O(what is undone).
@@ -68,7 +80,10 @@ impl Running<'_, '_> {
     /// Where memory cannot be given back at the moment. `body` must then return an error.
     pub fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
         let mut writer = self.writer.borrow_mut();
-        Ok(writer.transaction.roll_back_to(savepoint)?)
+        if let Some(notices) = &mut writer.notices {
+            notices.truncate(savepoint.notices);
+        }
+        Ok(writer.transaction.roll_back_to(&savepoint.changes)?)
     }
 
     /// Whether the transaction has to start again, with more memory or more locks: what it did will be undone, and an
@@ -137,6 +152,7 @@ impl Store {
         let (beyond, frees) = (Cell::new(false), Cell::new(false));
         let letters = RefCell::new(Vec::new());
         let noticed = Noticed::default();
+        let mut notices = None;
         let mut locked = shards;
         loop {
             let result = self
@@ -153,7 +169,9 @@ impl Store {
                         frees: &frees,
                         letters: &letters,
                     };
-                    match body(&running) {
+                    let result = body(&running);
+                    notices = running.writer.into_inner().notices;
+                    match result {
                         Ok(_) if beyond.get() => Err(Carried(Error::OutsideTransaction.into())),
                         result => result.map_err(Carried),
                     }
@@ -165,6 +183,9 @@ impl Store {
             if frees.get() && result.is_ok() {
                 // The keys are gone in any case; later writers free what is left.
                 let _ = self.free_flushed();
+            }
+            if let (Some(notices), Ok(_)) = (&notices, &result) {
+                self.publish_notices(notices);
             }
             if noticed.is_some() && result.is_ok() {
                 self.serve_noticed(noticed);

@@ -9,6 +9,7 @@ use undercroft_memory::{Fault, Offset, View};
 use crate::dictionary;
 use crate::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
 use crate::error::Error;
+use crate::notify::KeyEvent;
 use crate::roots::Root;
 use crate::store::Key;
 use crate::strings::{GROWTH_MAX, STRING_MAX};
@@ -446,6 +447,7 @@ impl Writer<'_, '_> {
             }
             Ok(())
         })?;
+        self.tell(KeyEvent::Set, database, target);
         Ok(length)
     }
 }

@@ -14,6 +14,7 @@ use crate::dictionary::{self, Dictionary};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush;
+use crate::notify::KeyEvent;
 use crate::roots::{DATABASES, EXPIRES, KEYS, Root};
 use crate::scan::scan_bucket;
 use crate::store::{Key, Store};
@@ -529,6 +530,7 @@ impl Writer<'_, '_> {
         }
         self.remove_found(root, Found { slot, entry })?;
         self.changed(database, key);
+        self.tell(KeyEvent::Evicted, database, key);
         // A large value is freed in steps; some of them now.
         flush::free_a_little(self, key.shard, FREED_AT_ONCE)?;
         Ok(true)

@@ -11,6 +11,7 @@ use crate::entry::{Entry, Form, Kind, ValueType};
 use crate::error::Error;
 use crate::flush;
 use crate::list::Ranges;
+use crate::notify::KeyEvent;
 use crate::packed;
 use crate::random::Random;
 use crate::store::{Key, Reader, Store};
@@ -337,6 +338,7 @@ impl Writer<'_, '_> {
             _ => self.set_packed(database, key, found, bytes, pairs, limits)?,
         };
         self.changed(database, key);
+        self.tell(KeyEvent::HSet, database, key);
         Ok(new)
     }
 
@@ -425,6 +427,7 @@ impl Writer<'_, '_> {
         }
         if removed > 0 {
             self.changed(database, key);
+            self.tell_taken(KeyEvent::HDel, database, key, empty);
         }
         Ok(removed)
     }

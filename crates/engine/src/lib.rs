@@ -33,6 +33,7 @@ mod intset;
 mod list;
 mod met;
 mod name;
+mod notify;
 mod packed;
 mod parts;
 mod publish;
@@ -54,7 +55,7 @@ mod warm;
 mod watch;
 mod writer;
 
-pub use access::{Access, Running};
+pub use access::{Access, Running, Savepoint};
 pub use bits::{BitOperation, BitString};
 pub use entry::{Encoding, Entry, Text, ValueType};
 pub use error::Error;
@@ -63,6 +64,7 @@ pub use hash::{Hash, PackedLimits, Parts};
 pub use hot::{Condition, SetOptions};
 pub use list::{End, Inserted, Positions, Ranges};
 pub use name::{StoreName, list_stores};
+pub use notify::{EventClasses, KeyEvent};
 pub use random::Random;
 pub use receivers::Topic;
 pub use set::{Set, SetOperation};
@@ -72,8 +74,8 @@ pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
 pub use subscriber::{Event, Message, Subscriber, Waiting};
 pub use undercroft_memory::{
-    HeldLock, Holder, LockName, Member, Options, Report, Savepoint, ShardSet, Staged, Statistics,
-    View, WaitHook, remove_sockets,
+    HeldLock, Holder, LockName, Member, Options, Report, ShardSet, Staged, Statistics, View,
+    WaitHook, remove_sockets,
 };
 pub use value::Limits;
 pub use waiting::{Answer, Begun, Take, Taken, Ticket, Waiters, Wanted};

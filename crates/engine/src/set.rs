@@ -15,6 +15,7 @@ use crate::flush;
 use crate::hash::{PACKED_MAX, PackedLimits};
 use crate::intset::{self, IntSet};
 use crate::list::Ranges;
+use crate::notify::KeyEvent;
 use crate::packed;
 use crate::random::Random;
 use crate::store::{Key, Reader, Store};
@@ -329,6 +330,7 @@ impl Writer<'_, '_> {
         };
         if new > 0 {
             self.changed(database, key);
+            self.tell(KeyEvent::SAdd, database, key);
         }
         Ok(new)
     }
@@ -426,6 +428,16 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         members: &[&[u8]],
     ) -> Result<u64, Error> {
+        self.set_take(database, key, members, KeyEvent::SRem)
+    }
+
+    fn set_take(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &[&[u8]],
+        event: KeyEvent,
+    ) -> Result<u64, Error> {
         let Some(found) = self.find_type(database, key, ValueType::Set)? else {
             return Ok(0);
         };
@@ -467,6 +479,7 @@ impl Writer<'_, '_> {
         }
         if removed > 0 {
             self.changed(database, key);
+            self.tell_taken(event, database, key, empty);
         }
         Ok(removed)
     }
@@ -487,11 +500,11 @@ impl Writer<'_, '_> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         set.sample(self.view(), random, count, out)?;
         if out.len() as u64 == set.length(self.view())? {
-            self.remove(database, key)?;
-            self.changed(database, key);
+            self.remove_quietly(database, key)?;
+            self.tell_taken(KeyEvent::SPop, database, key, true);
         } else {
             let members: Vec<&[u8]> = out.iter().collect();
-            self.set_remove(database, key, &members)?;
+            self.set_take(database, key, &members, KeyEvent::SPop)?;
         }
         Ok(true)
     }
@@ -505,9 +518,7 @@ impl Writer<'_, '_> {
         members: &Ranges,
         integers: u64,
     ) -> Result<(), Error> {
-        if self.remove(database, key)? {
-            self.changed(database, key);
-        }
+        self.remove(database, key)?;
         if !members.is_empty() {
             let members: Vec<&[u8]> = members.iter().collect();
             self.set_add(database, key, &members, integers)?;

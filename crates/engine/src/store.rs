@@ -229,9 +229,16 @@ impl Store {
         noticed: &Noticed,
         mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
+        let mut notices = None;
         let result = self.segment.write(shards, |transaction| {
-            body(&mut Writer::new(self, transaction, noticed)).map_err(Carried)
+            let mut writer = Writer::new(self, transaction, noticed);
+            let result = body(&mut writer).map_err(Carried);
+            notices = writer.notices;
+            result
         });
+        if let (Some(notices), Ok(_)) = (&notices, &result) {
+            self.publish_notices(notices);
+        }
         result.map_err(|carried| carried.0)
     }
 

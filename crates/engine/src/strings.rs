@@ -6,6 +6,7 @@ use crate::dictionary;
 use crate::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
 use crate::error::Error;
 use crate::hot::SetOptions;
+use crate::notify::KeyEvent;
 use crate::roots::{EXPIRES, Root};
 use crate::store::{Key, Store};
 use crate::writer::{Expiry, Found, Writer, root};
@@ -61,6 +62,18 @@ pub(crate) enum Stored<'v> {
     Object(Kind, &'v [u8]),
 }
 
+impl<'v> Stored<'v> {
+    /// A string, as the integer that it may be the text of.
+    #[inline]
+    fn of(value: &'v [u8]) -> Result<Stored<'v>, Error> {
+        match value.len() {
+            1..=20 => Ok(parse_integer(value).map_or(Stored::Bytes(value), Stored::Integer)),
+            length if length as u64 > STRING_MAX => Err(Error::TooLong),
+            _ => Ok(Stored::Bytes(value)),
+        }
+    }
+}
+
 impl Store {
     /// Copies a large value into the store, without any lock held while it is
     /// copied, for [`Writer::set_staged`]. None where the value is too small
@@ -97,6 +110,7 @@ impl Store {
                     Stored::Staged(&staged),
                     options.expiry,
                 )?;
+                writer.tell_set(database, key, options.expiry);
             }
             Ok::<_, Error>(go)
         })?;
@@ -130,14 +144,19 @@ impl Writer<'_, '_> {
         value: &[u8],
         expiry: Expiry,
     ) -> Result<(), Error> {
-        if value.len() as u64 > STRING_MAX {
-            return Err(Error::TooLong);
+        let stored = Stored::of(value)?;
+        self.put(database, key, found, stored, expiry)?;
+        self.tell_set(database, key, expiry);
+        Ok(())
+    }
+
+    /// Tells that a key was set, with a deadline or without.
+    #[inline(always)]
+    fn tell_set(&mut self, database: usize, key: &Key<'_>, expiry: Expiry) {
+        self.tell(KeyEvent::Set, database, key);
+        if let Expiry::At(_) = expiry {
+            self.tell(KeyEvent::Expire, database, key);
         }
-        let stored = match value.len() {
-            1..=20 => parse_integer(value).map_or(Stored::Bytes(value), Stored::Integer),
-            _ => Stored::Bytes(value),
-        };
-        self.put(database, key, found, stored, expiry)
     }
 
     /// Sets a key to a value that [`Store::stage`] copied for it. The caller
@@ -150,11 +169,13 @@ impl Writer<'_, '_> {
         expiry: Expiry,
     ) -> Result<(), Error> {
         let found = self.find_slot(database, key)?;
-        self.put(database, key, found, Stored::Staged(staged), expiry)
+        self.put(database, key, found, Stored::Staged(staged), expiry)?;
+        self.tell_set(database, key, expiry);
+        Ok(())
     }
 
     /// Sets a key to a string that is kept as text even where it is an
-    /// integer's, as INCRBYFLOAT does.
+    /// integer's, as INCRBYFLOAT does. Tells of nothing.
     pub fn set_text(
         &mut self,
         database: usize,
@@ -166,7 +187,7 @@ impl Writer<'_, '_> {
         self.put(database, key, found, Stored::Bytes(value), expiry)
     }
 
-    /// Sets a key to an integer.
+    /// Sets a key to an integer. Tells of nothing.
     pub fn set_integer(
         &mut self,
         database: usize,
@@ -260,7 +281,9 @@ impl Writer<'_, '_> {
         expires: bool,
     ) -> Result<(), Error> {
         let Some(old) = found else {
-            return self.insert(root, key.hash, entry, expires);
+            self.insert(root, key.hash, entry, expires)?;
+            self.tell(KeyEvent::New, root.database, key);
+            return Ok(());
         };
         self.discard_value(root.shard, &old.entry)?;
         self.swap_entry(root, &old, entry, expires)
@@ -337,17 +360,24 @@ impl Writer<'_, '_> {
             }
             found => self.put(database, key, found, Stored::Integer(sum), Expiry::Keep)?,
         }
+        self.tell(KeyEvent::IncrBy, database, key);
         Ok(sum)
     }
 
     /// Appends to the string that a key holds. Returns its length.
     pub fn append(&mut self, database: usize, key: &Key<'_>, bytes: &[u8]) -> Result<u64, Error> {
-        let Some(found) = self.find_slot(database, key)? else {
-            self.set_found(database, key, None, bytes, Expiry::Never)?;
-            return Ok(bytes.len() as u64);
+        let length = match self.find_slot(database, key)? {
+            None => {
+                self.put(database, key, None, Stored::of(bytes)?, Expiry::Never)?;
+                bytes.len() as u64
+            }
+            Some(found) => {
+                let length = found.entry.text(self.view())?.length();
+                self.change(database, key, found, length, bytes)?
+            }
         };
-        let length = found.entry.text(self.view())?.length();
-        self.change(database, key, found, length, bytes)
+        self.tell(KeyEvent::Append, database, key);
+        Ok(length)
     }
 
     /// Overwrites part of the string that a key holds from a position on,
@@ -370,15 +400,17 @@ impl Writer<'_, '_> {
         if position > STRING_MAX || position + bytes.len() as u64 > STRING_MAX {
             return Err(Error::TooLong);
         }
-        match found {
-            Some(found) => self.change(database, key, found, position, bytes),
+        let length = match found {
+            Some(found) => self.change(database, key, found, position, bytes)?,
             None => {
                 let mut value = vec![0; position as usize];
                 value.extend_from_slice(bytes);
                 self.replace_raw(database, key, None, &value, 0)?;
-                Ok(value.len() as u64)
+                value.len() as u64
             }
-        }
+        };
+        self.tell(KeyEvent::SetRange, database, key);
+        Ok(length)
     }
 
     /// Writes bytes at a position of an existing string, which may be its end

@@ -7,6 +7,7 @@ use crate::entry::{Entry, Form, Header, entry_size};
 use crate::error::Error;
 use crate::expiry;
 use crate::flush;
+use crate::notify::{KeyEvent, Notices};
 use crate::roots::{DATABASE_WORDS, DATABASES, EXPIRES, KEYS, Root};
 use crate::store::{Key, Reader, Store};
 use crate::value;
@@ -30,6 +31,9 @@ pub struct Writer<'w, 's> {
     pub(crate) transaction: &'w mut Transaction<'s>,
     /// Whose keys changed that somebody waits for.
     pub(crate) noticed: &'w Noticed,
+    /// What is to be told once the transaction is committed; none where nothing
+    /// is told.
+    pub(crate) notices: Option<Box<Notices>>,
 }
 
 /// A key that was found, with the slot that refers to its entry.
@@ -50,6 +54,7 @@ impl<'w, 's> Writer<'w, 's> {
             store,
             transaction,
             noticed,
+            notices: store.new_notices(),
         }
     }
 
@@ -93,6 +98,7 @@ impl<'w, 's> Writer<'w, 's> {
             let expiry = entry.expiry(self.view())?;
             if expiry.is_some_and(|expiry| expiry <= self.store.now()) {
                 self.remove_found(root, found)?;
+                self.tell(KeyEvent::Expired, database, key);
                 return Ok(None);
             }
         }
@@ -101,6 +107,15 @@ impl<'w, 's> Writer<'w, 's> {
 
     /// Removes a key. Returns whether it was there.
     pub fn remove(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
+        let removed = self.remove_quietly(database, key)?;
+        if removed {
+            self.tell(KeyEvent::Del, database, key);
+        }
+        Ok(removed)
+    }
+
+    /// Removes a key of which something else is told, or nothing.
+    pub fn remove_quietly(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         match self.find_slot(database, key)? {
             None => Ok(false),
             Some(found) => {
@@ -171,6 +186,11 @@ impl<'w, 's> Writer<'w, 's> {
             }
         }
         self.changed(database, key);
+        match expiry {
+            Some(_) => self.tell(KeyEvent::Expire, database, key),
+            None if old.header.expires() => self.tell(KeyEvent::Persist, database, key),
+            None => {}
+        }
         Ok(true)
     }
 
@@ -244,6 +264,9 @@ impl<'w, 's> Writer<'w, 's> {
         self.insert(root(to, key), key.hash, found.entry.at, expires)?;
         self.changed(from, key);
         self.changed(to, key);
+        self.tell(KeyEvent::New, to, key);
+        self.tell(KeyEvent::MoveFrom, from, key);
+        self.tell(KeyEvent::MoveTo, to, key);
         Ok(true)
     }
 
@@ -257,7 +280,7 @@ impl<'w, 's> Writer<'w, 's> {
         if self.find(database, from)?.is_none() {
             return Ok(false);
         }
-        self.remove(database, to)?;
+        self.remove_quietly(database, to)?;
         // Looked up again: the removal may have moved buckets.
         let Some(found) = self.find_slot(database, from)? else {
             return Ok(false);
@@ -268,6 +291,9 @@ impl<'w, 's> Writer<'w, 's> {
         self.insert(root(database, to), to.hash, at, expires)?;
         self.changed(database, from);
         self.changed(database, to);
+        self.tell(KeyEvent::New, database, to);
+        self.tell(KeyEvent::RenameFrom, database, from);
+        self.tell(KeyEvent::RenameTo, database, to);
         Ok(true)
     }
 
@@ -280,6 +306,8 @@ impl<'w, 's> Writer<'w, 's> {
         let at = self.copy_entry(&entry, from.1.shard, to.1, false)?;
         self.insert(root(to.0, to.1), to.1.hash, at, entry.header.expires())?;
         self.changed(to.0, to.1);
+        self.tell(KeyEvent::New, to.0, to.1);
+        self.tell(KeyEvent::CopyTo, to.0, to.1);
         Ok(true)
     }
 

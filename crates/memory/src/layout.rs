@@ -92,6 +92,9 @@ pub mod control {
     pub const LFU_LOG_FACTOR: u64 = START + 296;
     /// `lfu-decay-time` in minutes plus 1; 0 is the default.
     pub const LFU_DECAY_TIME: u64 = START + 304;
+    /// Which classes of keyspace events are told, as the engine numbers them; 0
+    /// is none.
+    pub const TOLD_EVENTS: u64 = START + 312;
 }
 
 /// One entry of the process table.

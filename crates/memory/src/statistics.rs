@@ -88,6 +88,8 @@ pub enum Setting {
     LfuLogFactor = control::LFU_LOG_FACTOR,
     /// How slowly they decay.
     LfuDecayTime = control::LFU_DECAY_TIME,
+    /// Which classes of keyspace events are told.
+    ToldEvents = control::TOLD_EVENTS,
 }
 
 impl Segment {

@@ -40,26 +40,35 @@ pub(super) fn save(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     Ok(words.join(" ").into_bytes())
 }
 
-/// Letters for classes of keyspace events, in Redis' order; `A` is all of the first ten.
+/// Letters for classes of keyspace events, in Redis' order.
 pub(super) fn notifications(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
-    const ALL: &[u8] = b"g$lshzxetd";
-    const OTHERS: &[u8] = b"KEm";
-    if !text
+    if text
         .iter()
-        .all(|letter| ALL.contains(letter) || OTHERS.contains(letter) || b"An".contains(letter))
+        .any(|letter| !b"Ag$lshzxeKEtmdn".contains(letter))
     {
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
     }
-    let given = |letter: &&u8| text.contains(letter);
-    let all = text.contains(&b'A') || ALL.iter().all(|letter| text.contains(letter));
-    let mut normal: Vec<u8> = Vec::new();
-    if all {
-        normal.push(b'A');
-    } else {
-        normal.extend(ALL.iter().chain(b"n").filter(given));
+    let mut letters = normal_letters(&String::from_utf8_lossy(text));
+    // Redis does not show it, but tells of new keys all the same.
+    if letters.starts_with('A') && text.contains(&b'n') {
+        letters.push('n');
     }
-    normal.extend(OTHERS.iter().filter(given));
-    Ok(normal)
+    Ok(letters.into_bytes())
+}
+
+/// The letters in the order in which Redis shows them; `A` is all of the first ten, and hides `n` with them.
+pub(super) fn normal_letters(text: &str) -> String {
+    const ALL: &str = "g$lshzxetd";
+    let given = |letters: &str| -> String {
+        let given = letters.chars().filter(|letter| text.contains(*letter));
+        given.collect()
+    };
+    let first = if text.contains('A') || given(ALL) == ALL {
+        "A".to_owned()
+    } else {
+        given("g$lshzxetdn")
+    };
+    first + &given("KEm")
 }
 
 /// For each class of clients a hard limit, a soft limit and its seconds; classes that are not named keep theirs.

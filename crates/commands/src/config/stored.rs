@@ -1,16 +1,18 @@
 //! The parameters that belong to the store, where all its processes find them.
 
-use undercroft_engine::{Access, Error, Eviction, EvictionPolicy};
+use undercroft_engine::{Access, Error, EventClasses, Eviction, EvictionPolicy};
 
 use super::Value;
+use super::parse::normal_letters;
 
 /// Their names.
-pub const STORED: [&str; 5] = [
+pub const STORED: [&str; 6] = [
     "maxmemory",
     "maxmemory-policy",
     "maxmemory-samples",
     "lfu-log-factor",
     "lfu-decay-time",
+    "notify-keyspace-events",
 ];
 
 /// What a parameter's value is in the store, as CONFIG GET shows it; none where it is not one of [`STORED`].
@@ -22,6 +24,7 @@ pub fn stored_value(store: &Access<'_>, name: &str) -> Option<String> {
         "maxmemory-samples" => eviction.samples.to_string(),
         "lfu-log-factor" => eviction.lfu_log_factor.to_string(),
         "lfu-decay-time" => eviction.lfu_decay_time.to_string(),
+        "notify-keyspace-events" => normal_letters(&store.told_events().letters()),
         _ => return None,
     })
 }
@@ -35,6 +38,10 @@ pub fn store_value(store: &Access<'_>, name: &str, value: &Value) -> Result<bool
     let eviction = match (name, value) {
         ("maxmemory", Value::Memory(bytes)) => {
             store.set_max_memory(*bytes)?;
+            return Ok(true);
+        }
+        ("notify-keyspace-events", Value::Text(letters)) => {
+            store.tell_events(EventClasses::from_letters(letters))?;
             return Ok(true);
         }
         ("maxmemory-policy", Value::Choice(name)) => Eviction {
@@ -76,10 +83,10 @@ mod tests {
         for name in STORED {
             let default = String::from_utf8(config.value(name).text()).expect("ASCII");
             assert_eq!(stored_value(&store, name), Some(default), "{name}");
-            let text = if name == "maxmemory-policy" {
-                "volatile-lfu"
-            } else {
-                "7"
+            let text = match name {
+                "maxmemory-policy" => "volatile-lfu",
+                "notify-keyspace-events" => "g$nKE",
+                _ => "7",
             };
             config.set_at_start(name, text).expect("a sound value");
             let stored = store_value(&store, name, &config.value(name));

@@ -1,6 +1,6 @@
 //! BITFIELD: integers of any width at any bit of a string.
 
-use undercroft_engine::Text;
+use undercroft_engine::{KeyEvent, Text};
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
@@ -181,7 +181,7 @@ pub(crate) fn bitfield(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let results = store.write(store.shards_of([&key]), |writer| {
-        let (string, _) = writer.bit_string(database, &key, end.div_ceil(8))?;
+        let (string, mut changed) = writer.bit_string(database, &key, end.div_ceil(8))?;
         let mut results = Vec::with_capacity(operations.len());
         for Operation {
             action,
@@ -203,8 +203,12 @@ pub(crate) fn bitfield(
             }
             if new != old {
                 writer.set_bits(&string, offset, field.bits, new as u64)?;
+                changed = true;
             }
             results.push(Some(if answers_old { old } else { new }));
+        }
+        if changed {
+            writer.tell(KeyEvent::SetBit, database, &key);
         }
         Ok::<_, Failure>(results)
     })?;

@@ -1,6 +1,6 @@
 //! Strings as arrays of bits: single bits, counts, searches, combinations.
 
-use undercroft_engine::{BitOperation, Text, View};
+use undercroft_engine::{BitOperation, KeyEvent, Text, View};
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
@@ -40,9 +40,12 @@ pub(crate) fn setbit(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let old = store.write(store.shards_of([&key]), |writer| {
-        let (string, _) = writer.bit_string(database, &key, offset / 8 + 1)?;
+        let (string, grown) = writer.bit_string(database, &key, offset / 8 + 1)?;
         let old = string.text().bits(writer.view(), offset, 1)?;
         writer.set_bits(&string, offset, 1, bit.unsigned_abs())?;
+        if grown || old != bit.unsigned_abs() {
+            writer.tell(KeyEvent::SetBit, database, &key);
+        }
         Ok::<_, Failure>(old)
     })?;
     store.note_use(&key);
@@ -67,7 +70,7 @@ pub(crate) fn look_at_text<R>(
             }
         }
     })?;
-    context.count_lookup(found.is_some());
+    context.looked_up(key.bytes(), found.is_some());
     if found.is_some() {
         store.note_use(&key);
     }
@@ -231,7 +234,11 @@ pub(crate) fn bitop(
     let (length, found) = store.write(shards, |writer| {
         let mut found = 0;
         for source in &sources {
-            found += u64::from(writer.find(database, source)?.is_some());
+            let there = writer.find(database, source)?.is_some();
+            found += u64::from(there);
+            if !there {
+                writer.tell(KeyEvent::KeyMiss, database, source);
+            }
         }
         let length = writer.combine_bits(database, operation, &target, &sources)?;
         Ok::<_, Failure>((length, found))

@@ -1,7 +1,7 @@
 //! Hashes.
 
 use undercroft_engine::{
-    Error, Hash, Key, PackedLimits, Parts, Random, Ranges, Reader, parse_integer,
+    Error, Hash, Key, KeyEvent, PackedLimits, Parts, Random, Ranges, Reader, parse_integer,
 };
 
 use crate::arguments::{CommandError, float, integer, is_keyword};
@@ -88,7 +88,7 @@ pub(crate) fn hget(
         scratch.clear();
         reader.hash_get(database, &key, &field, scratch)
     })?;
-    context.count_lookup(found.is_some());
+    context.looked_up(key.bytes(), found.is_some());
     if found.is_some() {
         store.note_use(&key);
     }
@@ -110,7 +110,7 @@ fn read<R>(
             Some(hash) => Ok::<_, Failure>(Some(body(reader, &hash)?)),
         }
     })?;
-    context.count_lookup(found.is_some());
+    context.looked_up(key.bytes(), found.is_some());
     if found.is_some() {
         store.note_use(&key);
     }
@@ -251,7 +251,7 @@ pub(crate) fn hincrby(
 ) -> Outcome {
     const NOT_AN_INTEGER: CommandError = CommandError::fixed("ERR hash value is not an integer");
     let change = integer(arguments[3])?;
-    let sum = change_value(context, arguments, |old| {
+    let sum = change_value(context, arguments, KeyEvent::HIncrBy, |old| {
         let old = match old {
             None => 0,
             Some(text) => parse_integer(text).ok_or(NOT_AN_INTEGER)?,
@@ -274,7 +274,7 @@ pub(crate) fn hincrbyfloat(
     if change.is_infinite() {
         return Err(CommandError::fixed("ERR value is NaN or Infinity").into());
     }
-    let sum = change_value(context, arguments, |old| {
+    let sum = change_value(context, arguments, KeyEvent::HIncrByFloat, |old| {
         let old = match old {
             None => Extended::from_integer(0),
             Some(text) => Extended::parse(text).ok_or(NOT_A_FLOAT)?,
@@ -293,6 +293,7 @@ pub(crate) fn hincrbyfloat(
 fn change_value<R>(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
+    event: KeyEvent,
     new: impl Fn(Option<&[u8]>) -> Result<(R, String), CommandError>,
 ) -> Result<R, Failure> {
     let (store, database, limits) = (context.store, context.database(), limits(context));
@@ -306,7 +307,9 @@ fn change_value<R>(
         };
         let (result, text) = new(there.then_some(scratch.as_slice()))?;
         let pair = [arguments[2], text.as_bytes()];
-        writer.hash_set(database, &key, &pair, &limits)?;
+        writer.tell_as(event, database, &key, |writer| {
+            writer.hash_set(database, &key, &pair, &limits)
+        })?;
         Ok::<_, Failure>(result)
     })?;
     store.note_use(&key);

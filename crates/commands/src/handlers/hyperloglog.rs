@@ -1,6 +1,6 @@
 //! Counting different elements approximately: PFADD, PFCOUNT, PFMERGE.
 
-use undercroft_engine::{Encoding as TextEncoding, Entry, View};
+use undercroft_engine::{Encoding as TextEncoding, Entry, KeyEvent, View};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::handler::{Context, Failure, Outcome};
@@ -58,6 +58,7 @@ pub(crate) fn pfadd(
         if changed {
             hll::void_count(&mut value);
             writer.set_raw(database, &key, &value)?;
+            writer.tell(KeyEvent::PfAdd, database, &key);
         } else {
             // As in Redis it becomes a raw string in any case.
             writer.bit_string(database, &key, 0)?;
@@ -84,7 +85,7 @@ pub(crate) fn pfcount(
             let encoding = entry.map(|entry| entry.encoding()).transpose()?;
             Ok::<_, Failure>(value.zip(encoding))
         })?;
-        context.count_lookup(found.is_some());
+        context.looked_up(key.bytes(), found.is_some());
         let count = match found {
             None => 0,
             Some((value, encoding)) => {
@@ -100,22 +101,23 @@ pub(crate) fn pfcount(
         return Ok(());
     }
     let mut registers = Box::new([0; REGISTERS]);
-    let mut found = 0;
+    let mut found = Vec::with_capacity(keys.len());
     store.read(store.shards_of(&keys), |reader| {
         registers.fill(0);
-        found = 0;
+        found.clear();
         for key in &keys {
             let entry = reader.find(database, key)?;
-            if let Some(value) = load(entry.as_ref(), reader.view())? {
-                found += 1;
+            let value = load(entry.as_ref(), reader.view())?;
+            found.push(value.is_some());
+            if let Some(value) = value {
                 hll::merge(&mut registers, &value)?;
             }
         }
         Ok::<_, Failure>(())
     })?;
-    let counters = &mut context.session.counters;
-    counters.hits += found;
-    counters.misses += keys.len() as u64 - found;
+    for (key, found) in keys.iter().zip(found) {
+        context.looked_up(key.bytes(), found);
+    }
     reply.integer(hll::count_registers(&registers) as i64);
     Ok(())
 }
@@ -173,6 +175,7 @@ pub(crate) fn pfmerge(
         for (number, key) in keys.iter().enumerate() {
             let entry = writer.find(database, key)?;
             let Some(value) = load(entry.as_ref(), writer.view())? else {
+                writer.tell(KeyEvent::KeyMiss, database, key);
                 continue;
             };
             dense |= hll::encoding(&value) == Some(Encoding::Dense);
@@ -192,6 +195,7 @@ pub(crate) fn pfmerge(
         }
         hll::void_count(&mut target);
         writer.set_raw(database, &keys[0], &target)?;
+        writer.tell(KeyEvent::PfAdd, database, &keys[0]);
         Ok::<_, Failure>(())
     })?;
     store.note_use(&keys[0]);

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use undercroft_engine::{DATABASES, ValueType};
+use undercroft_engine::{DATABASES, Key, KeyEvent, ValueType};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::glob::{Case, TooComplex, matches};
@@ -56,10 +56,8 @@ pub(crate) fn exists(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let found = context.store.exists(context.database(), &arguments[1..])?;
-    let counters = &mut context.session.counters;
-    counters.hits += found;
-    counters.misses += arguments.len() as u64 - 1 - found;
+    let found = look_for(context, &arguments[1..])?;
+    let found = found.iter().filter(|(_, found)| *found).count();
     reply.integer(found as i64);
     Ok(())
 }
@@ -70,8 +68,24 @@ pub(crate) fn touch(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
+    let mut touched = 0;
+    for (key, found) in look_for(context, &arguments[1..])? {
+        if found {
+            context.store.note_use(&key);
+            touched += 1;
+        }
+    }
+    reply.integer(touched);
+    Ok(())
+}
+
+/// Whether each of the keys is there, all at one moment.
+fn look_for<'k>(
+    context: &mut Context<'_>,
+    names: &[&'k [u8]],
+) -> Result<Vec<(Key<'k>, bool)>, Failure> {
     let (store, database) = (context.store, context.database());
-    let keys = context.keys(&arguments[1..]);
+    let keys: Vec<Key<'k>> = names.iter().map(|name| store.key(name)).collect();
     let found = store.read(store.shards_of(&keys), |reader| {
         let found = keys
             .iter()
@@ -79,13 +93,9 @@ pub(crate) fn touch(
         found.collect::<Result<Vec<bool>, Failure>>()
     })?;
     for (key, found) in keys.iter().zip(&found) {
-        context.count_lookup(*found);
-        if *found {
-            store.note_use(key);
-        }
+        context.looked_up(key.bytes(), *found);
     }
-    reply.integer(found.iter().filter(|found| **found).count() as i64);
-    Ok(())
+    Ok(keys.into_iter().zip(found).collect())
 }
 
 /// TYPE.
@@ -100,7 +110,7 @@ pub(crate) fn type_of(
         let entry = reader.find(database, &key)?;
         Ok::<_, Failure>(entry.map(|entry| entry.value_type()).transpose()?)
     })?;
-    context.count_lookup(found.is_some());
+    context.looked_up(key.bytes(), found.is_some());
     reply.simple(found.map_or("none", ValueType::name));
     Ok(())
 }
@@ -293,13 +303,14 @@ pub(crate) fn copy(
     let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
     let copied = store.write(store.shards_of([&from, &to]), |writer| {
         if writer.find(database, &from)?.is_none() {
+            writer.tell(KeyEvent::KeyMiss, database, &from);
             return Ok(false);
         }
         if writer.find(target, &to)?.is_some() {
             if !replace {
                 return Ok(false);
             }
-            writer.remove(target, &to)?;
+            writer.remove_quietly(target, &to)?;
         }
         Ok::<_, Failure>(writer.copy((database, &from), (target, &to))?)
     })?;

@@ -99,7 +99,6 @@ fn pop(
         items.clear();
         Ok::<_, Failure>(writer.list_pop(database, &key, end, count.unwrap_or(1), items)?)
     })?;
-    context.count_lookup(found);
     let items = &context.session.items;
     match count {
         None if items.is_empty() => reply.null(),
@@ -130,7 +129,7 @@ pub(crate) fn llen(
     let length = store.read(store.shards_of([&key]), |reader| {
         Ok::<_, Failure>(reader.list_length(database, &key)?)
     })?;
-    context.count_lookup(length > 0);
+    context.looked_up(key.bytes(), length > 0);
     store.note_use(&key);
     reply.integer(length as i64);
     Ok(())
@@ -150,7 +149,7 @@ pub(crate) fn lrange(
         items.clear();
         Ok::<_, Failure>(reader.list_range(database, &key, range, items)?)
     })?;
-    context.count_lookup(found);
+    context.looked_up(key.bytes(), found);
     store.note_use(&key);
     let items = &context.session.items;
     reply.array(items.len());
@@ -173,7 +172,7 @@ pub(crate) fn lindex(
         let index = index.as_ref().copied().unwrap_or(0);
         Ok::<_, Failure>(reader.list_index(database, &key, index, items)?)
     })?;
-    context.count_lookup(found);
+    context.looked_up(key.bytes(), found);
     if found {
         // A bad index is no error where there is no key.
         index?;
@@ -301,7 +300,7 @@ pub(crate) fn lpos(
         let text = arguments[2];
         Ok::<_, Failure>(reader.list_positions(database, &key, text, wanted, &mut positions)?)
     })?;
-    context.count_lookup(found);
+    context.looked_up(key.bytes(), found);
     store.note_use(&key);
     match (count, positions.as_slice()) {
         (None, [position, ..]) => reply.integer(*position as i64),

@@ -1,6 +1,6 @@
 //! DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
 
-use undercroft_engine::{Entry, Error, Ranges, STRING_MAX, ValueType, View};
+use undercroft_engine::{Entry, Error, KeyEvent, Ranges, STRING_MAX, ValueType, View};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::dump::{self, dump};
@@ -35,7 +35,7 @@ pub(crate) fn dump_key(
         entry.append_items(view, &mut items)?;
         Ok((entry.value_type()?, entry.encoding()?))
     })?;
-    context.count_lookup(found.is_some());
+    context.looked_up(arguments[1], found.is_some());
     let payload = found.map(|(value_type, encoding)| dump(value_type, encoding, &items));
     reply.bulk_or_null(payload.as_deref());
     Ok(())
@@ -106,9 +106,13 @@ pub(crate) fn restore(
         let (value_type, items, deadline) = parsed.as_ref().map_err(|error| error.clone())?;
         if deadline.is_some_and(|deadline| deadline <= writer.now()) {
             writer.remove(database, &key)?;
-        } else {
-            writer.put_items(database, &key, *value_type, items, *deadline, &limits)?;
+            return Ok(());
         }
+        // A key that is replaced is a new one, as in Redis.
+        writer.remove_quietly(database, &key)?;
+        writer.tell_as(KeyEvent::Restore, database, &key, |writer| {
+            writer.put_items(database, &key, *value_type, items, *deadline, &limits)
+        })?;
         Ok::<_, Failure>(())
     })?;
     // Each only where it means something.

@@ -1,6 +1,6 @@
 //! Parts of strings, floating point counters, and LCS.
 
-use undercroft_engine::{Expiry, Key, STRING_MAX, Writer};
+use undercroft_engine::{Expiry, Key, KeyEvent, STRING_MAX, Writer};
 
 use crate::arguments::{CommandError, float, integer, is_keyword};
 use crate::handler::{Context, Failure, Outcome};
@@ -79,7 +79,7 @@ pub(crate) fn strlen(
             Some(entry) => Ok::<_, Failure>(Some(entry.text(reader.view())?.length())),
         }
     })?;
-    context.count_lookup(length.is_some());
+    context.looked_up(key.bytes(), length.is_some());
     reply.integer(length.unwrap_or(0) as i64);
     Ok(())
 }
@@ -105,7 +105,7 @@ pub(crate) fn getrange(
         }
         Ok::<_, Failure>(true)
     })?;
-    context.count_lookup(found);
+    context.looked_up(key.bytes(), found);
     if found {
         store.note_use(&key);
     }
@@ -178,6 +178,7 @@ pub(crate) fn incrbyfloat(
         let sum = old.checked_add(float(arguments[2])?);
         let sum = sum.ok_or(CommandError::NAN_OR_INFINITY)?.text();
         writer.set_text(database, &key, sum.as_bytes(), Expiry::Keep)?;
+        writer.tell(KeyEvent::IncrByFloat, database, &key);
         Ok::<_, Failure>(sum)
     })?;
     store.note_use(&key);
@@ -194,10 +195,13 @@ pub(crate) fn lcs(
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..3]);
     let mut texts = [Vec::new(), Vec::new()];
+    let mut found = [false; 2];
     store.read(store.shards_of(&keys), |reader| {
-        for (key, text) in keys.iter().zip(&mut texts) {
+        for ((key, text), found) in keys.iter().zip(&mut texts).zip(&mut found) {
             text.clear();
-            let Some(entry) = reader.find(database, key)? else {
+            let entry = reader.find(database, key)?;
+            *found = entry.is_some();
+            let Some(entry) = entry else {
                 continue;
             };
             match entry.text(reader.view()) {
@@ -211,6 +215,9 @@ pub(crate) fn lcs(
         }
         Ok::<_, Failure>(())
     })?;
+    for (key, found) in keys.iter().zip(found) {
+        context.looked_up(key.bytes(), found);
+    }
     // Long work on copies: no lock is held, and no reader tries again.
     let options = LcsOptions::parse(&arguments[3..])?;
     let [first, second] = &texts;

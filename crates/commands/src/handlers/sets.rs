@@ -1,6 +1,6 @@
 //! Sets.
 
-use undercroft_engine::{Error, Key, Random, Ranges, Reader, Set, SetOperation};
+use undercroft_engine::{Error, Key, KeyEvent, Random, Ranges, Reader, Set, SetOperation};
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
@@ -60,7 +60,7 @@ fn read<R>(
             Some(set) => Ok::<_, Failure>(Some(body(reader, &set)?)),
         }
     })?;
-    context.count_lookup(found.is_some());
+    context.looked_up(key.bytes(), found.is_some());
     if found.is_some() {
         store.note_use(&key);
     }
@@ -243,7 +243,7 @@ fn combined(
         found.collect::<Result<Vec<bool>, Error>>()
     })?;
     for (key, found) in keys.iter().zip(found) {
-        context.count_lookup(found);
+        context.looked_up(key.bytes(), found);
         if found {
             store.note_use(key);
         }
@@ -265,7 +265,19 @@ fn store_combined(
     store.write(store.shards_of(&all), |writer| {
         texts.clear();
         writer.combine_sets(database, keys, operation, &mut texts)?;
-        writer.set_store(database, to, &texts, integers)
+        for key in keys {
+            if writer.find(database, key)?.is_none() {
+                writer.tell(KeyEvent::KeyMiss, database, key);
+            }
+        }
+        let event = match operation {
+            SetOperation::Intersection => KeyEvent::SInterStore,
+            SetOperation::Union => KeyEvent::SUnionStore,
+            SetOperation::Difference => KeyEvent::SDiffStore,
+        };
+        writer.tell_as(event, database, to, |writer| {
+            writer.set_store(database, to, &texts, integers)
+        })
     })?;
     store.note_use(to);
     reply.integer(texts.len() as i64);

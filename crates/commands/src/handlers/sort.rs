@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use undercroft_engine::{Error, Ranges, Reader, Scored, ShardSet, ValueType};
+use undercroft_engine::{Error, KeyEvent, Ranges, Reader, Scored, ShardSet, ValueType};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::double::parse_sortable;
@@ -50,11 +50,11 @@ impl<'a> Pattern<'a> {
     /// Appends what the pattern stands for to `out`; false where there is nothing.
     fn look_up(
         self,
-        reader: &Reader<'_, '_>,
-        database: usize,
+        looking: &mut Looking<'_, '_, '_>,
         element: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool, Error> {
+        let (reader, database) = (looking.reader, looking.database);
         let (before, behind, field) = match self {
             Pattern::Element => {
                 out.extend_from_slice(element);
@@ -66,6 +66,7 @@ impl<'a> Pattern<'a> {
         let name = [before, element, behind].concat();
         let key = reader.key(&name);
         let Some(entry) = reader.find(database, &key)? else {
+            looking.miss(&name);
             return Ok(false);
         };
         match (field, entry.value_type()?) {
@@ -78,6 +79,22 @@ impl<'a> Pattern<'a> {
                 Ok(true)
             }
             _ => Ok(false),
+        }
+    }
+}
+
+/// Where keys are looked up.
+struct Looking<'l, 'r, 's> {
+    reader: &'l Reader<'r, 's>,
+    database: usize,
+    /// The keys that were not there, in this order, where somebody wants to know.
+    misses: Option<Vec<Vec<u8>>>,
+}
+
+impl Looking<'_, '_, '_> {
+    fn miss(&mut self, name: &[u8]) {
+        if let Some(misses) = &mut self.misses {
+            misses.push(name.to_vec());
         }
     }
 }
@@ -186,8 +203,7 @@ enum Weight {
 
 impl Weight {
     fn of(
-        reader: &Reader<'_, '_>,
-        database: usize,
+        looking: &mut Looking<'_, '_, '_>,
         element: &[u8],
         (by, alphabetic): (Option<Pattern<'_>>, bool),
     ) -> Result<Weight, Failure> {
@@ -205,7 +221,7 @@ impl Weight {
             };
         };
         let mut found = Vec::new();
-        let there = pattern.look_up(reader, database, element, &mut found)?;
+        let there = pattern.look_up(looking, element, &mut found)?;
         match (alphabetic, there) {
             (true, there) => Ok(Weight::Text(there.then_some(found))),
             (false, true) => number(&found),
@@ -241,13 +257,14 @@ fn compare(
 
 /// The elements of the list, set or sorted set at a key, in its own order; its type.
 fn elements(
-    reader: &Reader<'_, '_>,
-    database: usize,
+    looking: &mut Looking<'_, '_, '_>,
     name: &[u8],
 ) -> Result<(Ranges, ValueType), Failure> {
+    let (reader, database) = (looking.reader, looking.database);
     let (view, key) = (reader.view(), reader.key(name));
     let mut items = Ranges::new();
     let Some(entry) = reader.find(database, &key)? else {
+        looking.miss(name);
         return Ok((items, ValueType::List));
     };
     let value_type = entry.value_type()?;
@@ -269,12 +286,11 @@ fn elements(
 
 /// The elements that are asked for in their order, or what GET wants of each: none where there is nothing.
 fn sorted(
-    reader: &Reader<'_, '_>,
-    database: usize,
+    looking: &mut Looking<'_, '_, '_>,
     name: &[u8],
     options: &Options<'_>,
 ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
-    let (items, value_type) = elements(reader, database, name)?;
+    let (items, value_type) = elements(looking, name)?;
     let mut elements: Vec<&[u8]> = items.iter().collect();
     let chosen = options.chosen(elements.len());
     match options.order(value_type) {
@@ -283,7 +299,7 @@ fn sorted(
         Order::By(by, alphabetic) => {
             let mut weighed = Vec::with_capacity(elements.len());
             for element in elements {
-                let weight = Weight::of(reader, database, element, (by, alphabetic))?;
+                let weight = Weight::of(looking, element, (by, alphabetic))?;
                 weighed.push((weight, element));
             }
             // Redis sorts everything where it sorts by the elements themselves.
@@ -311,7 +327,7 @@ fn sorted(
         }
         for pattern in &options.get {
             let mut found = Vec::new();
-            let there = pattern.look_up(reader, database, element, &mut found)?;
+            let there = pattern.look_up(looking, element, &mut found)?;
             results.push(there.then_some(found));
         }
     }
@@ -358,7 +374,19 @@ fn answer(
 ) -> Outcome {
     let (store, database) = (context.store, context.database());
     let shards = shards(context, &[name], options);
-    let results = store.read(shards, |reader| sorted(reader, database, name, options))?;
+    let tells = store.tells_of_misses();
+    let (results, misses) = store.read(shards, |reader| {
+        let mut looking = Looking {
+            reader,
+            database,
+            misses: tells.then(Vec::new),
+        };
+        let results = sorted(&mut looking, name, options)?;
+        Ok::<_, Failure>((results, looking.misses))
+    })?;
+    for name in misses.iter().flatten() {
+        context.tell_miss(name);
+    }
     store.note_use(&store.key(name));
     reply.array(results.len());
     for result in &results {
@@ -377,14 +405,25 @@ fn sort_into(
     let (store, database) = (context.store, context.database());
     let limits = context.host.config().limits();
     let shards = shards(context, &[name, target], options);
-    let target = store.key(target);
+    let (target, tells) = (store.key(target), store.tells_of_misses());
     let length = store.write(shards, |writer| {
-        let results = sorted(&writer.reader(), database, name, options)?;
+        let reader = writer.reader();
+        let mut looking = Looking {
+            reader: &reader,
+            database,
+            misses: tells.then(Vec::new),
+        };
+        let results = sorted(&mut looking, name, options)?;
+        for name in looking.misses.iter().flatten() {
+            writer.tell(KeyEvent::KeyMiss, database, &store.key(name));
+        }
         let mut items = Ranges::new();
         for result in &results {
             items.push(result.as_deref().unwrap_or_default());
         }
-        writer.put_items(database, &target, ValueType::List, &items, None, &limits)?;
+        writer.tell_as(KeyEvent::SortStore, database, &target, |writer| {
+            writer.put_items(database, &target, ValueType::List, &items, None, &limits)
+        })?;
         Ok::<_, Failure>(results.len())
     })?;
     store.note_use(&target);

@@ -1,6 +1,6 @@
 //! Reading and writing whole strings.
 
-use undercroft_engine::{Entry, Expiry, Key, Writer};
+use undercroft_engine::{Entry, Expiry, Key, KeyEvent, Writer};
 
 use crate::arguments::{
     CommandError, TimeBase, TimeUnit, is_keyword, parse_integer, positive_deadline,
@@ -20,7 +20,7 @@ pub(crate) fn plain_get<R: Reply + ?Sized>(
     let found = context
         .store
         .get(database, key, &mut context.session.scratch)?;
-    context.count_lookup(found);
+    context.looked_up(key, found);
     if found {
         reply.bulk(&context.session.scratch);
     } else {
@@ -152,6 +152,9 @@ pub(crate) fn set(
         let found = old.is_some();
         if options.get {
             copy_text(writer, old.as_ref(), scratch)?;
+            if !found {
+                writer.tell(KeyEvent::KeyMiss, database, &key);
+            }
         }
         let set = !(options.if_missing && found || options.if_present && !found);
         if set {
@@ -305,6 +308,9 @@ fn get_and(
     let found = store.write(store.shards_of([&key]), |writer| {
         let old = writer.find(database, &key)?;
         let found = copy_text(writer, old.as_ref(), scratch)?;
+        if !found {
+            writer.tell(KeyEvent::KeyMiss, database, &key);
+        }
         change(writer, database, &key, found)?;
         Ok::<_, Failure>(found)
     })?;
@@ -350,7 +356,7 @@ pub(crate) fn mget(
     reply.array(keys.len());
     let mut start = 0;
     for (key, end) in keys.iter().zip(ends) {
-        context.count_lookup(end.is_some());
+        context.looked_up(key.bytes(), end.is_some());
         match end {
             None => reply.null(),
             Some(end) => {

@@ -58,7 +58,7 @@ pub(crate) fn walk(
         texts.clear();
         part(reader, &key, cursor, count, &mut texts)
     })?;
-    context.count_lookup(next.is_some());
+    context.looked_up(key.bytes(), next.is_some());
     let mut wanted = Vec::new();
     if next.is_some() {
         let pattern = options?.pattern;

@@ -7,6 +7,7 @@ use super::leaf::{
     HEADER, INTEGERS_HEADER, ITEMS_MAX, LEAF_MAX, Leaf, Packing, SIZES, mask, within,
 };
 use crate::error::Error;
+use crate::notify::KeyEvent;
 use crate::tree::Child;
 
 /// One end of a list.
@@ -16,6 +17,24 @@ pub enum End {
     Left,
     /// The tail.
     Right,
+}
+
+impl End {
+    /// What is told of items being added here.
+    pub(super) fn push_event(self) -> KeyEvent {
+        match self {
+            End::Left => KeyEvent::LPush,
+            End::Right => KeyEvent::RPush,
+        }
+    }
+
+    /// What is told of items being taken from here.
+    pub(super) fn pop_event(self) -> KeyEvent {
+        match self {
+            End::Left => KeyEvent::LPop,
+            End::Right => KeyEvent::RPop,
+        }
+    }
 }
 
 /// What is known of some items for choosing how to hold them.

@@ -10,6 +10,7 @@ use super::whole::discard_subtree;
 use super::write::Held;
 use super::{clamp, pack};
 use crate::error::Error;
+use crate::notify::KeyEvent;
 use crate::store::Key;
 use crate::writer::{Found, Writer, root};
 
@@ -32,7 +33,7 @@ impl Writer<'_, '_> {
         if count == 0 {
             return Ok(true);
         }
-        match held {
+        let gone = match held {
             Held::Packed(bytes) => {
                 let items = pack::count(&bytes);
                 let taken = count.min(items);
@@ -55,27 +56,31 @@ impl Writer<'_, '_> {
                     &left,
                     End::Right,
                 )?;
+                left.is_empty()
             }
             Held::Tree(mut tree, pool) => {
                 tree.pop(self.transaction, pool, end, count, out)?;
-                self.remove_if_empty(database, key, found, &tree)?;
+                self.remove_if_empty(database, key, found, &tree)?
             }
-        }
+        };
         self.changed(database, key);
+        self.tell_taken(end.pop_event(), database, key, gone);
         Ok(true)
     }
 
+    /// Removes the key of a list without items. Returns whether it did.
     fn remove_if_empty(
         &mut self,
         database: usize,
         key: &Key<'_>,
         found: Found,
         tree: &Sequence,
-    ) -> Result<(), Error> {
-        if tree.count() > 0 {
-            return Ok(());
+    ) -> Result<bool, Error> {
+        let empty = tree.count() == 0;
+        if empty {
+            self.remove_found(root(database, key), found)?;
         }
-        self.remove_found(root(database, key), found)
+        Ok(empty)
     }
 
     /// Removes items that are a text: the first `count`, the last ones where
@@ -95,7 +100,7 @@ impl Writer<'_, '_> {
         } else {
             count.unsigned_abs()
         };
-        let removed = match held {
+        let (removed, gone) = match held {
             Held::Packed(bytes) => {
                 let mut items = pack::items(&bytes)?;
                 let matches = (0..items.len()).filter(|&index| items.get(index).bytes == text);
@@ -117,17 +122,17 @@ impl Writer<'_, '_> {
                         End::Right,
                     )?;
                 }
-                matches.len() as u64
+                (matches.len() as u64, items.is_empty())
             }
             Held::Tree(mut tree, pool) => {
                 let needle = Needle::new(text);
                 let removed = tree.remove(self.transaction, pool, &needle, most, count >= 0)?;
-                self.remove_if_empty(database, key, found, &tree)?;
-                removed
+                (removed, self.remove_if_empty(database, key, found, &tree)?)
             }
         };
         if removed > 0 {
             self.changed(database, key);
+            self.tell_taken(KeyEvent::LRem, database, key, gone);
         }
         Ok(removed)
     }
@@ -144,7 +149,7 @@ impl Writer<'_, '_> {
         let Some((found, held)) = self.find_list(database, key)? else {
             return Ok(false);
         };
-        match held {
+        let gone = match held {
             Held::Packed(bytes) => {
                 let mut items = pack::items(&bytes)?;
                 let (from, to) = clamp(start, stop, items.len() as u64);
@@ -157,6 +162,7 @@ impl Writer<'_, '_> {
                     &items,
                     End::Right,
                 )?;
+                items.is_empty()
             }
             Held::Tree(mut tree, pool) => {
                 let (from, to) = clamp(start, stop, tree.count());
@@ -171,10 +177,11 @@ impl Writer<'_, '_> {
                 for subtree in off {
                     discard_subtree(self.transaction, pool, subtree)?;
                 }
-                self.remove_if_empty(database, key, found, &tree)?;
+                self.remove_if_empty(database, key, found, &tree)?
             }
-        }
+        };
         self.changed(database, key);
+        self.tell_taken(KeyEvent::LTrim, database, key, gone);
         Ok(true)
     }
 }

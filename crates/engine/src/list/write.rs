@@ -12,6 +12,7 @@ use crate::elements;
 use crate::entry::ValueType;
 use crate::error::Error;
 use crate::flush;
+use crate::notify::KeyEvent;
 use crate::store::Key;
 use crate::strings::STRING_MAX;
 use crate::writer::{Found, Writer};
@@ -117,6 +118,7 @@ impl Writer<'_, '_> {
                 tree.push(self.transaction, pool, end, values)?;
                 flush::free_a_little(self, key.shard, 1)?;
                 self.changed(database, key);
+                self.tell(end.push_event(), database, key);
                 Ok(tree.count())
             }
         }
@@ -135,6 +137,7 @@ impl Writer<'_, '_> {
         if end == End::Right && pack::extend(&mut bytes, values) {
             self.put_packed(database, key, found, LIST, &bytes)?;
             self.changed(database, key);
+            self.tell(end.push_event(), database, key);
             return Ok(length);
         }
         let mut items = pack::items(&bytes)?;
@@ -154,6 +157,7 @@ impl Writer<'_, '_> {
         }
         self.put_list(database, key, found, pool, &items, end)?;
         self.changed(database, key);
+        self.tell(end.push_event(), database, key);
         Ok(length)
     }
 
@@ -200,6 +204,7 @@ impl Writer<'_, '_> {
             }
         }
         self.changed(database, key);
+        self.tell(KeyEvent::LSet, database, key);
         Ok((true, true))
     }
 
@@ -243,6 +248,7 @@ impl Writer<'_, '_> {
             }
         };
         self.changed(database, key);
+        self.tell(KeyEvent::LInsert, database, key);
         Ok(Inserted::Length(length))
     }
 
@@ -259,22 +265,35 @@ impl Writer<'_, '_> {
         let Some(found) = self.find_type(database, from, ValueType::List)? else {
             return Ok(false);
         };
-        self.find_type(database, to, ValueType::List)?;
+        let is_new = self.find_type(database, to, ValueType::List)?.is_none();
         let start = out.len();
         let view = self.view();
-        if from.bytes == to.bytes && super::read::length(view, &found.entry)? == 1 {
+        let moved = if from.bytes == to.bytes && super::read::length(view, &found.entry)? == 1 {
             // The key stays what it is, with its deadline.
             super::read::append_all(view, &found.entry, out)?;
             self.changed(database, from);
-            return Ok(true);
+            true
+        } else {
+            self.quietly(|writer| {
+                writer.list_pop(database, from, from_end, 1, out)?;
+                if out.len() == start {
+                    return Ok(false);
+                }
+                let item = out.get(start).to_vec();
+                writer.list_push(database, to, to_end, &[&item], false)?;
+                Ok::<_, Error>(true)
+            })?
+        };
+        if moved {
+            // Told in Redis' order, which pushes first.
+            if is_new {
+                self.tell(KeyEvent::New, database, to);
+            }
+            self.tell(to_end.push_event(), database, to);
+            let gone = self.notices.is_some() && self.find(database, from)?.is_none();
+            self.tell_taken(from_end.pop_event(), database, from, gone);
         }
-        self.list_pop(database, from, from_end, 1, out)?;
-        if out.len() == start {
-            return Ok(false);
-        }
-        let item = out.get(start).to_vec();
-        self.list_push(database, to, to_end, &[&item], false)?;
-        Ok(true)
+        Ok(moved)
     }
 }
 

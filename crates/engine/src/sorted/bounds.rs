@@ -1,6 +1,7 @@
 //! Ranges of sorted sets: by rank, by score, by text.
 
 use super::order::{Target, order_of};
+use crate::notify::KeyEvent;
 
 /// One end of a range by score.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +41,15 @@ pub enum Bounds<'b> {
 }
 
 impl<'b> Bounds<'b> {
+    /// What is told of the members being removed.
+    pub(super) fn removal(&self) -> KeyEvent {
+        match self {
+            Bounds::Ranks(..) => KeyEvent::ZRemRangeByRank,
+            Bounds::Scores(..) => KeyEvent::ZRemRangeByScore,
+            Bounds::Texts(..) => KeyEvent::ZRemRangeByLex,
+        }
+    }
+
     /// The places between which the range lies; none where it goes to the end.
     /// For ranges by score and text.
     pub(crate) fn targets(&self) -> (Option<Target<'b>>, Option<Target<'b>>) {

@@ -9,6 +9,7 @@ use crate::element::Element;
 use crate::elements::element_key;
 use crate::entry::ValueType;
 use crate::error::Error;
+use crate::notify::KeyEvent;
 use crate::store::Key;
 use crate::writer::{Found, Writer, root};
 
@@ -55,6 +56,7 @@ impl Writer<'_, '_> {
         }
         if removed > 0 {
             self.changed(database, key);
+            self.tell_taken(KeyEvent::ZRem, database, key, empty);
         }
         Ok(removed)
     }
@@ -87,7 +89,7 @@ impl Writer<'_, '_> {
         };
         let set = SortedSet::of(self.view(), &found.entry)?;
         let ranks = set.ranks(self.view(), bounds, false)?;
-        self.remove_ranks(database, key, found, ranks)
+        self.remove_ranks(database, key, found, ranks, bounds.removal())
     }
 
     /// Removes up to `count` members with the lowest scores, or the highest
@@ -107,13 +109,13 @@ impl Writer<'_, '_> {
         let set = SortedSet::of(self.view(), &found.entry)?;
         let length = set.length(self.view())?;
         let count = count.min(length);
-        let ranks = if highest {
-            (length - count, length)
+        let (ranks, event) = if highest {
+            ((length - count, length), KeyEvent::ZPopMax)
         } else {
-            (0, count)
+            ((0, count), KeyEvent::ZPopMin)
         };
         set.append_ranks(self.view(), ranks, highest, out)?;
-        self.remove_ranks(database, key, found, ranks)?;
+        self.remove_ranks(database, key, found, ranks, event)?;
         Ok(true)
     }
 
@@ -123,13 +125,14 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         found: Found,
         (from, to): (u64, u64),
+        event: KeyEvent,
     ) -> Result<u64, Error> {
         let removed = to.saturating_sub(from);
         if removed == 0 {
             return Ok(0);
         }
         let mut bytes = Vec::new();
-        if found.entry.append_packed(self.view(), &mut bytes)? {
+        let gone = if found.entry.append_packed(self.view(), &mut bytes)? {
             let old = pack::members(&bytes)?;
             let mut sorted: Vec<(&[u8], f64)> = old.iter().collect();
             sorted.drain(from as usize..to as usize);
@@ -139,6 +142,7 @@ impl Writer<'_, '_> {
                 let bytes = pack::pack(sorted.iter().copied());
                 self.put_packed(database, key, Some(found), SORTED_SET, &bytes)?;
             }
+            sorted.is_empty()
         } else {
             let large = Large::to_change(self.view(), key.shard, &found.entry)?;
             let length = large.ranks(self.view())?.count();
@@ -150,8 +154,10 @@ impl Writer<'_, '_> {
             } else {
                 self.remove_from_ranks(&large, (from, to))?;
             }
-        }
+            kept == 0
+        };
         self.changed(database, key);
+        self.tell_taken(event, database, key, gone);
         Ok(removed)
     }
 

@@ -18,6 +18,7 @@ use crate::entry::ValueType;
 use crate::error::Error;
 use crate::flush;
 use crate::hash::{PACKED_MAX, PackedLimits};
+use crate::notify::KeyEvent;
 use crate::store::Key;
 use crate::strings::STRING_MAX;
 use crate::writer::{Found, Writer, root};
@@ -131,6 +132,12 @@ impl Writer<'_, '_> {
         };
         if added.added + added.updated > 0 {
             self.changed(database, key);
+            let event = if rule.increment {
+                KeyEvent::ZIncr
+            } else {
+                KeyEvent::ZAdd
+            };
+            self.tell(event, database, key);
         }
         Ok(added)
     }
@@ -302,9 +309,7 @@ impl Writer<'_, '_> {
         members: &Scored,
         limits: &PackedLimits,
     ) -> Result<(), Error> {
-        if self.remove(database, key)? {
-            self.changed(database, key);
-        }
+        self.remove(database, key)?;
         if members.is_empty() {
             return Ok(());
         }

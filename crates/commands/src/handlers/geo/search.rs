@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use undercroft_engine::{Bounds, Error, Limit, ScoreBound, Scored, SortedSet, View};
+use undercroft_engine::{Bounds, Error, KeyEvent, Limit, ScoreBound, Scored, SortedSet, View};
 
 use super::request::{Form, Order, Request};
 use super::{write_distance, write_position};
@@ -123,7 +123,7 @@ fn run(
     let Found::Hits(request, hits, is_there) = found else {
         return store_hits(context, arguments, form, reply);
     };
-    context.count_lookup(is_there);
+    context.looked_up(key.bytes(), is_there);
     if is_there {
         store.note_use(&key);
     }
@@ -184,7 +184,17 @@ fn store_hits(
                 scored.push(&hit.member, score);
             }
             let target = store.key(target.key);
-            writer.sorted_store(database, &target, &scored, &limits)?;
+            let event = if form == Form::SearchStore {
+                KeyEvent::GeoSearchStore
+            } else {
+                KeyEvent::GeoRadiusStore
+            };
+            if set.is_none() {
+                writer.tell(KeyEvent::KeyMiss, database, &source);
+            }
+            writer.tell_as(event, database, &target, |writer| {
+                writer.sorted_store(database, &target, &scored, &limits)
+            })?;
         }
         Ok::<_, Failure>((scored.len(), set.is_some()))
     })?;

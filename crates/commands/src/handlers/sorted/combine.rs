@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use undercroft_engine::{Error, Key, Scored, SetOperation};
+use undercroft_engine::{Error, Key, KeyEvent, Scored, SetOperation};
 
 use super::{limits, write_scored};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
@@ -216,12 +216,6 @@ fn gather<'a>(
     Ok((sources, options))
 }
 
-fn count_lookups(context: &mut Context<'_>, sources: &[Source]) {
-    for (source, _) in sources {
-        context.count_lookup(source.is_some());
-    }
-}
-
 fn answer(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -237,7 +231,9 @@ fn answer(
             reader.append_scored(database, key, out)
         })
     })?;
-    count_lookups(context, &sources);
+    for (key, (source, _)) in keys.iter().zip(&sources) {
+        context.looked_up(key.bytes(), source.is_some());
+    }
     let result = combine(sources, form.operation, options.aggregate);
     if form.counts {
         reply.integer(result.len().min(options.limit) as i64);
@@ -258,6 +254,11 @@ fn store_result(
         stores: true,
         counts: false,
     };
+    let event = match operation {
+        SetOperation::Intersection => KeyEvent::ZInterStore,
+        SetOperation::Union => KeyEvent::ZUnionStore,
+        SetOperation::Difference => KeyEvent::ZDiffStore,
+    };
     let (keys, rest) = split_keys(&arguments[2..], name)?;
     let options = parse_options(rest, keys.len(), form);
     let (store, database, limits) = (context.store, context.database(), limits(context));
@@ -267,15 +268,19 @@ fn store_result(
         let (sources, options) = gather(&keys, &options, |key, out| {
             writer.append_scored(database, key, out)
         })?;
-        let found: Vec<Source> = sources
-            .iter()
-            .map(|(source, weight)| (source.as_ref().map(|_| Scored::new()), *weight))
-            .collect();
+        let found: Vec<bool> = sources.iter().map(|(source, _)| source.is_some()).collect();
+        for (key, _) in keys.iter().zip(&found).filter(|(_, found)| !**found) {
+            writer.tell(KeyEvent::KeyMiss, database, key);
+        }
         let result = combine(sources, operation, options.aggregate);
-        writer.sorted_store(database, &target, &result, &limits)?;
+        writer.tell_as(event, database, &target, |writer| {
+            writer.sorted_store(database, &target, &result, &limits)
+        })?;
         Ok::<_, Failure>((result.len(), found))
     })?;
-    count_lookups(context, &found);
+    for found in found {
+        context.count_lookup(found);
+    }
     reply.integer(length as i64);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! ZRANGE in all its forms: what it reads, stores and removes.
 
-use undercroft_engine::{Bounds, Limit, Scored};
+use undercroft_engine::{Bounds, KeyEvent, Limit, Scored};
 
 use super::read::read;
 use super::{bounds, limits, write_scored};
@@ -188,7 +188,12 @@ pub(crate) fn zrangestore(
             let (bounds, limit) = (&request.bounds, request.limit);
             set.append_range(writer.view(), bounds, limit, request.reverse, &mut scored)?;
         }
-        writer.sorted_store(database, &target, &scored, &limits)?;
+        if set.is_none() {
+            writer.tell(KeyEvent::KeyMiss, database, &source);
+        }
+        writer.tell_as(KeyEvent::ZRangeStore, database, &target, |writer| {
+            writer.sorted_store(database, &target, &scored, &limits)
+        })?;
         Ok::<_, Failure>(set.is_some())
     })?;
     context.count_lookup(found);

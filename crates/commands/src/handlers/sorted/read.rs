@@ -26,7 +26,7 @@ pub(crate) fn read<R>(
             Some(set) => Ok::<_, Failure>(Some(body(reader, &set)?)),
         }
     })?;
-    context.count_lookup(found.is_some());
+    context.looked_up(key.bytes(), found.is_some());
     if found.is_some() {
         store.note_use(&key);
     }
