@@ -30,6 +30,30 @@ impl<'v> Values<'v> {
         }
     }
 
+    /// The next one for a leaf that holds integers or texts; a long one gets its
+    /// block.
+    #[inline]
+    fn peek_for(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        leaf: &Leaf,
+    ) -> Result<Option<Element<'_>>, Error> {
+        match (self.values.get(self.next), leaf.packing) {
+            // Whether it is an integer does not matter there.
+            (Some(bytes), Packing::Fixed { .. } | Packing::Texts { .. })
+                if bytes.len() <= INLINE_ITEM_MAX =>
+            {
+                Ok(Some(Element {
+                    bytes,
+                    integer: None,
+                    reference: false,
+                }))
+            }
+            _ => self.peek(transaction, pool),
+        }
+    }
+
     /// The next one; a long one gets its block.
     #[inline]
     fn peek(
@@ -152,7 +176,7 @@ impl Sequence {
             let place = self.find_end(transaction.view(), end == End::Right)?;
             let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
             let before = leaf.count;
-            while let Some(element) = values.peek(transaction, pool)? {
+            while let Some(element) = values.peek_for(transaction, pool, &leaf)? {
                 if !leaf.push(transaction, shard, end, &element)? {
                     break;
                 }

@@ -106,8 +106,10 @@ impl<const K: usize> Node<K> {
         if index >= self.children() {
             return Err(fault(self.at));
         }
-        let [start, end] = view.words::<2>(self.start_at(index))?;
-        Ok((view.word(self.child_at(index))?, end.wrapping_sub(start)))
+        let block = view.block(self.at)?;
+        let word = |at: Offset| block.word(at - self.at);
+        let (start, end) = (word(self.start_at(index))?, word(self.start_at(index + 1))?);
+        Ok((word(self.child_at(index))?, end.wrapping_sub(start)))
     }
 
     pub(crate) fn key(&self, view: &View<'_>, index: usize) -> Result<[u64; K], Error> {

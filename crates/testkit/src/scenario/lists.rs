@@ -158,7 +158,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| with(s, LEAF * 16),
         |s| push(s, End::Right, &texts(0..1)),
     ),
-    full("LPUSH insert, an arena at once", some_keys, |s| {
+    steps("LPUSH insert, an arena at once", some_keys, |s| {
         push(s, End::Left, &texts(0..5100))
     }),
     steps("LSET of a long item, an arena at once", tree, |s| {
