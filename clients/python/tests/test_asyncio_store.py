@@ -103,3 +103,34 @@ def test_messages_are_awaited_in_the_loop(path: str, run: Run) -> None:  # noqa:
             assert heard[-1] == "last"
 
     run(main())
+
+
+def test_who_waits_lets_others_run(path: str, run: Run) -> None:  # noqa: F811
+    async def main() -> None:
+        client = undercroft.asyncio.Redis(path, decode_responses=True)
+        assert await client.blpop(["empty"], timeout=0.01) is None
+        waiting = [
+            asyncio.create_task(client.blpop(["a", "b"])),
+            asyncio.create_task(client.brpoplpush("source", "target", timeout=60)),
+            asyncio.create_task(client.bzpopmin("sorted", timeout=60)),
+            asyncio.create_task(client.blmpop(60, 1, "many", direction="LEFT", count=2)),
+        ]
+        cancelled = asyncio.create_task(client.blpop("never"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await client.rpush("never", "kept")
+        await client.rpush("b", "1")
+        await client.rpush("source", "2")
+        await client.zadd("sorted", {"3": 3})
+        await client.rpush("many", "4", "5", "6")
+        results = [tuple(result) for result in await asyncio.gather(*waiting)]
+        assert results == [("b", "1"), ("2",), ("sorted", "3", 3.0), ("many", ["4", "5"])]
+        assert await client.lrange("target", 0, -1) == ["2"]
+        assert await client.lrange("never", 0, -1) == ["kept"]
+        await client.set("k", "v")
+        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+            await client.blpop("k", timeout=1)
+        with pytest.raises(redis.ResponseError, match="timeout is not a float"):
+            await client.execute_command("blpop", "k", "soon")
+
+    run(main())

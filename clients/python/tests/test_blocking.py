@@ -20,7 +20,9 @@ print(r.blpop("jobs"), flush=True)
 
 def waiter(path: str) -> subprocess.Popen[str]:
     """Start a process that waits for an item of the list ``jobs``."""
-    child = subprocess.Popen([sys.executable, "-c", WAITER, path], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", WAITER, path], stdout=subprocess.PIPE, text=True
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     return child

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
+SERVER = ROOT / "target/release/undercroft"
 
 
 def run(*arguments: str | Path) -> str:
@@ -26,11 +27,28 @@ def test_the_workers_share_one_store(path: str) -> None:
     )
 
 
+BOARD = "[7.0, 2]\n['ada', 'grace']\n2 visitors\n{'ada': '2', 'grace': '2'}\n"
+
+
 def test_one_program_works_on_every_url(path: str, server_socket: str) -> None:
     for url in (f"undercroft://{path}", f"unix://{server_socket}?db=5"):
-        assert run(ROOT / "examples/python/anywhere.py", url) == (
-            "[7.0, 2]\n['ada', 'grace']\n2 visitors\n{'ada': '2', 'grace': '2'}\n"
-        )
+        assert run(ROOT / "examples/python/anywhere.py", url) == BOARD
+
+
+def test_the_same_program_works_on_a_served_store(path: str) -> None:
+    if not SERVER.exists():
+        pytest.skip(f"{SERVER} is not built: no store is served")
+    socket = f"{path}.socket"
+    command = [SERVER, "serve", "--store", path, "--port", "0", "--unixsocket", socket]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert server.stdout is not None
+        if not any(" serves " in line for line in iter(server.stdout.readline, "")):
+            pytest.fail(f"the store is not served; exit status {server.wait()}")
+        assert run(ROOT / "examples/python/anywhere.py", f"unix://{socket}") == BOARD
+    finally:
+        server.terminate()
+        server.communicate()
 
 
 @pytest.mark.parametrize("page", ["README.md", "clients/python/README.md"])

@@ -123,9 +123,7 @@ class Pipeline(RedisPipeline):
         replies = connection.read_many([NEVER_DECODE not in options for _, options in commands])
         callbacks = self.response_callbacks
         results = [
-            reply
-            if isinstance(reply, Exception)
-            else shaped(callbacks, args[0], reply, dict(options) if options else options)
+            reply if isinstance(reply, Exception) else shaped(callbacks, args[0], reply, options)
             for reply, (args, options) in zip(replies, commands, strict=True)
         ]
         for index, (_, options) in enumerate(commands):

@@ -31,7 +31,7 @@ def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> An
     if callback is None:
         return reply
     if options:
-        for option in (NEVER_DECODE, EMPTY_RESPONSE, "keys"):
-            options.pop(option, None)
-        return callback(reply, **options)
+        # These say how to ask, not what to make of the answer.
+        asked = (NEVER_DECODE, EMPTY_RESPONSE, "keys")
+        return callback(reply, **{key: options[key] for key in options if key not in asked})
     return callback(reply)

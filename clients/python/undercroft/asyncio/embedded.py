@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from undercroft.pipeline import Pipeline as StorePipeline
 
 
+# Commands that wait, and where they say for how long.
+_WAITING = {
+    **dict.fromkeys(("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BZPOPMIN", "BZPOPMAX"), -1),
+    **dict.fromkeys(("BLMPOP", "BZMPOP"), 1),
+}
+# Between two looks, in seconds: the first, and the longest.
+_PAUSE = 0.0005
+_LONGEST_PAUSE = 0.01
+
+
 class _Awaited:
     """What is entered, awaited and closed as redis-py's asyncio objects are."""
 
@@ -53,6 +63,8 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
 
     It is made with the arguments of :class:`undercroft.EmbeddedRedis`. A command is a look-up in
     mapped memory: it is done when its coroutine runs, which does not go back to the loop.
+    Commands that wait look again every few milliseconds, outside the order in which
+    those wait that are not for asyncio.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -77,7 +89,37 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
+        name = args[0]
+        if name in _WAITING or (type(name) is str and name.upper() in _WAITING):
+            return await self._wait(args, options)
         return self.store.execute_command(*args, **options)
+
+    async def _wait(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run a command that waits, again and again, so that other tasks run meanwhile.
+
+        In a transaction it does not wait. What it finds it has; a task that is cancelled
+        between two looks has taken nothing.
+        """
+        try:
+            seconds = float(args[_WAITING[args[0].upper()]])
+        except (IndexError, TypeError, ValueError):
+            return self.store.execute_command(*args, **options)  # which says what is wrong
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds if seconds > 0 else None
+        pause = _PAUSE
+        while True:
+            pipe = self.store.pipeline(True)
+            (result,) = pipe.execute_command(*args, **options).execute(raise_on_error=False)
+            if isinstance(result, Exception):
+                raise result
+            if result is not None:
+                return result
+            if until is not None:
+                pause = min(pause, until - loop.time())
+                if pause <= 0:
+                    return None
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def get(self, name: Any) -> Any:
         """Return the value of a key, by the shortest way."""

@@ -64,9 +64,13 @@ class Link(asyncio.Protocol):
     def send(self, args: tuple[Any, ...], decode: bool = True) -> asyncio.Future[Any]:
         """Send a command in this turn of the loop; its reply will be the future's result."""
         pieces = self._pack(*args)
-        if self.failure is not None:
-            raise self.failure
+        self._usable()
         return self._ask(pieces, decode)
+
+    def _usable(self) -> None:
+        if self.failure is not None:
+            # Each caller gets an exception of its own, with a traceback of its own.
+            raise type(self.failure)(*self.failure.args)
 
     def _ask(self, pieces: Iterable[bytes], decode: bool) -> asyncio.Future[Any]:
         future = self.loop.create_future()
@@ -169,8 +173,7 @@ class Link(asyncio.Protocol):
             future = self.loop.create_future()
             self._waiting.append(future)
             await future
-        if self.failure is not None:
-            raise self.failure
+        self._usable()
 
     def pause_writing(self) -> None:
         """Let callers wait."""
@@ -205,7 +208,6 @@ class Link(asyncio.Protocol):
         self._raw.clear()
         for future in pending:
             if not future.done():
-                # Each caller gets an exception of its own, with a traceback of its own.
                 future.set_exception(type(error)(*error.args))
 
     def abandon(self) -> None:

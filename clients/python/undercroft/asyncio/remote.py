@@ -81,32 +81,26 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         """Run any command and return its reply, in the form redis-py gives it."""
         if not self._short or self._takes_own(args) or measured():
             return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
+        link = self._link
+        if link is None or link.failure is not None or link.loop is not asyncio.get_running_loop():
+            link = await self._connected()
         try:
-            link = self._link
-            if (
-                link is None
-                or link.failure is not None
-                or link.loop is not asyncio.get_running_loop()
-            ):
-                link = await self._connected()
             if link.full:
                 await link.writable()
             reply = await link.send(args, NEVER_DECODE not in options)
         except ResponseError as error:
             if EMPTY_RESPONSE in options:
                 return options[EMPTY_RESPONSE]
-            reply = await self._again(error, args, options)
+            reply = await self._again(error, link.connection, args, options)
         except Exception as error:
-            reply = await self._again(error, args, options)
+            reply = await self._again(error, link.connection, args, options)
         return shaped(self.response_callbacks, args[0], reply, options)
 
-    async def _again(self, error: Exception, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    async def _again(
+        self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any:
         """Raise an error, or try again where the client's way of retrying says so."""
         failed: Exception | None = error
-        link = self._link
-        if link is None:
-            raise error
-        connection = link.connection
 
         async def attempt() -> Any:
             nonlocal failed

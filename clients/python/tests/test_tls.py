@@ -1,0 +1,88 @@
+"""Servers over TLS: the same client, and a clear error where the certificate is wrong."""
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import undercroft
+import undercroft.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from test_topology import server, spare_port
+
+
+def certificate(directory: Path, name: str) -> list[str]:
+    """Make a certificate that signs itself; return a server's arguments for it."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed: there is no certificate to show")
+    cert, key = str(directory / f"{name}.crt"), str(directory / f"{name}.key")
+    made = f"-x509 -newkey rsa:2048 -nodes -days 2 -keyout {key} -out {cert}"
+    named = ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subprocess.run([openssl, "req", *made.split(), *named], check=True, capture_output=True)
+    return ["--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no"]
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, str]]:
+    """Return a server's URL, the certificate that is its own, and another."""
+    directory = tmp_path_factory.mktemp("tls")
+    arguments = certificate(directory, "server")
+    certificate(directory, "other")
+    port = spare_port()
+    with server("--tls-port", str(port), *arguments):
+        url = f"rediss://127.0.0.1:{port}"
+        yield url, str(directory / "server.crt"), str(directory / "other.crt")
+
+
+def test_calls_pipelines_and_messages(secure: tuple[str, str, str]) -> None:
+    url, cert, _ = secure
+    big = b"x" * 1_000_000
+    with undercroft.Redis.from_url(url, ssl_ca_certs=cert) as client:
+        assert client.set("big", big)
+        assert client.get("big") == big
+        assert client.pipeline(False).get("big").ping().execute() == [big, True]
+        assert client.pipeline().get("big").ping().execute() == [big, True]
+        with client.pubsub() as messages:
+            messages.subscribe("news")
+            assert messages.get_message(timeout=5)["type"] == "subscribe"
+            client.publish("news", "hello")
+            assert messages.get_message(timeout=5)["data"] == b"hello"
+            assert messages.get_message() is None
+
+
+def test_asyncio(secure: tuple[str, str, str]) -> None:
+    url, cert, _ = secure
+
+    async def main() -> None:
+        client = undercroft.asyncio.Redis.from_url(url, ssl_ca_certs=cert)
+        big = b"y" * 1_000_000
+        assert await client.set("big", big)
+        results: list[Any] = await asyncio.gather(*(client.get("big") for _ in range(5)))
+        assert results == [big] * 5
+        await client.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_wrong_certificate_is_told(secure: tuple[str, str, str]) -> None:
+    url, _, wrong = secure
+    options: dict[str, Any] = {"ssl_ca_certs": wrong}
+    told = pytest.raises(redis.ConnectionError, match="certificate verify failed")
+    retry = Retry(NoBackoff(), 0)
+    with undercroft.Redis.from_url(url, retry=retry, **options) as client, told:
+        client.ping()
+
+    async def main() -> None:
+        client = undercroft.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **options)
+        with pytest.raises(redis.ConnectionError, match="certificate verify failed"):
+            await client.ping()
+        await client.aclose()
+
+    asyncio.run(main())
