@@ -282,6 +282,49 @@ def test_messages_that_nobody_asked_for_are_delivered(run: Run) -> None:
     run(main())
 
 
+def test_pipelines_share_the_connection(url: str, run: Run) -> None:
+    async def main() -> None:
+        client = undercroft.asyncio.Redis.from_url(
+            url, decode_responses=True, client_name="pipelines"
+        )
+
+        async def work(name: str, transaction: bool) -> None:
+            for number in range(20):
+                pipe = client.pipeline(transaction)
+                pipe.set(name, number).incr(name).get(name).echo(name)
+                results = await pipe.execute()
+                assert results == [True, number + 1, str(number + 1), name]
+                assert await client.get(name) == str(number + 1)
+
+        await asyncio.gather(*(work(f"key:{number}", number % 2 == 0) for number in range(10)))
+        with redis.Redis.from_url(url) as other:
+            names = [each["name"] for each in other.client_list()]
+        assert names.count("pipelines") == 1
+
+        for transaction in (False, True):
+            pipe = client.pipeline(transaction)
+            results = await pipe.set("k", 1).lpush("k", 2).get("k").execute(raise_on_error=False)
+            assert results[0] is True
+            assert isinstance(results[1], redis.ResponseError)
+            assert results[2] == "1"
+            with pytest.raises(redis.ResponseError, match=r"Command # 2 \(LPUSH k 2\)"):
+                await pipe.get("k").lpush("k", 2).execute()
+            with pytest.raises(redis.ResponseError, match=r"Command # 1 \(NO SUCH\)"):
+                await pipe.execute_command("NO", "SUCH").execute()
+            task = asyncio.create_task(pipe.echo("nobody's").echo("neither").execute())
+            await asyncio.sleep(0)
+            task.cancel()
+            assert await client.echo("mine") == "mine"
+        pipe = client.pipeline(False)
+        results = await pipe.get("k").dump("k").get("k").execute()
+        assert (results[0], type(results[1])) == ("1", bytes)
+        client._link.fail(redis.ConnectionError("gone"))
+        assert await pipe.get("k").execute() == ["1"]
+        await client.aclose()
+
+    run(main())
+
+
 def test_blocking_commands_and_messages_delay_nobody(url: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)

@@ -23,6 +23,30 @@ _MARGIN = 0.001
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
 
 
+class Batch:
+    """Several commands in a row, whose replies are given together."""
+
+    __slots__ = ("future", "missing", "replies")
+
+    def __init__(self, future: asyncio.Future[list[Any]], missing: int) -> None:
+        """Expect so many replies."""
+        self.future = future
+        self.missing = missing
+        self.replies: list[Any] = []
+
+    def done(self) -> bool:
+        """Return whether nobody waits for the replies any more."""
+        return self.future.done()
+
+    def set_result(self, reply: Any) -> None:
+        """Take a reply, which may be an error."""
+        self.replies.append(reply)
+        if len(self.replies) == self.missing:
+            self.future.set_result(self.replies)
+
+    set_exception = set_result
+
+
 class Link(asyncio.Protocol):
     """A connection that answers in the order in which it was asked.
 
@@ -43,9 +67,9 @@ class Link(asyncio.Protocol):
         self._pack = self._packer.pack
         self._gets = self._replies.gets
         self._out: list[bytes] = []
-        self._pending: deque[asyncio.Future[Any]] = deque()
+        self._pending: deque[asyncio.Future[Any] | Batch] = deque()
         # Those whose reply is not decoded, and why if that was not its caller's wish.
-        self._raw: dict[asyncio.Future[Any], Exception | None] = {}
+        self._raw: dict[asyncio.Future[Any] | Batch, Exception | None] = {}
         self._waiting: list[asyncio.Future[None]] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timeout = timeout
@@ -66,6 +90,18 @@ class Link(asyncio.Protocol):
         pieces = self._pack(*args)
         self._usable()
         return self._ask(pieces, decode)
+
+    def send_many(self, commands: list[Any]) -> asyncio.Future[list[Any]]:
+        """Send commands with none of others' between them; the result is all their replies."""
+        pieces = self._packer.pack_many(commands)
+        self._usable()
+        future: asyncio.Future[list[Any]] = self.loop.create_future()
+        if not self._out:
+            self.loop.call_soon(self._flush)
+        self._out += pieces
+        batch = Batch(future, len(commands))
+        self._pending.extend([batch] * len(commands))
+        return future
 
     def _usable(self) -> None:
         if self.failure is not None:
@@ -154,12 +190,13 @@ class Link(asyncio.Protocol):
         if not self._pending or self._timeout is None or self.failure is not None:
             self._watched = (None, 0)
             return
-        first, times = self._watched
-        times = times + 1 if first is self._pending[0] else 0
+        head = self._pending[0]
+        first = head, len(head.replies) if type(head) is Batch else 0
+        times = self._watched[1] + 1 if first == self._watched[0] else 0
         if times >= _LOOKS:
             self.fail(TimeoutError(f"Timeout reading from {self._name}"))
             return
-        self._watched = (self._pending[0], times)
+        self._watched = (first, times)
         self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
 
     @property
@@ -206,7 +243,8 @@ class Link(asyncio.Protocol):
         self.resume_writing()
         pending, self._pending = self._pending, deque()
         self._raw.clear()
-        for future in pending:
+        for each in pending:
+            future = each.future if type(each) is Batch else each
             if not future.done():
                 future.set_exception(type(error)(*error.args))
 

@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import redis.asyncio
+from redis.asyncio.client import Pipeline as RedisPipeline
 from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.asyncio.base import Redis
@@ -14,7 +15,7 @@ from undercroft.asyncio.link import Link
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 # Commands that keep the server from answering others, or that change the connection
 # for whoever uses it next. They take connections of their own from redis-py's pool.
@@ -110,6 +111,11 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
             link = await self._connected()
             return await link.send(args, NEVER_DECODE not in options)
 
+        return await self._retrying(connection, attempt)
+
+    async def _retrying(self, connection: Any, attempt: Callable[[], Awaitable[Any]]) -> Any:
+        """Try in the client's way of retrying."""
+
         async def fail(error: Exception) -> None:
             # Until redis-py 6 a client retries only what it was told to.
             disconnect_raise = getattr(self, "_disconnect_raise", None)
@@ -117,6 +123,10 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
                 await disconnect_raise(connection, error)
 
         return await connection.retry.call_with_retry(attempt, fail)
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        """Return a collection of commands that are run together."""
+        return Pipeline(self, transaction, shard_hint)
 
     async def _connected(self) -> Link:
         """Return the link, made anew by the first of those who find it broken."""
@@ -168,6 +178,65 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         if link is not None:
             link.abandon()
         super().__del__(*args, **kwargs)
+
+
+class Pipeline(RedisPipeline):
+    """redis-py's pipeline, which shares its client's connection unless it watches keys."""
+
+    def __init__(self, client: RemoteRedis, transaction: bool, shard_hint: str | None) -> None:
+        """Collect commands for a client."""
+        super().__init__(client.connection_pool, client.response_callbacks, transaction, shard_hint)
+        self._client = client
+
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Run all commands and return their results."""
+        client, commands = self._client, self.command_stack
+        alone = self.watching or self.connection or self.scripts or not client._short
+        if (
+            alone
+            or not commands
+            or measured()
+            or any(NEVER_DECODE in more or client._takes_own(args) for args, more in commands)
+        ):
+            return await super().execute(raise_on_error)
+        whole: Any = self.is_transaction or self.explicit_transaction
+        run: Any = self._execute_transaction if whole else self._execute_pipeline
+        link = await client._connected()
+
+        async def attempt() -> Any:
+            return await run(_Exchange(await client._connected()), commands, raise_on_error)
+
+        try:
+            found: list[Any] = await client._retrying(link.connection, attempt)
+            return found
+        finally:
+            reset: Any = self.reset
+            await reset()
+
+
+class _Exchange:
+    """What redis-py's pipelines take for a connection: one exchange over the link."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._replies: Iterator[Any] = iter(())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._link.connection, name)
+
+    def pack_commands(self, commands: Iterable[Any]) -> list[Any]:
+        return list(commands)
+
+    async def send_packed_command(self, commands: list[Any]) -> None:
+        if self._link.full:
+            await self._link.writable()
+        self._replies = iter(await self._link.send_many(commands))
+
+    async def read_response(self, **_: Any) -> Any:
+        reply = next(self._replies)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
 
 def _told(task: asyncio.Task[Link]) -> None:
