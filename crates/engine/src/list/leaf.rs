@@ -187,6 +187,7 @@ impl Leaf {
     }
 
     /// Copies bytes `from..to` of the leaf.
+    #[inline(always)]
     fn copy(&self, view: &View<'_>, from: u64, to: u64) -> Result<Copy, Error> {
         let first = from & !7;
         let mut copy = Copy {
@@ -446,12 +447,18 @@ impl Leaf {
                     return Ok(());
                 }
                 let copy = self.copy(view, self.start, self.end)?;
-                let (first, bits) = (needle.first, mask(width.min(8)));
+                if let Some((first, rest)) = needle.text.split_first_chunk::<8>() {
+                    // A word of each tells nearly all of them apart.
+                    let texts = copy.bytes().chunks_exact(width as usize);
+                    found.extend((0..).zip(texts).filter_map(|(index, text)| {
+                        let (head, tail) = text.split_first_chunk::<8>()?;
+                        (head == first && tail == rest).then_some(index)
+                    }));
+                    return Ok(());
+                }
+                let (first, bits) = (needle.first, mask(width));
                 for index in 0..self.count as usize {
-                    let at = index * width as usize;
-                    if copy.word(at) & bits == first
-                        && (width <= 8 || copy.bytes()[at..at + width as usize] == *needle.text)
-                    {
+                    if copy.word(index * width as usize) & bits == first {
                         found.push(index as u16);
                     }
                 }
