@@ -107,16 +107,31 @@ impl Extended {
         }
     }
 
-    /// The nearest number of 64 bits, or one a bit beside it; what is too small for one counts as the smallest.
-    pub fn approximate(self) -> f64 {
-        let magnitude = match self.magnitude {
-            Magnitude::Infinite => f64::INFINITY,
-            Magnitude::Finite { mantissa: 0, .. } => 0.0,
-            Magnitude::Finite { mantissa, exponent } => {
-                (mantissa as f64 * 2_f64.powi(exponent)).max(f64::MIN_POSITIVE)
-            }
+    /// A thousand times the number, rounded to its precision and then up to an integer, or `None` where that does not
+    /// fit 64 bits.
+    pub fn thousandfold(self) -> Option<i64> {
+        let Magnitude::Finite { mantissa, exponent } = self.magnitude else {
+            return None;
         };
-        if self.negative { -magnitude } else { magnitude }
+        let (mut product, mut exponent) = (u128::from(mantissa) * 1000, exponent);
+        let beyond = (128 - product.leading_zeros()).saturating_sub(64);
+        if beyond > 0 {
+            let (half, rest) = (1 << (beyond - 1), product & ((1 << beyond) - 1));
+            product >>= beyond;
+            product += u128::from(rest > half || rest == half && product & 1 == 1);
+            exponent += beyond as i32;
+        }
+        let shift = exponent.unsigned_abs();
+        let (whole, fraction) = match exponent {
+            _ if product == 0 => (0, false),
+            64.. => return None,
+            0.. => (product << shift, false),
+            _ if shift >= 128 => (0, true),
+            _ => (product >> shift, product & ((1 << shift) - 1) != 0),
+        };
+        let up = u128::from(fraction && !self.negative);
+        let magnitude = i64::try_from(whole + up).ok()?;
+        Some(if self.negative { -magnitude } else { magnitude })
     }
 
     /// Whether it is infinite.

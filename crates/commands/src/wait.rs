@@ -118,11 +118,9 @@ pub(crate) fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError>
     let seconds = Extended::parse(argument).ok_or(CommandError::fixed(
         "ERR timeout is not a float or out of range",
     ))?;
-    let milliseconds = (seconds.approximate() * 1000.0).ceil();
-    if milliseconds < 0.0 || milliseconds >= i64::MAX as f64 {
-        return Err(CommandError::fixed("ERR timeout is negative"));
-    }
-    let milliseconds = milliseconds as u64;
+    let milliseconds = seconds.thousandfold().unwrap_or(i64::MIN);
+    let milliseconds =
+        u64::try_from(milliseconds).map_err(|_| CommandError::fixed("ERR timeout is negative"))?;
     Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
 }
 
@@ -145,19 +143,12 @@ mod tests {
             ("0.1234", Some(124)),
             ("2.5", Some(2500)),
             ("0x1p-1", Some(500)),
-            (
-                "9223372036854775",
-                Some(9_223_372_036_854_775_000 / 1024 * 1024),
-            ),
+            ("0.001", Some(1)),
+            // Which is a little more than -1 in the precision of Redis.
+            ("-0.001", None),
+            ("9223372036854775", Some(9_223_372_036_854_775_000)),
         ] {
-            let found = milliseconds(text);
-            let near = found
-                .zip(expected)
-                .is_some_and(|(a, b)| a.abs_diff(b) < 2048);
-            assert!(
-                found == expected || expected > Some(1 << 60) && near,
-                "{text}: {found:?}"
-            );
+            assert_eq!(milliseconds(text), expected, "{text}");
         }
         for text in ["", "x", "nan", " 1", "1 "] {
             let error = timeout(text.as_bytes()).expect_err(text);
