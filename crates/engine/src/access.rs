@@ -139,8 +139,8 @@ impl Store {
 
     /// Runs many commands as one transaction: all or nothing, whatever happens to this process, and no reader sees half
     /// of it. `body` reaches the store through [`Running::access`] only; it may run several times and must not keep
-    /// anything between its runs. An error from it undoes everything. Commands that use a shard which is not among
-    /// `shards` make it run again with all shards locked.
+    /// anything between its runs. Time stands still in it. An error from it undoes everything. Commands that use a shard
+    /// which is not among `shards` make it run again with all shards locked.
     ///
     /// # Errors
     /// Those of `body`, and those of [`write`](Store::write).
@@ -161,6 +161,7 @@ impl Store {
                     beyond.set(false);
                     frees.set(false);
                     letters.borrow_mut().clear();
+                    let _frozen = self.clock.freeze();
                     let running = Running {
                         store: self,
                         writer: RefCell::new(Writer::new(self, transaction, &noticed)),

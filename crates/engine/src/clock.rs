@@ -1,7 +1,24 @@
 //! The time that expiry goes by, which tests may set.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+thread_local! {
+    /// The time that stands still for this thread; 0 where it does not.
+    static FROZEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// While it lives, time stands still for the thread that made it.
+pub(crate) struct Frozen {
+    before: u64,
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        FROZEN.set(self.before);
+    }
+}
 
 /// Unix time in milliseconds: the system's, or one that a test has set.
 #[derive(Debug, Default)]
@@ -13,10 +30,21 @@ impl Clock {
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         match self.fixed.load(Ordering::Relaxed) {
-            0 => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |elapsed| elapsed.as_millis() as u64),
+            0 => match FROZEN.get() {
+                0 => SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_or(0, |elapsed| elapsed.as_millis() as u64),
+                frozen => frozen,
+            },
             fixed => fixed,
+        }
+    }
+
+    /// Lets time stand still for this thread: the commands of a transaction
+    /// all go by the same one.
+    pub(crate) fn freeze(&self) -> Frozen {
+        Frozen {
+            before: FROZEN.replace(self.now()),
         }
     }
 

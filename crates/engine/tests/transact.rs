@@ -1,6 +1,7 @@
 //! Many commands as one transaction.
 
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use undercroft_engine::{Access, Error, Expiry, Options, ShardSet, Store};
 
@@ -250,4 +251,24 @@ fn random_commands_are_undone_to_any_savepoint() {
         store.flush(&[database], true).expect("no lock is held");
     });
     assert_eq!(store.used_memory(), 0, "seed {seed}");
+}
+
+#[test]
+fn time_stands_still_within_a_transaction() {
+    let (_directory, store) = new_store();
+    let system = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.expect("a time since 1970").as_millis() as u64
+    };
+    let times = store.transact(store.all_shards(), |running| {
+        let (first, start) = (running.access().now(), system());
+        // As long as the clock needs to go on.
+        while system() <= start + 1 {
+            std::hint::spin_loop();
+        }
+        Ok::<_, Error>((first, running.access().now()))
+    });
+    let (first, second) = times.expect("no lock is held");
+    assert_eq!(first, second);
+    assert!(store.now() > second);
 }
