@@ -77,7 +77,12 @@ pub(crate) fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply
         Err(Failure::Blocked(blocked)) => return Err(Failure::Blocked(blocked)),
         Err(Failure::Reply(error)) => {
             context.discard();
-            return Err(CommandError::aborts_exec(&error).into());
+            return Err(if error.text().starts_with("READONLY") {
+                error
+            } else {
+                error.aborts_exec()
+            }
+            .into());
         }
     };
     // The commands behind the commit still see the transaction, and no watched keys.
