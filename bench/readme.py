@@ -1,8 +1,8 @@
 """Write the measured tables into README.md and docs/benchmarks.md, or check them.
 
-Both are made from the newest whole table in ``bench/results/``, between two comments, so
-that no figure is ever typed by hand. ``--check`` changes nothing and fails where a page
-says something else than the result file.
+Each is made from the newest whole result of its table in ``bench/results/``, between two
+comments, so that no figure is ever typed by hand. ``--check`` changes nothing and fails
+where a page says something else than the result file.
 """
 
 import argparse
@@ -14,7 +14,8 @@ from core.report import Figure, Result, Row
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"
-NOT_YET = "No figures are committed yet; `make bench TABLE=core` measures them."
+NOT_YET = "No figures are committed yet; `make bench TABLE={}` measures them."
+END = "<!-- bench: end -->"
 
 # The rows of the README: their id, what was done, and what the peer is called there.
 ESSENTIAL = (
@@ -36,9 +37,9 @@ ESSENTIAL = (
 )
 
 
-def newest() -> tuple[Path, Result] | None:
-    """Return the newest result that is neither quick nor a part, and its file."""
-    found = [path for path in RESULTS.glob("*-core.json") if path.name[:4].isdecimal()]
+def newest(table: str) -> tuple[Path, Result] | None:
+    """Return the newest result of a table that is neither quick nor a part, and its file."""
+    found = [path for path in RESULTS.glob(f"*-{table}.json") if path.name[:4].isdecimal()]
     if not found:
         return None
     path = max(found)
@@ -69,9 +70,9 @@ def value(figure: Figure | None) -> str:
 
 def short_table() -> str:
     """Return the README's table."""
-    result = newest()
+    result = newest("core")
     if result is None:
-        return NOT_YET
+        return NOT_YET.format("core")
     path, found = result
     rows = {row.id: row for row in found.rows}
     lines = ["| | Undercroft | beside it | |", "| --- | --- | --- | --- |"]
@@ -93,38 +94,42 @@ def short_table() -> str:
     return "\n".join(lines)
 
 
-def whole_table() -> str:
-    """Return the whole table for docs/benchmarks.md."""
-    result = newest()
-    return NOT_YET if result is None else report.markdown(result[1])
+def whole_table(table: str) -> str:
+    """Return a whole table for docs/benchmarks.md."""
+    result = newest(table)
+    return NOT_YET.format(table) if result is None else report.markdown(result[1])
 
 
-def filled(page: str, text: str, where: Path) -> str:
-    """Return a page with the text between its two comments."""
-    begin, end = "<!-- bench: core -->", "<!-- bench: end -->"
+def filled(page: str, table: str, text: str, where: Path) -> str:
+    """Return a page with the text between a table's two comments."""
+    begin = f"<!-- bench: {table} -->"
     before, found, rest = page.partition(begin)
-    _, ended, after = rest.partition(end)
+    _, ended, after = rest.partition(END)
     if not found or not ended:
-        raise SystemExit(f"{where}: expected a line {begin} and after it a line {end}")
-    return f"{before}{begin}\n{text}\n{end}{after}"
+        raise SystemExit(f"{where}: expected a line {begin} and after it a line {END}")
+    return f"{before}{begin}\n{text}\n{END}{after}"
 
 
 def main() -> int:
-    """Write both pages, or check them; return the exit status."""
+    """Write the pages, or check them; return the exit status."""
     parser = argparse.ArgumentParser(description="Put the measured tables into the pages.")
     parser.add_argument("--check", action="store_true", help="change nothing, fail on a difference")
     check = parser.parse_args().check
     stale = 0
-    for name, text in (("README.md", short_table()), ("docs/benchmarks.md", whole_table())):
+    for name, table, text in (
+        ("README.md", "core", short_table()),
+        ("docs/benchmarks.md", "core", whole_table("core")),
+        ("docs/benchmarks.md", "types", whole_table("types")),
+    ):
         path = ROOT / name
         page = path.read_text(encoding="utf-8")
-        new = filled(page, text, path)
+        new = filled(page, table, text, path)
         if check and new != page:
             print(f"{name}: its table is not the newest result's; type: python bench/readme.py")
             stale += 1
         elif new != page:
             path.write_text(new, encoding="utf-8")
-            print(f"{name}: table written")
+            print(f"{name}: table {table} written")
     return int(stale > 0)
 
 
