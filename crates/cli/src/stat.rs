@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use undercroft_engine::{DATABASES, Holder, Store};
+use undercroft_engine::{DATABASES, Holder, Store, ValueType};
 
 use crate::arguments::OfStore;
 use crate::failure::{Failure, Outcome};
@@ -13,6 +13,10 @@ use crate::store::{self, Access};
 
 /// How long a look at the keys waits for a writer.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Keys measured in one go.
+const AT_ONCE: u64 = 256;
+/// Elements of a large collection that its size is judged by.
+const SAMPLES: u64 = 5;
 
 pub(crate) fn run(arguments: &OfStore) -> Outcome {
     let store = store::open(&arguments.store.store, Access::Read)?;
@@ -137,13 +141,62 @@ fn keys(store: &Store) -> Result<(), Failure> {
         return Ok(());
     }
     let total = databases.iter().map(|(_, keys, _)| keys).sum();
-    line("keys", counted(total, "string"));
+    line("keys", counted(total, "key"));
     for (database, keys, expiring) in databases {
         println!(
             "  db {database}: {}, {} of them expire",
             counted(keys, "key"),
             grouped(expiring)
         );
+    }
+    types(store)
+}
+
+/// Keys and bytes of each type, elements and the shares of tables included. O(keys).
+fn types(store: &Store) -> Result<(), Failure> {
+    const TYPES: [(ValueType, &str); 5] = [
+        (ValueType::String, "strings"),
+        (ValueType::List, "lists"),
+        (ValueType::Set, "sets"),
+        (ValueType::SortedSet, "sorted sets"),
+        (ValueType::Hash, "hashes"),
+    ];
+    let mut sums = [(0_u64, 0_u64); TYPES.len()];
+    for database in 0..DATABASES {
+        let mut cursor = 0;
+        loop {
+            let measured = store.scan(
+                database,
+                cursor,
+                AT_ONCE,
+                |reader, entry| {
+                    let bytes = entry.memory_usage(reader.view(), SAMPLES)?;
+                    Ok(Some((entry.value_type()?, bytes)))
+                },
+                |_, (value_type, bytes)| {
+                    let place = TYPES.iter().position(|(other, _)| *other == value_type);
+                    if let Some((keys, sum)) = place.map(|place| &mut sums[place]) {
+                        *keys += 1;
+                        *sum += bytes;
+                    }
+                },
+            );
+            cursor = match measured {
+                Err(error) if error.is_wait() => {
+                    line("types", format_args!("not measured: {error}"));
+                    return Ok(());
+                }
+                next => next?,
+            };
+            if cursor == 0 {
+                break;
+            }
+        }
+    }
+    for ((_, name), (keys, bytes)) in TYPES.iter().zip(sums) {
+        if keys > 0 {
+            println!("  {name}: {}, {}", counted(keys, "key"), human(bytes));
+        }
     }
     Ok(())
 }

@@ -149,7 +149,7 @@ fn stat_shows_sizes_and_keys() {
         "maxmemory      1.00 GiB       1,073,741,824 bytes",
         "locks        none held\n",
         "writers      no living process has written to the store\n",
-        "keys         3 strings\n  db 0: 2 keys, 0 of them expire\n  db 5: 1 key, 1 of them expire\n",
+        "keys         3 keys\n  db 0: 2 keys, 0 of them expire\n  db 5: 1 key, 1 of them expire\n",
     ] {
         assert!(out.contains(expected), "{expected}: {out}");
     }
