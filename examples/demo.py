@@ -1,15 +1,18 @@
 """The main job on real input: many processes, one store, one of them killed.
 
-Loads the names and categories of Python's unicodedata into a fresh store in shared
-memory. Four Python workers look names up, count their words and write the results; a
-Rust process, and redis-py and redis-cli through ``undercroft serve``, use the same store
-at the same time. One worker is killed in the middle of a write. At the end everything is
-checked, and the time of an operation is shown beside a Redis server's, where there is one.
+Loads Python's unicodedata into a fresh store in shared memory: names as strings,
+categories as sets, code points by the length of their names as a sorted set, and lists of
+code points that are worked on together. Four Python workers look names up, count their
+words and write the results; a Rust process, and redis-py and redis-cli through
+``undercroft serve``, use the same store at the same time. One worker is killed in the
+middle of a write. At the end everything is checked, and the time of an operation is shown
+beside a Redis server's, where there is one.
 """
 
 import argparse
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -29,42 +32,58 @@ ROOT = Path(__file__).parents[1]
 PARTS = Path(__file__).parent / "demo"
 WORKERS = 4
 BLOCK = 200  # names that a worker takes at a time
+BY_LENGTH = "by length of name"
 Names = dict[str, str]
 
 
 def load(r: undercroft.Redis) -> tuple[Names, int]:
-    """Store name and category of every named code point; return the names, and how many blocks."""
+    """Store every named code point, a block in a transaction; return names and number of blocks."""
     names: Names = {}
     blocks, seconds = 0, 0.0
     progress = Progress(sys.maxunicode + 1)
-    points: list[str] = []
-    records: Names = {}
+    points: dict[str, str] = {}
     for code in range(sys.maxunicode + 1):
         name = unicodedata.name(chr(code), None)
         if name is not None:
-            point = f"U+{code:04X}"
-            points.append(point)
-            records[f"name:{point}"] = name
-            records[f"category:{point}"] = unicodedata.category(chr(code))
-            names[f"name:{point}"] = name
+            points[f"U+{code:04X}"] = name
         if len(points) == BLOCK or (points and code == sys.maxunicode):
-            records[f"block:{blocks}"] = " ".join(points)
+            records = {f"name:{point}": name for point, name in points.items()}
+            names |= records
+            members: dict[str, list[str]] = {}
+            for point in points:
+                members.setdefault(f"category:{category(point)}", []).append(point)
             since = time.perf_counter()
-            r.mset(records)
+            with r.pipeline(transaction=True) as commands:
+                commands.mset(records)
+                commands.rpush(f"block:{blocks}", *points)
+                commands.zadd(BY_LENGTH, {point: len(name) for point, name in points.items()})
+                for key, some in members.items():
+                    commands.sadd(key, *some)
+                commands.execute()
             seconds += time.perf_counter() - since
             blocks += 1
             points.clear()
-            records.clear()
         if code % 1024 == 0:
             progress.show(code)
     progress.clear()
-    keys = r.dbsize()
     line("loaded", f"{len(names):,} code points of Unicode {unicodedata.unidata_version}")
-    line("keys", f"{keys:,}, such as name:U+1F980 and category:U+1F980")
-    line(
-        "in the store", f"{seconds:.2f} s in MSETs of {BLOCK}, {seconds / keys * 1e6:.2f} us a key"
-    )
+    line("strings", "their names, such as name:U+1F980")
+    line("lists", f"{blocks:,} of {BLOCK} to work on, block:0 and so on")
+    line("sets", f"{len(categories(r))} categories, such as category:So")
+    line("a sorted set", f'"{BY_LENGTH}", all code points')
+    took = f"{seconds / len(names) * 1e6:.1f} us for each code point's four records"
+    line("in the store", f"in {seconds:.2f} s, {BLOCK} names in a transaction: {took}")
     return names, blocks
+
+
+def category(point: str) -> str:
+    """Return the category that unicodedata has for a code point such as U+1F980."""
+    return unicodedata.category(chr(int(point[2:], 16)))
+
+
+def categories(r: undercroft.Redis) -> list[str]:
+    """Return the keys of the sets of code points."""
+    return sorted(r.scan_iter("category:*", count=10_000))
 
 
 def redis_cli(socket: Path, *commands: list[str]) -> None:
@@ -74,7 +93,7 @@ def redis_cli(socket: Path, *commands: list[str]) -> None:
         return
     for command in commands:
         reply = output_of("redis-cli", "-s", socket, "--no-raw", *command)
-        line("redis-cli", f"{' '.join(command):<26} {reply}")
+        line("redis-cli", f"{shlex.join(command):<42} {reply}")
 
 
 def rate(r: undercroft.Redis, seconds: float) -> float:
@@ -119,7 +138,7 @@ def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: in
     good = verdict("structure", True, output_of(binary, "check", "--store", store))
     wrong = turns_wrong = 0
     for number in range(r.exists(*[f"block:{at}" for at in range(len(names) // BLOCK + 1)])):
-        points = r.get(f"block:{number}").split(" ")
+        points = r.lrange(f"block:{number}", 0, -1)
         keys = [f"name:{point}" for point in points]
         wrong += sum(names[key] != name for key, name in zip(keys, r.mget(keys), strict=True))
         results = [text.split(" ") for text in r.mget([f"words:{point}" for point in points])]
@@ -127,12 +146,27 @@ def check(binary: Path, store: Path, r: undercroft.Redis, names: Names, torn: in
         wrong += sum(count != found[1] for count, found in zip(counts, results, strict=True))
         turns_wrong += len({turn for turn, _ in results}) != 1
     good &= verdict("values", wrong == 0, f"{2 * len(names):,} compared with unicodedata")
+    good &= check_collections(r, names)
     good &= verdict("torn writes", torn + turns_wrong == 0, f"{torn + turns_wrong} seen")
     total = int(r.get("names") or 0)
     each = [int(r.get(f"names:worker {number}") or 0) for number in range(1, WORKERS + 1)]
     # The worker that was killed may have died between its two increments.
     text = f"the counter of all names says {total:,}, the workers' own {sum(each):,}"
     return verdict("counters", total - sum(each) in (0, BLOCK), text) and good
+
+
+def check_collections(r: undercroft.Redis, names: Names) -> bool:
+    """Check every member of the sets and of the sorted set against unicodedata."""
+    wrong = found = 0
+    for key in categories(r):
+        members = r.smembers(key)
+        found += len(members)
+        wrong += sum(key != f"category:{category(point)}" for point in members)
+    lengths = r.zrange(BY_LENGTH, 0, -1, withscores=True)
+    wrong += sum(len(names[f"name:{point}"]) != length for point, length in lengths)
+    wrong += lengths != sorted(lengths, key=lambda pair: (pair[1], pair[0]))
+    wrong += 2 * len(names) - found - len(lengths)
+    return verdict("members", wrong == 0, f"{found + len(lengths):,} of sets, in their order")
 
 
 def timings(directory: Path, names: Names, r: undercroft.Redis, served: Path) -> None:
@@ -196,7 +230,13 @@ def run(binaries: Path, directory: Path) -> bool:
         )
         line("Rust", "1 process reads the workers' results while they are written")
         line("redis-py", "1 process does so, too, through undercroft serve on a unix socket")
-        redis_cli(socket, ["GET", "name:U+1F980"], ["GET", "category:U+1F980"], ["INCR", "served"])
+        redis_cli(
+            socket,
+            ["GET", "name:U+1F980"],
+            ["SISMEMBER", "category:So", "U+1F980"],
+            ["ZREVRANK", BY_LENGTH, "U+1F980"],
+            ["INCR", "served"],
+        )
         wait_for(lambda: int(r.get("turns") or 0) > blocks, "the first pass over all names", 60)
         before = rate(r, 1.5)
 

@@ -15,8 +15,8 @@ def main() -> None:
     parent = os.getppid()
     r = redis.Redis(unix_socket_path=sys.argv[1], decode_responses=True)
     blocks = []
-    while points := r.get(f"block:{len(blocks)}"):
-        blocks.append([f"words:{point}" for point in points.split(" ")])
+    while points := r.lrange(f"block:{len(blocks)}", 0, -1):
+        blocks.append([f"words:{point}" for point in points])
     views = torn = 0
     while not r.exists("stop") and os.getppid() == parent:
         results = r.mget(random.choice(blocks))

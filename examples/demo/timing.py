@@ -14,12 +14,19 @@ SECONDS = 0.08
 def _operations(client: Client, keys: list[str]) -> dict[str, Callable[[int], object]]:
     hundreds = [random.sample(keys, 100) for _ in range(20)]
     values = dict.fromkeys(hundreds[0], "v" * 64)
+    client.rpush("timing:list", *keys)
+    client.sadd("timing:set", *keys)
+    client.zadd("timing:sorted set", {key: at for at, key in enumerate(keys)})
+    last = len(keys) - 100
     return {
         "get": lambda at: client.get(keys[at % len(keys)]),
         "set": lambda at: client.set(f"timing:{at % 1000}", "v" * 64),
         "incr": lambda _: client.incr("timing"),
         "mget of 100": lambda at: client.mget(hundreds[at % 20]),
         "mset of 100": lambda _: client.mset(values),
+        "sismember": lambda at: client.sismember("timing:set", keys[at % len(keys)]),
+        "lrange of 100": lambda at: client.lrange("timing:list", at % last, at % last + 99),
+        "zrange of 100": lambda at: client.zrange("timing:sorted set", at % last, at % last + 99),
     }
 
 

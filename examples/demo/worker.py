@@ -22,8 +22,8 @@ def main() -> None:
     r = undercroft.Redis(sys.argv[1], decode_responses=True)
     own = f"names:worker {sys.argv[2]}"
     blocks = []
-    while points := r.get(f"block:{len(blocks)}"):
-        blocks.append(points.split(" "))
+    while points := r.lrange(f"block:{len(blocks)}", 0, -1):
+        blocks.append(points)
 
     words: Counter[str] = Counter()
     looked_up, slowest = 0, 0.0

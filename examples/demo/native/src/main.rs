@@ -9,7 +9,7 @@ use std::error::Error;
 use std::os::unix::process::parent_id;
 use std::path::Path;
 
-use undercroft_engine::Store;
+use undercroft_engine::{Ranges, Store};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args()
@@ -51,23 +51,28 @@ struct Block {
 
 fn read_blocks(store: &Store) -> Result<Vec<Block>, Box<dyn Error>> {
     let mut blocks = Vec::new();
-    let mut points = Vec::new();
-    while store.get(0, format!("block:{}", blocks.len()).as_bytes(), &mut points)? {
-        let text = std::str::from_utf8(&points)?;
-        let keys = |prefix| {
-            let points = text.split(' ');
+    let mut points = Ranges::new();
+    while store.list_range(
+        0,
+        format!("block:{}", blocks.len()).as_bytes(),
+        0,
+        -1,
+        &mut points,
+    )? {
+        let keys = |prefix: &[u8]| {
             points
-                .map(|point| format!("{prefix}:{point}").into_bytes())
+                .iter()
+                .map(|point| [prefix, point].concat())
                 .collect()
         };
         blocks.push(Block {
-            names: keys("name"),
-            results: keys("words"),
+            names: keys(b"name:"),
+            results: keys(b"words:"),
         });
         points.clear();
     }
     if blocks.is_empty() {
-        return Err("expected the keys block:0, block:1 ... in the store, got none".into());
+        return Err("expected the lists block:0, block:1 ... in the store, got none".into());
     }
     Ok(blocks)
 }
