@@ -44,7 +44,10 @@ fn two_real_servers_agree() {
 #[test]
 fn every_fault_is_found_and_shrunk() {
     let mut judge = redis();
-    let plan = plan(50_000);
+    let mut plan = plan(50_000);
+    // Of all families together, the few commands that show a fault of strings would come too rarely.
+    let few = ["strings", "keys", "expire", "server"];
+    plan.families.retain(|family| few.contains(&family.name));
     for fault in canary::FAULTS {
         let behind = redis();
         let mut proxy = canary::start(behind.address(), *fault).expect("the proxy starts");
