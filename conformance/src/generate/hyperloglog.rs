@@ -11,7 +11,6 @@ pub(super) const FAMILY: Family = Family {
         (20, pfcount),
         (12, pfmerge),
         (6, pfdebug),
-        (1, pfselftest),
         (3, damaged),
         (6, range),
     ],
@@ -63,10 +62,6 @@ fn pfdebug(g: &mut Generator, out: &mut Vec<Command>) {
         "ENCODING", "DECODE", "DECODE", "TODENSE", "GETREG", "encoding", "SIZE",
     ]);
     out.push(command("PFDEBUG", [what.into(), key(g)]));
-}
-
-fn pfselftest(_: &mut Generator, out: &mut Vec<Command>) {
-    out.push(Command::of(["PFSELFTEST"]));
 }
 
 /// A sparse value whose runs are not all there, long enough to be a raw string
