@@ -41,6 +41,7 @@ mod random;
 mod receivers;
 mod roots;
 mod scan;
+mod seating;
 mod set;
 mod snapshot;
 mod sorted;

@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use undercroft_memory::{self as memory, Bell, Look, Patience, Record, Seat, counter_of};
+use undercroft_memory::{self as memory, Look, Patience, Record, counter_of};
 
 use crate::error::Error;
 use crate::publish::is_match;
 use crate::receivers::Topic;
+use crate::seating::Seating;
 use crate::store::Store;
 
 /// How long a thread looks for messages before it sleeps, unless told
@@ -80,8 +81,7 @@ struct Subscription {
 /// ```
 pub struct Subscriber<S: Deref<Target = Store>> {
     store: S,
-    seat: Option<Seat>,
-    bell: Option<Bell>,
+    seating: Seating,
     spin: Duration,
     /// Where the next record starts, and how many were before it.
     position: u64,
@@ -149,8 +149,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     pub fn new(store: S) -> Subscriber<S> {
         Subscriber {
             store,
-            seat: None,
-            bell: None,
+            seating: Seating::default(),
             spin: SPIN,
             position: 0,
             number: 0,
@@ -308,11 +307,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             self.seated()?;
         }
         let mut step = self.advance()?;
-        if let (Step::Nothing, Some(bell), Some(seat)) = (&step, &self.bell, &self.seat)
-            && (rung || !self.store.segment.is_armed(seat))
-        {
-            bell.clear();
-            self.store.segment.arm_seat(seat);
+        if matches!(step, Step::Nothing) && self.seating.arm(&self.store.segment, rung) {
             step = self.advance()?;
         }
         Ok(self.event(step))
@@ -356,15 +351,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// nothing. It is another one after a fork.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.seated()?;
-        if let (None, Some(seat)) = (&self.bell, &self.seat) {
-            let bell = self.store.segment.bell(seat)?;
-            self.store.segment.arm_seat(seat);
-            self.bell = Some(bell);
-        }
-        match &self.bell {
-            Some(bell) => Ok(bell.as_fd()),
-            None => Err(memory::Error::ReadOnly.into()),
-        }
+        self.seating.descriptor(&self.store.segment)
     }
 
     fn event(&self, step: Step) -> Option<Event<'_>> {
@@ -464,19 +451,11 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// The seat, taken where there is none yet; in a forked child a new one, to
     /// which all is subscribed again.
     fn seated(&mut self) -> Result<memory::SeatName, Error> {
-        if let Some(seat) = &self.seat
-            && self.store.segment.is_seated(seat)
-        {
-            return Ok(seat.name());
+        let (seat, is_new) = self.seating.take(&self.store.segment)?;
+        if is_new && self.is_active() {
+            self.subscribe_again(seat)?;
         }
-        let seat = self.store.segment.take_seat()?;
-        let name = seat.name();
-        // The socket's name and the seat's bits are the parent's.
-        drop((self.bell.take(), self.seat.replace(seat)));
-        if self.is_active() {
-            self.subscribe_again(name)?;
-        }
-        Ok(name)
+        Ok(seat)
     }
 
     #[cold]
@@ -515,13 +494,10 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
 
 impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
     fn drop(&mut self) {
-        let Some(seat) = self.seat.take() else {
+        // A forked child's copy takes nothing of its parent's away.
+        let Some(seat) = self.seating.name(&self.store.segment) else {
             return;
         };
-        // A forked child's copy takes nothing of its parent's away.
-        if !self.store.segment.is_seated(&seat) {
-            return;
-        }
         for topic in Topic::ALL {
             let names = self.subscriptions(topic);
             for names in names.chunks(STEP) {
@@ -529,7 +505,7 @@ impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
                     .iter()
                     .map(|(name, count)| (name.as_slice(), -count))
                     .collect();
-                if self.store.enrol(seat.name(), topic, &changes).is_err() {
+                if self.store.enrol(seat, topic, &changes).is_err() {
                     // Somebody is stopped with the lock. The seat stays taken,
                     // or its next owner would count as subscribed; it ends with
                     // the process.
@@ -537,9 +513,6 @@ impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
                 }
             }
         }
-        if let Some(bell) = self.bell.take() {
-            bell.remove();
-        }
-        self.store.segment.leave_seat(&seat);
+        self.seating.leave(&self.store.segment);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{self as memory, Bell, Patience, Seat, SeatName, ShardSet};
+use undercroft_memory::{Patience, SeatName, ShardSet};
 
 use super::notice::Queue;
 use super::record::{Ticket, once};
@@ -14,6 +14,7 @@ use super::table::Offer;
 use super::{Answer, Wanted};
 use crate::access::Access;
 use crate::error::Error;
+use crate::seating::Seating;
 use crate::store::{Reader, Store};
 use crate::writer::Writer;
 
@@ -40,8 +41,7 @@ pub enum Begun {
 /// clients.
 pub struct Waiters<S: Deref<Target = Store>> {
     store: S,
-    seat: Option<Seat>,
-    bell: Option<Bell>,
+    seating: Seating,
     /// Those that wait, with what they wait for.
     waiting: BTreeMap<Ticket, (usize, Vec<Vec<u8>>)>,
 }
@@ -187,8 +187,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     pub fn new(store: S) -> Waiters<S> {
         Waiters {
             store,
-            seat: None,
-            bell: None,
+            seating: Seating::default(),
             waiting: BTreeMap::new(),
         }
     }
@@ -246,18 +245,11 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// asked for and there is none, it becomes readable with the next.
     /// `rung` says that it was readable.
     pub fn answered(&mut self, rung: bool) -> Result<Vec<Ticket>, Error> {
-        let Some(seat) = &self.seat else {
+        let store = &*self.store;
+        let Some(name) = self.seating.name(&store.segment) else {
             return Ok(Vec::new());
         };
-        let (store, name) = (&*self.store, seat.name());
-        if let Some(bell) = &self.bell {
-            if rung {
-                bell.clear();
-            }
-            if !store.segment.is_armed(seat) {
-                store.segment.arm_seat(seat);
-            }
-        }
+        self.seating.arm(&store.segment, rung);
         store.read(ShardSet::one(store.home_of(name)), |reader| {
             reader.answered(name, ANSWERS)
         })
@@ -266,9 +258,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// The thread is awake, and will ask for who was [answered](Self::answered)
     /// before it sleeps: until then the descriptor need not become readable.
     pub fn awake(&self) {
-        if let (Some(_), Some(seat)) = (&self.bell, &self.seat) {
-            self.store.segment.disarm_seat(seat);
-        }
+        self.seating.disarm(&self.store.segment);
     }
 
     /// Takes the answer of a client whose wait is over.
@@ -323,38 +313,22 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// [`tend`](Self::tend).
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Error> {
         self.seated()?;
-        if let (None, Some(seat)) = (&self.bell, &self.seat) {
-            let bell = self.store.segment.bell(seat)?;
-            self.store.segment.arm_seat(seat);
-            self.bell = Some(bell);
-        }
-        match &self.bell {
-            Some(bell) => Ok(bell.as_fd()),
-            None => Err(memory::Error::ReadOnly.into()),
-        }
+        self.seating.descriptor(&self.store.segment)
     }
 
     fn seated(&mut self) -> Result<SeatName, Error> {
-        if let Some(seat) = &self.seat
-            && self.store.segment.is_seated(seat)
-        {
-            return Ok(seat.name());
+        let (seat, is_new) = self.seating.take(&self.store.segment)?;
+        if is_new {
+            // The clients are those of the process that forked.
+            self.waiting.clear();
         }
-        let seat = self.store.segment.take_seat()?;
-        let name = seat.name();
-        // The bell and the clients are those of the process that forked.
-        self.waiting.clear();
-        drop((self.bell.take(), self.seat.replace(seat)));
-        Ok(name)
+        Ok(seat)
     }
 }
 
 impl<S: Deref<Target = Store>> Drop for Waiters<S> {
     fn drop(&mut self) {
-        let Some(seat) = self.seat.take() else {
-            return;
-        };
-        if !self.store.segment.is_seated(&seat) {
+        if self.seating.name(&self.store.segment).is_none() {
             return;
         }
         let mut all_ended = true;
@@ -368,9 +342,6 @@ impl<S: Deref<Target = Store>> Drop for Waiters<S> {
             // Somebody is stopped with the lock, and the seat still has clients.
             return;
         }
-        if let Some(bell) = self.bell.take() {
-            bell.remove();
-        }
-        self.store.segment.leave_seat(&seat);
+        self.seating.leave(&self.store.segment);
     }
 }
