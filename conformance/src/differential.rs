@@ -122,8 +122,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Sends the plan's commands to both and compares. `progress` gets the number
-/// of commands judged so far.
+/// Sends the plan's commands to both and compares, and those that belong to the
+/// last of them. `progress` gets the number of commands judged so far.
 ///
 /// `None` means that everything was equal.
 ///
@@ -142,8 +142,12 @@ pub fn run(
     while sent.len() < plan.commands {
         starts.push(sent.len());
         let size = plan.batch.min(plan.commands - sent.len());
-        sent.extend((0..size).map(|_| generator.command()));
-        let first = sent.len() - size;
+        let first = sent.len();
+        // Looking at the data comes between no commands that belong together: to
+        // Redis' SORT it makes a difference what was read last.
+        while sent.len() < first + size || generator.is_amid() {
+            sent.push(generator.command());
+        }
         let difference = session
             .play(&sent[first..])
             .with_context(|| format!("seed {}, after {first} commands", plan.seed))?;

@@ -131,6 +131,11 @@ impl Generator {
         }
     }
 
+    /// Whether the next command belongs to the one before it.
+    pub fn is_amid(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// The next command.
     pub fn command(&mut self) -> Command {
         loop {
