@@ -1,11 +1,13 @@
 //! The process that embeds the store, as commands see it.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_commands::config::{Config, Parameter, Value};
 use undercroft_commands::info::Facts;
-use undercroft_commands::session::{ClientInfo, Host, KillFilter, ShutdownOptions};
+use undercroft_commands::session::{ClientInfo, Host, KillFilter, Session, ShutdownOptions};
 use undercroft_commands::slowlog::SlowLog;
+use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
 
 /// A process without a server: no connections, a configuration of its own.
 pub(crate) struct Embedding {
@@ -85,5 +87,120 @@ impl Host for Embedding {
 
     fn shutdown(&self, _: ShutdownOptions) -> Result<(), String> {
         Err("ERR there is no server to shut down: the store is embedded in this process".to_owned())
+    }
+}
+
+/// What commands reach beyond the process: where their messages go to, or where
+/// they wait.
+pub(crate) trait Reach: Send {
+    /// As [`Host::take_or_wait`].
+    fn take_or_wait(
+        &mut self,
+        store: Access<'_>,
+        wanted: &Wanted<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        store.take_or_wait(wanted, timeout).map(Begun::Answered)
+    }
+
+    /// As [`Host::subscribe`].
+    fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error>;
+
+    /// As [`Host::unsubscribe`].
+    fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error>;
+}
+
+/// The process as one of its connections sees it.
+pub(crate) struct Connected<'a, R> {
+    process: &'a Embedding,
+    reach: Mutex<&'a mut R>,
+}
+
+impl<'a, R: Reach> Connected<'a, R> {
+    pub(crate) fn new(process: &'a Embedding, reach: &'a mut R) -> Connected<'a, R> {
+        Connected {
+            process,
+            reach: Mutex::new(reach),
+        }
+    }
+
+    /// Only the thread that runs the command comes here.
+    fn reach(&self) -> MutexGuard<'_, &'a mut R> {
+        self.reach.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R: Reach> Host for Connected<'_, R> {
+    fn take_or_wait(
+        &self,
+        _: &Session,
+        store: Access<'_>,
+        wanted: &Wanted<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        self.reach().take_or_wait(store, wanted, timeout)
+    }
+
+    fn subscribe(&self, _: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        self.reach().subscribe(topic, names)
+    }
+
+    fn unsubscribe(&self, _: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        self.reach().unsubscribe(topic, names)
+    }
+
+    fn now_microseconds(&self) -> i64 {
+        self.process.now_microseconds()
+    }
+
+    fn config(&self) -> &Config {
+        self.process.config()
+    }
+
+    fn apply(
+        &self,
+        changes: &[(&'static Parameter, Value)],
+    ) -> Result<(), (&'static Parameter, String)> {
+        self.process.apply(changes)
+    }
+
+    fn slowlog(&self) -> &SlowLog {
+        self.process.slowlog()
+    }
+
+    fn clients(&self) -> Vec<ClientInfo> {
+        self.process.clients()
+    }
+
+    fn pause(&self, until: i64, all: bool) -> Result<(), String> {
+        self.process.pause(until, all)
+    }
+
+    fn unpause(&self) {
+        self.process.unpause();
+    }
+
+    fn kill(&self, filter: &KillFilter) -> usize {
+        self.process.kill(filter)
+    }
+
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
+        self.process.authenticate(user, password)
+    }
+
+    fn initial_user(&self) -> Option<String> {
+        self.process.initial_user()
+    }
+
+    fn facts(&self) -> Facts {
+        self.process.facts()
+    }
+
+    fn reset_statistics(&self) {
+        self.process.reset_statistics();
+    }
+
+    fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
+        self.process.shutdown(options)
     }
 }

@@ -9,6 +9,7 @@
 use pyo3::prelude::*;
 
 mod attached;
+mod busy;
 mod client;
 mod codec;
 mod error;
@@ -21,6 +22,7 @@ mod method;
 mod reply;
 mod shared;
 mod subscription;
+mod waiters;
 mod wire;
 
 /// `undercroft._native`.
@@ -28,6 +30,8 @@ mod wire;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<client::Client>()?;
     module.add_class::<subscription::Subscription>()?;
+    module.add_class::<waiters::Waiters>()?;
+    module.add_class::<waiters::Wait>()?;
     module.add_class::<wire::Wire>()?;
     hot::install(module.py())
 }

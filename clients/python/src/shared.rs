@@ -2,6 +2,7 @@
 //! clients use it.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
@@ -16,6 +17,17 @@ use crate::host::Embedding;
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) host: Embedding,
+}
+
+/// The store of a process, as one holds it who must not lose it.
+pub(crate) struct StoreOf(pub(crate) Arc<Shared>);
+
+impl Deref for StoreOf {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.0.store
+    }
 }
 
 /// Which file of which device: a store's identity.

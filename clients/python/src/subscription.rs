@@ -5,55 +5,41 @@
 //! messages, in the order in which a socket would bring them.
 
 use std::collections::VecDeque;
-use std::ops::Deref;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use undercroft_commands::config::{Config, Parameter, Value};
-use undercroft_commands::info::Facts;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::{ClientInfo, Host, KillFilter, Session, ShutdownOptions};
-use undercroft_commands::slowlog::SlowLog;
+use undercroft_commands::session::{Host, Session};
 use undercroft_commands::{Context, execute};
-use undercroft_engine::{Error, Event, Message, Store, Subscriber, Topic};
+use undercroft_engine::{Error, Event, Message, Subscriber, Topic};
 
+use crate::busy::Busy;
 use crate::client::Client;
 use crate::error;
 use crate::execute::with_words;
+use crate::host::{Connected, Reach};
 use crate::reply::{Answer, Objects};
-use crate::shared::Shared;
+use crate::shared::{Shared, StoreOf};
 
 /// Between two looks at signals, and at what other threads changed, while a thread waits.
 const SLICE: Duration = Duration::from_millis(100);
-/// Before another look at what another thread has in use.
-const PAUSE: Duration = Duration::from_micros(20);
-
-/// The store of a process, as a subscriber holds it.
-struct StoreOf(Arc<Shared>);
-
-impl Deref for StoreOf {
-    type Target = Store;
-
-    fn deref(&self) -> &Store {
-        &self.0.store
-    }
-}
 
 /// A receiver of messages, and what it received.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Subscription {
     client: Py<Client>,
     shared: Arc<Shared>,
-    state: Mutex<State>,
+    /// Threads have it while they work on it, never while they wait for messages.
+    state: Busy<State>,
 }
 
 struct State {
     session: Session,
-    inner: Mutex<Inner>,
+    inner: Inner,
 }
 
 /// What the commands change.
@@ -98,112 +84,21 @@ fn push(queue: &mut VecDeque<Tree>, message: &Message<'_>) {
     }
 }
 
-/// The process as a connection that receives messages sees it.
-struct Listening<'a> {
-    shared: &'a Shared,
-    inner: &'a Mutex<Inner>,
-}
-
-impl Listening<'_> {
-    /// Only the thread that runs the command comes here.
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-impl Host for Listening<'_> {
-    fn subscribe(&self, _: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        self.inner().subscriber.subscribe(topic, names)
+impl Reach for Inner {
+    fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        self.subscriber.subscribe(topic, names)
     }
 
-    fn unsubscribe(&self, _: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        let mut inner = self.inner();
+    fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         // What was published before is still for it.
-        inner.collect()?;
-        inner.subscriber.unsubscribe(topic, names)
-    }
-
-    fn now_microseconds(&self) -> i64 {
-        self.shared.host.now_microseconds()
-    }
-
-    fn config(&self) -> &Config {
-        self.shared.host.config()
-    }
-
-    fn apply(
-        &self,
-        changes: &[(&'static Parameter, Value)],
-    ) -> Result<(), (&'static Parameter, String)> {
-        self.shared.host.apply(changes)
-    }
-
-    fn slowlog(&self) -> &SlowLog {
-        self.shared.host.slowlog()
-    }
-
-    fn clients(&self) -> Vec<ClientInfo> {
-        self.shared.host.clients()
-    }
-
-    fn pause(&self, until: i64, all: bool) -> Result<(), String> {
-        self.shared.host.pause(until, all)
-    }
-
-    fn unpause(&self) {
-        self.shared.host.unpause();
-    }
-
-    fn kill(&self, filter: &KillFilter) -> usize {
-        self.shared.host.kill(filter)
-    }
-
-    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
-        self.shared.host.authenticate(user, password)
-    }
-
-    fn initial_user(&self) -> Option<String> {
-        self.shared.host.initial_user()
-    }
-
-    fn facts(&self) -> Facts {
-        self.shared.host.facts()
-    }
-
-    fn reset_statistics(&self) {
-        self.shared.host.reset_statistics();
-    }
-
-    fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
-        self.shared.host.shutdown(options)
+        self.collect()?;
+        self.subscriber.unsubscribe(topic, names)
     }
 }
 
 impl Subscription {
-    /// The state, once no other thread has it. Threads hold it while they work
-    /// on it, never while they wait for messages.
-    fn state(&self, py: Python<'_>) -> MutexGuard<'_, State> {
-        loop {
-            match self.state.try_lock() {
-                Ok(state) => return state,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => py.detach(|| std::thread::sleep(PAUSE)),
-            }
-        }
-    }
-
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
         error::raise(py, &self.shared.store, error)
-    }
-}
-
-impl State {
-    fn inner(&mut self) -> &mut Inner {
-        self.inner
-            .get_mut()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -222,22 +117,16 @@ impl Subscription {
         Ok(Subscription {
             client,
             shared,
-            state: Mutex::new(State {
-                session,
-                inner: Mutex::new(inner),
-            }),
+            state: Busy::new(State { session, inner }),
         })
     }
 
     /// Run SUBSCRIBE or one of its like; what it confirms comes with the messages.
     fn command(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
         let replies = with_words(self.client.get(), arguments, |words| {
-            let mut state = self.state(py);
+            let mut state = self.state.lock(py);
             let State { session, inner } = &mut *state;
-            let host = Listening {
-                shared: &self.shared,
-                inner,
-            };
+            let host = Connected::new(&self.shared.host, inner);
             let mut recorder = Recorder::new();
             let mut context = Context::new(session, &host, &self.shared.store);
             execute(&mut context, words, &mut recorder)
@@ -249,9 +138,9 @@ impl Subscription {
             }
             Ok(replies)
         })?;
-        let mut state = self.state(py);
+        let mut state = self.state.lock(py);
         let replies = replies.into_iter().map(Tree::into_resp2);
-        state.inner().queue.extend(replies);
+        state.inner.queue.extend(replies);
         Ok(())
     }
 
@@ -273,8 +162,8 @@ impl Subscription {
         };
         let start = Instant::now();
         loop {
-            let mut state = self.state(py);
-            let inner = state.inner();
+            let mut state = self.state.lock(py);
+            let inner = &mut state.inner;
             if inner.queue.is_empty() {
                 inner.collect().map_err(|error| self.raise(py, error))?;
             }
@@ -306,16 +195,16 @@ impl Subscription {
 
     /// Whether a message or a confirmation can be read at once.
     fn ready(&self, py: Python<'_>) -> PyResult<bool> {
-        let mut state = self.state(py);
-        let inner = state.inner();
+        let mut state = self.state.lock(py);
+        let inner = &mut state.inner;
         inner.collect().map_err(|error| self.raise(py, error))?;
         Ok(!inner.queue.is_empty())
     }
 
     /// Return a descriptor for event loops: readable when something may have come.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        let mut state = self.state(py);
-        let descriptor = state.inner().subscriber.descriptor();
+        let mut state = self.state.lock(py);
+        let descriptor = state.inner.subscriber.descriptor();
         let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
         drop(state);
         number.map_err(|error| self.raise(py, error))
@@ -324,6 +213,6 @@ impl Subscription {
     /// The number of messages that were overwritten before they were read.
     #[getter]
     fn lost(&self, py: Python<'_>) -> u64 {
-        self.state(py).inner().lost
+        self.state.lock(py).inner.lost
     }
 }

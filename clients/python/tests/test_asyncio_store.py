@@ -89,6 +89,9 @@ def test_messages_are_awaited_in_the_loop(path: str, run: Run) -> None:  # noqa:
             assert await messages.get_message() is None
             assert await messages.get_message(timeout=0.01) is None
             waiting = asyncio.create_task(messages.get_message(timeout=None))
+            await asyncio.sleep(0)
+            with pytest.raises(RuntimeError, match="one task"):
+                await messages.get_message(timeout=None)
             while not waiting.done():
                 await client.publish("news", "hello")
                 await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
-__all__ = ["Client", "Subscription", "Wire"]
+__all__ = ["Client", "Subscription", "Wait", "Waiters", "Wire"]
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
@@ -101,6 +101,24 @@ class Subscription:
     def fileno(self) -> int: ...
     @property
     def lost(self) -> int: ...
+
+@final
+class Wait:
+    """A command that has no answer yet."""
+
+    @property
+    def seconds(self) -> float | None: ...
+
+@final
+class Waiters:
+    """The tasks of one event loop that wait for keys of one store."""
+
+    def __new__(cls, client: Client) -> Self: ...
+    def begin(self, client: Client, arguments: tuple[Any, ...], decode: bool = True) -> Any: ...
+    def look(self) -> list[Wait]: ...
+    def finish(self, wait: Wait) -> Any: ...
+    def give_up(self, wait: Wait) -> None: ...
+    def fileno(self) -> int: ...
 
 @final
 class Wire:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
-from redis.client import EMPTY_RESPONSE, NEVER_DECODE
 
 from undercroft._native import Client
 from undercroft.base import Redis
 from undercroft.pipeline import Pipeline
 from undercroft.pubsub import PubSub
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,12 +158,7 @@ class EmbeddedRedis(Client, Redis):  # type: ignore[misc]
             if EMPTY_RESPONSE in options:
                 return options[EMPTY_RESPONSE]
             raise
-        callback = self.response_callbacks.get(args[0])
-        if callback is None:
-            return reply
-        for name in (NEVER_DECODE, EMPTY_RESPONSE, "keys"):
-            options.pop(name, None)
-        return callback(reply, **options)
+        return shaped(self.response_callbacks, args[0], reply, options)
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
         """Let a function make the replies of a command into what its method returns."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import redis
-from redis.client import EMPTY_RESPONSE, NEVER_DECODE
 from redis.commands import CoreCommands
+
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,7 +60,7 @@ class Pipeline(CoreCommands):
         transaction: bool,
     ) -> None:
         """Collect commands for a connection of their own."""
-        self._link = link
+        self.link = link
         self._encoder = encoder
         self.response_callbacks = response_callbacks
         self.transaction = transaction
@@ -114,7 +115,7 @@ class Pipeline(CoreCommands):
             self.watching = True
         elif args[0] == "UNWATCH":
             self.watching = False
-        return self._result(reply, (args, options))
+        return shaped(self.response_callbacks, args[0], reply, options)
 
     def watch(self, *names: Any) -> bool:  # type: ignore[override]
         """Watch keys: ``execute`` raises WatchError where one of them was changed by then."""
@@ -163,16 +164,24 @@ class Pipeline(CoreCommands):
                 replies = self._run_transaction(commands)
             else:
                 replies = self._run(commands)
-            if raise_on_error:
-                for index, reply in enumerate(replies):
-                    if isinstance(reply, Exception):
-                        raise _annotated(reply, index + 1, commands[index])
-            return [
-                reply if isinstance(reply, Exception) else self._result(reply, command)
-                for reply, command in zip(replies, commands, strict=True)
-            ]
+            return self.results(replies, commands, raise_on_error)
         finally:
             self.reset()
+
+    def results(
+        self, replies: list[Any], commands: list[Command], raise_on_error: bool = True
+    ) -> list[Any]:
+        """Return what redis-py makes of the replies to commands, or raise the first error."""
+        if raise_on_error:
+            for index, reply in enumerate(replies):
+                if isinstance(reply, Exception):
+                    raise _annotated(reply, index + 1, commands[index])
+        return [
+            reply
+            if isinstance(reply, Exception)
+            else shaped(self.response_callbacks, args[0], reply, options)
+            for reply, (args, options) in zip(replies, commands, strict=True)
+        ]
 
     def _run_transaction(self, commands: list[Command]) -> list[Any]:
         """Run commands as one change, and return their replies."""
@@ -190,17 +199,6 @@ class Pipeline(CoreCommands):
 
     def _run(self, commands: Iterable[Command]) -> list[Any]:
         """Run commands in one call, and return what they answer."""
-        return self._link._execute_many(
+        return self.link._execute_many(
             [(args, NEVER_DECODE not in options) for args, options in commands]
-        )
-
-    def _result(self, reply: Any, command: Command) -> Any:
-        """Return what redis-py makes of a reply."""
-        args, options = command
-        callback = self.response_callbacks.get(args[0])
-        if callback is None:
-            return reply
-        without = (NEVER_DECODE, EMPTY_RESPONSE, "keys")
-        return callback(
-            reply, **{name: value for name, value in options.items() if name not in without}
         )

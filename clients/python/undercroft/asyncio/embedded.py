@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 import redis
@@ -11,23 +12,17 @@ from redis.commands import AsyncCoreCommands
 
 from undercroft._native import Subscription
 from undercroft.asyncio.base import Redis
+from undercroft.asyncio.waiting import Waits, waits
 from undercroft.client import EmbeddedRedis as Store
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
     from types import TracebackType
 
+    from undercroft._native import Client
+    from undercroft.pipeline import Command
     from undercroft.pipeline import Pipeline as StorePipeline
-
-
-# Commands that wait, and where they say for how long.
-_WAITING = {
-    **dict.fromkeys(("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BZPOPMIN", "BZPOPMAX"), -1),
-    **dict.fromkeys(("BLMPOP", "BZMPOP"), 1),
-}
-# Between two looks, in seconds: the first, and the longest.
-_PAUSE = 0.0005
-_LONGEST_PAUSE = 0.01
 
 
 class _Awaited:
@@ -63,20 +58,26 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
 
     It is made with the arguments of :class:`undercroft.EmbeddedRedis`. A command is a look-up in
     mapped memory: it is done when its coroutine runs, which does not go back to the loop.
-    Commands that wait look again every few milliseconds, outside the order in which
-    those wait that are not for asyncio.
+    A command that waits for keys lets other tasks run; it has its place among all that wait, in
+    any process, and the loop watches a descriptor meanwhile. Cancelled, it gives up its place, and
+    puts back what it had just been given; only a move that was made stays made.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Open a store, or create it."""
-        self.store = Store(*args, **kwargs)
+        self._use(Store(*args, **kwargs))
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
         """Open the store that a URL names."""
         made = cls.__new__(cls)
-        made.store = Store.from_url(url, **options)
+        made._use(Store.from_url(url, **options))
         return made
+
+    def _use(self, store: Store) -> None:
+        self.store = store
+        self._waits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waits]
+        self._waits = weakref.WeakKeyDictionary()
 
     @property
     def response_callbacks(self) -> Any:  # type: ignore[override]
@@ -89,37 +90,23 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
-        name = args[0]
-        if name in _WAITING or (type(name) is str and name.upper() in _WAITING):
-            return await self._wait(args, options)
-        return self.store.execute_command(*args, **options)
-
-    async def _wait(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Run a command that waits, again and again, so that other tasks run meanwhile.
-
-        In a transaction it does not wait. What it finds it has; a task that is cancelled
-        between two looks has taken nothing.
-        """
+        if not waits(args[0]):
+            return self.store.execute_command(*args, **options)
         try:
-            seconds = float(args[_WAITING[args[0].upper()]])
-        except (IndexError, TypeError, ValueError):
-            return self.store.execute_command(*args, **options)  # which says what is wrong
+            reply = await self.wait_for(self.store, args, NEVER_DECODE not in options)
+        except redis.ResponseError:
+            if EMPTY_RESPONSE in options:
+                return options[EMPTY_RESPONSE]
+            raise
+        return shaped(self.response_callbacks, args[0], reply, options)
+
+    async def wait_for(self, client: Client, args: tuple[Any, ...], decode: bool) -> Any:
+        """Run a command that may wait for keys, and return its reply as it is."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + seconds if seconds > 0 else None
-        pause = _PAUSE
-        while True:
-            pipe = self.store.pipeline(True)
-            (result,) = pipe.execute_command(*args, **options).execute(raise_on_error=False)
-            if isinstance(result, Exception):
-                raise result
-            if result is not None:
-                return result
-            if until is not None:
-                pause = min(pause, until - loop.time())
-                if pause <= 0:
-                    return None
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        waiting = self._waits.get(loop)
+        if waiting is None:
+            waiting = self._waits[loop] = Waits(self.store)
+        return await waiting.run(client, args, decode)
 
     async def get(self, name: Any) -> Any:
         """Return the value of a key, by the shortest way."""
@@ -143,7 +130,7 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Return a collection of commands that are run together."""
-        return Pipeline(self.store.pipeline(transaction, shard_hint))
+        return Pipeline(self, self.store.pipeline(transaction, shard_hint))
 
     async def transaction(
         self,
@@ -174,6 +161,9 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
         """Let go of the store. Using the client again opens it again."""
+        waiting = self._waits.pop(asyncio.get_running_loop(), None)
+        if waiting is not None:
+            waiting.close()
         self.store.close()
 
     def close(self, close_connection_pool: bool | None = None) -> Awaitable[None]:
@@ -193,8 +183,9 @@ class Pipeline(_Awaited, AsyncCoreCommands):  # type: ignore[misc]
     _is_async_client = True
     _event_dispatcher: Any
 
-    def __init__(self, store: StorePipeline) -> None:
+    def __init__(self, client: EmbeddedRedis, store: StorePipeline) -> None:
         """Collect commands in a pipeline of the store."""
+        self._client = client
         self._store = store
 
     def __len__(self) -> int:
@@ -224,7 +215,12 @@ class Pipeline(_Awaited, AsyncCoreCommands):  # type: ignore[misc]
 
     async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
         """Run a command now."""
-        return self._store.immediate_execute_command(*args, **options)
+        if not waits(args[0]):
+            return self._store.immediate_execute_command(*args, **options)
+        (reply,) = await self._run([(args, options)])
+        if isinstance(reply, Exception):
+            raise reply
+        return shaped(self._store.response_callbacks, args[0], reply, options)
 
     async def watch(self, *names: Any) -> bool:  # type: ignore[override]
         """Watch keys, and run commands at once from here to :meth:`multi`."""
@@ -240,7 +236,27 @@ class Pipeline(_Awaited, AsyncCoreCommands):  # type: ignore[misc]
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Run all commands and return their results."""
-        return self._store.execute(raise_on_error)
+        store = self._store
+        commands = store.command_stack
+        whole = store.transaction or store.explicit_transaction
+        if whole or not any(waits(args[0]) for args, _ in commands):
+            return store.execute(raise_on_error)
+        try:
+            return store.results(await self._run(commands), commands, raise_on_error)
+        finally:
+            store.reset()
+
+    async def _run(self, commands: list[Command]) -> list[Any]:
+        """Run commands one after another, and return what they answer."""
+        replies = []
+        for args, options in commands:
+            try:
+                link, decode = self._store.link, NEVER_DECODE not in options
+                reply = await self._client.wait_for(link, args, decode)
+            except redis.ResponseError as error:
+                reply = error
+            replies.append(reply)
+        return replies
 
     async def reset(self) -> None:  # type: ignore[override]
         """Forget the collected commands and the watched keys."""
@@ -268,6 +284,8 @@ class PubSub(redis.asyncio.client.PubSub):
         """Make a receiver that is not subscribed to anything."""
         self._store = store
         self._native: Subscription | None = None
+        # Whether a task waits for the descriptor, of which a loop tells one only.
+        self._is_read = False
         pool: Any = None
         super().__init__(
             connection_pool=pool,
@@ -310,7 +328,13 @@ class PubSub(redis.asyncio.client.PubSub):
             left = None if until is None else until - loop.time()
             if left is not None and left <= 0:
                 return None
-            await _readable(native.fileno(), left)
+            if self._is_read:
+                raise RuntimeError("expected one task that waits for messages, not two")
+            self._is_read = True
+            try:
+                await _readable(native.fileno(), left)
+            finally:
+                self._is_read = False
         return response
 
     async def handle_message(self, response: Any, ignore_subscribe_messages: bool = False) -> Any:

@@ -284,8 +284,10 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     }
 
     /// Ends the wait of a client that is gone: what was taken for it goes back.
+    /// In a forked child it does nothing: the client is the parent's.
     pub fn give_up(&mut self, ticket: Ticket) {
         if self.waiting.remove(&ticket).is_some()
+            && self.seating.name(&self.store.segment).is_some()
             && self.store.end(ticket, Ending::GiveBack).is_err()
         {
             self.store.end_later(ticket);

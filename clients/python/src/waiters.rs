@@ -1,0 +1,243 @@
+//! What `undercroft.asyncio` waits for keys with: the tasks of one event loop,
+//! all at one seat, whose descriptor is in the loop.
+//!
+//! A task whose wait is over is woken, and takes its answer itself. One that is
+//! cancelled before it does gives the answer back.
+
+use std::collections::HashMap;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use undercroft_commands::{Context, execute, wait};
+use undercroft_engine::{self as engine, Access, Answer, Begun, Error, Ticket, Topic, Wanted};
+
+use crate::busy::Busy;
+use crate::client::Client;
+use crate::error::{self, ConnectionError};
+use crate::execute::with_words;
+use crate::host::{Connected, Reach};
+use crate::reply::{self, Objects};
+use crate::shared::{Shared, StoreOf};
+
+/// Between two looks at all keys that are waited for (M4).
+const TEND: Duration = Duration::from_millis(100);
+
+/// The tasks of one event loop that wait for keys of one store.
+#[pyclass(frozen, module = "undercroft._native")]
+pub(crate) struct Waiters(Busy<State>);
+
+struct State {
+    shared: Arc<Shared>,
+    seated: Seated,
+    waits: HashMap<Ticket, Py<Wait>>,
+    tended: Instant,
+}
+
+/// A command that has no answer yet.
+#[pyclass(frozen, module = "undercroft._native")]
+pub(crate) struct Wait {
+    wait: wait::Wait,
+    client: Py<Client>,
+    decode: bool,
+}
+
+/// Where the commands of these tasks wait.
+struct Seated(engine::Waiters<StoreOf>);
+
+impl Reach for Seated {
+    fn take_or_wait(
+        &mut self,
+        _: Access<'_>,
+        wanted: &Wanted<'_>,
+        _: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        // The event loop sees to the timeout.
+        self.0.begin(wanted)
+    }
+
+    fn subscribe(&mut self, _: Topic, _: &[&[u8]]) -> Result<(), Error> {
+        Err(Error::Name("expected a command that waits for keys".into()))
+    }
+
+    fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        self.subscribe(topic, names)
+    }
+}
+
+impl State {
+    fn new(shared: Arc<Shared>) -> State {
+        State {
+            seated: Seated(engine::Waiters::new(StoreOf(shared.clone()))),
+            shared,
+            waits: HashMap::new(),
+            tended: Instant::now(),
+        }
+    }
+
+    /// Goes over to the store that a client has open now.
+    fn follow(&mut self, shared: Arc<Shared>) -> PyResult<()> {
+        if Arc::ptr_eq(&self.shared, &shared) {
+            return Ok(());
+        }
+        if !self.waits.is_empty() {
+            return Err(ConnectionError::new_err(
+                "the store was made anew while others wait for keys of the old one",
+            ));
+        }
+        *self = State::new(shared);
+        Ok(())
+    }
+
+    /// Those whose wait is over, or all where that cannot be told.
+    fn answered(&mut self, py: Python<'_>) -> Vec<Py<Wait>> {
+        let now = Instant::now();
+        if now - self.tended >= TEND {
+            self.tended = now;
+            self.seated.0.tend();
+        }
+        match self.seated.0.answered(true) {
+            Ok(tickets) => {
+                let known = tickets.iter().filter_map(|ticket| self.waits.get(ticket));
+                known.map(|wait| wait.clone_ref(py)).collect()
+            }
+            Err(_) => self.waits.values().map(|wait| wait.clone_ref(py)).collect(),
+        }
+    }
+
+    /// The answer of a command, or that its time is up; None where it waits on.
+    fn finish(&mut self, wait: &wait::Wait) -> Result<Option<Answer>, Error> {
+        if let Some(answer) = self.seated.0.finish(wait.ticket)? {
+            return Ok(Some(answer));
+        }
+        match wait.deadline {
+            Some(deadline) if deadline <= Instant::now() => {
+                let answer = self.seated.0.leave(wait.ticket)?;
+                Ok(Some(answer.unwrap_or(Answer::TimedOut)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+fn value<'py>(
+    py: Python<'py>,
+    shared: &Shared,
+    reply: Objects<'py, '_>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match reply.finish()? {
+        reply::Answer::Value(value) => Ok(value),
+        reply::Answer::Error(text) => Err(error::raise_reply(py, &shared.store, &text)),
+    }
+}
+
+#[pymethods]
+impl Waiters {
+    #[new]
+    fn new(py: Python<'_>, client: &Bound<'_, Client>) -> PyResult<Waiters> {
+        let shared = client.get().shared(py)?;
+        Ok(Waiters(Busy::new(State::new(shared))))
+    }
+
+    /// Run a command, and return its reply, or what its task waits with.
+    #[pyo3(signature = (client, arguments, decode=true))]
+    fn begin<'py>(
+        &self,
+        client: &Bound<'py, Client>,
+        arguments: &Bound<'py, PyTuple>,
+        decode: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, owner) = (client.py(), client.get());
+        let shared = owner.shared(py)?;
+        with_words(owner, arguments, |words| {
+            let mut state = self.0.lock(py);
+            state.follow(shared.clone())?;
+            let mut session = owner.session(py);
+            let mut reply = Objects::new(py, &owner.codec, decode);
+            let outcome = {
+                let host = Connected::new(&shared.host, &mut state.seated);
+                let mut context = Context::new(&mut session, &host, &shared.store);
+                execute(&mut context, words, &mut reply)
+            };
+            session.finish_command();
+            let wait = session.waiting.take();
+            owner.remember(py, session);
+            outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
+            let Some(wait) = wait else {
+                drop(state);
+                return value(py, &shared, reply);
+            };
+            let ticket = wait.ticket;
+            let client = client.clone().unbind();
+            let wait = Wait {
+                wait,
+                client,
+                decode,
+            };
+            let wait = match Py::new(py, wait) {
+                Ok(wait) => wait,
+                Err(error) => {
+                    state.seated.0.give_up(ticket);
+                    return Err(error);
+                }
+            };
+            state.waits.insert(ticket, wait.clone_ref(py));
+            Ok(wait.into_bound(py).into_any())
+        })
+    }
+
+    /// Return those whose wait may be over, to be finished.
+    fn look(&self, py: Python<'_>) -> Vec<Py<Wait>> {
+        self.0.lock(py).answered(py)
+    }
+
+    /// Return the reply of a command whose wait or whose time is over; itself
+    /// where it goes on.
+    fn finish<'py>(&self, wait: &Bound<'py, Wait>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, waiting) = (wait.py(), wait.get());
+        let mut state = self.0.lock(py);
+        let shared = state.shared.clone();
+        let answer = state.finish(&waiting.wait);
+        let answer = answer.map_err(|error| error::raise(py, &shared.store, error))?;
+        let Some(answer) = answer else {
+            return Ok(wait.clone().into_any());
+        };
+        state.waits.remove(&waiting.wait.ticket);
+        drop(state);
+        let codec = &waiting.client.get().codec;
+        let mut reply = Objects::new(py, codec, waiting.decode);
+        waiting.wait.answer(&answer, &mut reply);
+        value(py, &shared, reply)
+    }
+
+    /// End the wait of a task that is gone: what was taken for it goes back.
+    fn give_up(&self, py: Python<'_>, wait: &Bound<'_, Wait>) {
+        let ticket = wait.get().wait.ticket;
+        let mut state = self.0.lock(py);
+        if state.waits.remove(&ticket).is_some() {
+            state.seated.0.give_up(ticket);
+        }
+    }
+
+    /// Return a descriptor for the event loop: readable when somebody's wait may
+    /// be over, and ten times a second besides.
+    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
+        let mut state = self.0.lock(py);
+        let descriptor = state.seated.0.descriptor();
+        let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
+        number.map_err(|error| error::raise(py, &state.shared.store, error))
+    }
+}
+
+#[pymethods]
+impl Wait {
+    /// How many seconds are left; None where it waits for ever.
+    #[getter]
+    fn seconds(&self) -> Option<f64> {
+        let deadline = self.wait.deadline?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        Some(left.as_secs_f64())
+    }
+}

@@ -1,0 +1,135 @@
+"""Tasks that wait for keys of a store in this process, each in its place in the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import ConnectionError
+
+from undercroft._native import Wait, Waiters
+
+if TYPE_CHECKING:
+    from undercroft._native import Client
+
+_WAITING = frozenset(
+    {
+        *("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP"),
+        *("BZPOPMIN", "BZPOPMAX", "BZMPOP"),
+    }
+)
+# Event loops do not take any number of seconds.
+_LONGEST = 86400.0
+
+
+def waits(name: Any) -> bool:
+    """Return whether a command of this name may wait for keys."""
+    if isinstance(name, bytes | bytearray):
+        name = bytes(name).decode("latin-1")
+    return type(name) is str and name[:1] in ("B", "b") and name.upper() in _WAITING
+
+
+class _Futures(dict[Wait, asyncio.Future[None]]):
+    """What those who wait are woken by.
+
+    The loop holds it while somebody waits, and nothing else does: so a loop that is closed
+    takes its tasks along, and these give back what they were given.
+    """
+
+
+class Waits:
+    """The tasks of one event loop that wait for keys of one store.
+
+    They are in the store's queues together with threads, other processes and the server's
+    clients. The loop watches one descriptor while somebody waits. A task takes its
+    answer only when it runs: cancelled before, it gives back what it had been given.
+    """
+
+    def __init__(self, client: Client) -> None:
+        """Let nobody wait yet."""
+        self._native = Waiters(client)
+        self._futures: weakref.ref[_Futures] | None = None
+        self._process = os.getpid()
+
+    async def run(self, client: Client, args: tuple[Any, ...], decode: bool) -> Any:
+        """Run a command, and return its reply once there is one."""
+        wait = self._native.begin(client, args, decode)
+        if type(wait) is not Wait:
+            return wait
+        loop = asyncio.get_running_loop()
+        try:
+            futures = self._listen(loop)
+            while True:
+                future = futures[wait] = loop.create_future()
+                await _woken(loop, future, wait.seconds)
+                # Nothing is awaited between this and the return: what is taken arrives.
+                reply = self._native.finish(wait)
+                if reply is not wait:
+                    return reply
+        finally:
+            # A forked child has a copy of the coroutine, but its place is the parent's.
+            if os.getpid() == self._process:
+                self._native.give_up(wait)
+                self._forget(loop, wait)
+
+    def _waiting(self) -> _Futures | None:
+        return None if self._futures is None else self._futures()
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> _Futures:
+        """Return what the tasks of the loop are woken by."""
+        futures = self._waiting()
+        if futures is None:
+            futures = _Futures()
+            loop.add_reader(self._native.fileno(), self._look, futures)
+            self._futures = weakref.ref(futures)
+            # Somebody may have been faster than the descriptor.
+            loop.call_soon(self._look, futures)
+        return futures
+
+    def _forget(self, loop: asyncio.AbstractEventLoop, wait: Wait) -> None:
+        futures = self._waiting()
+        if futures is None:
+            return
+        futures.pop(wait, None)
+        if not futures:
+            self._futures = None
+            if not loop.is_closed():
+                loop.remove_reader(self._native.fileno())
+
+    def _look(self, futures: _Futures) -> None:
+        """Wake those whose wait may be over."""
+        if not futures:
+            return
+        found = self._native.look()
+        for wait in found:
+            if wait in futures:
+                _wake(futures[wait])
+        if found:
+            # Not all are found at once; those woken now have run by then.
+            asyncio.get_running_loop().call_soon(self._look, futures)
+
+    def close(self) -> None:
+        """Let those who wait raise that the client was closed."""
+        for future in (self._waiting() or {}).values():
+            if not future.done():
+                future.set_exception(ConnectionError("Connection closed by its client."))
+
+
+async def _woken(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], seconds: float | None
+) -> None:
+    """Wait until there may be an answer, or the time may be up."""
+    if seconds is None:
+        return await future
+    late = loop.call_later(min(seconds, _LONGEST), _wake, future)
+    try:
+        return await future
+    finally:
+        late.cancel()
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
