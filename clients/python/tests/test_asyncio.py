@@ -351,6 +351,23 @@ def test_blocking_commands_and_messages_delay_nobody(url: str, run: Run) -> None
     run(main())
 
 
+def test_who_mutes_a_connection_mutes_its_own(url: str, run: Run) -> None:
+    async def main() -> None:
+        client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)
+        assert await client.execute_command("client", "id")
+        # The server does not answer it, nor what comes next over its connection.
+        muted = asyncio.create_task(client.execute_command("client", "reply", "skip"))
+        names = ["a", "b", "c"]
+        calls = asyncio.gather(*(client.echo(name) for name in names))
+        assert await asyncio.wait_for(calls, 60) == names
+        assert not muted.done()
+        muted.cancel()
+        await asyncio.wait([muted])
+        await client.aclose()
+
+    run(main())
+
+
 def test_a_client_goes_from_loop_to_loop(url: str, run: Run) -> None:
     client = undercroft.asyncio.Redis.from_url(url)
 

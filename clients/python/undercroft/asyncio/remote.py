@@ -73,8 +73,9 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         known = self._alone.get(name) if type(name) is str else None
         if known is None:
             known = _is_alone(args)
-            # What CLIENT means is said by its second word.
-            if type(name) is str and name != "CLIENT" and len(self._alone) < _NAMES_KEPT:
+            # What CLIENT means is said by its second word, in whatever case it is written.
+            said = type(name) is str and name.upper().split() not in ([], ["CLIENT"])
+            if said and len(self._alone) < _NAMES_KEPT:
                 self._alone[name] = known
         return known
 
