@@ -212,6 +212,38 @@ def test_silence_is_an_error_in_time(run: Run) -> None:
     run(main())
 
 
+def test_a_peer_that_answers_whom_nobody_waits_for_is_not_silent(run: Run) -> None:
+    peers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peers.append(writer)
+        await reader.read()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server, socket_timeout=1000)
+        pipe = client.pipeline(False)
+        for number in range(20):
+            pipe.get(number)
+        batch = asyncio.create_task(pipe.execute())
+        other = asyncio.create_task(client.get("k"))
+        while not peers or len(client._link._pending) < 21:
+            await asyncio.sleep(0)
+        batch.cancel()
+        for left in reversed(range(21)):
+            client._link._look()
+            assert client._link.failure is None
+            peers[0].write(b"$1\r\nv\r\n")
+            while len(client._link._pending) > left:
+                await asyncio.sleep(0)
+        assert await other == b"v"
+        await client.aclose()
+        server.close()
+
+    run(main())
+
+
 def test_who_does_not_read_makes_callers_wait(run: Run) -> None:
     reads = asyncio.Event()
 

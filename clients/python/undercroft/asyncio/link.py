@@ -74,7 +74,9 @@ class Link(asyncio.Protocol):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timeout = timeout
         self._watch: asyncio.TimerHandle | None = None
-        self._watched: tuple[Any, int] = (None, 0)
+        # How many replies have come, those that nobody waited for any more among them.
+        self._answered = 0
+        self._watched: tuple[int | None, int] = (None, 0)
         # redis-py's streams close a transport that they believe to be theirs.
         self._streams = (connection._reader, connection._writer)
         connection._reader = connection._writer = None
@@ -148,6 +150,7 @@ class Link(asyncio.Protocol):
                     self._deliver(reply)
                     continue
                 future = pending.popleft()
+                self._answered += 1
                 if self._raw:
                     reply = self._raw.pop(future, None) or reply
                 if future.done():
@@ -190,13 +193,12 @@ class Link(asyncio.Protocol):
         if not self._pending or self._timeout is None or self.failure is not None:
             self._watched = (None, 0)
             return
-        head = self._pending[0]
-        first = head, len(head.replies) if type(head) is Batch else 0
-        times = self._watched[1] + 1 if first == self._watched[0] else 0
+        answered = self._answered
+        times = self._watched[1] + 1 if answered == self._watched[0] else 0
         if times >= _LOOKS:
             self.fail(TimeoutError(f"Timeout reading from {self._name}"))
             return
-        self._watched = (first, times)
+        self._watched = (answered, times)
         self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
 
     @property
