@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import redis
 import undercroft
+import undercroft.connection
 from redis._parsers import _RESP2Parser
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -221,7 +222,10 @@ def scripted(*answers: Callable[[socket.socket], None]) -> Iterator[tuple[str, i
 
     def serve() -> None:
         for answer in answers:
-            connection, _ = listener.accept()
+            try:
+                connection, _ = listener.accept()
+            except OSError:  # nobody comes any more
+                return
             with connection:
                 answer(connection)
 
@@ -230,8 +234,9 @@ def scripted(*answers: Callable[[socket.socket], None]) -> Iterator[tuple[str, i
     try:
         yield listener.getsockname()
     finally:
-        listener.close()
+        listener.shutdown(socket.SHUT_RDWR)
         thread.join()
+        listener.close()
 
 
 def plain(address: tuple[str, int], retries: int = 0, **options: Any) -> Any:
@@ -294,6 +299,52 @@ def test_a_late_reply_is_nobody_s() -> None:
         with pytest.raises(redis.TimeoutError):
             client.get("k")
         late.set()
+        assert client.get("k") == b"whole"
+
+
+class Told(Exception):  # noqa: N818
+    """What interrupts a call."""
+
+
+def tell(*_: object) -> None:
+    raise Told
+
+
+def late(connection: socket.socket) -> None:
+    connection.recv(100)  # the next command, unless the client has gone
+    with suppress(OSError):
+        connection.sendall(b"$4\r\nlate\r\n$4\r\nlate\r\n")
+
+
+def test_replies_that_were_not_read_are_nobody_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    def push(connection: socket.socket) -> None:
+        connection.recv(100)
+        connection.sendall(b"$1\r\nv\r\n>1\r\n+x\r\n")
+        late(connection)
+
+    monkeypatch.setattr(undercroft.connection.Parser, undercroft.connection.PUSH_HANDLER, tell)
+    with scripted(push, whole) as address, plain(address) as client:
+        with pytest.raises(Told):
+            client.pipeline(False).get("a").get("b").execute()
+        assert client.get("k") == b"whole"
+
+
+def test_a_reply_that_was_not_read_is_nobody_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    def healthy(connection: socket.socket) -> None:
+        connection.recv(100)
+        connection.sendall(b"+PONG\r\n")
+        connection.recv(100)
+        connection.sendall(b"$1\r\nv\r\n")
+        connection.recv(100)
+        late(connection)
+
+    # With health checks sending and receiving are two calls of redis-py's.
+    with scripted(healthy, whole) as address, plain(address, health_check_interval=999) as client:
+        assert client.get("k") == b"v"
+        with monkeypatch.context() as patch:
+            patch.setattr(undercroft.Connection, "read_response", tell)
+            with pytest.raises(Told):
+                client.get("k")
         assert client.get("k") == b"whole"
 
 

@@ -248,8 +248,7 @@ class _Plugged:
         """Send a command and return its reply."""
         wire = getattr(self._parser, "wire", None)
         if wire is None or self.health_check_interval:
-            self.send_command(*args)
-            return self.read_response(not decode)
+            return self._by_parts(args, decode)
         sock = self._sock
         try:
             reply = wire.call(sock.fileno(), args, decode, sock.gettimeout())
@@ -274,33 +273,46 @@ class _Plugged:
             raise reply
         return reply
 
-    def read_many(self, decode: list[bool]) -> list[Any]:
+    def _by_parts(self, args: tuple[Any, ...], decode: bool) -> Any:
+        """Send a command and return its reply, in redis-py's way."""
+        try:
+            self.send_command(*args)
+            return self.read_response(not decode)
+        except (DataError, ResponseError):
+            # Nothing has been sent, or the whole reply has come.
+            raise
+        except BaseException:
+            self.disconnect()
+            raise
+
+    def exchange(self, packed: Any, decode: list[bool]) -> list[Any]:
+        """Send commands that have been packed, and return their replies, errors among them."""
+        try:
+            self.send_packed_command(packed)
+            return self._read_many(decode)
+        except BaseException:
+            # Replies that were not read are not for the next one to find.
+            self.disconnect()
+            raise
+
+    def _read_many(self, decode: list[bool]) -> list[Any]:
         """Return so many replies, errors among them."""
         replies = self._parser._reader
         found = []
         for each in decode:
-            try:
-                reply = replies.gets(each)
-            except BaseException:
-                self.disconnect()
-                raise
+            reply = replies.gets(each)
             if type(reply) is Push:
                 self._parser._pushed(reply)
                 reply = MISSING
-            if reply is MISSING or isinstance(reply, ConnectionError):
+            if reply is MISSING:
                 try:
-                    reply = self._next(reply, each)
+                    reply = self.read_response(not each)
                 except ResponseError as error:
                     reply = error
+            elif isinstance(reply, ConnectionError):
+                raise reply
             found.append(reply)
         return found
-
-    def _next(self, reply: Any, decode: bool) -> Any:
-        """Return the next reply in redis-py's way, or raise one that says to disconnect."""
-        if reply is MISSING:
-            return self.read_response(not decode)
-        self.disconnect()
-        raise reply
 
 
 class Connection(_Plugged, redis.Connection):

@@ -119,8 +119,8 @@ class Pipeline(RedisPipeline):
             found: list[Any] = whole(connection, commands, raise_on_error)
             return found
         packed = connection.pack_commands([args for args, _ in commands])
-        connection.send_packed_command(packed)
-        replies = connection.read_many([NEVER_DECODE not in options for _, options in commands])
+        decode = [NEVER_DECODE not in options for _, options in commands]
+        replies = connection.exchange(packed, decode)
         callbacks = self.response_callbacks
         results = [
             reply if isinstance(reply, Exception) else shaped(callbacks, args[0], reply, options)
