@@ -97,7 +97,15 @@ def short_table() -> str:
 def whole_table(table: str) -> str:
     """Return a whole table for docs/benchmarks.md."""
     result = newest(table)
-    return NOT_YET.format(table) if result is None else report.markdown(result[1])
+    if result is None:
+        return NOT_YET.format(table)
+    path, found = result
+    text = report.markdown(found)
+    picture = path.with_suffix(".svg")
+    if picture.exists():
+        title = next(grid.title for grid in found.grids if grid.plot)
+        text += f"\n\n![{title}](../{picture.relative_to(ROOT)})"
+    return text
 
 
 def filled(page: str, table: str, text: str, where: Path) -> str:
@@ -120,6 +128,7 @@ def main() -> int:
         ("README.md", "core", short_table()),
         ("docs/benchmarks.md", "core", whole_table("core")),
         ("docs/benchmarks.md", "types", whole_table("types")),
+        ("docs/benchmarks.md", "python", whole_table("python")),
     ):
         path = ROOT / name
         page = path.read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import time
 import traceback
 from pathlib import Path
 
-from core import machine, report, tables
+from core import machine, plot, report, tables
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -63,7 +63,7 @@ def main() -> int:
             since = time.monotonic()
             print(f"measuring {name} ...", end=" ", file=sys.stderr, flush=True)
             try:
-                result.rows += groups[name](bench)
+                result.add(groups[name](bench))
             except Exception:
                 # The figures of the other groups are worth minutes: keep them.
                 failed.append(name)
@@ -77,6 +77,11 @@ def main() -> int:
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(report.to_json(result), encoding="utf-8")
     print(f"written to {output}", file=sys.stderr)
+    for grid in result.grids:
+        if grid.plot:
+            picture = output.with_suffix(".svg")
+            plot.write(grid, picture, f"{result.date[:10]}, {result.machine['processor']}")
+            print(f"drawn in {picture}", file=sys.stderr)
     if failed:
         print(f"error: could not measure {', '.join(failed)}", file=sys.stderr)
     return int(bool(failed))

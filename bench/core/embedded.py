@@ -29,6 +29,12 @@ def python_rows(bench: Bench) -> list[Row]:
         ]
 
 
+def redis_rows(bench: Bench) -> list[Row]:
+    """Measure get from Python, beside redis-py only."""
+    with loop(sys.executable, "embedded", bench.directory() / "store") as ours:
+        return _against_redis(bench, ours)
+
+
 def _against_dict(bench: Bench, ours: Loop) -> list[Row]:
     names = ["get", "dict", "get-random", "dict-random", "loop"]
     sides = {name: _side(ours, name, KEYS) for name in names}

@@ -22,10 +22,13 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Server:
     """A running server and its unix socket."""
 
-    def __init__(self, name: str, path: Path, process: subprocess.Popen[bytes]) -> None:
-        """Take over a process that was started."""
+    def __init__(
+        self, name: str, path: Path, process: subprocess.Popen[bytes], port: int = 0
+    ) -> None:
+        """Take over a process that was started; ``port`` is 0 where it has none."""
         self.name = name
         self.path = path
+        self.port = port
         self.process = process
 
     def cpu(self) -> tuple[float, float]:
@@ -89,7 +92,7 @@ def batched(things: Iterable[bytes], count: int) -> Iterator[list[bytes]]:
 
 
 @contextlib.contextmanager
-def serving(name: str, command: list[str], path: Path) -> Iterator[Server]:
+def serving(name: str, command: list[str], path: Path, port: int = 0) -> Iterator[Server]:
     """Run a server on the server's core until the block ends."""
     log = path.with_suffix(".log")
     with log.open("wb") as output:
@@ -99,7 +102,7 @@ def serving(name: str, command: list[str], path: Path) -> Iterator[Server]:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    server = Server(name, path, process)
+    server = Server(name, path, process, port)
     try:
         wait_for(server, log)
         yield server
@@ -126,13 +129,20 @@ def wait_for(server: Server, log: Path) -> None:
         time.sleep(0.02)
 
 
-def redis_server(directory: Path) -> contextlib.AbstractContextManager[Server]:
+def redis_server(directory: Path, tcp: bool = False) -> contextlib.AbstractContextManager[Server]:
     """Run Debian's Redis server, without persistence, as ours is without it."""
     path = directory / "redis.sock"
-    options = ["--port", "0", "--unixsocket", str(path), "--dir", str(directory)]
-    return serving(
-        "redis-server", ["redis-server", *options, "--save", "", "--appendonly", "no"], path
-    )
+    port = free_port() if tcp else 0
+    options = ["--port", str(port), "--unixsocket", str(path), "--dir", str(directory)]
+    command = ["redis-server", *options, "--save", "", "--appendonly", "no"]
+    return serving("redis-server", command, path, port)
+
+
+def free_port() -> int:
+    """Return a port of the loopback that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
 
 
 def undercroft_server(directory: Path, binaries: Path) -> contextlib.AbstractContextManager[Server]:
@@ -150,11 +160,11 @@ def has(*commands: str) -> str | None:
 
 
 def environment(name: str) -> Path:
-    """Return the Python of an environment that holds ``requirements-NAME.txt``, made when needed.
+    """Return the Python of an environment that holds ``requirements/NAME.txt``, made when needed.
 
     It lies under target/, and is made anew when the requirements change.
     """
-    requirements = ROOT / "bench" / f"requirements-{name}.txt"
+    requirements = ROOT / "bench" / "requirements" / f"{name}.txt"
     text = requirements.read_bytes() + sys.version.encode()
     directory = ROOT / "target" / f"bench-venv-{name}-{hashlib.sha256(text).hexdigest()[:8]}"
     python = directory / "bin" / "python"

@@ -70,6 +70,31 @@ class Row:
 
 
 @dataclasses.dataclass
+class Grid:
+    """Figures of many clients beside each other: a line for each work, a column for each client.
+
+    ``plot`` says that the lines are counts of queries, and worth drawing.
+    """
+
+    title: str
+    corner: str
+    columns: list[str]
+    rows: list[tuple[str, list[float | None]]] = dataclasses.field(default_factory=list)
+    note: str = ""
+    plot: bool = False
+
+    def markdown(self) -> list[str]:
+        """Return the lines of a Markdown table."""
+        lines = [f"#### {self.title}", ""]
+        lines += [f"| {' | '.join([self.corner, *self.columns])} |"]
+        lines += ["|" + " --- |" * (len(self.columns) + 1)]
+        for label, values in self.rows:
+            cells = ["-" if value is None else number(value) for value in values]
+            lines.append(f"| {' | '.join([label, *cells])} |")
+        return [*lines, "", *([self.note, ""] if self.note else [])]
+
+
+@dataclasses.dataclass
 class Result:
     """A whole table with all that is needed to judge it."""
 
@@ -79,10 +104,16 @@ class Result:
     machine: dict[str, str]
     versions: dict[str, str]
     rows: list[Row] = dataclasses.field(default_factory=list)
+    grids: list[Grid] = dataclasses.field(default_factory=list)
     seconds: int = 0
     date: str = dataclasses.field(
         default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
     )
+
+    def add(self, found: Sequence[Row | Grid]) -> None:
+        """Take what a group has measured."""
+        self.rows += [each for each in found if isinstance(each, Row)]
+        self.grids += [each for each in found if isinstance(each, Grid)]
 
 
 def number(value: float) -> str:
@@ -113,7 +144,8 @@ def from_json(text: str) -> Result:
             if written[side]:
                 written[side] = Figure(**written[side])
         rows.append(Row(**written))
-    return Result(rows=rows, **plain)
+    grids = [Grid(**written) for written in plain.pop("grids", [])]
+    return Result(rows=rows, grids=grids, **plain)
 
 
 def markdown(result: Result) -> str:
@@ -133,7 +165,10 @@ def markdown(result: Result) -> str:
         lines.append(f"| {row.work} | {ours} | {peer} | {ratio} | {row.target} | {met} |")
     lines += ["", f"Targets met: {sum(mets)} of {len(mets)}.", ""]
     lines += [f"- {row.work}: {row.note}" for row in result.rows if row.note]
-    lines += ["", f"Measured {result.date} in {result.seconds} s. Medians of interleaved rounds,"]
+    lines.append("")
+    for grid in result.grids:
+        lines += grid.markdown()
+    lines += [f"Measured {result.date} in {result.seconds} s. Medians of interleaved rounds,"]
     lines[-1] += " with the least and the most in brackets."
     for title, facts in (("Machine", result.machine), ("Versions", result.versions)):
         lines.append(f"{title}: " + "; ".join(f"{name} {fact}" for name, fact in facts.items()))

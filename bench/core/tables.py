@@ -1,14 +1,14 @@
 """Which rows make up which table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from core import embedded, lists, messages, native, served, sets
+from core import classic, embedded, lists, messages, native, remote, served, sets
 from core.bench import Bench
-from core.report import Row
+from core.report import Grid, Row
 
 __all__ = ["TABLES", "Bench"]
 
-Group = Callable[[Bench], list[Row]]
+Group = Callable[[Bench], Sequence[Row | Grid]]
 
 TABLES: dict[str, dict[str, Group]] = {
     "core": {
@@ -27,5 +27,13 @@ TABLES: dict[str, dict[str, Group]] = {
         "middle": lists.middle_rows,
         "sets": sets.rows,
         "messages": messages.rows,
+    },
+    "python": {
+        "sequential": remote.sequential,
+        "concurrent": remote.concurrent,
+        "pipelines": remote.pipelines,
+        "replies": remote.replies,
+        "embedded": remote.embedded_gets,
+        "classic": classic.rows,
     },
 }

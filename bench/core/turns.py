@@ -1,30 +1,42 @@
 """Loops in processes of their own that take turns."""
 
 import contextlib
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from core.peers import CLIENT_CORE
 
-LOOP = Path(__file__).parents[1] / "loops" / "loop.py"
+LOOPS = Path(__file__).parents[1] / "loops"
 
 
 class Loop:
     """A process that runs timed loops with one client, on the client's core."""
 
-    def __init__(self, python: Path | str, client: str, location: Path) -> None:
-        """Start it and wait until its client is ready."""
-        command = ["taskset", "--cpu-list", str(CLIENT_CORE), str(python), str(LOOP)]
+    def __init__(
+        self,
+        python: Path | str,
+        *arguments: Path | str,
+        script: str = "loop.py",
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        """Start a script of loops/ with arguments and wait until its client is ready."""
+        command = ["taskset", "--cpu-list", str(CLIENT_CORE), str(python), str(LOOPS / script)]
         self.process = subprocess.Popen(
-            [*command, client, str(location)],
+            [*command, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, **(environment or {})},
         )
         self.about = ""
-        while (line := self._line()) != "ready":
-            self.about = line
+        try:
+            while (line := self._line()) != "ready":
+                self.about = line
+        except RuntimeError:
+            self.close()
+            raise
 
     def _line(self) -> str:
         assert self.process.stdout is not None
@@ -34,24 +46,40 @@ class Loop:
             raise RuntimeError(f"{self.process.args!r} ended early, with status {status}")
         return line.strip()
 
+    def close(self) -> None:
+        """End it."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        # Where it has ended by itself nobody reads what was not sent yet.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.wait(timeout=30)
+        self.process.stdout.close()
+
     def run(self, operation: str, count: int) -> float:
         """Return the nanoseconds an operation took."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{operation} {count}\n")
         self.process.stdin.flush()
-        return float(self._line())
+        answer = self._line()
+        if answer.startswith("error "):
+            raise RuntimeError(answer.removeprefix("error "))
+        return float(answer)
 
 
 @contextlib.contextmanager
-def loop(python: Path | str, client: str, location: Path) -> Iterator[Loop]:
+def loop(
+    python: Path | str,
+    *arguments: Path | str,
+    script: str = "loop.py",
+    environment: dict[str, str] | None = None,
+) -> Iterator[Loop]:
     """Run a loop's process until the block ends."""
-    running = Loop(python, client, location)
+    running = Loop(python, *arguments, script=script, environment=environment)
     try:
         yield running
     finally:
-        assert running.process.stdin is not None
-        running.process.stdin.close()
-        running.process.wait(timeout=30)
+        running.close()
 
 
 def interleaved(rounds: int, sides: dict[str, Callable[[], float]]) -> dict[str, list[float]]:

@@ -1,0 +1,251 @@
+"""Rows of the table `python`: our client of a server beside the others, and beside a raw socket."""
+
+import sys
+from collections.abc import Iterable
+
+from core import embedded, peers
+from core.bench import Bench
+from core.clients import ALL, LOOPS, Clients, Side, clients
+from core.report import Figure, Grid, Row
+from core.turns import interleaved, loop
+
+WORKS = {"get": "GET", "keys": "KEYS * of one key"}
+SOCKETS = {"unix": "unix socket", "tcp": "TCP"}
+REDIS = ("redis-5.2", "redis-newest-hiredis", "redis-newest")
+Rounds = dict[Side, list[float]]
+
+
+def _us(running: Clients, side: Side, rounds: list[float]) -> Figure:
+    return Figure.of(running.label(side), [value / 1e3 for value in rounds], "us")
+
+
+def _beside(
+    running: Clients,
+    found: Rounds,
+    work: tuple[str, str],
+    sides: tuple[Side, Side],
+    at_least: float | None = None,
+    at_most: float | None = None,
+    suffix: str = "",
+) -> Row:
+    """Return a row of one side beside another; ``at_most`` is of our time beside the other's."""
+    ours, theirs = (_us(running, side, found[side]) for side in sides)
+    of_time = at_most is not None
+    name, text = work
+    mine, other = sides
+    return Row(
+        id=f"{name}-{mine.client}-{mine.flavour}-{other.client}-{other.flavour}{suffix}",
+        work=f"{text}, {mine.flavour}{', pure Python' if 'pure' in mine.client else ''}: "
+        + ("our time beside" if of_time else "times faster than")
+        + f" {theirs.name}"
+        + (", the fastest" if suffix else ""),
+        ours=ours,
+        peer=theirs,
+        ratio=ours.median / theirs.median if of_time else theirs.median / ours.median,
+        at_least=at_least,
+        at_most=at_most,
+    )
+
+
+def _fastest(found: Rounds, sides: Iterable[Side]) -> Side:
+    """Return the fastest side that is not ours."""
+    others = [side for side in sides if not side.client.startswith("undercroft")]
+    return min(others, key=lambda side: Figure.of("", found[side], "").median)
+
+
+def _missing(name: str) -> list[Row] | None:
+    missing = peers.has("redis-server")
+    return [Row(id=name, work=name, note=missing)] if missing else None
+
+
+def _grid(running: Clients, title: str, lines: dict[str, Rounds]) -> Grid:
+    """Return the medians of all clients, a line for each kind of work."""
+    columns: dict[str, str] = {
+        side.client: running.running[side.client].about
+        for found in lines.values()
+        for side in found
+        if side.client in running.running
+    }
+    grid = Grid(title, "microseconds", list(columns.values()), note=running.remarks())
+    for label, found in lines.items():
+        by_client = {
+            side.client: Figure.of("", values, "").median / 1e3 for side, values in found.items()
+        }
+        grid.rows.append((label, [by_client.get(client) for client in columns]))
+    return grid
+
+
+def sequential(bench: Bench) -> list[Row | Grid]:
+    """Measure one call after another, over both kinds of sockets, with every kind of loop."""
+    if missing := _missing("sequential"):
+        return [*missing]
+    rows: list[Row | Grid] = []
+    lines: dict[str, Rounds] = {}
+    with clients(bench) as running:
+        for work, text in WORKS.items():
+            for transport, named in SOCKETS.items():
+                found = running.measure(
+                    running.sides(ALL, transport), work, bench.pick(300, 1000), bench.pick(3, 7)
+                )
+                rows += _sequential_rows(
+                    running, found, (f"{work}-{transport}", f"{text} over {named}"), transport
+                )
+                for flavour in ALL:
+                    some = {side: found[side] for side in found if side.flavour == flavour}
+                    lines[f"{text}, {named}, {flavour}"] = some
+        rows.append(_grid(running, "One call after another", lines))
+    rows[0].note = (
+        f"Clients on core {peers.CLIENT_CORE}, the server on core {peers.SERVER_CORE}; "
+        f"{bench.pick(300, 1000)} calls a round."
+    )
+    return rows
+
+
+def _sequential_rows(
+    running: Clients, found: Rounds, work: tuple[str, str], transport: str
+) -> list[Row]:
+    def side(client: str, flavour: str) -> Side:
+        return Side(client, flavour, transport)
+
+    rows = []
+
+    def row(ours: Side, other: Side, *targets: float | None, suffix: str = "") -> None:
+        if ours in found and other in found:
+            rows.append(_beside(running, found, work, (ours, other), *targets, suffix=suffix))
+
+    blocking = side("undercroft", "sync")
+    row(blocking, side("redis-5.2", "sync"), 1.6)
+    row(blocking, side("redis-newest-hiredis", "sync"), 2)
+    row(blocking, side("redis-newest", "sync"), 2)
+    row(blocking, side("raw", "sync"), None, 1.25)
+    row(side("undercroft-pure", "sync"), side("redis-newest", "sync"))
+    for flavour in LOOPS:
+        ours = side("undercroft", flavour)
+        for client in REDIS:
+            row(ours, side(client, flavour), 2)
+        same = [each for each in found if each.flavour == flavour]
+        row(ours, _fastest(found, same), 1.25, suffix="-fastest")
+        row(ours, side("redis-5.2", "sync"), None, 1)
+    return rows
+
+
+def concurrent(bench: Bench) -> list[Row | Grid]:
+    """Measure many calls at once."""
+    if missing := _missing("concurrent"):
+        return [*missing]
+    rows: list[Row | Grid] = []
+    lines: dict[str, Rounds] = {}
+    with clients(bench) as running:
+        for many in (50, 1000):
+            for transport, named in SOCKETS.items():
+                sides = running.sides(["uvloop"], transport)
+                found = running.measure(sides, f"get-{many}", 2000, bench.pick(3, 5))
+                work = f"get-{many}-{transport}", f"{many:,} GETs at once over {named}"
+                ours = Side("undercroft", "uvloop", transport)
+                others = [Side(client, "uvloop", transport) for client in REDIS]
+                rows += [
+                    _beside(running, found, work, (ours, other), 5)
+                    for other in others
+                    if other in found
+                ]
+                fastest = _fastest(found, found)
+                rows.append(_beside(running, found, work, (ours, fastest), 1.5, suffix="-fastest"))
+                lines[f"{many:,} GETs at once, {named}, uvloop, each"] = found
+        rows.append(_grid(running, "Calls at once", lines))
+    return rows
+
+
+def pipelines(bench: Bench) -> list[Row | Grid]:
+    """Measure pipelines of a hundred GETs."""
+    if missing := _missing("pipelines"):
+        return [*missing]
+    rows: list[Row | Grid] = []
+    lines: dict[str, Rounds] = {}
+    flavours = ("sync", "uvloop")
+    with clients(bench) as running:
+        for transport, named in SOCKETS.items():
+            sides = running.sides(flavours, transport, pipelines=True)
+            found = running.measure(sides, "get-pipeline", bench.pick(2000, 10_000), 5)
+            work = f"pipeline-{transport}", f"GET of a pipeline of 100 over {named}"
+            for flavour in flavours:
+                ours = Side("undercroft", flavour, transport)
+                rows += [
+                    _beside(running, found, work, (ours, other), 3)
+                    for other in (Side(client, flavour, transport) for client in REDIS[:2])
+                    if other in found
+                ]
+                some = {side: found[side] for side in found if side.flavour == flavour}
+                lines[f"GET of a pipeline of 100, {named}, {flavour}"] = some
+            ours, raw = (Side(name, "sync", transport) for name in ("undercroft", "raw"))
+            # Without a target: a raw socket makes no objects of its commands and replies.
+            rows.append(_beside(running, found, work, (ours, raw)))
+        rows.append(_grid(running, "Pipelines", lines))
+    return rows
+
+
+def replies(bench: Bench) -> list[Row | Grid]:
+    """Measure large replies: parsers alone, and whole calls."""
+    rows: list[Row | Grid] = [*_parsers(bench)]
+    if peers.has("redis-server"):
+        return rows
+    with clients(bench) as running:
+        sides = running.sides(["sync"], "unix")
+        sides = [side for side in sides if side.client != "raw"]
+        for work, text, count in (
+            ("many-keys", "KEYS * of 30,000 keys", 5),
+            ("many-items", "LRANGE of 10,000", 20),
+            ("long-value", "GET of 10 MB", 3),
+        ):
+            found = running.measure(sides, work, count, bench.pick(3, 5))
+            ours = Side("undercroft", "sync", "unix")
+            rows += [
+                _beside(running, found, (work, f"{text}, the whole call"), (ours, other))
+                for other in (Side(client, "sync", "unix") for client in REDIS)
+                if other in found
+            ]
+    return rows
+
+
+def _parsers(bench: Bench) -> list[Row]:
+    rows = []
+    names = ("native", "hiredis", "pure", "redis-py")
+    with loop(sys.executable, *names, script="parsers.py") as running:
+        for work, text, count in (
+            ("many-keys", "KEYS * of 30,000 keys", 10),
+            ("many-items", "LRANGE of 10,000", 30),
+            ("long-value", "GET of 10 MB", 5),
+        ):
+            found = interleaved(
+                bench.pick(3, 7),
+                {
+                    name: lambda name=name, work=work, count=count: running.run(
+                        f"{name} {work}", count
+                    )
+                    for name in names
+                },
+            )
+            for name, other, called in (
+                ("native", "hiredis", "hiredis"),
+                ("pure", "redis-py", "redis-py's own parser"),
+            ):
+                ours, theirs = (
+                    Figure.of(title, [value / 1e3 for value in found[key]], "us")
+                    for key, title in ((name, "undercroft"), (other, called))
+                )
+                rows.append(
+                    Row(
+                        id=f"parser-{name}-{work}",
+                        work=f"{text}, the {name} parser alone: times faster than {called}",
+                        ours=ours,
+                        peer=theirs,
+                        ratio=theirs.median / ours.median,
+                        at_least=1,
+                    )
+                )
+    rows[0].note = "Replies in memory, fed in pieces of 64 KiB, into lists of bytes."
+    return rows
+
+
+def embedded_gets(bench: Bench) -> list[Row | Grid]:
+    """Measure a GET in this process beside one over a unix socket, of 100,000 keys."""
+    return [*embedded.redis_rows(bench)]

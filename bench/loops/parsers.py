@@ -1,0 +1,133 @@
+"""Parsers alone: replies that lie in memory, taken in pieces as a socket gives them.
+
+Of each line ``PARSER REPLY COUNT`` on standard input the answer is the nanoseconds one reply took.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from expected import MANY, repeated
+
+# As much as the clients ask a socket for at once.
+PIECE = 65536
+
+
+def bulk(text: bytes) -> bytes:
+    """Return a text as it comes over the wire."""
+    return b"$%d\r\n%b\r\n" % (len(text), text)
+
+
+def replies() -> dict[str, tuple[bytes, Any]]:
+    """Return the replies by name, as bytes and as values."""
+    keys = [b"key:%012d" % number for number in range(MANY["many-keys"])]
+    items = [b"%011dz" % number for number in range(MANY["many-items"])]
+    arrays = {"many-keys": keys, "many-items": items}
+    found: dict[str, tuple[bytes, Any]] = {
+        name: (b"*%d\r\n" % len(texts) + b"".join(bulk(text) for text in texts), texts)
+        for name, texts in arrays.items()
+    }
+    long = b"v" * MANY["long-value"]
+    found["long-value"] = bulk(long), long
+    return found
+
+
+def pieces(reply: bytes) -> list[bytes]:
+    """Return a reply as a socket gives it."""
+    return [reply[at : at + PIECE] for at in range(0, len(reply), PIECE)]
+
+
+def fed(reader: Any, missing: object) -> Callable[[list[bytes]], Any]:
+    """Return what parses with a reader that is fed, as ours and hiredis are."""
+    feed, gets = reader.feed, reader.gets
+
+    def parse(reply: list[bytes]) -> Any:
+        found = missing
+        for piece in reply:
+            feed(piece)
+            found = gets()
+        return found
+
+    return parse
+
+
+def native() -> Callable[[list[bytes]], Any]:
+    """Return our parser in Rust."""
+    from redis.exceptions import ResponseError
+    from undercroft._native import Wire
+    from undercroft.resp import MISSING
+
+    return fed(Wire(ResponseError), MISSING)
+
+
+def pure() -> Callable[[list[bytes]], Any]:
+    """Return our parser in Python."""
+    from redis.exceptions import ResponseError
+    from undercroft.resp import MISSING, Reader
+
+    return fed(Reader(None, "strict", ResponseError), MISSING)
+
+
+def hiredis_reader() -> Callable[[list[bytes]], Any]:
+    """Return redis-py's parser in C."""
+    import hiredis
+
+    return fed(hiredis.Reader(notEnoughData=hiredis), hiredis)
+
+
+class Socket:
+    """What redis-py's own parser reads from."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self.rest: list[bytes] = []
+
+    def recv(self, _: int) -> bytes:
+        """Return the next piece."""
+        return self.rest.pop()
+
+    def settimeout(self, _: object) -> None:
+        """Do nothing: it never waits."""
+
+
+def redis_py() -> Callable[[list[bytes]], Any]:
+    """Return redis-py's parser in Python."""
+    from redis._parsers import Encoder, _RESP2Parser
+
+    class Connection:
+        _sock = Socket()
+        encoder = Encoder("utf-8", "strict", decode_responses=False)
+        socket_timeout = None
+
+    parser = _RESP2Parser(PIECE)
+    parser.on_connect(Connection())
+    sock, read = Connection._sock, parser.read_response
+
+    def parse(reply: list[bytes]) -> Any:
+        sock.rest = reply[::-1]
+        return read(disable_decoding=True)
+
+    return parse
+
+
+PARSERS = {"native": native, "pure": pure, "hiredis": hiredis_reader, "redis-py": redis_py}
+
+
+def main() -> None:
+    """Answer one line at a time until standard input ends."""
+    parsers = {name: PARSERS[name]() for name in sys.argv[1:]}
+    cut = {}
+    for name, (reply, value) in replies().items():
+        cut[name] = pieces(reply)
+        for parser, parse in parsers.items():
+            if parse(cut[name]) != value:
+                raise AssertionError(f"{parser} gives something else for {name}")
+    print("ready", flush=True)
+    for line in sys.stdin:
+        parser, name, count = line.split()
+        parse, reply = parsers[parser], cut[name]
+        print(repeated(lambda parse=parse, reply=reply: parse(reply), int(count)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
