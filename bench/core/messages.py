@@ -51,7 +51,8 @@ def _measure(bench: Bench, subscribers: int, latency: Row, rate: Row) -> None:
     latency.ratio = latency.peer.median / latency.ours.median
     latency.note = (
         "A message every 300 microseconds; each subscriber is a thread with a handle or a "
-        "connection of its own, looks for 20 microseconds and then sleeps. The median of all."
+        "connection of its own, and waits as it does by default: at this pace it looks again "
+        "and again, offering its core to others in between. The median of all."
     )
     rate.ours = Figure.of("publish", [run["messages_per_second"] / 1e6 for run in ours], "M/s")
     rate.peer = Figure.of("PUBLISH", [run["messages_per_second"] / 1e6 for run in theirs], "M/s")

@@ -30,9 +30,10 @@ pub(crate) struct Work {
     /// Messages sent as fast as they go.
     #[arg(long, default_value_t = 200_000)]
     messages: u64,
-    /// Microseconds that a subscriber looks for messages before it sleeps.
-    #[arg(long, default_value_t = 20)]
-    spin: u64,
+    /// Microseconds that a subscriber looks for messages before it sleeps, at
+    /// most, where that is not the default.
+    #[arg(long)]
+    spin: Option<u64>,
     /// Microseconds between two single messages.
     #[arg(long, default_value_t = 300)]
     pause: u64,
@@ -133,10 +134,12 @@ impl Course {
         self.start.elapsed().as_nanos() as u64 - time_in(payload)
     }
 
-    fn receive_from_store(&self, index: usize, path: &Path, spin: u64) -> Vec<u64> {
+    fn receive_from_store(&self, index: usize, path: &Path, spin: Option<u64>) -> Vec<u64> {
         let store = Store::open(path, true).expect("the store");
         let mut subscriber = store.subscriber();
-        subscriber.set_spin(Duration::from_micros(spin));
+        if let Some(spin) = spin {
+            subscriber.set_spin(Duration::from_micros(spin));
+        }
         subscriber
             .subscribe(Topic::Channel, &[CHANNEL])
             .expect("room");

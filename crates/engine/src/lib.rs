@@ -48,6 +48,7 @@ mod sorted;
 mod store;
 mod strings;
 mod subscriber;
+mod subscriptions;
 mod tree;
 mod uses;
 mod value;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, TryLockError};
 
-use undercroft_memory::{SeatName, ShardSet};
+use undercroft_memory::ShardSet;
 
 use crate::access::Access;
 use crate::entry::Entry;
@@ -69,18 +69,11 @@ impl Store {
         Ok(())
     }
 
-    /// Wakes each seat once.
+    /// Wakes those who wait; a seat that comes twice is awake the second time.
     #[inline]
     fn wake(&self, places: &Places) {
-        if let [(seat, _)] = places[..] {
-            return self.segment.wake_seat(seat);
-        }
-        let mut seats: Vec<SeatName> = places.iter().map(|(seat, _)| *seat).collect();
-        seats.sort_unstable();
-        seats.dedup();
-        for seat in seats {
-            self.segment.wake_seat(seat);
-        }
+        self.segment
+            .wake_seats(places.iter().map(|(seat, _)| *seat));
     }
 
     /// Takes away what dead receivers of a message left. Where a lock cannot be

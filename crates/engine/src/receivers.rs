@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
-use undercroft_memory::{Look, SeatName, View};
+use undercroft_memory::{Look, RingReader, SeatName, View, coarse_milliseconds};
 
 use crate::dictionary;
 use crate::entry::{Entry, Text};
@@ -165,8 +165,12 @@ impl Store {
     pub(crate) fn count_living(&self, places: &Places) -> (u64, bool) {
         let mut receivers = 0_u64;
         let mut some_dead = false;
+        if places.is_empty() {
+            return (receivers, some_dead);
+        }
+        let now = coarse_milliseconds();
         for (seat, count) in places {
-            if self.segment.seat_lives(*seat) {
+            if self.segment.seat_lives_at(*seat, now) {
                 receivers = receivers.saturating_add(*count);
             } else {
                 some_dead = true;
@@ -206,20 +210,19 @@ impl Store {
         Ok(found.unwrap_or_default())
     }
 
-    fn messages_from(&self, mut position: u64) -> Result<Letters, Error> {
+    fn messages_from(&self, position: u64) -> Result<Letters, Error> {
         let mut messages = Vec::new();
         let mut last = None;
+        let mut reader = RingReader::at(position);
         loop {
-            let record = match self.segment.look_at(position)? {
+            let record = match reader.look(&self.segment)? {
                 Look::End => return Ok(messages),
                 Look::Record(record) if last.is_none_or(|last| record.number == last + 1) => record,
                 _ => return Err(Error::Name("expected the start of a record".into())),
             };
-            let (mut name, mut body) = (Vec::new(), Vec::new());
-            self.segment.copy_record(&record, &mut name, &mut body);
-            messages.push((name, body));
+            reader.take(&self.segment, &record)?;
+            messages.push((reader.name().to_vec(), reader.body().to_vec()));
             last = Some(record.number);
-            position = record.next;
         }
     }
 

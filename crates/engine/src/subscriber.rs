@@ -1,27 +1,25 @@
 //! Receiving messages: from the ring, at the subscriber's own pace (M3, M4).
 
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use undercroft_memory::{self as memory, Look, Patience, Record, counter_of};
+use undercroft_memory::{Look, Patience, Polling, RingReader, SeatName};
 
 use crate::error::Error;
-use crate::publish::is_match;
 use crate::receivers::Topic;
 use crate::seating::Seating;
 use crate::store::Store;
+use crate::subscriptions::Subscriptions;
 
-/// How long a thread looks for messages before it sleeps, unless told
-/// otherwise: about what going to sleep and being woken costs.
-const SPIN: Duration = Duration::from_micros(20);
+/// How long a thread looks for messages before it sleeps, at most and unless
+/// told otherwise.
+const SPIN: Duration = Duration::from_micros(500);
 /// Records that are not for this subscriber, passed over in one call at most.
 const PASSED_OVER: u32 = 10_000;
 /// Names given up in one transaction.
 const STEP: usize = 64;
-const COUNTERS: usize = memory::layout::ring::COUNTER_COUNT as usize;
 
 /// A message, for as long as the subscriber is not asked for the next.
 #[derive(Clone, Copy, Debug)]
@@ -52,16 +50,6 @@ pub enum Event<'m> {
     Lost(u64),
 }
 
-/// One subscription of this subscriber.
-#[derive(Clone, Copy, Debug)]
-struct Subscription {
-    /// Times it was subscribed to.
-    count: u64,
-    /// Messages before this position are not for it.
-    since: u64,
-    hash: u64,
-}
-
 /// A receiver of messages. Belongs to one thread at a time.
 ///
 /// Survives a fork: the child's copy subscribes anew, as a receiver of its own,
@@ -82,19 +70,11 @@ struct Subscription {
 pub struct Subscriber<S: Deref<Target = Store>> {
     store: S,
     seating: Seating,
-    spin: Duration,
-    /// Where the next record starts, and how many were before it.
-    position: u64,
+    polling: Arc<Polling>,
+    reader: RingReader,
+    /// How many records were before the reader's position.
     number: u64,
-    channels: HashMap<Vec<u8>, Subscription>,
-    shards: HashMap<Vec<u8>, Subscription>,
-    patterns: Vec<(Arc<[u8]>, Subscription)>,
-    /// A bit for each counter that one of the channels has.
-    filter: Box<[u64; COUNTERS / 64]>,
-    /// What these counters were at the position.
-    counts: HashMap<usize, u64>,
-    name: Vec<u8>,
-    body: Vec<u8>,
+    subscriptions: Subscriptions,
     matched: Vec<Arc<[u8]>>,
 }
 
@@ -106,12 +86,13 @@ enum Step {
 }
 
 /// Where a subscriber stands, for waiting without holding on to it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Waiting {
-    seat: memory::SeatName,
+    seat: SeatName,
     /// None where it is not subscribed to anything.
     position: Option<u64>,
-    spin: Duration,
+    polling: Arc<Polling>,
+    progress: u64,
 }
 
 impl Store {
@@ -128,7 +109,8 @@ impl Store {
     ) -> Result<bool, Error> {
         let patience = Patience {
             timeout,
-            spin: waiting.spin,
+            polling: &waiting.polling,
+            progress: waiting.progress,
         };
         let is_there = || {
             waiting
@@ -150,25 +132,20 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Subscriber {
             store,
             seating: Seating::default(),
-            spin: SPIN,
-            position: 0,
+            polling: Arc::new(Polling::new(SPIN)),
+            reader: RingReader::default(),
             number: 0,
-            channels: HashMap::new(),
-            shards: HashMap::new(),
-            patterns: Vec::new(),
-            filter: Box::new([0; COUNTERS / 64]),
-            counts: HashMap::new(),
-            name: Vec::new(),
-            body: Vec::new(),
+            subscriptions: Subscriptions::new(),
             matched: Vec::new(),
         }
     }
 
-    /// How long [`next`](Self::next) looks for messages before it sleeps
-    /// (default 20 microseconds). More means less latency and more work for
-    /// the processor.
-    pub fn set_spin(&mut self, spin: Duration) {
-        self.spin = spin;
+    /// For how long [`next`](Self::next) looks for a message before it sleeps, at
+    /// most (default 500 microseconds). It does so where messages come so close
+    /// to one another, and nobody else wants the processor; where they come more
+    /// slowly, it sleeps after 20 microseconds. Zero is never to look.
+    pub fn set_spin(&mut self, longest: Duration) {
+        self.polling = Arc::new(Polling::new(longest));
     }
 
     /// The store it is subscribed in.
@@ -178,24 +155,13 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
 
     /// Whether it is subscribed to something.
     pub fn is_active(&self) -> bool {
-        !(self.channels.is_empty() && self.shards.is_empty() && self.patterns.is_empty())
+        !self.subscriptions.is_empty()
     }
 
     /// Whether it is subscribed to this.
     pub fn is_subscribed(&self, topic: Topic, name: &[u8]) -> bool {
-        self.find(topic, name).is_some()
-    }
-
-    fn find(&self, topic: Topic, name: &[u8]) -> Option<&Subscription> {
-        match topic {
-            Topic::Channel => self.channels.get(name),
-            Topic::Shard => self.shards.get(name),
-            Topic::Pattern => {
-                let mut known = self.patterns.iter();
-                let found = known.find(|(pattern, _)| **pattern == *name);
-                found.map(|(_, subscription)| subscription)
-            }
-        }
+        let hash = self.store.key(name).hash;
+        self.subscriptions.contains(topic, hash, name)
     }
 
     /// Subscribes, to all of the names or none. Every message that is published
@@ -215,38 +181,13 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         let changes: Vec<(&[u8], i64)> = names.iter().map(|name| (*name, 1)).collect();
         self.store.enrol(seat, topic, &changes)?;
         if !was_active {
-            self.position = tail;
+            self.reader.go_to(tail);
             self.number = records;
         }
         for ((name, hash), count) in names.iter().zip(hashes).zip(counts) {
-            self.add(topic, name, hash, tail);
-            if topic != Topic::Pattern {
-                self.counts.entry(counter_of(hash)).or_insert(count);
-                self.filter[counter_of(hash) / 64] |= 1 << (counter_of(hash) % 64);
-            }
+            self.subscriptions.add(topic, hash, name, tail, count);
         }
         Ok(())
-    }
-
-    fn add(&mut self, topic: Topic, name: &[u8], hash: u64, since: u64) {
-        let new = Subscription {
-            count: 0,
-            since,
-            hash,
-        };
-        let subscription = match topic {
-            Topic::Channel => self.channels.entry(name.to_vec()).or_insert(new),
-            Topic::Shard => self.shards.entry(name.to_vec()).or_insert(new),
-            Topic::Pattern => {
-                let known = self.patterns.iter().position(|(known, _)| **known == *name);
-                let place = known.unwrap_or(self.patterns.len());
-                if known.is_none() {
-                    self.patterns.push((name.into(), new));
-                }
-                &mut self.patterns[place].1
-            }
-        };
-        subscription.count += 1;
     }
 
     /// Takes back one subscription to each of the names; those that it is not
@@ -257,39 +198,10 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         changes.retain(|(name, _)| self.is_subscribed(topic, name));
         self.store.enrol(seat, topic, &changes)?;
         for (name, _) in changes {
-            self.take_back(topic, name);
+            let hash = self.store.key(name).hash;
+            self.subscriptions.take_back(topic, hash, name);
         }
         Ok(())
-    }
-
-    fn take_back(&mut self, topic: Topic, name: &[u8]) {
-        let remove = |map: &mut HashMap<Vec<u8>, Subscription>| {
-            if let Some(subscription) = map.get_mut(name) {
-                subscription.count -= 1;
-                if subscription.count == 0 {
-                    map.remove(name);
-                }
-            }
-        };
-        match topic {
-            Topic::Channel => remove(&mut self.channels),
-            Topic::Shard => remove(&mut self.shards),
-            Topic::Pattern => {
-                for (pattern, subscription) in &mut self.patterns {
-                    subscription.count -= u64::from(**pattern == *name);
-                }
-                self.patterns
-                    .retain(|(_, subscription)| subscription.count > 0);
-                return;
-            }
-        }
-        let hash = self.store.key(name).hash;
-        let shares = |other: &Subscription| counter_of(other.hash) == counter_of(hash);
-        let all = self.channels.values().chain(self.shards.values());
-        if !all.into_iter().any(shares) {
-            self.counts.remove(&counter_of(hash));
-            self.filter[counter_of(hash) / 64] &= !(1 << (counter_of(hash) % 64));
-        }
     }
 
     /// What comes next, if it is there already. Where a
@@ -320,7 +232,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// [`Error::is_wait`] where a signal handler of the language runtime wants
     /// to run.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<Option<Event<'_>>, Error> {
-        let start = std::time::Instant::now();
+        let mut start = None;
         loop {
             self.seated()?;
             let step = self.advance()?;
@@ -328,6 +240,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
                 return Ok(self.event(step));
             }
             let waiting = self.waiting()?;
+            let start = start.get_or_insert_with(Instant::now);
             let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
             if !self.store.wait_for_message(&waiting, left)? {
                 return Ok(None);
@@ -340,8 +253,9 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     pub fn waiting(&mut self) -> Result<Waiting, Error> {
         Ok(Waiting {
             seat: self.seated()?,
-            position: self.is_active().then_some(self.position),
-            spin: self.spin,
+            position: self.is_active().then(|| self.reader.position()),
+            polling: self.polling.clone(),
+            progress: self.number,
         })
     }
 
@@ -360,8 +274,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             Step::Lost(messages) => Some(Event::Lost(messages)),
             Step::Message { topic, direct } => Some(Event::Message(Message {
                 topic,
-                channel: &self.name,
-                payload: &self.body,
+                channel: self.reader.name(),
+                payload: self.reader.body(),
                 direct,
                 patterns: &self.matched,
             })),
@@ -374,7 +288,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             return Ok(Step::Nothing);
         }
         for _ in 0..PASSED_OVER {
-            let record = match self.store.segment.look_at(self.position)? {
+            let segment = &self.store.segment;
+            let record = match self.reader.look(segment)? {
                 Look::End => return Ok(Step::Nothing),
                 Look::Record(record) => record,
                 Look::Lapped => match self.skip()? {
@@ -382,35 +297,22 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
                     lost => return Ok(Step::Lost(lost)),
                 },
             };
-            let counter = counter_of(record.hash);
-            let known = self.filter[counter / 64] >> (counter % 64) & 1 == 1;
-            if !known && self.patterns.is_empty() {
-                self.pass(&record);
+            if !self.subscriptions.may_want(&record) {
+                self.reader.pass(&record);
+                self.number = record.number;
                 continue;
             }
-            let segment = &self.store.segment;
-            if !segment.copy_record(&record, &mut self.name, &mut self.body) {
+            if !self.reader.take(segment, &record)? {
                 continue;
             }
-            let at = self.position;
-            self.pass(&record);
-            if known && let Some(count) = self.counts.get_mut(&counter) {
-                *count = record.count.max(*count);
-            }
+            self.number = record.number;
             let Some(topic) = Topic::from_kind(record.kind) else {
                 continue;
             };
+            let name = self.reader.name();
             let direct = self
-                .find(topic, &self.name)
-                .is_some_and(|subscription| subscription.since <= at);
-            self.matched.clear();
-            if topic == Topic::Channel {
-                for (pattern, subscription) in &self.patterns {
-                    if subscription.since <= at && is_match(pattern, &self.name) {
-                        self.matched.push(pattern.clone());
-                    }
-                }
-            }
+                .subscriptions
+                .meet(&record, topic, name, &mut self.matched);
             if direct || !self.matched.is_empty() {
                 return Ok(Step::Message { topic, direct });
             }
@@ -418,39 +320,27 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(Step::Nothing)
     }
 
-    fn pass(&mut self, record: &Record) {
-        self.position = record.next;
-        self.number = record.number;
-    }
-
     /// Goes on with the newest message, after this subscriber was lapped.
     /// Returns how many of those that were for it were missed.
     #[cold]
     fn skip(&mut self) -> Result<u64, Error> {
         let segment = &self.store.segment;
-        let counts = &mut self.counts;
-        let (tail, records, missed) = segment.ring_counts(|ring| {
-            let mut missed = 0;
-            for (counter, seen) in counts.iter_mut() {
-                let now = ring.count(*counter as u64);
-                missed += now.saturating_sub(*seen);
-                *seen = now;
-            }
-            (ring.tail, ring.records, missed)
-        })?;
+        let subscriptions = &mut self.subscriptions;
+        let (tail, records, missed) =
+            segment.ring_counts(|ring| (ring.tail, ring.records, subscriptions.skip(ring)))?;
         let all = records.saturating_sub(self.number);
-        self.position = tail;
+        self.reader.go_to(tail);
         self.number = records;
-        Ok(if self.patterns.is_empty() {
-            missed
-        } else {
+        Ok(if self.subscriptions.has_patterns() {
             all
+        } else {
+            missed
         })
     }
 
     /// The seat, taken where there is none yet; in a forked child a new one, to
     /// which all is subscribed again.
-    fn seated(&mut self) -> Result<memory::SeatName, Error> {
+    fn seated(&mut self) -> Result<SeatName, Error> {
         let (seat, is_new) = self.seating.take(&self.store.segment)?;
         if is_new && self.is_active() {
             self.subscribe_again(seat)?;
@@ -459,11 +349,11 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     }
 
     #[cold]
-    fn subscribe_again(&mut self, seat: memory::SeatName) -> Result<(), Error> {
+    fn subscribe_again(&mut self, seat: SeatName) -> Result<(), Error> {
         // What was there at the fork is the parent's to receive.
         self.skip()?;
         for topic in Topic::ALL {
-            let names = self.subscriptions(topic);
+            let names = self.subscriptions.all(topic);
             for names in names.chunks(STEP) {
                 let changes: Vec<(&[u8], i64)> = names
                     .iter()
@@ -474,22 +364,6 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         }
         Ok(())
     }
-
-    /// What of a topic it is subscribed to, and how many times.
-    fn subscriptions(&self, topic: Topic) -> Vec<(Vec<u8>, i64)> {
-        let pair = |(name, subscription): (&Vec<u8>, &Subscription)| {
-            (name.clone(), subscription.count as i64)
-        };
-        match topic {
-            Topic::Channel => self.channels.iter().map(pair).collect(),
-            Topic::Shard => self.shards.iter().map(pair).collect(),
-            Topic::Pattern => {
-                let all = self.patterns.iter();
-                all.map(|(pattern, subscription)| (pattern.to_vec(), subscription.count as i64))
-                    .collect()
-            }
-        }
-    }
 }
 
 impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
@@ -499,7 +373,7 @@ impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
             return;
         };
         for topic in Topic::ALL {
-            let names = self.subscriptions(topic);
+            let names = self.subscriptions.all(topic);
             for names in names.chunks(STEP) {
                 let changes: Vec<(&[u8], i64)> = names
                     .iter()

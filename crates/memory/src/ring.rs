@@ -16,17 +16,18 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::counter::Version;
-use crate::error::{Error, Fault};
+use crate::error::Error;
 use crate::fault;
 use crate::layout::{record, ring};
 use crate::lock;
+use crate::ring_reader::{Look, RingReader};
 use crate::segment::Segment;
 use crate::wait::{Waiter, Which};
 
 /// Bytes of data backed with memory at first.
 const FIRST_BYTES: u64 = 64 * 1024;
 /// A record is at most this part of the ring.
-const LONGEST_PART: u64 = 4;
+pub(crate) const LONGEST_PART: u64 = 4;
 /// Times that memory is reserved for one record; once is enough unless the
 /// store is damaged.
 const ROOM_ATTEMPTS: u32 = 8;
@@ -60,35 +61,6 @@ pub(crate) fn still_there<V: Version>(announced: &V, position: u64, size: u64) -
     announced.get(Ordering::Relaxed).saturating_sub(position) <= size
 }
 
-/// What a record says of itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Record {
-    /// The writer's own use.
-    pub kind: u8,
-    /// Hash of the name, by which readers choose without looking at it.
-    pub hash: u64,
-    /// How many records the ring had with it.
-    pub number: u64,
-    /// How many of these its counter had counted; see [`RingCounts::count`].
-    pub count: u64,
-    /// Where the next record starts.
-    pub next: u64,
-    at: u64,
-    name_length: u64,
-    body_length: u64,
-}
-
-/// What lies at a position of the ring.
-#[derive(Clone, Copy, Debug)]
-pub enum Look {
-    /// Nothing yet.
-    End,
-    /// A record.
-    Record(Record),
-    /// What was there has been overwritten.
-    Lapped,
-}
-
 /// The ring's counts, while no record is being appended.
 pub struct RingCounts<'a> {
     segment: &'a Segment,
@@ -120,7 +92,7 @@ fn counter(hash: u64) -> u64 {
 
 impl Segment {
     #[inline(always)]
-    fn ring_at(&self, field: u64) -> u64 {
+    pub(crate) fn ring_at(&self, field: u64) -> u64 {
         self.mapping.layout().ring + field
     }
 
@@ -141,7 +113,7 @@ impl Segment {
     /// Where the byte at a position lies in the file, and how many follow it
     /// before the ring's end.
     #[inline(always)]
-    fn ring_place(&self, position: u64) -> (u64, u64) {
+    pub(crate) fn ring_place(&self, position: u64) -> (u64, u64) {
         let size = self.mapping.layout().ring_size;
         let offset = position & (size - 1);
         (self.ring_at(ring::DATA) + offset, size - offset)
@@ -165,12 +137,6 @@ impl Segment {
     /// Records ever appended, as a figure.
     pub fn ring_records(&self) -> u64 {
         self.ring_word(ring::RECORDS)
-    }
-
-    /// The position behind the last whole record.
-    #[inline]
-    pub fn ring_tail(&self) -> u64 {
-        published(self.mapping.word(self.ring_at(ring::TAIL)))
     }
 
     /// Appends a record: readers see all of it or nothing. Waits for other
@@ -279,7 +245,7 @@ impl Segment {
             self.set_ring_word(ring::UNCOUNTED, 0);
             return Ok(());
         }
-        match self.look_at(at)? {
+        match RingReader::at(at).look(self)? {
             Look::Record(found) => self.count(found.hash, found.number, found.count),
             Look::End | Look::Lapped => return Err(self.ring_damaged(at)),
         }
@@ -325,76 +291,6 @@ impl Segment {
         }))
     }
 
-    fn ring_damaged(&self, position: u64) -> Error {
-        Error::Damaged(Fault {
-            at: self.ring_place(position & !7).0,
-            what: "a sound record in the ring of messages",
-        })
-    }
-
-    /// Looks at a position that an earlier look or a tail gave, without a lock.
-    #[inline]
-    pub fn look_at(&self, position: u64) -> Result<Look, Error> {
-        let tail = self.ring_tail();
-        if position >= tail {
-            return Ok(Look::End);
-        }
-        let size = self.ring_size();
-        if !position.is_multiple_of(8) || self.ring_word(ring::RESERVED) < tail.min(size) {
-            return Err(self.ring_damaged(position));
-        }
-        let field = |field: u64| self.mapping.load(self.ring_place(position + field).0);
-        let length = field(record::LENGTH);
-        let (hash, number) = (field(record::HASH), field(record::NUMBER));
-        let (count, parts) = (field(record::COUNT), field(record::PARTS));
-        let announced = self.mapping.word(self.ring_at(ring::ANNOUNCED));
-        if !still_there(announced, position, size) {
-            return Ok(Look::Lapped);
-        }
-        let (bytes, name_length, body_length) =
-            (length & 0xffff_ffff, parts & 0xffff_ffff, parts >> 32);
-        let whole = record::NAME + padded(name_length as usize) + padded(body_length as usize);
-        if bytes != whole || bytes > size / LONGEST_PART || position + bytes > tail {
-            return Err(self.ring_damaged(position));
-        }
-        Ok(Look::Record(Record {
-            kind: (length >> 32) as u8,
-            hash,
-            number,
-            count,
-            next: position + bytes,
-            at: position,
-            name_length,
-            body_length,
-        }))
-    }
-
-    /// Copies a record's name and body, in place of what the buffers hold.
-    /// Returns false where it was overwritten meanwhile.
-    #[inline]
-    pub fn copy_record(&self, found: &Record, name: &mut Vec<u8>, body: &mut Vec<u8>) -> bool {
-        name.clear();
-        body.clear();
-        let start = found.at + record::NAME;
-        self.copy_from_ring(start, found.name_length, name);
-        let start = start + padded(found.name_length as usize);
-        self.copy_from_ring(start, found.body_length, body);
-        let announced = self.mapping.word(self.ring_at(ring::ANNOUNCED));
-        still_there(announced, found.at, self.ring_size())
-    }
-
-    #[inline]
-    fn copy_from_ring(&self, position: u64, length: u64, out: &mut Vec<u8>) {
-        let (at, left) = self.ring_place(position);
-        let first = length.min(left);
-        self.mapping.append_to(at, first as usize, out);
-        if first < length {
-            let start = self.ring_at(ring::DATA);
-            self.mapping
-                .append_to(start, (length - first) as usize, out);
-        }
-    }
-
     /// The ring's half of the structural check.
     pub(crate) fn check_ring(&self, problem: &mut dyn FnMut(String)) -> Result<(), Error> {
         let _guard = self.lock_ring()?;
@@ -412,17 +308,18 @@ impl Segment {
         if announced > size {
             return Ok(());
         }
-        let (mut position, mut found) = (0, 0);
-        while position < tail {
-            match self.look_at(position) {
+        let (mut reader, mut found) = (RingReader::at(0), 0);
+        while reader.position() < tail {
+            match reader.look(self) {
                 Ok(Look::Record(next)) => {
                     found += 1;
-                    position = next.next;
+                    reader.pass(&next);
                     if next.number != found {
                         problem(format!("ring: record {found} has number {}", next.number));
                     }
                 }
                 _ => {
+                    let position = reader.position();
                     problem(format!("ring: no sound record at position {position}"));
                     return Ok(());
                 }
@@ -438,7 +335,7 @@ impl Segment {
 }
 
 /// Bytes rounded up to whole words.
-fn padded(length: usize) -> u64 {
+pub(crate) fn padded(length: usize) -> u64 {
     (length as u64).next_multiple_of(8)
 }
 

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::layout::{SLOTS, control, slot};
 use crate::lock::Owner;
 use crate::platform;
+use crate::polling::Polling;
 use crate::segment::Segment;
 
 /// Some thread sleeps on the word.
@@ -37,11 +38,13 @@ const ALIVE_FOR: u64 = 10;
 
 /// How long a thread waits.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Patience<'a> {
     /// For how long in all; none is for ever.
     pub timeout: Option<Duration>,
     /// For how long of that it looks again and again before it sleeps.
-    pub spin: Duration,
+    pub polling: &'a Polling,
+    /// How many of what is waited for were received so far.
+    pub progress: u64,
 }
 
 /// A seat of some process, as other processes know it: in one word.
@@ -176,13 +179,19 @@ impl Segment {
     /// for 10 milliseconds, so that it costs little to ask.
     #[inline]
     pub fn seat_lives(&self, name: SeatName) -> bool {
+        self.seat_lives_at(name, platform::coarse_milliseconds())
+    }
+
+    /// [`seat_lives`](Self::seat_lives) for who knows what
+    /// [`coarse_milliseconds`](crate::coarse_milliseconds) says now.
+    #[inline]
+    pub fn seat_lives_at(&self, name: SeatName, now: u64) -> bool {
         if self.seat_is_stale(name) {
             return false;
         }
         if self.process.claimed() && self.process.slot() == name.slot() {
             return true;
         }
-        let now = platform::coarse_milliseconds();
         self.lively.is_fresh(name, now) || self.ask_for_life(name, now)
     }
 
@@ -200,13 +209,22 @@ impl Segment {
     /// waited for. Without waiters it costs a fence and a load.
     #[inline]
     pub fn wake_seat(&self, name: SeatName) {
-        if self.seat_is_stale(name) {
-            return;
-        }
-        let word = self.seat_word(name);
+        self.wake_seats(std::iter::once(name));
+    }
+
+    /// Wakes whoever waits at one of the seats: one fence for all, and a system
+    /// call for those who sleep.
+    #[inline]
+    pub fn wake_seats(&self, names: impl Iterator<Item = SeatName>) {
         fence(Ordering::SeqCst);
-        if word.load(Ordering::Relaxed) & BITS != 0 {
-            self.wake_sleepers(name, word);
+        for name in names {
+            if self.seat_is_stale(name) {
+                continue;
+            }
+            let word = self.seat_word(name);
+            if word.load(Ordering::Relaxed) & BITS != 0 {
+                self.wake_sleepers(name, word);
+            }
         }
     }
 
@@ -265,29 +283,32 @@ impl Segment {
             None => LONGEST_SLEEP,
             Some(timeout) => timeout.saturating_sub(now - start).min(LONGEST_SLEEP),
         };
-        let mut spin = patience.spin;
+        let polling = patience.polling;
+        let mut window = Some(polling.begin(patience.progress));
         loop {
             let mut found = false;
             let mut block = || {
-                found = spin_until(start, spin.min(left(start)), &mut is_there)
-                    || self.sleep_at(seat, left(Instant::now()), &mut is_there);
+                let looked = window.take().is_some_and(|window| {
+                    let most = left(start).as_nanos() as u64;
+                    polling.look(window.min(most), &mut is_there)
+                });
+                found = looked || self.sleep_at(seat, left(Instant::now()), &mut is_there);
             };
+            let mut interrupted = false;
             match self.hook() {
                 Some(hook) => {
                     hook.blocked(&mut block);
-                    if !found && hook.interrupted() {
-                        return Err(Error::Interrupted);
-                    }
+                    interrupted = !found && hook.interrupted();
                 }
                 None => block(),
             }
-            if found {
-                return Ok(true);
+            if interrupted {
+                return Err(Error::Interrupted);
             }
-            if left(Instant::now()).is_zero() {
-                return Ok(false);
+            if found || left(Instant::now()).is_zero() {
+                polling.end(start.elapsed(), found);
+                return Ok(found);
             }
-            spin = Duration::ZERO;
         }
     }
 
@@ -308,20 +329,6 @@ impl Segment {
             platform::futex_wait(word, value, time);
         }
         is_there()
-    }
-}
-
-fn spin_until(start: Instant, time: Duration, is_there: &mut impl FnMut() -> bool) -> bool {
-    loop {
-        for _ in 0..16 {
-            if is_there() {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        if start.elapsed() >= time {
-            return false;
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use undercroft_memory::fault::{die_after, steps_taken};
 use undercroft_memory::layout::record;
-use undercroft_memory::{Error, Look, Options, Patience, Segment, counter_of};
+use undercroft_memory::{Error, Look, Options, Patience, Polling, RingReader, Segment, counter_of};
 
 const RING: u64 = 64 << 10;
 
@@ -50,9 +50,9 @@ impl Random {
 type Message = (u8, u64, Vec<u8>, Vec<u8>);
 
 /// A reader beside the list of everything that was appended.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Reader {
-    position: u64,
+    ring: RingReader,
     /// Messages behind it, and of these those of each counter.
     behind: u64,
     counts: HashMap<usize, u64>,
@@ -67,16 +67,15 @@ enum Met {
 
 impl Reader {
     fn step(&mut self, segment: &Segment) -> Met {
-        let found = match segment.look_at(self.position).expect("a sound ring") {
+        let found = match self.ring.look(segment).expect("a sound ring") {
             Look::End => return Met::End,
             Look::Lapped => return Met::Lapped,
             Look::Record(found) => found,
         };
-        let (mut name, mut body) = (vec![1; 3], vec![2; 9]);
-        if !segment.copy_record(&found, &mut name, &mut body) {
+        if !self.ring.take(segment, &found).expect("a sound ring") {
             return Met::Lapped;
         }
-        self.position = found.next;
+        let (name, body) = (self.ring.name().to_vec(), self.ring.body().to_vec());
         self.behind += 1;
         assert_eq!(found.number, self.behind);
         let count = self.counts.entry(counter_of(found.hash)).or_default();
@@ -93,7 +92,7 @@ impl Reader {
         });
         let (tail, records, each) = counts.expect("a sound ring");
         let missed = records - self.behind;
-        self.position = tail;
+        self.ring.go_to(tail);
         self.behind = records;
         for (&hash, count) in hashes.iter().zip(each) {
             self.counts.insert(counter_of(hash), count);
@@ -115,7 +114,7 @@ fn readers_get_what_a_list_holds_or_are_told_what_they_missed() {
     // The last two share a counter.
     let hashes = [1, 2, 3, 3 + (1 << 12)];
     let mut all: Vec<Message> = Vec::new();
-    let mut readers = vec![Reader::default(); 4];
+    let mut readers: Vec<Reader> = (0..4).map(|_| Reader::default()).collect();
     let (mut missed, mut lapped) = (0, 0);
     for _ in 0..20_000 {
         if random.below(3) > 0 {
@@ -169,7 +168,7 @@ fn a_new_ring_is_empty_and_takes_no_memory() {
     let directory = directory();
     let segment = segment(&directory.path().join("store"));
     assert_eq!(segment.ring_reserved(), 0);
-    assert!(matches!(segment.look_at(0), Ok(Look::End)));
+    assert!(matches!(RingReader::at(0).look(&segment), Ok(Look::End)));
     let counts = segment.ring_counts(|counts| (counts.tail, counts.records, counts.count(5)));
     assert_eq!(counts.expect("a sound ring"), (0, 0, 0));
     segment.append(0, 0, b"", b"").expect("room");
@@ -229,7 +228,7 @@ fn a_writer_that_dies_leaves_a_message_or_none() {
             });
             assert_eq!(counted.expect("a sound ring"), (total, total));
             let mut reader = Reader {
-                position: start,
+                ring: RingReader::at(start),
                 behind: before,
                 counts: (0..7)
                     .map(|hash| (hash, (before + 6 - hash as u64) / 7))
@@ -335,9 +334,11 @@ fn a_waiter_is_woken_by_thread_and_by_descriptor() {
     let seat = waiter.take_seat().expect("a seat");
     assert!(waker.seat_lives(seat.name()) && waiter.is_seated(&seat));
     let flag = AtomicBool::new(false);
+    let polling = Polling::new(Duration::ZERO);
     let patience = |timeout| Patience {
         timeout,
-        spin: Duration::ZERO,
+        polling: &polling,
+        progress: 0,
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{Patience, SeatName, ShardSet};
+use undercroft_memory::{Patience, Polling, SeatName, ShardSet};
 
 use super::notice::Queue;
 use super::record::{Ticket, once};
@@ -151,11 +151,13 @@ impl Store {
             Begun::Waiting(ticket) => ticket,
         };
         let seat = waiters.seated()?;
+        let polling = Polling::new(SPIN);
         loop {
             let left = timeout.map_or(TEND, |timeout| timeout.saturating_sub(start.elapsed()));
             let patience = Patience {
                 timeout: Some(left.min(TEND)),
-                spin: SPIN,
+                polling: &polling,
+                progress: 0,
             };
             // Where others change the shard all the time, a proper look tells.
             let is_there = || self.is_answered(seat).unwrap_or(true);
