@@ -369,6 +369,32 @@ def test_an_interrupted_call_leaves_nothing_behind(server_socket: str) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+def test_a_call_stays_with_its_socket_whatever_its_number_becomes() -> None:
+    if undercroft.connection.NATIVE is None:
+        pytest.skip("redis-py's way: it reads from whatever has the number")
+    asked, gone = threading.Event(), threading.Event()
+
+    def patient(connection: socket.socket) -> None:
+        connection.recv(100)
+        asked.set()
+        gone.wait(60)
+        connection.sendall(b"$5\r\nwhole\r\n")
+
+    other, far = socket.socketpair()
+    with scripted(patient) as address, plain(address, socket_timeout=60) as client, other, far:
+        found: list[bytes] = []
+        caller = threading.Thread(target=lambda: found.append(client.get("k")))
+        caller.start()
+        assert asked.wait(60)
+        (connection,) = client.connection_pool._in_use_connections
+        # Closes the socket, and gives its number to another one.
+        os.dup2(other.fileno(), connection._sock.fileno())
+        far.sendall(b"$5\r\nwrong\r\n")
+        gone.set()
+        caller.join()
+    assert found == [b"whole"]
+
+
 def test_a_server_that_is_not_there_is_told(path: str) -> None:
     with pytest.raises(redis.ConnectionError, match="No such file"):
         undercroft.Redis(unix_socket_path=path, retry=Retry(NoBackoff(), 0)).ping()

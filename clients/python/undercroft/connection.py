@@ -89,6 +89,7 @@ class Parser(_RESP3Parser):
         encoder = connection.encoder
         self._reader = make_reader(encoder, self.parse_error)
         if NATIVE is not None and type(sock) is socket.socket:
+            self._reader.attach(sock.fileno())
             self.wire = self._reader
         else:
             self._poller = select.poll()
@@ -106,10 +107,10 @@ class Parser(_RESP3Parser):
 
     def quiet(self) -> bool:
         """Return whether there is a connection, and nothing has come over it."""
-        replies, poller = self._reader, self._poller
+        replies, poller, wire = self._reader, self._poller, self.wire
         sock: Any = self._sock
-        if self.wire is not None:
-            return bool(self.wire.quiet(sock.fileno()))
+        if wire is not None:
+            return bool(wire.quiet())
         if replies is None or poller is None or replies.has_data():
             return False
         return not (poller.poll(0) or (hasattr(sock, "pending") and sock.pending()))
@@ -246,15 +247,14 @@ class _Plugged:
 
     def round_trip(self, args: tuple[Any, ...], decode: bool) -> Any:
         """Send a command and return its reply."""
-        wire = getattr(self._parser, "wire", None)
-        if wire is None or self.health_check_interval:
+        wire, sock = getattr(self._parser, "wire", None), self._sock
+        if wire is None or sock is None or self.health_check_interval:
             return self._by_parts(args, decode)
-        sock = self._sock
         try:
-            reply = wire.call(sock.fileno(), args, decode, sock.gettimeout())
+            reply = wire.call(args, decode, sock.gettimeout())
             while type(reply) is Push:
                 self._parser._pushed(reply)
-                reply = wire.receive(sock.fileno(), decode, sock.gettimeout())
+                reply = wire.receive(decode, sock.gettimeout())
         except DataError:
             # Nothing has been sent.
             raise

@@ -4,7 +4,7 @@
 //! Making connections, TLS, retries and everything else is redis-py's code in
 //! Python; it can use the parts of this one by one as well.
 
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
@@ -26,6 +26,9 @@ const KEPT: usize = 1 << 20;
 /// Commands as bytes and bytes as replies, for one connection.
 #[pyclass(module = "undercroft._native")]
 pub(crate) struct Wire {
+    /// A descriptor of its own. Another thread may close the caller's at any time, whose
+    /// number is then the next file's, while a call that began before still waits.
+    socket: Option<OwnedFd>,
     codec: Codec,
     replies: Replies,
     out: Vec<u8>,
@@ -45,6 +48,7 @@ impl Wire {
         sets: bool,
     ) -> PyResult<Wire> {
         Ok(Wire {
+            socket: None,
             codec: Codec::new(encoding, encoding_errors, decode_responses)?,
             replies: Replies::new(error, sets),
             out: Vec::new(),
@@ -109,12 +113,21 @@ impl Wire {
         }
     }
 
-    /// Whether nothing has come, neither here nor to the socket.
-    fn quiet(&self, socket: RawFd) -> bool {
-        if self.replies.has_data() {
-            return false;
+    /// Uses a socket, which stays open until this is gone. Shut down, it ends.
+    fn attach(&mut self, socket: RawFd) -> PyResult<()> {
+        if socket < 0 {
+            return Err(ConnectionError::new_err(socket::CLOSED));
         }
-        borrow(socket).is_ok_and(socket::quiet)
+        // SAFETY: it is not -1, and the caller has it open: no other thread runs
+        // before it has been copied.
+        let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+        self.socket = Some(socket.try_clone_to_owned()?);
+        Ok(())
+    }
+
+    /// Whether nothing has come, neither here nor to the socket.
+    fn quiet(&self) -> bool {
+        !self.replies.has_data() && attached(&self.socket).is_ok_and(socket::quiet)
     }
 
     /// Sends a command and returns its reply, or a message that came before it.
@@ -122,27 +135,25 @@ impl Wire {
     fn call<'py>(
         &mut self,
         py: Python<'py>,
-        socket: RawFd,
         args: &Bound<'py, PyTuple>,
         decode: bool,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.out.clear();
         pack::command(&self.codec, args, &mut self.out)?;
-        socket::send(py, borrow(socket)?, &self.out, timeout)?;
+        socket::send(py, attached(&self.socket)?, &self.out, timeout)?;
         self.give_back();
-        self.receive(py, socket, decode, timeout)
+        self.receive(py, decode, timeout)
     }
 
     /// The next reply, received from the socket.
     fn receive<'py>(
         &mut self,
         py: Python<'py>,
-        socket: RawFd,
         decode: bool,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let socket = borrow(socket)?;
+        let socket = attached(&self.socket)?;
         loop {
             if let Some(reply) = self.replies.next(py, &self.codec, decode)? {
                 return Ok(reply);
@@ -152,14 +163,9 @@ impl Wire {
     }
 }
 
-/// A socket of the caller's; one that another thread has closed has no number.
-fn borrow<'a>(socket: RawFd) -> PyResult<BorrowedFd<'a>> {
-    if socket < 0 {
-        return Err(ConnectionError::new_err(socket::CLOSED));
-    }
-    // SAFETY: it is not -1. The caller has it open; if another thread closes it
-    // meanwhile, the kernel says that there is no such socket.
-    Ok(unsafe { BorrowedFd::borrow_raw(socket) })
+fn attached(socket: &Option<OwnedFd>) -> PyResult<BorrowedFd<'_>> {
+    let socket = socket.as_ref().map(AsFd::as_fd);
+    socket.ok_or_else(|| ConnectionError::new_err(socket::CLOSED))
 }
 
 impl Wire {
