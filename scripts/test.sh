@@ -41,7 +41,7 @@ readme_test() {
     .venv/bin/python scripts/readme.py README.md
 }
 
-scripts/setup.sh
+scripts/setup.sh scripts/requirements-frameworks.txt
 scripts/packages.sh test
 scripts/build.sh
 

@@ -51,6 +51,15 @@ def test_the_same_program_works_on_a_served_store(path: str) -> None:
         server.communicate()
 
 
-@pytest.mark.parametrize("page", ["README.md", "clients/python/README.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "clients/python/README.md",
+        "docs/django.md",
+        "docs/flask.md",
+        "docs/fastapi.md",
+    ],
+)
 def test_the_samples_of_a_page_print_what_it_says(page: str) -> None:
     assert "0 differ" in run(ROOT / "scripts/readme.py", ROOT / page)

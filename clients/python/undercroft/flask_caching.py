@@ -1,0 +1,42 @@
+"""A cache for Flask-Caching, on a store in shared memory or on a server.
+
+    app.config["CACHE_TYPE"] = "undercroft.flask_caching.Cache"
+    app.config["CACHE_REDIS_URL"] = "undercroft://cache"
+
+Any URL of :meth:`undercroft.Redis.from_url` will do; ``CACHE_OPTIONS`` are its options.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flask_caching.backends.rediscache import RedisCache
+
+import undercroft
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+__all__ = ["Cache"]
+
+DEFAULT_URL = "undercroft://cache"
+
+
+class Cache(RedisCache):
+    """Flask-Caching's cache on Redis, on a store in shared memory or on a server."""
+
+    @classmethod
+    def factory(
+        cls, app: Flask, config: dict[str, Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> Cache:
+        """Return the cache that an application's settings describe."""
+        del app, args
+        options = config.get("CACHE_OPTIONS") or {}
+        # Flask-Caching has put the client's options among the cache's own.
+        own = {name: value for name, value in kwargs.items() if name not in options}
+        url = config.get("CACHE_REDIS_URL") or DEFAULT_URL
+        return cls(
+            host=undercroft.Redis.from_url(url, **options),
+            key_prefix=config.get("CACHE_KEY_PREFIX"),
+            **own,
+        )
