@@ -1,5 +1,6 @@
 """Clusters and Sentinels are asked in redis-py's way, over this package's connections."""
 
+import asyncio
 import shutil
 import socket
 import subprocess
@@ -7,10 +8,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
+import redis.asyncio.retry
+import redis.asyncio.sentinel
 import undercroft
+import undercroft.asyncio
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 
 def spare_port() -> int:
@@ -85,6 +92,39 @@ def test_sentinels() -> None:
             assert client.client_info()["db"] == 3
         with redis.Redis(port=master, db=3) as direct:
             assert direct.get("k") == b"2"
+
+
+def test_a_master_that_is_none_any_more_is_left() -> None:
+    demoted = pytest.raises(redis.ConnectionError, match="previous master is now a slave")
+    with server() as master, server("--sentinel") as port, redis.Redis(port=master) as direct:
+        with redis.Redis(port=port) as sentinel:
+            assert sentinel.execute_command("SENTINEL MONITOR", "main", "127.0.0.1", master, 1)
+        url = f"redis+sentinel://127.0.0.1:{port}/main"
+        with undercroft.Redis.from_url(url, retry=Retry(NoBackoff(), 0)) as client:
+            pipe = client.pipeline(False)
+            assert pipe.get("k").set("k", 1).execute() == [None, True]
+            direct.replicaof("127.0.0.1", spare_port())
+            with demoted:
+                pipe.get("k").set("k", 2).execute()
+            direct.replicaof("NO", "ONE")
+            assert pipe.get("k").set("k", 3).execute() == [b"1", True]
+
+        async def main() -> None:
+            retry = redis.asyncio.retry.Retry(NoBackoff(), 0)
+            sentinels = redis.asyncio.sentinel.Sentinel([("127.0.0.1", port)])
+            client: Any = sentinels.master_for(
+                "main", redis_class=undercroft.asyncio.RemoteRedis, retry=retry
+            )
+            assert await client.get("k") == b"3"
+            direct.replicaof("127.0.0.1", spare_port())
+            for call in (client.set("k", 4), client.pipeline(False).get("k").set("k", 4).execute()):
+                with demoted:
+                    await call
+            direct.replicaof("NO", "ONE")
+            assert await client.set("k", 5)
+            await client.aclose()
+
+        asyncio.run(main())
 
 
 @pytest.mark.parametrize("url", ["redis+sentinel://host", "redis+sentinel:///service"])

@@ -45,6 +45,7 @@ PUSH_ARGUMENTS: tuple[Any, ...] = (
 )
 
 CLOSED = "Connection closed by server."
+DEMOTED = "The previous master is now a slave"
 _UNSET: Any = object()
 # What says that a socket has nothing now; TLS has its own words for it.
 _WAITS = (BlockingIOError, builtins.TimeoutError)

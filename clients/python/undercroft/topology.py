@@ -11,8 +11,9 @@ from urllib.parse import unquote
 import redis
 import redis.sentinel
 from redis.connection import parse_url
+from redis.exceptions import ConnectionError, ReadOnlyError
 
-from undercroft.connection import Connection, SSLConnection, _Plugged
+from undercroft.connection import DEMOTED, Connection, SSLConnection, _Plugged
 from undercroft.remote import RemoteRedis
 
 if TYPE_CHECKING:
@@ -58,11 +59,26 @@ def _by_url(kwargs: dict[str, Any]) -> dict[str, Any]:
     return plugged | kwargs | {"url": url}
 
 
-class SentinelManagedConnection(_Plugged, redis.sentinel.SentinelManagedConnection):
+class _Managed(_Plugged):
+    """What connections to the node that the Sentinels name have in common."""
+
+    # What redis-py's have.
+    connection_pool: Any
+
+    def _read_many(self, decode: list[bool]) -> list[Any]:
+        found = super()._read_many(decode)
+        demoted = any(isinstance(reply, ReadOnlyError) for reply in found)
+        if demoted and self.connection_pool.is_master:
+            # As redis-py does for single replies: the next attempt asks the Sentinels.
+            raise ConnectionError(DEMOTED)
+        return found
+
+
+class SentinelManagedConnection(_Managed, redis.sentinel.SentinelManagedConnection):
     """A connection to the node that the Sentinels name."""
 
 
-class SentinelManagedSSLConnection(_Plugged, redis.sentinel.SentinelManagedSSLConnection):
+class SentinelManagedSSLConnection(_Managed, redis.sentinel.SentinelManagedSSLConnection):
     """A connection with TLS to the node that the Sentinels name."""
 
 

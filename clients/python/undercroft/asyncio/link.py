@@ -8,9 +8,10 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from redis.exceptions import ConnectionError, TimeoutError
+from redis.asyncio.sentinel import SentinelManagedConnection
+from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
-from undercroft.connection import CLOSED, make_packer, make_reader
+from undercroft.connection import CLOSED, DEMOTED, make_packer, make_reader
 from undercroft.resp import MISSING, Push
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class Link(asyncio.Protocol):
         # Why it can be used no more.
         self.failure: Exception | None = None
         self._name = connection._host_error() if hasattr(connection, "_host_error") else "server"
+        # Whether its peer is the master only as long as the Sentinels say so.
+        self._elected = (
+            isinstance(connection, SentinelManagedConnection)
+            and connection.connection_pool.is_master
+        )
         self._packer = make_packer(connection.encoder)
         self._replies = make_reader(connection.encoder, connection._parser.parse_error)
         self._pack = self._packer.pack
@@ -156,6 +162,9 @@ class Link(asyncio.Protocol):
                 if future.done():
                     continue
                 if isinstance(reply, Exception):
+                    if self._elected and isinstance(reply, ReadOnlyError):
+                        pending.appendleft(future)
+                        raise ConnectionError(DEMOTED)
                     future.set_exception(reply)
                 else:
                     future.set_result(reply)
