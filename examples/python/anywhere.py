@@ -8,6 +8,7 @@ Only the URL says which it is:
 """
 
 import sys
+from typing import Any
 
 import undercroft
 
@@ -31,7 +32,7 @@ def main(url: str) -> None:
             message = messages.get_message(timeout=5)
             print(message["data"] if message else "nothing came")
 
-        def visit(pipe: undercroft.Redis) -> None:
+        def visit(pipe: Any) -> None:
             before = pipe.hget("visits", "ada")
             pipe.multi()
             pipe.hset("visits", "ada", int(before) + 1)

@@ -45,7 +45,7 @@ def main(url: str) -> None:
             process.start()
         for process in processes:
             process.join()
-        served, misses = map(int, r.mget("served", "misses"))
+        served, misses = (int(count or 0) for count in r.mget("served", "misses"))
         cached = len(r.keys("/page/*"))
         print(f"{WORKERS} workers served {served} pages; {cached} are in the cache")
         print("every page was made at least once:", misses >= cached)

@@ -27,6 +27,17 @@ def test_the_workers_share_one_store(path: str) -> None:
     )
 
 
+def test_the_typed_program_does_what_its_types_say(path: str, server_socket: str) -> None:
+    for url in (f"undercroft://{path}", f"unix://{server_socket}?db=9"):
+        assert run(ROOT / "examples/python/typed.py", url) == (
+            "[True, True, False]\n"
+            "['https://example.org/shop', 'https://example.org/docs', "
+            "'https://example.org/shop', None]\n"
+            "['docs', 'shop']\n"
+            "['shop']\n"
+        )
+
+
 BOARD = "[7.0, 2]\n['ada', 'grace']\n2 visitors\n{'ada': '2', 'grace': '2'}\n"
 
 

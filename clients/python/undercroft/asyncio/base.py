@@ -10,6 +10,7 @@ from undercroft.base import EMBEDDED_OPTIONS, merged, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
 
 def _embedded() -> type[Redis]:
@@ -67,6 +68,19 @@ class Redis(AsyncCoreCommands):
     def pubsub(self, **options: Any) -> Any:
         """Return a receiver of messages."""
         raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the client."""
+        await self.aclose()
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Let go of the store or the server; using the client again takes it up again."""
