@@ -49,6 +49,7 @@ stage rust rust_tests
 stage loom scripts/loom.sh
 if has_python_client && [[ -d clients/python/tests ]]; then
     stage python python_tests
+    stage oldest scripts/oldest.sh
 else
     skip "python: clients/python/tests is not written yet"
 fi
@@ -70,6 +71,9 @@ awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
     END { printf "rust: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' target/test/{rust,loom}.log
 if [[ -f target/test/python.log ]] && has_python_client; then
     printf 'python: %s\n' "$(tail -n 1 target/test/python.log | tr -d '=' | xargs)"
+fi
+if [[ -f target/test/oldest.log ]]; then
+    printf 'python with the oldest redis-py: %s\n' "$(tail -n 1 target/test/oldest.log | xargs)"
 fi
 sort -u target/test/skipped.log
 

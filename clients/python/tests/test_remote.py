@@ -322,7 +322,7 @@ def test_replies_that_were_not_read_are_nobody_s(monkeypatch: pytest.MonkeyPatch
         connection.sendall(b"$1\r\nv\r\n>1\r\n+x\r\n")
         late(connection)
 
-    monkeypatch.setattr(undercroft.connection.Parser, undercroft.connection.PUSH_HANDLER, tell)
+    monkeypatch.setattr(undercroft.connection.Parser, "handle_push_response", tell)
     with scripted(push, whole) as address, plain(address) as client:
         with pytest.raises(Told):
             client.pipeline(False).get("a").get("b").execute()
