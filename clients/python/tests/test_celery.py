@@ -1,0 +1,140 @@
+"""Celery's workers take tasks from a served store, and give results to a store in shared memory."""
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import undercroft
+from celery import Celery
+from celery.exceptions import TimeoutError
+from redis.exceptions import ResponseError
+from undercroft.celery import Backend
+
+ROOT = Path(__file__).resolve().parents[3]
+SERVER = ROOT / "target/release/undercroft"
+EXAMPLE = ROOT / "examples/python"
+
+
+@pytest.fixture(params=["served store", "redis-server"])
+def broker(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
+    """Return the URL of what queues tasks."""
+    if request.param == "redis-server":
+        socket = request.getfixturevalue("server_socket")
+        yield f"redis+socket://{socket}?virtual_host=10"
+        return
+    if not SERVER.exists():
+        pytest.skip(f"{SERVER} is not built: no store is served")
+    socket = f"{path}.socket"
+    command = [SERVER, "serve", "--store", f"{path}.queue", "--port", "0", "--unixsocket", socket]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert server.stdout is not None
+        if not any(" serves " in line for line in iter(server.stdout.readline, "")):
+            pytest.fail(f"the store is not served; exit status {server.wait()}")
+        with undercroft.Redis(unix_socket_path=socket) as client:
+            # kombu takes a lock of redis-py's, and gives it back by its script.
+            lock = client.lock("lock", timeout=1)
+            assert lock.acquire()
+            try:
+                lock.release()
+            except ResponseError:
+                pytest.skip("the server does not know the scripts of redis-py's locks")
+        yield f"redis+socket://{socket}"
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+@pytest.fixture
+def worker(broker: str, path: str) -> Iterator[dict[str, str]]:
+    """Return the environment of a program that a worker runs tasks for."""
+    environment = os.environ | {"QUEUE": broker, "RESULTS": f"undercroft://{path}"}
+    command = [sys.executable, "-m", "celery", "--app", "tasks", "worker", "--concurrency", "1"]
+    running = subprocess.Popen(
+        [*command, "--loglevel", "INFO", "--without-mingle", "--without-gossip"],
+        cwd=EXAMPLE,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert running.stdout is not None
+    lines: list[str] = []
+    for line in iter(running.stdout.readline, ""):
+        lines.append(line)
+        if re.search(r"ready\.$", line):
+            break
+    else:
+        pytest.fail("the worker did not start:\n" + "".join(lines))
+    # What it says later must not fill the pipe.
+    rest = threading.Thread(target=running.stdout.read)
+    rest.start()
+    try:
+        yield environment
+    finally:
+        running.terminate()
+        running.wait()
+        rest.join()
+
+
+def test_a_worker_runs_tasks(worker: dict[str, str]) -> None:
+    run = subprocess.run(
+        [sys.executable, "tasks.py"],
+        cwd=EXAMPLE,
+        env=worker,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    page = (ROOT / "docs/celery.md").read_text(encoding="utf-8")
+    assert f"```text\n{run.stdout}```" in page
+
+
+@pytest.fixture
+def backend(path: str) -> Backend:
+    app = Celery("tasks", broker="memory://", backend=f"undercroft://{path}")
+    assert isinstance(app.backend, Backend)
+    return app.backend
+
+
+def test_results_expire_and_are_forgotten(backend: Backend) -> None:
+    backend.store_result("one", 42, "SUCCESS")
+    key = backend.get_key_for_task("one")
+    assert 86_300 < backend.client.ttl(key) <= 86_400
+    assert backend.get_result("one") == 42
+    backend.forget("one")
+    assert backend.client.exists(key) == 0
+    assert backend.get_state("one") == "PENDING"
+
+
+@pytest.mark.timeout(60)
+def test_who_waits_is_woken_by_the_result(backend: Backend) -> None:
+    result = backend.app.AsyncResult("late")
+    # Nothing but the message wakes it within an hour.
+    asked = threading.Event()
+    store = threading.Thread(
+        target=lambda: (asked.wait(), backend.store_result("late", [1], "SUCCESS"))
+    )
+    store.start()
+    assert result.get(interval=3600, on_interval=asked.set) == [1]
+    store.join()
+
+
+def test_who_waits_too_long_is_told(backend: Backend) -> None:
+    with pytest.raises(TimeoutError):
+        backend.app.AsyncResult("never").get(timeout=0.01)
+
+
+def test_a_backend_can_be_pickled(backend: Backend) -> None:
+    backend.store_result("one", 42, "SUCCESS")
+    again = pickle.loads(pickle.dumps(backend))
+    assert again.url == backend.url
+    assert again.get_result("one") == 42
