@@ -11,6 +11,10 @@ use std::ops::Range;
 const INSERTION_MAX: usize = 6;
 /// From here on a pivot is chosen from nine items.
 const NINE_MIN: usize = 41;
+/// Parts lie within one another at most this many times the binary logarithm of the length, a few times as deep as
+/// with any order but one that was made to defeat the pivots. Such an order would take quadratic time and all of the
+/// stack; what lies deeper is sorted in another way, for which no order is bad.
+const LEVELS: u32 = 4;
 
 /// Sorts so that the first `wanted` items are right. Where that is all of them, equal ones stay in their order.
 pub(crate) fn sort_start<T>(items: &mut [T], wanted: usize, compare: impl Fn(&T, &T) -> Ordering) {
@@ -26,11 +30,17 @@ pub(crate) fn sort_part_of<T>(
     if wanted.start == 0 && wanted.end >= items.len() {
         items.sort_by(compare);
     } else if !wanted.is_empty() {
-        sort_part(items, wanted, &compare);
+        let levels = LEVELS * (items.len().ilog2() + 1);
+        sort_part(items, wanted, levels, &compare);
     }
 }
 
-fn sort_part<T>(items: &mut [T], wanted: Range<usize>, compare: &impl Fn(&T, &T) -> Ordering) {
+fn sort_part<T>(
+    items: &mut [T],
+    wanted: Range<usize>,
+    levels: u32,
+    compare: &impl Fn(&T, &T) -> Ordering,
+) {
     let length = items.len();
     if length <= INSERTION_MAX {
         for end in 1..length {
@@ -42,6 +52,10 @@ fn sort_part<T>(items: &mut [T], wanted: Range<usize>, compare: &impl Fn(&T, &T)
         }
         return;
     }
+    let Some(levels) = levels.checked_sub(1) else {
+        items.sort_unstable_by(compare);
+        return;
+    };
     items.swap(0, pivot(items, compare));
     // Items equal to the pivot gather at both ends, smaller ones behind the left, larger ones before the right.
     let (mut left, mut low) = (1, 1);
@@ -82,9 +96,9 @@ fn sort_part<T>(items: &mut [T], wanted: Range<usize>, compare: &impl Fn(&T, &T)
     swap_blocks(items, 0, low - moved, moved);
     let moved = larger.min(length - right);
     swap_blocks(items, low, length - moved, moved);
-    sort_part_if(&mut items[..smaller], 0, &wanted, compare);
+    sort_part_if(&mut items[..smaller], 0, &wanted, levels, compare);
     let start = length - larger;
-    sort_part_if(&mut items[start..], start, &wanted, compare);
+    sort_part_if(&mut items[start..], start, &wanted, levels, compare);
 }
 
 /// Sorts a part that begins at `start`, unless nobody sees it.
@@ -92,12 +106,13 @@ fn sort_part_if<T>(
     items: &mut [T],
     start: usize,
     wanted: &Range<usize>,
+    levels: u32,
     compare: &impl Fn(&T, &T) -> Ordering,
 ) {
     let end = start + items.len();
     if items.len() > 1 && start < wanted.end && end > wanted.start {
         let within = wanted.start.saturating_sub(start)..wanted.end.min(end) - start;
-        sort_part(items, within, compare);
+        sort_part(items, within, levels, compare);
     }
 }
 
@@ -135,7 +150,38 @@ fn pivot<T>(items: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    /// McIlroy's adversary ("A Killer Adversary for Quicksort", 1999): decides what an item is worth only once it has
+    /// to, so that every pivot is among the least.
+    #[test]
+    fn no_order_takes_quadratic_time_or_all_of_the_stack() {
+        const ITEMS: usize = 20_000;
+        const UNDECIDED: usize = usize::MAX;
+        let values = vec![Cell::new(UNDECIDED); ITEMS];
+        let (decided, pivot, comparisons) = (Cell::new(0), Cell::new(0), Cell::new(0_u64));
+        let compare = |one: &usize, other: &usize| {
+            comparisons.set(comparisons.get() + 1);
+            let (here, there) = (&values[*one], &values[*other]);
+            if here.get() == UNDECIDED && there.get() == UNDECIDED {
+                let least = if *one == pivot.get() { here } else { there };
+                least.set(decided.replace(decided.get() + 1));
+            }
+            if here.get() == UNDECIDED {
+                pivot.set(*one);
+            } else if there.get() == UNDECIDED {
+                pivot.set(*other);
+            }
+            here.get().cmp(&there.get())
+        };
+        let mut items: Vec<usize> = (0..ITEMS).collect();
+        sort_start(&mut items, ITEMS - 1, compare);
+        assert!(items.is_sorted_by_key(|item| values[*item].get()));
+        // Were each pivot the least but two, there would be some 60,000,000.
+        assert!(comparisons.get() < 5_000_000, "{}", comparisons.get());
+    }
 
     #[test]
     fn what_is_wanted_is_sorted() {
