@@ -329,7 +329,7 @@ pub(crate) fn hrandfield(
     let with_values = match (&arguments[2..], count) {
         ([] | [_], _) => false,
         ([_, word], Some(count)) if is_keyword(word, "WITHVALUES") => {
-            if !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
+            if count > i64::MAX / 2 {
                 return Err(CommandError::fixed("ERR value is out of range").into());
             }
             true
@@ -364,12 +364,17 @@ pub(crate) fn hrandfield(
     Ok(())
 }
 
-/// The count of HRANDFIELD and its like.
+/// The most items that a negative count of HRANDFIELD and its like can ask for. Redis sends any number, even ones that
+/// no memory holds and no client will see the end of.
+const REPEATED_MAX: i64 = 1 << 24;
+
+/// The count of HRANDFIELD and its like. A positive one gives no more items than there are.
 pub(crate) fn random_count(argument: &[u8]) -> Result<i64, CommandError> {
     match integer(argument)? {
         i64::MIN => Err(CommandError::fixed(
             "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
         )),
+        count if count < -REPEATED_MAX => Err(CommandError::fixed("ERR value is out of range")),
         count => Ok(count),
     }
 }

@@ -83,6 +83,23 @@ fn every_command_has_a_handler() {
 }
 
 #[test]
+fn no_more_repeated_items_than_there_is_room_for() {
+    let mut client = Client::new(None);
+    client.run("HSET h f v");
+    client.run("SADD s m");
+    client.run("ZADD z 1 m");
+    for line in ["HRANDFIELD h", "SRANDMEMBER s", "ZRANDMEMBER z"] {
+        assert!(
+            matches!(client.run(&format!("{line} -3")), Tree::Array(items) if items.len() == 3)
+        );
+        for count in ["-16777217", "-100000000000", "-9223372036854775807"] {
+            let error = client.error(&format!("{line} {count}"));
+            assert_eq!(error, "ERR value is out of range", "{line} {count}");
+        }
+    }
+}
+
+#[test]
 fn no_arguments_break_a_handler() {
     const WORDS: [&str; 16] = [
         "k",

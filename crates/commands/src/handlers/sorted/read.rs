@@ -175,7 +175,7 @@ pub(crate) fn zrandmember(
         [count, options @ ..] => {
             let count = random_count(count)?;
             let with_scores = only_option(options, "WITHSCORES")?;
-            if with_scores && !(-i64::MAX / 2..=i64::MAX / 2).contains(&count) {
+            if with_scores && count > i64::MAX / 2 {
                 return Err(CommandError::fixed("ERR value is out of range").into());
             }
             (Some(count), with_scores)
