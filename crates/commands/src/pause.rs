@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::session::Session;
-use crate::table::{Flag, resolve};
+use crate::table::{Command, Flag, resolve};
 
 /// Which commands a pause holds back, and until when. Safe to share between threads.
 #[derive(Debug, Default)]
@@ -54,10 +54,14 @@ impl Pause {
             return false;
         }
         pause & ALL != 0
-            || command.flags.has(Flag::Write)
-            || MAY_REPLICATE.contains(&command.name)
-            || command.name == "exec" && session.queue_writes()
+            || may_replicate(command)
+            || command.name == "exec" && session.has_queued(may_replicate)
     }
+}
+
+/// Whether a pause of writes holds a command back.
+fn may_replicate(command: &Command) -> bool {
+    command.flags.has(Flag::Write) || MAY_REPLICATE.contains(&command.name)
 }
 
 #[cfg(test)]

@@ -210,8 +210,8 @@ impl Session {
         self.counters = mark.counters;
     }
 
-    /// Whether a command that is queued since MULTI writes.
-    pub(crate) fn queue_writes(&self) -> bool {
+    /// Whether something is true of a command that is queued since MULTI.
+    pub(crate) fn has_queued(&self, is_meant: fn(&Command) -> bool) -> bool {
         let multi = self.multi.as_ref();
         multi.is_some_and(|multi| {
             let mut queue = multi.queue.iter();
@@ -271,7 +271,7 @@ pub struct ClientInfo {
     pub closing: bool,
     /// Whether CLIENT NO-EVICT protects it.
     pub no_evict: bool,
-    /// Whether its command waits for keys.
+    /// Whether its command waits: for keys, for a lock, or for the end of a pause.
     pub blocked: bool,
     /// Commands queued since MULTI, and bytes of their arguments; None outside of a transaction.
     pub queued: Option<(usize, usize)>,

@@ -449,6 +449,7 @@ impl Connection {
     pub(crate) fn update_card(&self) {
         self.card.update(
             &self.session,
+            self.parked.is_some(),
             Buffers {
                 input: self.input.len() - self.start,
                 input_free: self.input.capacity() - self.input.len(),

@@ -52,8 +52,9 @@ impl Card {
         }
     }
 
-    /// Takes over what may have changed. A few nanoseconds where names are as before.
-    pub(crate) fn update(&self, session: &Session, buffers: Buffers) {
+    /// Takes over what may have changed; `parked` says that the next command waits for a lock or the end of a pause. A
+    /// few nanoseconds where names are as before.
+    pub(crate) fn update(&self, session: &Session, parked: bool, buffers: Buffers) {
         let mut state = lock(&self.state);
         state.last_command_at = session.last_command_at;
         state.ticket = session.waiting.map(|wait| wait.ticket);
@@ -63,7 +64,7 @@ impl Card {
         info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
         info.closing = session.close_after_reply;
         info.no_evict = session.no_evict;
-        info.blocked = session.waiting.is_some();
+        info.blocked = parked || session.waiting.is_some();
         info.queued = session.queued();
         info.query_buffer = buffers.input;
         info.query_buffer_free = buffers.input_free;
@@ -172,7 +173,7 @@ mod tests {
             input: 7,
             ..Buffers::default()
         };
-        card.update(&session, buffers);
+        card.update(&session, true, buffers);
         let [client] = registry.clients(9_500)[..]
             .to_vec()
             .try_into()
@@ -183,11 +184,12 @@ mod tests {
             age,
             idle,
             query_buffer,
+            blocked,
             ..
         } = client;
         assert_eq!(
-            (name.as_str(), database, age, idle, query_buffer),
-            ("worker", 3, 8, 5, 7)
+            (name.as_str(), database, age, idle, query_buffer, blocked),
+            ("worker", 3, 8, 5, 7, true)
         );
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use alone::Alone;
 use tempfile::TempDir;
+use undercroft_commands::pause::Pause;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::{Host, Session};
 use undercroft_commands::table::{Command, all};
@@ -80,6 +81,22 @@ fn every_command_has_a_handler() {
         .map(|command| command.name)
         .collect();
     assert!(without.is_empty(), "{without:?}");
+}
+
+#[test]
+fn a_pause_of_writes_holds_an_exec_that_may_be_copied() {
+    let pause = Pause::default();
+    pause.begin(1000, false);
+    for (queued, holds) in [("PUBLISH c m", true), ("PFCOUNT h", true), ("GET k", false)] {
+        let mut client = Client::new(None);
+        client.run("MULTI");
+        client.run(queued);
+        assert_eq!(
+            pause.holds(&client.session, &[b"EXEC"], 5),
+            holds,
+            "{queued}"
+        );
+    }
 }
 
 #[test]
