@@ -14,7 +14,7 @@ use crate::info::Facts;
 use crate::multi::Multi;
 use crate::slowlog::SlowLog;
 use crate::subscriptions::Subscriptions;
-use crate::table::{Command, Flag};
+use crate::table::Command;
 use crate::wait::Wait;
 
 /// The version of the protocol a connection speaks.
@@ -101,6 +101,8 @@ pub struct Session {
     pub no_evict: bool,
     /// The command that waits for keys; until it is answered, no other is to be run.
     pub waiting: Option<Wait>,
+    /// The command that runs now has confirmed subscriptions, while replies are not sent.
+    pub(crate) confirms: bool,
     /// What its commands did since the server last took these figures.
     pub counters: Counters,
     /// What was queued since MULTI; None outside of a transaction.
@@ -160,6 +162,7 @@ impl Session {
             route: (0, 0),
             no_evict: false,
             waiting: None,
+            confirms: false,
             counters: Counters::default(),
             multi: None,
             watches: Vec::new(),
@@ -168,11 +171,15 @@ impl Session {
         }
     }
 
-    /// To be called after each command: whether its reply is to be sent (CLIENT REPLY).
+    /// To be called after each command: whether its reply is to be sent (CLIENT REPLY). Confirmations of
+    /// subscriptions are sent in any case.
     pub fn finish_command(&mut self) -> bool {
         let mode = self.reply_mode;
+        if mode == ReplyMode::On {
+            return true;
+        }
         self.reply_mode = mode.after_command();
-        mode == ReplyMode::On
+        std::mem::take(&mut self.confirms)
     }
 
     /// The number of commands queued since MULTI, and the bytes of their arguments; None outside of a transaction.
@@ -215,7 +222,7 @@ impl Session {
         let multi = self.multi.as_ref();
         multi.is_some_and(|multi| {
             let mut queue = multi.queue.iter();
-            queue.any(|queued| queued.command.flags.has(Flag::Write))
+            queue.any(|queued| is_meant(queued.command))
         })
     }
 

@@ -6,7 +6,7 @@ use crate::arguments::CommandError;
 use crate::glob::{Case, matches};
 use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
-use crate::session::Protocol;
+use crate::session::{Protocol, ReplyMode};
 use crate::table::Command;
 
 /// What confirmations call a topic's commands: subscribed, unsubscribed.
@@ -35,12 +35,13 @@ pub(crate) fn check_mode(context: &Context<'_>, command: &Command) -> Result<(),
 }
 
 fn confirm(
-    context: &Context<'_>,
+    context: &mut Context<'_>,
     kind: &[u8],
     topic: Topic,
     name: Option<&[u8]>,
     reply: &mut dyn Reply,
 ) {
+    context.session.confirms = context.session.reply_mode != ReplyMode::On;
     reply.push(3);
     reply.bulk(kind);
     reply.bulk_or_null(name);

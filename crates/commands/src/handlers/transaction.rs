@@ -212,5 +212,7 @@ impl Done {
             }
             note_slow(context, queued.command, &arguments, start.elapsed());
         }
+        // Where replies are not sent, EXEC's is dropped as a whole.
+        context.session.confirms = false;
     }
 }
