@@ -38,6 +38,8 @@ const FIRST_RETRY: Duration = Duration::from_millis(1);
 const LAST_RETRY: Duration = Duration::from_millis(16);
 /// Spent on tries in one round at most.
 const RETRY_TIME: Duration = Duration::from_millis(1);
+/// Between two looks for messages where nothing can tell of them: the system has no descriptor left.
+const WITHOUT_BELL: Duration = Duration::from_millis(10);
 /// Accepting pauses for this long where the system has no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -66,6 +68,8 @@ pub(crate) struct Worker {
     rung: bool,
     /// The last round left messages in the ring.
     more_messages: bool,
+    /// Messages are awaited, and the bell could not be had.
+    no_bell: bool,
     /// Of the first thread only.
     front: Option<Front>,
 }
@@ -97,6 +101,7 @@ impl Worker {
             bell: None,
             rung: false,
             more_messages: false,
+            no_bell: false,
             front: None,
         })
     }
@@ -157,6 +162,9 @@ impl Worker {
             until = until.min(next);
         }
         if let Some(front) = &self.front {
+        if self.no_bell {
+            until = until.min(now + WITHOUT_BELL);
+        }
             until = until.min(front.upkeep.next());
             if let Some(resume) = front.paused_until {
                 until = until.min(resume);
@@ -256,6 +264,7 @@ impl Worker {
         let rung = std::mem::take(&mut self.rung);
         if !hub.is_active() && !rung {
             return;
+            self.no_bell = false;
         }
         if self.bell.is_none() {
             self.bell = hub.descriptor().ok();
@@ -268,7 +277,8 @@ impl Worker {
                 self.bell = None;
             }
         }
-        self.more_messages = hub.collect(rung) || self.bell.is_none();
+        self.no_bell = self.bell.is_none();
+        self.more_messages = hub.collect(rung);
         let (parcels, lost) = (hub.take(), hub.take_lost());
         drop(hub);
         let mut receivers = Vec::new();
