@@ -133,11 +133,12 @@ impl Worker {
                 self.event(ready, now);
             }
             self.take_turns();
-            self.deliver();
-            self.answer();
             if !self.parked.is_empty() && start >= self.retry_at {
                 self.retry(start);
             }
+            // Behind all that runs commands: the first that subscribes or waits needs a bell before the thread sleeps.
+            self.deliver();
+            self.answer();
             self.add_totals();
             if start >= next_look {
                 next_look = start + LOOK;
@@ -161,10 +162,10 @@ impl Worker {
         if let Some(next) = self.blocked.next(now) {
             until = until.min(next);
         }
-        if let Some(front) = &self.front {
         if self.no_bell {
             until = until.min(now + WITHOUT_BELL);
         }
+        if let Some(front) = &self.front {
             until = until.min(front.upkeep.next());
             if let Some(resume) = front.paused_until {
                 until = until.min(resume);
@@ -263,8 +264,8 @@ impl Worker {
         let mut hub = self.shared.hub(self.index);
         let rung = std::mem::take(&mut self.rung);
         if !hub.is_active() && !rung {
-            return;
             self.no_bell = false;
+            return;
         }
         if self.bell.is_none() {
             self.bell = hub.descriptor().ok();
@@ -362,7 +363,11 @@ impl Worker {
                 // The rest of its input has its own wait before it.
                 next = Next::Turn;
             }
-            if matches!(next, Next::Park(_)) {
+            if let Next::Park(blocked) = &next {
+                if matches!(blocked, Blocked::Paused) {
+                    // A pause is no wait for a lock: that begins behind it.
+                    connection.parked = Some(Instant::now());
+                }
                 self.parked.push_back(token);
             } else {
                 connection.parked = None;
