@@ -13,9 +13,11 @@ use crate::geohash::{Position, decode, distance, encode, letters};
 use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
 
-/// Writes a distance: four decimals, whatever the protocol.
+/// Writes a distance: four decimals, whatever the protocol. They are those of the product rounded, as Redis has it, which
+/// are now and then others than those of the exact number.
 fn write_distance(distance: f64, reply: &mut dyn Reply) {
-    reply.bulk(format!("{distance:.4}").as_bytes());
+    let scaled = (distance * 1e4).round_ties_even() as u64;
+    reply.bulk(format!("{}.{:04}", scaled / 10_000, scaled % 10_000).as_bytes());
 }
 
 /// Writes a position: up to 17 decimals, no exponent.
