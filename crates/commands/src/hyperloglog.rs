@@ -426,6 +426,10 @@ fn estimate(histogram: &[u32; 64]) -> u64 {
         sum = (sum + f64::from(count)) * 0.5;
     }
     sum += registers * sigma(f64::from(histogram[0]) / registers);
+    if sum == 0.0 {
+        // All registers at their highest value: no number, for which Redis gives the least integer.
+        return 1 << 63;
+    }
     (ALPHA * registers * registers / sum).round() as u64
 }
 
@@ -509,6 +513,11 @@ mod tests {
                 assert!(error < 0.03, "{found} of {expected}");
             }
         }
+    }
+
+    #[test]
+    fn registers_that_are_full_have_redis_number() {
+        assert_eq!(count_registers(&[63; REGISTERS]) as i64, i64::MIN);
     }
 
     #[test]
