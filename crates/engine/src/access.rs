@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use undercroft_memory::{ShardSet, Staged, Statistics, Transaction};
 
 use crate::error::Error;
-use crate::eviction::Eviction;
+use crate::eviction::{Eviction, EvictionChange};
 use crate::publish::Letter;
 use crate::store::{Key, Reader, Store};
 use crate::waiting::Noticed;
@@ -376,6 +376,11 @@ impl<'a> Access<'a> {
     /// How the processes that share the store make room in it.
     pub fn eviction(&self) -> Eviction {
         self.store.eviction()
+    }
+
+    /// Sets one value of how all processes make room; see [`Store::change_eviction`].
+    pub fn change_eviction(&self, change: EvictionChange) -> Result<(), Error> {
+        self.store.change_eviction(change)
     }
 
     /// Sets how all processes make room; see [`Store::set_eviction`].

@@ -156,6 +156,19 @@ impl Default for Eviction {
     }
 }
 
+/// One of the values of an [`Eviction`]; the numbers are below 2^63.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionChange {
+    /// [`Eviction::policy`].
+    Policy(EvictionPolicy),
+    /// [`Eviction::samples`].
+    Samples(u64),
+    /// [`Eviction::lfu_log_factor`].
+    LfuLogFactor(u64),
+    /// [`Eviction::lfu_decay_time`].
+    LfuDecayTime(u64),
+}
+
 /// A key that was looked at.
 #[derive(Debug)]
 struct Candidate {
@@ -226,16 +239,23 @@ impl Store {
     /// uses begin or cease to be counted, what is known of the keys needs some
     /// time to adjust.
     pub fn set_eviction(&self, eviction: Eviction) -> Result<(), Error> {
-        let settings = [
-            (Setting::EvictionSamples, eviction.samples + 1),
-            (Setting::LfuLogFactor, eviction.lfu_log_factor + 1),
-            (Setting::LfuDecayTime, eviction.lfu_decay_time + 1),
-            (Setting::EvictionPolicy, eviction.policy as u64),
-        ];
-        for (setting, value) in settings {
-            self.segment.set_setting(setting, value)?;
-        }
-        Ok(())
+        self.change_eviction(EvictionChange::Samples(eviction.samples))?;
+        self.change_eviction(EvictionChange::LfuLogFactor(eviction.lfu_log_factor))?;
+        self.change_eviction(EvictionChange::LfuDecayTime(eviction.lfu_decay_time))?;
+        self.change_eviction(EvictionChange::Policy(eviction.policy))
+    }
+
+    /// Sets one value of how all processes make room; what another process does
+    /// to the others at the same time stays.
+    pub fn change_eviction(&self, change: EvictionChange) -> Result<(), Error> {
+        // 0 is the default of each number.
+        let (setting, value) = match change {
+            EvictionChange::Policy(policy) => (Setting::EvictionPolicy, policy as u64),
+            EvictionChange::Samples(samples) => (Setting::EvictionSamples, samples + 1),
+            EvictionChange::LfuLogFactor(factor) => (Setting::LfuLogFactor, factor + 1),
+            EvictionChange::LfuDecayTime(minutes) => (Setting::LfuDecayTime, minutes + 1),
+        };
+        Ok(self.segment.set_setting(setting, value)?)
     }
 
     /// Keys that this process evicted since it opened the store, or since

@@ -61,7 +61,7 @@ pub use access::{Access, Running, Savepoint};
 pub use bits::{BitOperation, BitString};
 pub use entry::{Encoding, Entry, Text, ValueType};
 pub use error::Error;
-pub use eviction::{Eviction, EvictionPolicy};
+pub use eviction::{Eviction, EvictionChange, EvictionPolicy};
 pub use hash::{Hash, PackedLimits, Parts};
 pub use hot::{Condition, SetOptions};
 pub use list::{End, Inserted, Positions, Ranges};

@@ -1,6 +1,6 @@
 //! The parameters that belong to the store, where all its processes find them.
 
-use undercroft_engine::{Access, Error, EventClasses, Eviction, EvictionPolicy};
+use undercroft_engine::{Access, Error, EventClasses, EvictionChange, EvictionPolicy};
 
 use super::Value;
 use super::parse::normal_letters;
@@ -34,8 +34,7 @@ pub fn stored_value(store: &Access<'_>, name: &str) -> Option<String> {
 /// # Errors
 /// [`Error`] where the store cannot be written to.
 pub fn store_value(store: &Access<'_>, name: &str, value: &Value) -> Result<bool, Error> {
-    let old = store.eviction();
-    let eviction = match (name, value) {
+    let change = match (name, value) {
         ("maxmemory", Value::Memory(bytes)) => {
             store.set_max_memory(*bytes)?;
             return Ok(true);
@@ -44,25 +43,21 @@ pub fn store_value(store: &Access<'_>, name: &str, value: &Value) -> Result<bool
             store.tell_events(EventClasses::from_letters(letters))?;
             return Ok(true);
         }
-        ("maxmemory-policy", Value::Choice(name)) => Eviction {
-            policy: EvictionPolicy::from_name(name).unwrap_or_default(),
-            ..old
-        },
-        ("maxmemory-samples", Value::Integer(samples)) => Eviction {
-            samples: samples.unsigned_abs(),
-            ..old
-        },
-        ("lfu-log-factor", Value::Integer(factor)) => Eviction {
-            lfu_log_factor: factor.unsigned_abs(),
-            ..old
-        },
-        ("lfu-decay-time", Value::Integer(minutes)) => Eviction {
-            lfu_decay_time: minutes.unsigned_abs(),
-            ..old
-        },
+        ("maxmemory-policy", Value::Choice(name)) => {
+            EvictionChange::Policy(EvictionPolicy::from_name(name).unwrap_or_default())
+        }
+        ("maxmemory-samples", Value::Integer(samples)) => {
+            EvictionChange::Samples(samples.unsigned_abs())
+        }
+        ("lfu-log-factor", Value::Integer(factor)) => {
+            EvictionChange::LfuLogFactor(factor.unsigned_abs())
+        }
+        ("lfu-decay-time", Value::Integer(minutes)) => {
+            EvictionChange::LfuDecayTime(minutes.unsigned_abs())
+        }
         _ => return Ok(false),
     };
-    store.set_eviction(eviction)?;
+    store.change_eviction(change)?;
     Ok(true)
 }
 
@@ -72,6 +67,25 @@ mod tests {
 
     use super::*;
     use crate::config::{Config, PARAMETERS};
+
+    #[test]
+    fn who_changes_one_parameter_leaves_the_others_alone() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let change_often = |name: &str| {
+            let store = store.access();
+            for number in 1..20_000 {
+                let stored = store_value(&store, name, &Value::Integer(number));
+                assert!(stored.expect("writable"));
+                assert_eq!(stored_value(&store, name), Some(number.to_string()));
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| change_often("maxmemory-samples"));
+            change_often("lfu-log-factor");
+        });
+    }
 
     #[test]
     fn every_stored_parameter_comes_back() {
