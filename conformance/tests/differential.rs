@@ -81,6 +81,31 @@ fn ours_agrees_with_redis() {
     }
 }
 
+/// Of sets and hashes DUMP follows an order that no two servers share, so that other runs compare the values restored.
+#[test]
+fn payloads_are_redis_own_bytes() {
+    let Some(mut ours) = start_undercroft(Settings::default()).expect("undercroft starts") else {
+        return;
+    };
+    let mut judge = redis();
+    let mut plan = plan(15_000);
+    let ordered = [
+        "strings",
+        "expire",
+        "bitmaps",
+        "hyperloglog",
+        "lists",
+        "keys",
+    ];
+    plan.families
+        .retain(|family| ordered.contains(&family.name));
+    assert_eq!(plan.families.len(), ordered.len());
+    plan.rules.dump_bytes = true;
+    if let Some(failure) = run(&mut judge, &mut ours, &plan, |_| ()).expect("the run works") {
+        panic!("{failure}");
+    }
+}
+
 #[test]
 fn keys_expire_in_real_time() {
     let judge = redis();

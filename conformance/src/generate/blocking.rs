@@ -9,7 +9,7 @@ pub(super) const FAMILY: Family = Family {
         (4, push),
         (3, add),
         (3, pop),
-        (2, move_item),
+        (4, move_item),
         (2, pop_many),
         (2, pop_scored),
         (2, pop_many_scored),
@@ -67,7 +67,7 @@ fn with_keys(g: &mut Generator, name: &str, out: &mut Vec<Command>) {
 
 fn move_item(g: &mut Generator, out: &mut Vec<Command>) {
     let (from, to) = (g.key(), g.key());
-    if g.one_in(3) {
+    if g.one_in(2) {
         let args = [from, to, timeout(g)];
         out.push(command("BRPOPLPUSH", args));
         return;
