@@ -131,7 +131,9 @@ def clients(bench: Bench) -> Iterator[Clients]:
                 found.running[client.id] = stack.enter_context(
                     loop(python(client.requirements), *where, script="remote.py", environment=pure)
                 )
-            except (RuntimeError, subprocess.CalledProcessError) as error:
+            except subprocess.CalledProcessError:
+                found.left_out[client.id] = "it could not be installed"
+            except RuntimeError as error:
                 found.left_out[client.id] = str(error)
         yield found
 

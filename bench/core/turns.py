@@ -22,6 +22,8 @@ class Loop:
         environment: dict[str, str] | None = None,
     ) -> None:
         """Start a script of loops/ with arguments and wait until its client is ready."""
+        # What it is called when it fails, which is printed with the table.
+        self.name = f"{script} {arguments[0]}"
         command = ["taskset", "--cpu-list", str(CLIENT_CORE), str(python), str(LOOPS / script)]
         self.process = subprocess.Popen(
             [*command, *map(str, arguments)],
@@ -43,7 +45,7 @@ class Loop:
         line = self.process.stdout.readline()
         if not line:
             status = self.process.wait()
-            raise RuntimeError(f"{self.process.args!r} ended early, with status {status}")
+            raise RuntimeError(f"{self.name} ended early, with status {status}")
         return line.strip()
 
     def close(self) -> None:

@@ -164,7 +164,8 @@ def operations(client: str, path: str) -> Callable[[str, str, Place], Callable[[
     make = blocking[client]() if client in blocking else None
     adapter = asynchronous.ADAPTERS.get(client)
     if make is None:
-        print(f"{client} {metadata.version(asynchronous.DISTRIBUTIONS[client])}", flush=True)
+        name = asynchronous.DISTRIBUTIONS[client]
+        print(f"{name} {metadata.version(name)}", flush=True)
 
     def timed(flavour: str, work: str, place: Place) -> Callable[[int], float]:
         if flavour == "sync":
