@@ -400,6 +400,33 @@ def test_who_mutes_a_connection_mutes_its_own(url: str, run: Run) -> None:
     run(main())
 
 
+def test_a_client_that_is_closed_stops_connecting(run: Run) -> None:
+    greeted, gone = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        greeted.set()
+        await reader.read()
+        gone.set()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server, password="secret")
+        first, second = (asyncio.create_task(client.get("k")) for _ in range(2))
+        await greeted.wait()
+        first.cancel()
+        await client.aclose()
+        await asyncio.wait_for(gone.wait(), 60)
+        assert client._link is None
+        with pytest.raises(redis.ConnectionError, match="closed by its client"):
+            await second
+        assert first.cancelled()
+        server.close()
+
+    run(main())
+
+
 def test_a_client_goes_from_loop_to_loop(url: str, run: Run) -> None:
     client = undercroft.asyncio.Redis.from_url(url)
 

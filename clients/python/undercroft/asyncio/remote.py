@@ -32,6 +32,7 @@ _ALONE = {
 }
 _ALONE_OF_CLIENT = {"REPLY", "TRACKING", "CACHING", "SETNAME", "SETINFO", "NO-EVICT", "NO-TOUCH"}
 _NAMES_KEPT = 1024
+_CLOSED = "Connection closed by its client."
 
 # How long, in seconds, one waits at most before the next attempt to connect.
 _PATIENCE = 1.0
@@ -139,8 +140,15 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         if task is None or task.done() or task.get_loop() is not loop:
             task = self._linking = loop.create_task(self._connect())
             task.add_done_callback(_told)
-        # Who is cancelled meanwhile leaves the others their connection.
-        return await asyncio.shield(task)
+        try:
+            # Who is cancelled meanwhile leaves the others their connection.
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            is_own = caller is not None and caller.cancelling()
+            if task.cancelled() and task is not self._linking and not is_own:
+                raise ConnectionError(_CLOSED) from None
+            raise
 
     async def _connect(self) -> Link:
         if self._link is not None:
@@ -154,6 +162,7 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
             await connection.connect()
         except BaseException:
             self._failures += 1
+            await connection.disconnect(nowait=True)
             raise
         self._failures = 0
         self._link = Link(connection, connection.socket_timeout)
@@ -161,10 +170,15 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Close the connections; using the client again makes new ones."""
+        loop = asyncio.get_running_loop()
+        linking, self._linking = self._linking, None
+        if linking is not None and not linking.done() and linking.get_loop() is loop:
+            linking.cancel()
+            await asyncio.wait([linking])
         link, self._link = self._link, None
         if link is not None:
-            if link.loop is asyncio.get_running_loop():
-                link.fail(ConnectionError("Connection closed by its client."))
+            if link.loop is loop:
+                link.fail(ConnectionError(_CLOSED))
             else:
                 link.abandon()
         await super().aclose(close_connection_pool)
