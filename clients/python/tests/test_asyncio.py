@@ -427,6 +427,29 @@ def test_a_client_that_is_closed_stops_connecting(run: Run) -> None:
     run(main())
 
 
+def test_a_program_s_own_kind_of_connection_is_used_as_it_is(url: str, run: Run) -> None:
+    class Own:
+        def __init__(self, **options: Any) -> None:
+            self.inner = redis.asyncio.UnixDomainSocketConnection(**options)
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("_reader", "_writer"):
+                raise AttributeError(name)
+            return getattr(self.inner, name)
+
+    async def main() -> None:
+        kind: Any = Own
+        path = url.removeprefix("unix://")
+        pool = redis.asyncio.ConnectionPool(connection_class=kind, path=path)
+        client = undercroft.asyncio.Redis(connection_pool=pool)
+        assert await client.set("k", "v")
+        assert await client.pipeline().get("k").execute() == [b"v"]
+        await client.aclose()
+        await pool.disconnect()
+
+    run(main())
+
+
 def test_a_client_goes_from_loop_to_loop(url: str, run: Run) -> None:
     client = undercroft.asyncio.Redis.from_url(url)
 

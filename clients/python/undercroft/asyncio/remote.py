@@ -60,9 +60,12 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make a client with the arguments of redis-py's."""
         super().__init__(*args, **kwargs)
-        settings = self.connection_pool.connection_kwargs
+        pool = self.connection_pool
+        # Whether calls may share a connection, whose streams are then known.
         self._short = (
-            not self.single_connection_client and settings.get("credential_provider") is None
+            not self.single_connection_client
+            and pool.connection_kwargs.get("credential_provider") is None
+            and issubclass(pool.connection_class, redis.asyncio.connection.AbstractConnection)
         )
         self._link: Link | None = None
         self._linking: asyncio.Task[Link] | None = None
