@@ -175,3 +175,8 @@ def test_what_has_no_bytes_is_refused(packer: Make, value: object) -> None:
     with pytest.raises(DataError, match="Invalid input of type"):
         commands.pack("SET", "k", value)
     assert commands.pack("PING") == [b"*1\r\n$4\r\nPING\r\n"]
+
+
+def test_a_bytearray_is_bytes(packer: Make) -> None:
+    packed = packer("utf-8").pack("SET", bytearray(b"k"), bytearray(b"v" * 70_000))
+    assert b"".join(packed) == b"".join(packer("utf-8").pack("SET", b"k", b"v" * 70_000))

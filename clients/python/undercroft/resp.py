@@ -64,7 +64,7 @@ class Packer:
             if kind is str:
                 arg = arg.encode(self._encoding, self._errors)
             elif kind is not bytes:
-                arg = self._encode(arg)
+                arg = bytes(arg) if kind is bytearray else self._encode(arg)
                 if isinstance(arg, memoryview):
                     arg = arg.tobytes()
             if len(arg) < _LONG:
