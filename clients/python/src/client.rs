@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -25,6 +26,8 @@ pub(crate) struct Client {
     pub(crate) codec: Codec,
     open: Attached<Opened>,
     state: Attached<State>,
+    /// Results go through functions of the program's own, which redis-py's methods call.
+    shaped: AtomicBool,
 }
 
 /// The store while it is open, and how many calls are using it.
@@ -103,6 +106,12 @@ impl Client {
                 Err(error::raise_opening(&error))
             }
         }
+    }
+
+    /// Whether hot methods are left to redis-py's.
+    #[inline(always)]
+    pub(crate) fn is_shaped(&self) -> bool {
+        self.shaped.load(Ordering::Relaxed)
     }
 
     /// The database that the client works on.
@@ -194,6 +203,7 @@ impl Client {
                 database: db,
                 session,
             }),
+            shaped: AtomicBool::new(false),
         })
     }
 
@@ -234,7 +244,13 @@ impl Client {
             codec: self.codec.clone(),
             open: Attached::new(Opened { shared, users: 0 }),
             state: Attached::new(State { database, session }),
+            shaped: AtomicBool::new(false),
         })
+    }
+
+    /// Leave all hot methods to redis-py's, which shape their results.
+    fn _shape(&self) {
+        self.shaped.store(true, Ordering::Relaxed);
     }
 
     /// Let go of the store. Using the client again opens it again.

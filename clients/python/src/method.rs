@@ -116,9 +116,12 @@ impl<'a, 'py> Call<'a, 'py> {
         unsafe { codec::integer(argument) }.ok_or(Miss::Unusual)
     }
 
-    /// Begins to use the store.
+    /// Begins to use the store, unless results are to be shaped by redis-py.
     #[inline(always)]
     pub(crate) fn enter(&self) -> Result<Use<'a, 'py>, Miss> {
+        if self.client.is_shaped() {
+            return Err(Miss::Unusual);
+        }
         self.client.enter(self.py).map_err(Miss::Raised)
     }
 

@@ -196,3 +196,15 @@ def test_a_subclass_may_change_a_method(path: str) -> None:
         r.set("prefix:k", "v")
         assert r.get("k") == b"v"
         assert r["k"] == b"v"
+
+
+def test_a_program_s_own_callbacks_are_for_all_methods(r: undercroft.Redis) -> None:
+    r.mset({"k": "7", "l": "8"})
+    assert r.get("k") == b"7"
+    r.set_response_callback("GET", int)
+    r.set_response_callback("MGET", lambda reply: [int(each) for each in reply])
+    assert r.get("k") == 7
+    assert r.get(name="k") == 7
+    assert r.mget("k", "l") == [7, 8]
+    with undercroft.Redis(r.path) as other:
+        assert other.get("k") == b"7"

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = "undercroft://default"
 
+# What the native methods do without redis-py's.
+_HOT = frozenset(
+    {
+        *("GET", "SET", "MGET", "MSET", "DEL", "EXISTS", "EXPIRE", "TTL", "INCRBY", "DECRBY"),
+        *("LPUSH", "RPUSH", "LPOP", "RPOP", "LRANGE", "LLEN", "HGET", "HSET", "SADD", "SISMEMBER"),
+    }
+)
+
 _UNITS = {"": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30}
 _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
@@ -165,6 +173,9 @@ class EmbeddedRedis(Client, Redis):  # type: ignore[misc]
         # The callbacks are shared by all clients until one of them is changed.
         self.response_callbacks = type(self.response_callbacks)(self.response_callbacks)
         self.response_callbacks[command] = callback
+        if command.upper() in _HOT:
+            # The native methods know of no callbacks; redis-py's behind them do.
+            self._shape()
 
     def get_encoder(self) -> Any:
         """Return redis-py's encoder with this client's encoding."""
