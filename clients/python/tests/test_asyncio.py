@@ -314,6 +314,29 @@ def test_messages_that_nobody_asked_for_are_delivered(run: Run) -> None:
     run(main())
 
 
+def test_messages_that_cannot_be_decoded_are_nobody_s_fault(run: Run) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        push = b">2\r\n+x\r\n$1\r\n\xff\r\n"
+        while await reader.read(100):
+            writer.write(push + b"$1\r\nv\r\n" + push)
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server, decode_responses=True)
+        assert await client.get("k") == "v"
+        link = client._link
+        told: list[Any] = []
+        link.connection._parser.handle_push_response = told.append
+        assert await client.get("k") == "v"
+        assert client._link is link
+        assert told[0] == ["x", b"\xff"]
+        await client.aclose()
+        server.close()
+
+    run(main())
+
+
 def test_pipelines_share_the_connection(url: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(

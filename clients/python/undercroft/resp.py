@@ -156,6 +156,10 @@ class Reader:
         """Return whether there are bytes that are no part of a reply given so far."""
         return bool(self._chunks or self._stack or self._at < len(self._buffer))
 
+    def is_push(self) -> bool:
+        """Return whether the reply that is half read is a message that nobody asked for."""
+        return bool(self._stack) and self._stack[0].kind == _PUSH
+
     def gets(self, decode: bool = True) -> Any:
         """Return the next reply, or ``MISSING`` if it has not come as a whole."""
         if self._wanted > 0:

@@ -104,6 +104,11 @@ impl Wire {
         self.replies.has_data()
     }
 
+    /// Whether the reply that is half read is a message that nobody asked for.
+    fn is_push(&self) -> bool {
+        self.replies.is_push()
+    }
+
     /// The next reply, or `undercroft.resp.MISSING` if it has not come as a whole.
     #[pyo3(signature = (decode=true))]
     fn gets<'py>(&mut self, py: Python<'py>, decode: bool) -> PyResult<Bound<'py, PyAny>> {

@@ -62,6 +62,11 @@ impl Replies {
         self.at < self.buffer.len() || !self.open.is_empty()
     }
 
+    /// Whether the reply that is half read is a message that nobody asked for.
+    pub(super) fn is_push(&self) -> bool {
+        self.open.first().is_some_and(|open| open.kind == b'>')
+    }
+
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.forget();
         self.buffer.extend_from_slice(bytes);

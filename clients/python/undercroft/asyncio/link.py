@@ -148,8 +148,7 @@ class Link(asyncio.Protocol):
                     try:
                         reply = self._gets()
                     except UnicodeDecodeError as error:
-                        self._raw[pending[0]] = error
-                        continue
+                        reply = self._read_undecodable(error)
                 if reply is MISSING:
                     return
                 if type(reply) is Push:
@@ -179,7 +178,13 @@ class Link(asyncio.Protocol):
             try:
                 return self._gets()
             except UnicodeDecodeError as error:
-                self._raw[self._pending[0]] = error
+                return self._read_undecodable(error)
+        return self._gets(False)
+
+    def _read_undecodable(self, error: UnicodeDecodeError) -> Any:
+        """Return the next reply as it came, and let the one who gets it raise the error."""
+        if not self._replies.is_push():
+            self._raw[self._pending[0]] = error
         return self._gets(False)
 
     def _deliver(self, message: Any) -> None:
