@@ -1,31 +1,76 @@
 //! State that several threads use, each of which may wait for a lock of the store
 //! meanwhile.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
-use pyo3::Python;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::ConnectionError;
 
 /// Before another look at what another thread has in use.
 const PAUSE: Duration = Duration::from_micros(20);
 
+/// How many forks lie between the process that loaded the module and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
 /// A value for one thread at a time. Who has it may let other threads run, so
 /// that those who want it must do so, too.
-pub(crate) struct Busy<T>(Mutex<T>);
+pub(crate) struct Busy<T> {
+    value: Mutex<T>,
+    /// `FORKS` when it was locked last.
+    locked: AtomicU32,
+}
 
 impl<T> Busy<T> {
     pub(crate) fn new(value: T) -> Busy<T> {
-        Busy(Mutex::new(value))
+        Busy {
+            value: Mutex::new(value),
+            locked: AtomicU32::new(0),
+        }
     }
 
     /// The value, once no other thread has it.
-    pub(crate) fn lock(&self, py: Python<'_>) -> MutexGuard<'_, T> {
+    ///
+    /// # Errors
+    /// What a signal's handler raised meanwhile; in a forked child, that a thread
+    /// which is not there has it.
+    pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, T>> {
+        let forks = FORKS.load(Ordering::Relaxed);
         loop {
-            match self.0.try_lock() {
-                Ok(value) => return value,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => py.detach(|| std::thread::sleep(PAUSE)),
-            }
+            let value = match self.value.try_lock() {
+                Ok(value) => value,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    if self.locked.load(Ordering::Relaxed) != forks {
+                        return Err(ConnectionError::new_err(
+                            "another thread was using this when the process was forked",
+                        ));
+                    }
+                    py.check_signals()?;
+                    py.detach(|| std::thread::sleep(PAUSE));
+                    continue;
+                }
+            };
+            self.locked.store(forks, Ordering::Relaxed);
+            return Ok(value);
         }
     }
+}
+
+#[pyfunction]
+fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Lets a forked child know that it is one.
+pub(crate) fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let hooks = PyDict::new(py);
+    hooks.set_item("after_in_child", wrap_pyfunction!(forked, module)?)?;
+    py.import("os")?
+        .call_method("register_at_fork", (), Some(&hooks))?;
+    Ok(())
 }

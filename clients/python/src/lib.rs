@@ -33,5 +33,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<waiters::Waiters>()?;
     module.add_class::<waiters::Wait>()?;
     module.add_class::<wire::Wire>()?;
+    busy::watch_forks(module)?;
     hot::install(module.py())
 }

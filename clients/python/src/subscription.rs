@@ -6,7 +6,8 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -19,7 +20,7 @@ use undercroft_engine::{Error, Event, Message, Subscriber, Topic};
 
 use crate::busy::Busy;
 use crate::client::Client;
-use crate::error;
+use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
 use crate::host::{Connected, Reach};
 use crate::reply::{Answer, Objects};
@@ -35,6 +36,7 @@ pub(crate) struct Subscription {
     shared: Arc<Shared>,
     /// Threads have it while they work on it, never while they wait for messages.
     state: Busy<State>,
+    closed: AtomicBool,
 }
 
 struct State {
@@ -50,19 +52,34 @@ struct Inner {
 }
 
 impl Inner {
-    /// Takes what has come into the queue.
-    fn collect(&mut self) -> Result<(), Error> {
-        while let Some(event) = self.subscriber.try_next()? {
-            match event {
-                Event::Message(message) => push(&mut self.queue, &message),
-                Event::Lost(count) => {
-                    self.lost += count;
-                    let count = Tree::Integer(count as i64);
-                    let kind = Tree::Bulk(b"lost".to_vec());
-                    self.queue
-                        .push_back(Tree::Array(vec![kind, Tree::Null, count]));
-                }
+    /// Takes what comes next into the queue, if anything has come. What is not
+    /// asked for yet stays in the ring.
+    fn take(&mut self) -> Result<(), Error> {
+        match self.subscriber.try_next()? {
+            Some(Event::Message(message)) => push(&mut self.queue, &message),
+            Some(Event::Lost(count)) => {
+                self.lost += count;
+                let count = Tree::Integer(count as i64);
+                let kind = Tree::Bulk(b"lost".to_vec());
+                self.queue
+                    .push_back(Tree::Array(vec![kind, Tree::Null, count]));
             }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Takes all that had come when this was called, which is no more than a ring
+    /// holds however fast others publish.
+    fn take_all(&mut self) -> Result<(), Error> {
+        let newest = self.subscriber.newest();
+        let mut before = None;
+        while let Some(position) = self.subscriber.position()
+            && position < newest
+            && before != Some(position)
+        {
+            before = Some(position);
+            self.take()?;
         }
         Ok(())
     }
@@ -91,12 +108,21 @@ impl Reach for Inner {
 
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         // What was published before is still for it.
-        self.collect()?;
+        self.take_all()?;
         self.subscriber.unsubscribe(topic, names)
     }
 }
 
 impl Subscription {
+    /// The state, unless this was closed.
+    fn state(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
+        let state = self.state.lock(py)?;
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(ConnectionError::new_err("Connection closed by its client."));
+        }
+        Ok(state)
+    }
+
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
         error::raise(py, &self.shared.store, error)
     }
@@ -118,13 +144,14 @@ impl Subscription {
             client,
             shared,
             state: Busy::new(State { session, inner }),
+            closed: AtomicBool::new(false),
         })
     }
 
     /// Run SUBSCRIBE or one of its like; what it confirms comes with the messages.
     fn command(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let replies = with_words(self.client.get(), arguments, |words| {
-            let mut state = self.state.lock(py);
+        with_words(self.client.get(), arguments, |words| {
+            let mut state = self.state(py)?;
             let State { session, inner } = &mut *state;
             let host = Connected::new(&self.shared.host, inner);
             let mut recorder = Recorder::new();
@@ -136,11 +163,18 @@ impl Subscription {
             if let [Tree::Error(text)] = &replies[..] {
                 return Err(error::raise_reply(py, &self.shared.store, text));
             }
-            Ok(replies)
-        })?;
-        let mut state = self.state.lock(py);
-        let replies = replies.into_iter().map(Tree::into_resp2);
-        state.inner.queue.extend(replies);
+            let replies = replies.into_iter().map(Tree::into_resp2);
+            state.inner.queue.extend(replies);
+            Ok(())
+        })
+    }
+
+    /// Unsubscribe from everything, for good. Who waits for a message raises.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.closed.store(true, Ordering::Relaxed);
+        let mut state = self.state.lock(py)?;
+        state.inner.queue.clear();
+        state.inner.subscriber = Subscriber::new(StoreOf(self.shared.clone()));
         Ok(())
     }
 
@@ -162,10 +196,10 @@ impl Subscription {
         };
         let start = Instant::now();
         loop {
-            let mut state = self.state.lock(py);
+            let mut state = self.state(py)?;
             let inner = &mut state.inner;
             if inner.queue.is_empty() {
-                inner.collect().map_err(|error| self.raise(py, error))?;
+                inner.take().map_err(|error| self.raise(py, error))?;
             }
             if let Some(tree) = inner.queue.pop_front() {
                 drop(state);
@@ -193,17 +227,9 @@ impl Subscription {
         }
     }
 
-    /// Whether a message or a confirmation can be read at once.
-    fn ready(&self, py: Python<'_>) -> PyResult<bool> {
-        let mut state = self.state.lock(py);
-        let inner = &mut state.inner;
-        inner.collect().map_err(|error| self.raise(py, error))?;
-        Ok(!inner.queue.is_empty())
-    }
-
     /// Return a descriptor for event loops: readable when something may have come.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        let mut state = self.state.lock(py);
+        let mut state = self.state(py)?;
         let descriptor = state.inner.subscriber.descriptor();
         let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
         drop(state);
@@ -212,7 +238,7 @@ impl Subscription {
 
     /// The number of messages that were overwritten before they were read.
     #[getter]
-    fn lost(&self, py: Python<'_>) -> u64 {
-        self.state.lock(py).inner.lost
+    fn lost(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.state.lock(py)?.inner.lost)
     }
 }

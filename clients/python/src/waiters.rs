@@ -152,7 +152,7 @@ impl Waiters {
         let (py, owner) = (client.py(), client.get());
         let shared = owner.shared(py)?;
         with_words(owner, arguments, |words| {
-            let mut state = self.0.lock(py);
+            let mut state = self.0.lock(py)?;
             state.follow(shared.clone())?;
             let mut session = owner.session(py);
             let mut reply = Objects::new(py, &owner.codec, decode);
@@ -189,15 +189,15 @@ impl Waiters {
     }
 
     /// Return those whose wait may be over, to be finished.
-    fn look(&self, py: Python<'_>) -> Vec<Py<Wait>> {
-        self.0.lock(py).answered(py)
+    fn look(&self, py: Python<'_>) -> PyResult<Vec<Py<Wait>>> {
+        Ok(self.0.lock(py)?.answered(py))
     }
 
     /// Return the reply of a command whose wait or whose time is over; itself
     /// where it goes on.
     fn finish<'py>(&self, wait: &Bound<'py, Wait>) -> PyResult<Bound<'py, PyAny>> {
         let (py, waiting) = (wait.py(), wait.get());
-        let mut state = self.0.lock(py);
+        let mut state = self.0.lock(py)?;
         let shared = state.shared.clone();
         let answer = state.finish(&waiting.wait);
         let answer = answer.map_err(|error| error::raise(py, &shared.store, error))?;
@@ -213,18 +213,19 @@ impl Waiters {
     }
 
     /// End the wait of a task that is gone: what was taken for it goes back.
-    fn give_up(&self, py: Python<'_>, wait: &Bound<'_, Wait>) {
+    fn give_up(&self, py: Python<'_>, wait: &Bound<'_, Wait>) -> PyResult<()> {
         let ticket = wait.get().wait.ticket;
-        let mut state = self.0.lock(py);
+        let mut state = self.0.lock(py)?;
         if state.waits.remove(&ticket).is_some() {
             state.seated.0.give_up(ticket);
         }
+        Ok(())
     }
 
     /// Return a descriptor for the event loop: readable when somebody's wait may
     /// be over, and ten times a second besides.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        let mut state = self.0.lock(py);
+        let mut state = self.0.lock(py)?;
         let descriptor = state.seated.0.descriptor();
         let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
         number.map_err(|error| error::raise(py, &state.shared.store, error))

@@ -137,3 +137,23 @@ def test_who_waits_lets_others_run(path: str, run: Run) -> None:  # noqa: F811
             await client.execute_command("blpop", "k", "soon")
 
     run(main())
+
+
+def test_a_closed_receiver_lets_go_of_who_waits(path: str, run: Run) -> None:  # noqa: F811
+    async def main() -> None:
+        client = undercroft.asyncio.Redis(path)
+        p = client.pubsub(ignore_subscribe_messages=True)
+        await p.subscribe("a")
+        assert await p.get_message() is None
+        waiter = asyncio.create_task(p.get_message(timeout=None))
+        while p._waiting is None:
+            await asyncio.sleep(0)
+        await p.aclose()
+        assert await client.publish("a", "x") == 0
+        with pytest.raises(redis.ConnectionError):
+            await asyncio.wait_for(waiter, 60)
+        await p.subscribe("a")
+        assert await client.publish("a", "x") == 1
+        await p.aclose()
+
+    run(main())

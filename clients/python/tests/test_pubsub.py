@@ -190,6 +190,59 @@ def test_a_closed_receiver_counts_no_more(r: undercroft.Redis) -> None:
         p.parse_response()
 
 
+def test_a_closed_receiver_lets_go_of_who_waits(r: undercroft.Redis) -> None:
+    p = r.pubsub()
+    p.subscribe("a")
+    confirmed(p)
+    native = p._native
+    raised = []
+
+    def wait() -> None:
+        try:
+            native.read()
+        except redis.ConnectionError as error:
+            raised.append(error)
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    p.close()
+    assert r.publish("a", "x") == 0
+    waiter.join(60)
+    assert len(raised) == 1
+
+
+def test_what_is_not_asked_for_stays_where_it_was_published(path: str) -> None:
+    with undercroft.Redis(path, capacity="16mb") as r:
+        p = r.pubsub(ignore_subscribe_messages=True)
+        p.subscribe("a")
+        for number in range(50):
+            r.publish("a", b"%d" % number + b"x" * 1000)
+        assert p.get_message() is None  # the confirmation
+        assert p.get_message()["data"].startswith(b"0x")
+        for _ in range(300):
+            r.publish("a", b"x" * 10_000)
+        # What had been copied together with the first is there.
+        found = 1
+        while (message := p.get_message())["type"] == "message":
+            assert message["data"].startswith(b"%dx" % found)
+            found += 1
+        assert found < 10
+        assert message["type"] == "lost"
+        assert message["data"] == 350 - found
+
+
+def test_what_was_published_before_comes_before_the_end(r: undercroft.Redis) -> None:
+    p = r.pubsub()
+    p.subscribe("a", "b")
+    for number in range(1000):
+        r.publish("a", number)
+    p.unsubscribe("a")
+    r.publish("a", "late")
+    r.publish("b", "last")
+    found = [p.get_message()["data"] for _ in range(1004)]
+    assert found == [1, 2, *(b"%d" % number for number in range(1000)), 1, b"last"]
+
+
 def test_a_plain_client_cannot_subscribe(r: undercroft.Redis) -> None:
     with pytest.raises(redis.ResponseError, match="pubsub"):
         r.execute_command("SUBSCRIBE", "a")

@@ -20,6 +20,8 @@ class PubSub(RemotePubSub):
     copy subscribes anew, as a receiver of its own.
     """
 
+    _native: Subscription | None = None
+
     def __init__(
         self,
         client: EmbeddedRedis,
@@ -38,8 +40,10 @@ class PubSub(RemotePubSub):
         )
 
     def reset(self) -> None:
-        """Unsubscribe from everything."""
-        self._native: Subscription | None = None
+        """Unsubscribe from everything; a thread that waits for a message raises."""
+        native, self._native = self._native, None
+        if native is not None:
+            native.close()
         super().reset()
 
     def _receiver(self) -> Subscription:

@@ -253,10 +253,21 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     pub fn waiting(&mut self) -> Result<Waiting, Error> {
         Ok(Waiting {
             seat: self.seated()?,
-            position: self.is_active().then(|| self.reader.position()),
+            position: self.position(),
             polling: self.polling.clone(),
             progress: self.number,
         })
+    }
+
+    /// Where what was published last ends.
+    pub fn newest(&self) -> u64 {
+        self.store.segment.ring_tail()
+    }
+
+    /// Where the next message is looked for: at [`newest`](Self::newest) all has been
+    /// taken that had been published then. None where it is not subscribed to anything.
+    pub fn position(&self) -> Option<u64> {
+        self.is_active().then(|| self.reader.position())
     }
 
     /// A descriptor for event loops: it is readable when there may be something

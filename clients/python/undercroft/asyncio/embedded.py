@@ -284,8 +284,8 @@ class PubSub(redis.asyncio.client.PubSub):
         """Make a receiver that is not subscribed to anything."""
         self._store = store
         self._native: Subscription | None = None
-        # Whether a task waits for the descriptor, of which a loop tells one only.
-        self._is_read = False
+        # What the task is woken by that waits for the descriptor, of which a loop tells one only.
+        self._waiting: tuple[asyncio.Future[None], int] | None = None
         pool: Any = None
         super().__init__(
             connection_pool=pool,
@@ -307,8 +307,11 @@ class PubSub(redis.asyncio.client.PubSub):
         self._native.command(args)
 
     async def aclose(self) -> None:
-        """Unsubscribe from everything."""
-        self._native = None
+        """Unsubscribe from everything; a task that waits for a message raises."""
+        native, self._native = self._native, None
+        if native is not None:
+            self._wake()
+            native.close()
         close: Any = super().aclose
         await close()
 
@@ -328,14 +331,34 @@ class PubSub(redis.asyncio.client.PubSub):
             left = None if until is None else until - loop.time()
             if left is not None and left <= 0:
                 return None
-            if self._is_read:
+            if self._waiting is not None:
                 raise RuntimeError("expected one task that waits for messages, not two")
-            self._is_read = True
-            try:
-                await _readable(native.fileno(), left)
-            finally:
-                self._is_read = False
+            await self._readable(native, left)
         return response
+
+    async def _readable(self, native: Subscription, timeout: float | None) -> None:
+        """Wait until there may be a message, or so many seconds have passed."""
+        loop = asyncio.get_running_loop()
+        ready, descriptor = loop.create_future(), native.fileno()
+        self._waiting = waiting = ready, descriptor
+        loop.add_reader(descriptor, self._wake)
+        late = None if timeout is None else loop.call_later(timeout, self._wake)
+        try:
+            await ready
+        finally:
+            if self._waiting is waiting:
+                self._wake()
+            if late is not None:
+                late.cancel()
+
+    def _wake(self) -> None:
+        """Let the task go on that waits, and the loop forget the descriptor."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            ready, descriptor = waiting
+            ready.get_loop().remove_reader(descriptor)
+            if not ready.done():
+                ready.set_result(None)
 
     async def handle_message(self, response: Any, ignore_subscribe_messages: bool = False) -> Any:
         """Return a message as a dictionary, or give it to its handler."""
@@ -348,22 +371,3 @@ class PubSub(redis.asyncio.client.PubSub):
     def lost(self) -> int:
         """The number of messages that were overwritten before they were read."""
         return 0 if self._native is None else self._native.lost
-
-
-async def _readable(descriptor: int, timeout: float | None) -> None:
-    """Wait until a descriptor is readable, or so many seconds have passed."""
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-
-    def tell() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    loop.add_reader(descriptor, tell)
-    late = None if timeout is None else loop.call_later(timeout, tell)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(descriptor)
-        if late is not None:
-            late.cancel()
