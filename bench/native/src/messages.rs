@@ -14,7 +14,7 @@ use undercroft_engine::{Event, Store, Topic};
 /// Bytes of a message, of which the first sixteen are the time, or zeros.
 const PAYLOAD: usize = 64;
 const CHANNEL: &[u8] = b"channel";
-/// Messages sent before their replies are read, through a socket.
+/// Messages sent at once: through a socket, before their replies are read.
 const PIPELINE: u64 = 100;
 /// Most messages a subscriber may be behind: far less than the ring holds.
 const BEHIND: u64 = 20_000;
@@ -210,10 +210,14 @@ impl Sender<'_> {
     fn send(&mut self, payload: &[u8], times: u64) {
         match self {
             Sender::Store(store) => {
-                for _ in 0..times {
-                    let sent = store.publish(Topic::Channel, CHANNEL, payload);
-                    assert!(sent.expect("room") > 0);
-                }
+                let sent = match times {
+                    1 => store.publish(Topic::Channel, CHANNEL, payload),
+                    _ => {
+                        let payloads = vec![payload; times as usize];
+                        store.publish_all(Topic::Channel, CHANNEL, &payloads)
+                    }
+                };
+                assert!(sent.expect("room") > 0);
             }
             Sender::Socket(socket) => {
                 let one = command(&[b"PUBLISH", CHANNEL, payload]);

@@ -123,7 +123,10 @@ fn receivers_get_what_naive_lists_hold() {
             1..6 => {
                 let topic = [Topic::Channel, Topic::Shard][random.usize(..2)];
                 let name = &names[random.usize(..12)];
-                let payload = format!("{round}").into_bytes();
+                let several = if random.u32(..3) == 0 { 3 } else { 1 };
+                let payloads: Vec<Vec<u8>> = (0..several)
+                    .map(|number| format!("{round}:{number}").into_bytes())
+                    .collect();
                 let mut expected = 0;
                 for (_, model) in &mut receivers {
                     let direct = model.counts.get(&(topic as usize, name.clone())).copied();
@@ -145,19 +148,27 @@ fn receivers_get_what_naive_lists_hold() {
                     }
                     expected += direct;
                     if direct > 0 || !matching.is_empty() {
-                        model.queue.push_back((
-                            topic,
-                            name.clone(),
-                            payload.clone(),
-                            direct > 0,
-                            matching,
-                        ));
+                        for payload in &payloads {
+                            model.queue.push_back((
+                                topic,
+                                name.clone(),
+                                payload.clone(),
+                                direct > 0,
+                                matching.clone(),
+                            ));
+                        }
                     }
                 }
                 let sender = &stores[random.usize(..4)];
-                let received = sender.publish(topic, name, &payload).expect("room");
-                assert_eq!(received, expected, "round {round}");
-                messages += 1;
+                let received = match &payloads[..] {
+                    [payload] => sender.publish(topic, name, payload),
+                    _ => {
+                        let all: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
+                        sender.publish_all(topic, name, &all)
+                    }
+                };
+                assert_eq!(received.expect("room"), expected, "round {round}");
+                messages += several;
             }
             _ => {
                 let (subscriber, model) = &mut receivers[which];
@@ -344,7 +355,8 @@ fn a_message_of_a_transaction_is_sent_with_its_commit_or_never() {
     subscriber.subscribe(Topic::Pattern, &[b"*"]).expect("room");
     for commits in [false, true] {
         let done = store.transact(store.all_shards(), |running| {
-            let receivers = running.access().publish(Topic::Channel, b"c", b"m")?;
+            let both: [&[u8]; 2] = [b"m", b"n"];
+            let receivers = running.access().publish_all(Topic::Channel, b"c", &both)?;
             assert_eq!(receivers, 1);
             assert_eq!(store.statistics().messages, 0, "not before the commit");
             if commits {
@@ -354,7 +366,8 @@ fn a_message_of_a_transaction_is_sent_with_its_commit_or_never() {
             }
         });
         assert_eq!(done.is_ok(), commits);
-        assert_eq!(store.statistics().messages, u64::from(commits));
+        assert_eq!(store.statistics().messages, 2 * u64::from(commits));
     }
     receives(&mut subscriber, b"c", b"m");
+    receives(&mut subscriber, b"c", b"n");
 }

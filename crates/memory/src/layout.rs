@@ -205,7 +205,8 @@ pub mod ring {
     pub const RESERVED: u64 = 128;
     /// Records ever appended.
     pub const RECORDS: u64 = 136;
-    /// Position, plus 1, of the record that may not be counted yet; 0 is none.
+    /// Position, plus 1, of the first of the records that may not be counted
+    /// yet; 0 is none.
     pub const UNCOUNTED: u64 = 144;
     /// Records ever appended, by the low bits of their names' hashes.
     pub const COUNTERS: u64 = PAGE;

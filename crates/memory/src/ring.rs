@@ -11,8 +11,10 @@
 //!
 //! Counters tell readers that were lapped how much they missed. A record holds
 //! the values they get by it, so that whoever has the lock next can finish the
-//! counting of a writer that died.
+//! counting of a writer that died. Records of one name may be appended many at
+//! once, which moves the tail and the counters once.
 
+use std::cell::Cell;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::counter::Version;
@@ -31,6 +33,17 @@ pub(crate) const LONGEST_PART: u64 = 4;
 /// Times that memory is reserved for one record; once is enough unless the
 /// store is damaged.
 const ROOM_ATTEMPTS: u32 = 8;
+/// Records appended at once at most, and their bytes but for the last one's:
+/// what is done under the lock is bounded (W9).
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 32 * 1024;
+/// A longer buffer is not kept.
+const KEPT: usize = 1 << 20;
+
+thread_local! {
+    /// Where records are built before the lock is taken.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// The writer is about to overwrite everything a ring's length below `end`.
 /// Never taken back: what a dead writer announced may have been overwritten.
@@ -146,61 +159,78 @@ impl Segment {
     /// [`Error::MessageTooLong`] where it is longer than
     /// [`record_max`](Self::record_max).
     pub fn append(&self, kind: u8, hash: u64, name: &[u8], body: &[u8]) -> Result<(), Error> {
-        let parts = name.len() as u64 + body.len() as u64;
-        if parts > self.record_max() {
-            return Err(Error::MessageTooLong {
-                length: parts,
-                most: self.record_max(),
-            });
+        self.append_all(kind, hash, name, &[body])
+    }
+
+    /// Appends records with one name, in their order, many of them in one go.
+    ///
+    /// # Errors
+    /// As those of [`append`](Self::append), and then none was appended. Where a
+    /// lock cannot be had, or there is no memory, the first ones may have been.
+    pub fn append_all(
+        &self,
+        kind: u8,
+        hash: u64,
+        name: &[u8],
+        bodies: &[&[u8]],
+    ) -> Result<(), Error> {
+        let most = self.record_max();
+        let parts = |body: &&[u8]| name.len() as u64 + body.len() as u64;
+        if let Some(length) = bodies.iter().map(parts).find(|&length| length > most) {
+            return Err(Error::MessageTooLong { length, most });
         }
         self.prepare_to_write()?;
-        let length = record::NAME + padded(name.len()) + padded(body.len());
+        let mut records = BUFFER.take();
+        let mut left = bodies;
+        let mut done = Ok(());
+        while !left.is_empty() && done.is_ok() {
+            records.clear();
+            let taken = build(kind, hash, name, left, &mut records);
+            left = &left[taken..];
+            done = self.append_built(hash, &mut records);
+        }
+        if records.capacity() <= KEPT {
+            BUFFER.set(records);
+        }
+        done
+    }
+
+    /// Appends records that were built, all at once: those who read see them in
+    /// the moment in which the tail moves.
+    fn append_built(&self, hash: u64, records: &mut [u8]) -> Result<(), Error> {
         let size = self.ring_size();
         for _ in 0..ROOM_ATTEMPTS {
             let guard = self.lock_ring()?;
             let tail = self.ring_word(ring::TAIL);
-            let end = tail + length;
+            let end = tail + records.len() as u64;
             if self.ring_word(ring::RESERVED) < end.min(size) {
                 drop(guard);
                 self.back_ring(end.min(size))?;
                 continue;
             }
-            self.write_record(tail, kind, hash, name, body, end);
+            self.write_records(tail, hash, records, end);
             return Ok(());
         }
         Err(Error::OutOfMemory)
     }
 
     #[inline]
-    fn write_record(&self, tail: u64, kind: u8, hash: u64, name: &[u8], body: &[u8], end: u64) {
+    fn write_records(&self, tail: u64, hash: u64, records: &mut [u8], end: u64) {
         let mapping = &self.mapping;
-        let number = self.ring_word(ring::RECORDS) + 1;
-        let count = self.ring_word(counter(hash)) + 1;
+        let (before, counted) = (self.ring_word(ring::RECORDS), self.ring_word(counter(hash)));
+        let added = number(records, before, counted);
         self.set_ring_word(ring::UNCOUNTED, tail + 1);
         announce(mapping.word(self.ring_at(ring::ANNOUNCED)), end);
         compiler_fence(Ordering::SeqCst);
         fault::step();
-        let header = [
-            (record::LENGTH, (end - tail) | u64::from(kind) << 32),
-            (record::HASH, hash),
-            (record::NUMBER, number),
-            (record::COUNT, count),
-            (record::PARTS, name.len() as u64 | (body.len() as u64) << 32),
-        ];
-        for (field, value) in header {
-            mapping.store(self.ring_place(tail + field).0, value);
-        }
-        fault::step();
-        self.copy_into_ring(tail + record::NAME, name);
-        self.copy_into_ring(tail + record::NAME + padded(name.len()), body);
+        self.copy_into_ring(tail, records);
         compiler_fence(Ordering::SeqCst);
-        fault::step();
         publish(mapping.word(self.ring_at(ring::TAIL)), end);
         fault::step();
-        self.count(hash, number, count);
+        self.count(hash, before + added, counted + added);
     }
 
-    /// Counts the last record; done twice, it is the same.
+    /// Counts up to the last record; done twice, it is the same.
     fn count(&self, hash: u64, number: u64, count: u64) {
         self.set_ring_word(counter(hash), count);
         self.set_ring_word(ring::RECORDS, number);
@@ -233,21 +263,29 @@ impl Segment {
         Ok(guard)
     }
 
-    /// Finishes the counting of a record whose writer died behind its last
-    /// store of the tail; one that was not finished is forgotten.
+    /// Finishes the counting of records whose writer died behind its last store
+    /// of the tail; those that were not finished are forgotten.
     fn settle_ring(&self) -> Result<(), Error> {
         let uncounted = self.ring_word(ring::UNCOUNTED);
         if uncounted == 0 {
             return Ok(());
         }
         let at = uncounted - 1;
-        if self.ring_word(ring::TAIL) <= at {
-            self.set_ring_word(ring::UNCOUNTED, 0);
-            return Ok(());
+        let mut reader = RingReader::at(at);
+        let mut last = None;
+        for _ in 0..BATCH {
+            match reader.look(self)? {
+                Look::End => break,
+                Look::Lapped => return Err(self.ring_damaged(at)),
+                Look::Record(found) => {
+                    reader.pass(&found);
+                    last = Some(found);
+                }
+            }
         }
-        match RingReader::at(at).look(self)? {
-            Look::Record(found) => self.count(found.hash, found.number, found.count),
-            Look::End | Look::Lapped => return Err(self.ring_damaged(at)),
+        match last {
+            Some(last) => self.count(last.hash, last.number, last.count),
+            None => self.set_ring_word(ring::UNCOUNTED, 0),
         }
         Ok(())
     }
@@ -332,6 +370,43 @@ impl Segment {
         }
         Ok(())
     }
+}
+
+/// Builds records for some of the bodies, as they will lie in the ring but for
+/// their numbers. Returns for how many.
+fn build(kind: u8, hash: u64, name: &[u8], bodies: &[&[u8]], out: &mut Vec<u8>) -> usize {
+    for (built, body) in bodies.iter().enumerate() {
+        if built == BATCH || out.len() >= BATCH_BYTES {
+            return built;
+        }
+        let length = record::NAME + padded(name.len()) + padded(body.len());
+        let parts = name.len() as u64 | (body.len() as u64) << 32;
+        let header = [length | u64::from(kind) << 32, hash, 0, 0, parts];
+        out.reserve(length as usize);
+        for word in header {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for part in [name, body] {
+            out.extend_from_slice(part);
+            out.resize(out.len().next_multiple_of(8), 0);
+        }
+    }
+    bodies.len()
+}
+
+/// Numbers records that were built. Returns how many they are.
+fn number(records: &mut [u8], before: u64, counted: u64) -> u64 {
+    const NUMBER: usize = record::NUMBER as usize;
+    const COUNT: usize = record::COUNT as usize;
+    let (mut start, mut added) = (0, 0);
+    while let Some(&length) = records[start..].first_chunk() {
+        added += 1;
+        let header = &mut records[start..start + record::NAME as usize];
+        start += (u64::from_le_bytes(length) & 0xffff_ffff) as usize;
+        header[NUMBER..NUMBER + 8].copy_from_slice(&(before + added).to_le_bytes());
+        header[COUNT..COUNT + 8].copy_from_slice(&(counted + added).to_le_bytes());
+    }
+    added
 }
 
 /// Bytes rounded up to whole words.

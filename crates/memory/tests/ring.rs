@@ -195,32 +195,39 @@ fn the_longest_message_fits_and_a_longer_one_is_refused() {
     sound(&segment);
 }
 
-/// A writer dies at each step of an append, in a ring that is new, half full
-/// or going round; the message is there or not, and so is its count.
+/// A writer dies at each step of an append, of one message or of three at once,
+/// in a ring that is new, half full or going round; they are there or not, and so
+/// is their count.
 #[test]
 fn a_writer_that_dies_leaves_a_message_or_none() {
     let mut deaths = 0;
-    for before in [0, 5, 200, 400] {
+    for (before, batch) in [0, 5, 200, 400]
+        .map(|before| [(before, 1), (before, 3)])
+        .concat()
+    {
         for steps in 0.. {
             let directory = directory();
             let path = directory.path().join("store");
             let victim = segment(&path);
             let heir = segment(&path);
-            let append = |segment: &Segment, number: u64| {
-                let body = vec![number as u8; 150 + (number % 5) as usize * 8];
-                segment.append(3, number % 7, b"name", &body).expect("room");
+            let append = |segment: &Segment, first: u64, count: u64| {
+                let body = |number| vec![number as u8; 150 + (number % 5) as usize * 8];
+                let bodies: Vec<Vec<u8>> = (first..first + count).map(body).collect();
+                let bodies: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
+                let appended = segment.append_all(3, first % 7, b"name", &bodies);
+                appended.expect("room");
             };
-            (0..before).for_each(|number| append(&heir, number));
+            (0..before).for_each(|number| append(&heir, number, 1));
             let start = heir.ring_tail();
-            let died = die_after(steps, || append(&victim, before)).is_none();
+            let died = die_after(steps, || append(&victim, before, batch)).is_none();
             if died {
                 victim.abandon();
                 deaths += 1;
             }
-            let there = u64::from(heir.ring_tail() > start);
-            assert!(died || there == 1);
+            let there = if heir.ring_tail() > start { batch } else { 0 };
+            assert!(died || there == batch);
             // The next message overwrites what was not finished.
-            append(&heir, before + there);
+            append(&heir, before + there, 1);
             let total = before + there + 1;
             let counted = heir.ring_counts(|counts| {
                 let each: u64 = (0..7).map(|hash| counts.count(hash)).sum();
@@ -234,13 +241,17 @@ fn a_writer_that_dies_leaves_a_message_or_none() {
                     .map(|hash| (hash, (before + 6 - hash as u64) / 7))
                     .collect(),
             };
+            let first_of = |number: u64| match number < before + there {
+                true => before,
+                false => number,
+            };
             for number in before..total {
                 let Met::Message((3, hash, name, body)) = reader.step(&heir) else {
                     panic!("expected message {number} of {total}, dead after {steps} steps");
                 };
                 assert_eq!(
                     (hash, &name[..], body[0]),
-                    (number % 7, &b"name"[..], number as u8)
+                    (first_of(number) % 7, &b"name"[..], number as u8)
                 );
             }
             assert!(matches!(reader.step(&heir), Met::End));

@@ -431,6 +431,14 @@ const SCENARIOS: &[Scenario] = &[
     messages::publish("PUBLISH round the ring's end", messages::nearly_full, |s| {
         messages::send(s, 900)
     }),
+    messages::publish("PUBLISH of three at once", messages::published, |s| {
+        messages::send_several(s, 30)
+    }),
+    messages::publish(
+        "PUBLISH of three round the ring's end",
+        messages::nearly_full,
+        |s| messages::send_several(s, 900),
+    ),
 ];
 
 const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {

@@ -34,6 +34,17 @@ pub(super) fn send(store: &Store, length: usize) {
         .expect("room");
 }
 
+/// Subscribes to the channel `news` and sends three messages to it at once, one
+/// of them of so many bytes.
+pub(super) fn send_several(store: &Store, length: usize) {
+    subscribe(store, Topic::Channel, &[b"news"]);
+    let payload = super::value(length);
+    let all: [&[u8]; 3] = [b"first", &payload, b""];
+    store
+        .publish_all(Topic::Channel, b"news", &all)
+        .expect("room");
+}
+
 /// Somebody in a slot that the process under test does not get.
 pub(super) fn subscribed(store: &Store) {
     some_keys(store);
