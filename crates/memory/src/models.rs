@@ -1,7 +1,8 @@
-//! loom models of the three places where the order of stores between processes
-//! decides: the lock with takeover, the counter with fallback to the lock, and
-//! the reuse of a slot. They run the code of `lock.rs` and `counter.rs` on
-//! loom's atomics, over every interleaving with a bounded number of preemptions.
+//! loom models of the places where the order of stores between processes
+//! decides: the lock with takeover, the counter with fallback to the lock, the
+//! reuse of a slot, the ring of messages, and the seat of who waits for them.
+//! They run the code of `lock.rs`, `counter.rs`, `ring.rs` and `seat.rs` on loom's
+//! atomics, over every interleaving with a bounded number of preemptions.
 //!
 //! Each model has broken variants, which loom must refuse: a model that accepts
 //! anything proves nothing.
@@ -13,6 +14,8 @@ use loom::thread;
 
 use crate::counter::{self, Version};
 use crate::lock::{self, Next, Owner, Surroundings, Word};
+
+mod messages;
 
 /// Set in a word while somebody may sleep, as in `lock.rs`.
 const WAITERS: u32 = 1 << 31;
@@ -39,6 +42,14 @@ enum Broken {
     NoFenceAfterReading,
     /// The reader trusts its last attempt instead of taking the lock.
     NoFallback,
+    /// A record is written before the ring says what it overwrites.
+    AnnouncesLate,
+    /// The publisher looks for sleepers without a fence behind its message.
+    NoFenceBeforeWaking,
+    /// Who goes to sleep does not look once more.
+    NoLastLook,
+    /// Who goes to sleep does not say so.
+    SleepsUnseen,
 }
 
 /// A lock word with the kernel's queue of sleepers.
@@ -65,6 +76,11 @@ impl Futex {
         if self.word.load(Ordering::Relaxed) == value {
             drop(self.woken.wait(queue));
         }
+    }
+
+    fn wake_all(&self) {
+        let _queue = self.queue.lock().expect("no panic");
+        self.woken.notify_all();
     }
 
     fn wake_one(&self) {

@@ -36,6 +36,62 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 /// An owner found alive counts as alive for this long, in milliseconds.
 const ALIVE_FOR: u64 = 10;
 
+/// A seat's word.
+pub(crate) trait Bits {
+    /// The word, without any order.
+    fn seen(&self) -> u32;
+    /// Sets bits. Returns what was there.
+    fn set(&self, bits: u32) -> u32;
+    /// Puts `new` where `old` is; otherwise returns what is there.
+    fn replace(&self, old: u32, new: u32) -> Result<(), u32>;
+    /// The fence between a change and the look at what the other side changed.
+    fn fence();
+}
+
+impl Bits for AtomicU32 {
+    #[inline(always)]
+    fn seen(&self) -> u32 {
+        self.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn set(&self, bits: u32) -> u32 {
+        self.fetch_or(bits, Ordering::SeqCst)
+    }
+
+    #[inline(always)]
+    fn replace(&self, old: u32, new: u32) -> Result<(), u32> {
+        self.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
+            .map(drop)
+    }
+
+    #[inline(always)]
+    fn fence() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// A thread is going to sleep. It must look once more for what it waits for, and
+/// then sleep only as long as the word is what this returns.
+pub(crate) fn lie_down<W: Bits>(word: &W) -> u32 {
+    let value = word.set(THREADS) | THREADS;
+    W::fence();
+    value
+}
+
+/// Takes the bits of those who wait, behind a fence behind the change that they
+/// wait for. Returns them: who they stand for is to be woken.
+pub(crate) fn rouse<W: Bits>(word: &W) -> u32 {
+    let mut seen = word.seen();
+    while seen & BITS != 0 {
+        match word.replace(seen, (seen & !BITS).wrapping_add(ONE_WAKE)) {
+            Ok(()) => break,
+            Err(now) => seen = now,
+        }
+    }
+    seen & BITS
+}
+
 /// How long a thread waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience<'a> {
@@ -216,13 +272,13 @@ impl Segment {
     /// call for those who sleep.
     #[inline]
     pub fn wake_seats(&self, names: impl Iterator<Item = SeatName>) {
-        fence(Ordering::SeqCst);
+        AtomicU32::fence();
         for name in names {
             if self.seat_is_stale(name) {
                 continue;
             }
             let word = self.seat_word(name);
-            if word.load(Ordering::Relaxed) & BITS != 0 {
+            if word.seen() & BITS != 0 {
                 self.wake_sleepers(name, word);
             }
         }
@@ -230,18 +286,11 @@ impl Segment {
 
     #[cold]
     fn wake_sleepers(&self, name: SeatName, word: &AtomicU32) {
-        let mut seen = word.load(Ordering::Relaxed);
-        while seen & BITS != 0 {
-            let woken = (seen & !BITS).wrapping_add(ONE_WAKE);
-            match word.compare_exchange(seen, woken, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(now) => seen = now,
-            }
-        }
-        if seen & THREADS != 0 {
+        let waited = rouse(word);
+        if waited & THREADS != 0 {
             platform::futex_wake_all(word);
         }
-        if seen & DESCRIPTOR != 0 {
+        if waited & DESCRIPTOR != 0 {
             bell::ring(self.path(), name);
         }
     }
@@ -249,9 +298,8 @@ impl Segment {
     /// From now on the next wake of the seat makes its descriptor readable. The
     /// caller must look once more for what it waits for.
     pub fn arm_seat(&self, seat: &Seat) {
-        self.seat_word(seat.name)
-            .fetch_or(DESCRIPTOR, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        self.seat_word(seat.name).set(DESCRIPTOR);
+        AtomicU32::fence();
     }
 
     /// Until the seat is armed again, wakes do not make its descriptor readable:
@@ -320,8 +368,7 @@ impl Segment {
         is_there: &mut impl FnMut() -> bool,
     ) -> bool {
         let word = self.seat_word(seat);
-        let value = word.fetch_or(THREADS, Ordering::SeqCst) | THREADS;
-        fence(Ordering::SeqCst);
+        let value = lie_down(word);
         if is_there() {
             return true;
         }
