@@ -3,14 +3,13 @@
 //! together stay together, no increment is lost or made twice, the structure is
 //! sound, no lock stays held, and nothing is in use once the store is emptied.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
 use undercroft_engine::{Holder, Options, Store};
 use undercroft_testkit::state::problems;
-use undercroft_testkit::storm::{COUNTERS, Progress, check_values, reader};
+use undercroft_testkit::storm::member::{Member, wait_for_progress};
+use undercroft_testkit::storm::{COUNTERS, check_values, reader};
 
 /// Kills of writers in a part and in a full run, at least.
 const KILLS: [u32; 2] = [100, 1500];
@@ -19,78 +18,11 @@ const KILLS: [u32; 2] = [100, 1500];
 const KILLS_PER_STORE: u32 = 20;
 /// Threads of each writer. All but the last are killed, again and again.
 const WRITERS: [u64; 4] = [1, 2, 1, 1];
-/// Operations that every survivor must do after a kill.
-const PROGRESS: u64 = 20;
-/// After so long without them it hangs. Far beyond any wait for a lock.
-const HANGS_AFTER: Duration = Duration::from_secs(60);
+const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-child");
 
-/// One process of the storm. Killed when dropped.
-struct Member {
-    name: String,
-    child: Child,
-    threads: u64,
-    progress: Progress,
-    errors: PathBuf,
-}
-
-impl Member {
-    fn start(directory: &Path, name: &str, role: &[&str], threads: u64, seed: u64) -> Member {
-        let path = |suffix: &str| directory.join(format!("{name}.{suffix}"));
-        let progress = Progress::create(&path("progress")).expect("a new file");
-        let errors = path("errors");
-        let child = Command::new(env!("CARGO_BIN_EXE_crash-child"))
-            .args(role)
-            .arg(directory.join("store"))
-            .arg(path("progress"))
-            .args([seed.to_string(), threads.to_string()])
-            .stderr(File::create(&errors).expect("a new file"))
-            .spawn()
-            .expect("the child program starts");
-        Member {
-            name: name.into(),
-            child,
-            threads,
-            progress,
-            errors,
-        }
-    }
-
-    fn writer(directory: &Path, number: u32, threads: u64, seed: u64) -> Member {
-        Member::start(
-            directory,
-            &format!("writer-{number}"),
-            &["write"],
-            threads,
-            seed,
-        )
-    }
-
-    fn operations(&self) -> Vec<u64> {
-        let mut operations = self.progress.operations();
-        operations.truncate(self.threads as usize);
-        operations
-    }
-
-    /// Panics with the process' last words if it ended by itself.
-    fn expect_alive(&mut self, seed: u64) {
-        if let Some(status) = self.child.try_wait().expect("a child to ask for") {
-            let words = std::fs::read_to_string(&self.errors).unwrap_or_default();
-            panic!("{} ended with {status} (seed {seed}): {words}", self.name);
-        }
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().expect("a child to kill");
-        self.child.wait().expect("a child to wait for");
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        // It may have been killed already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn writer(directory: &Path, number: u32, threads: u64, seed: u64) -> Member {
+    let name = format!("writer-{number}");
+    Member::start(PROGRAM, directory, &name, "write", threads, seed)
 }
 
 /// What happened so far.
@@ -141,7 +73,7 @@ impl Storm {
         }
         for role in ["read", "read-only"] {
             let seed = storm.random.u64(..);
-            let reader = Member::start(storm.directory.path(), role, &[role], 1, seed);
+            let reader = Member::start(PROGRAM, storm.directory.path(), role, role, 1, seed);
             storm.readers.push(reader);
         }
         storm
@@ -150,39 +82,13 @@ impl Storm {
     fn new_writer(&mut self, threads: u64) -> Member {
         self.started += 1;
         let seed = self.random.u64(..);
-        Member::writer(self.directory.path(), self.started, threads, seed)
+        writer(self.directory.path(), self.started, threads, seed)
     }
 
-    /// Waits until every thread of every process has gone on; says who has not.
+    /// Waits until every thread of every process has gone on.
     fn wait_for_progress(&mut self) {
-        let seed = self.seed;
-        let before: Vec<Vec<u64>> = self.members().map(|member| member.operations()).collect();
-        let start = Instant::now();
-        loop {
-            let mut standing = Vec::new();
-            for (member, before) in self.members().zip(&before) {
-                member.expect_alive(seed);
-                for (thread, (now, then)) in member.operations().iter().zip(before).enumerate() {
-                    if now - then < PROGRESS {
-                        standing.push(format!("{}, thread {thread}", member.name));
-                    }
-                }
-            }
-            if standing.is_empty() {
-                return;
-            }
-            assert!(
-                start.elapsed() < HANGS_AFTER,
-                "no progress for {HANGS_AFTER:?} (seed {seed}): {standing:?}; locks: {:?}",
-                self.store.held_locks()
-            );
-            std::thread::yield_now();
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    }
-
-    fn members(&mut self) -> impl Iterator<Item = &mut Member> {
-        self.writers.iter_mut().chain(&mut self.readers)
+        let members = self.writers.iter_mut().chain(&mut self.readers);
+        wait_for_progress(&mut members.collect::<Vec<_>>(), &self.store, self.seed);
     }
 
     /// Kills one writer, sometimes two, at a random moment; others take their

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use undercroft_testkit::scenario;
-use undercroft_testkit::storm::{reader, writer};
+use undercroft_testkit::storm::{messages, reader, writer};
 use undercroft_testkit::{state, trace};
 
 fn main() {
@@ -19,8 +19,8 @@ fn main() {
         }
         _ => {
             eprintln!(
-                "expected: act SCENARIO PATH, or write|read|read-only PATH PROGRESS SEED THREADS, \
-                 got {arguments:?}"
+                "expected: act SCENARIO PATH, or write|read|read-only|publish|subscribe PATH \
+                 PROGRESS SEED THREADS, got {arguments:?}"
             );
             std::process::exit(2);
         }
@@ -38,7 +38,9 @@ fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Resu
     match role {
         "write" => writer::run(path, progress, seed, threads),
         "read" | "read-only" => reader::run(path, progress, seed, role == "read"),
-        _ => Err("expected the role write, read or read-only".into()),
+        "publish" => messages::publish(path, progress, seed),
+        "subscribe" => messages::subscribe(path, progress, seed),
+        _ => Err("expected the role write, read, read-only, publish or subscribe".into()),
     }
 }
 

@@ -5,6 +5,8 @@
 //! incremented by processes that no longer live.
 
 pub mod accounts;
+pub mod member;
+pub mod messages;
 pub mod reader;
 pub mod values;
 pub mod writer;

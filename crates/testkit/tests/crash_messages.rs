@@ -1,0 +1,152 @@
+//! The kill -9 storm of messages: processes that publish and processes that
+//! subscribe are killed at random moments beside others that live. Nobody hangs,
+//! no message is torn, those of one publisher keep their order, a subscriber is
+//! told how many it lost, the structure is sound, no lock stays held, and nothing
+//! is in use once all are gone.
+
+use std::time::Duration;
+
+use undercroft_engine::{Options, Store, Topic};
+use undercroft_testkit::state::problems;
+use undercroft_testkit::storm::member::{Member, wait_for_progress};
+use undercroft_testkit::storm::messages::{CHANNELS, Ledger};
+
+/// Kills in a part and in a full run, at least.
+const KILLS: [u32; 2] = [60, 1000];
+/// Kills in one store.
+const KILLS_PER_STORE: u32 = 20;
+/// Publishers and subscribers. The last of each is not killed.
+const PUBLISHERS: usize = 3;
+const SUBSCRIBERS: usize = 3;
+/// Short, so that who is slow is lapped.
+const RING: u64 = 64 << 10;
+const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-child");
+
+#[derive(Debug, Default)]
+struct Tally {
+    kills: u32,
+    received: u64,
+    lost: u64,
+}
+
+impl Tally {
+    /// Counts what a dead process had received.
+    fn bury(&mut self, role: &str, member: &Member) {
+        if role == "subscribe" {
+            self.received += member.operations()[0];
+        }
+    }
+}
+
+/// One store, from its first message to its last.
+fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let options = Options {
+        capacity: Some(32 << 20),
+        shards: Some(4),
+        ring: Some(RING),
+    };
+    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    // Its own subscriber sees every message, or is told of it.
+    let mut subscriber = store.subscriber();
+    subscriber
+        .subscribe(Topic::Channel, &CHANNELS)
+        .expect("room");
+    let mut ledger = Ledger::default();
+
+    let mut started = 0;
+    let mut start = |role: &str, random: &mut fastrand::Rng| {
+        started += 1;
+        let name = format!("{role}-{started}");
+        Member::start(PROGRAM, directory.path(), &name, role, 1, random.u64(..))
+    };
+    let mut members: Vec<Member> = Vec::new();
+    for role in [["publish"; PUBLISHERS], ["subscribe"; SUBSCRIBERS]].concat() {
+        members.push(start(role, random));
+    }
+    let go_on = |members: &mut Vec<Member>| {
+        let mut all: Vec<&mut Member> = members.iter_mut().collect();
+        wait_for_progress(&mut all, &store, seed);
+    };
+    go_on(&mut members);
+    let wrong = |error: String| panic!("the master's subscriber (seed {seed}): {error}");
+    for _ in 0..KILLS_PER_STORE {
+        std::thread::sleep(Duration::from_micros(random.u64(0..3000)));
+        let (victim, role) = match random.bool() {
+            true => (random.usize(0..PUBLISHERS - 1), "publish"),
+            false => (PUBLISHERS + random.usize(0..SUBSCRIBERS - 1), "subscribe"),
+        };
+        members[victim].expect_alive(seed);
+        members[victim].kill();
+        tally.bury(role, &members[victim]);
+        tally.kills += 1;
+        members[victim] = start(role, random);
+        go_on(&mut members);
+        // Sometimes it takes what has come, sometimes it falls behind.
+        for _ in 0..random.u32(0..4) * 500 {
+            ledger
+                .receive(&mut subscriber, Some(Duration::ZERO))
+                .unwrap_or_else(wrong);
+        }
+    }
+    for (index, member) in members.iter_mut().enumerate() {
+        member.expect_alive(seed);
+        member.kill();
+        let role = ["publish", "subscribe"][usize::from(index >= PUBLISHERS)];
+        tally.bury(role, member);
+    }
+    store.recover().expect("a recovery");
+    while ledger
+        .receive(&mut subscriber, Some(Duration::ZERO))
+        .unwrap_or_else(wrong)
+    {}
+    assert_eq!(
+        ledger.received + ledger.lost,
+        store.statistics().messages,
+        "received {} and told of {} (seed {seed})",
+        ledger.received,
+        ledger.lost
+    );
+    tally.received += ledger.received;
+    tally.lost += ledger.lost;
+    drop(subscriber);
+    // Who was found alive counts as alive for a few milliseconds.
+    while store
+        .publish(Topic::Channel, CHANNELS[0], b"")
+        .expect("room")
+        > 0
+    {
+        std::thread::yield_now();
+    }
+    store.forget_dead_subscribers().expect("a walk");
+    let found = problems(&store).expect("a check");
+    assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");
+    assert_eq!(store.used_memory(), 0, "a leak (seed {seed})");
+}
+
+#[test]
+fn a_storm_of_killed_publishers_and_subscribers() {
+    let full = std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full");
+    let seed = std::env::var("UNDERCROFT_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
+    println!("the kill -9 storm of messages: seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut tally = Tally::default();
+    while tally.kills < KILLS[usize::from(full)] {
+        storm(seed, &mut random, &mut tally);
+    }
+    println!(
+        "storm: {} kill -9 of publishers and subscribers; {} messages received and checked, {} \
+         lost and told of; nobody hung, nothing torn, out of order or leaked ({}; seed {seed})",
+        tally.kills,
+        tally.received,
+        tally.lost,
+        if full {
+            "the whole storm"
+        } else {
+            "a part; `make crash` runs all"
+        }
+    );
+}
