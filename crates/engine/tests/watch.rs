@@ -55,6 +55,14 @@ fn what_is_undone_does_not_count_and_what_is_committed_does() {
     });
     assert!(failed.is_err());
     assert!(unchanged(&store, &watched));
+    let one_of_them_failed = store.transact(store.all_shards(), |running| {
+        let before = running.savepoint();
+        running.access().set(0, b"k", b"1")?;
+        running.roll_back_to(&before)?;
+        running.access().set(0, b"other", b"1")
+    });
+    one_of_them_failed.expect("room");
+    assert!(unchanged(&store, &watched));
     store.set(0, b"k", b"1").expect("room");
     assert!(!unchanged(&store, &watched));
 }

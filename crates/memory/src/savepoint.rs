@@ -19,6 +19,7 @@ pub struct Savepoint {
     frees: usize,
     granted: usize,
     moved: usize,
+    changes: usize,
 }
 
 impl Transaction<'_> {
@@ -31,11 +32,12 @@ impl Transaction<'_> {
             frees: self.frees.len(),
             granted: self.granted.len(),
             moved: self.moved.len(),
+            changes: self.changes.len(),
         }
     }
 
     /// Undoes all that was done since a savepoint of this transaction, frees,
-    /// grants and moves included; the savepoints made since are void. O(what
+    /// grants, moves and counted changes included; the savepoints made since are void. O(what
     /// is undone).
     ///
     /// # Errors
@@ -48,6 +50,7 @@ impl Transaction<'_> {
         self.frees.truncate(savepoint.frees);
         self.granted.truncate(savepoint.granted);
         self.moved.truncate(savepoint.moved);
+        self.changes.truncate(savepoint.changes);
         Ok(())
     }
 }
