@@ -66,7 +66,9 @@ impl Table {
 
     #[inline(always)]
     pub(crate) fn bucket(self, index: u64) -> Offset {
-        self.at + (index & (self.buckets() - 1)) * BUCKET
+        // What a torn read made of the table is not looked at before the check.
+        self.at
+            .wrapping_add((index & (self.buckets() - 1)) * BUCKET)
     }
 }
 

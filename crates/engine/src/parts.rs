@@ -21,7 +21,7 @@ use crate::tree::Subtree;
 const PART: u64 = 32;
 /// Where a part's tree is described.
 const TREE: u64 = 8;
-/// Parts that a list can have: more is a circle.
+/// Parts of one list that the check follows.
 const PARTS_MAX: usize = 1 << 20;
 
 /// Lets part of a tree in an arena be freed later. O(1).
@@ -87,13 +87,13 @@ pub(crate) fn bury_arena(transaction: &mut Transaction<'_>, pool: Pool) -> Resul
     Ok(())
 }
 
-/// Frees up to so many leaves of the parts that a record leads to. Returns
-/// whether the record has done its task.
+/// Frees up to so many leaves of the first part that a record leads to, and
+/// counts them down. Returns whether the record has done its task.
 pub(crate) fn free_a_little(
     transaction: &mut Transaction<'_>,
     shard: usize,
     record: Offset,
-    leaves: u64,
+    leaves: &mut u64,
 ) -> Result<bool, Error> {
     let [arena, _, part] = transaction.view().words::<3>(record + MAIN)?;
     if arena == 0 {

@@ -69,7 +69,7 @@ impl Store {
         self.segment.glance(|view| {
             if let Ok(entry @ 1..) = first_candidate(view, home, key) {
                 view.prefetch(entry);
-                view.prefetch(entry + NEXT_LINE);
+                view.prefetch(entry.wrapping_add(NEXT_LINE));
             }
         });
     }

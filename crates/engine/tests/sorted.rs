@@ -434,7 +434,7 @@ fn ranges_by_text_are_those_of_the_order() {
 }
 
 #[test]
-fn a_million_members_take_little_memory() {
+fn many_members_take_little_memory() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let store = Store::create(&directory.path().join("store"), &Options::default());
     let store = store.expect("a new store");

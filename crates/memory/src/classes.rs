@@ -69,7 +69,9 @@ pub(crate) fn class_of(bytes: u64) -> Option<usize> {
 pub fn block_size(bytes: u64) -> u64 {
     match class_of(bytes) {
         Some(class) => u64::from(SIZES[class]),
-        None => bytes.next_multiple_of(crate::layout::PAGE),
+        None => bytes
+            .checked_next_multiple_of(crate::layout::PAGE)
+            .unwrap_or(u64::MAX),
     }
 }
 

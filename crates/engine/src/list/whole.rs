@@ -246,6 +246,6 @@ pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Resu
         }
     }
     // Inner nodes take 16 bytes for each leaf.
-    let sampled = bytes + leaves * 16;
+    let sampled = bytes.saturating_add(leaves * 16);
     Ok((u128::from(sampled) * u128::from(tree.count()) / u128::from(items.max(1))) as u64)
 }
