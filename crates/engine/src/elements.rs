@@ -276,8 +276,7 @@ impl Elements {
         new: bool,
         length: usize,
     ) -> Result<Elements, Error> {
-        let due = length >= WIDE || new && self.length(transaction.view())?.is_power_of_two();
-        if !due || self.pool.arena() != 0 || self.memory_usage(transaction.view(), 0)? < OUTGROWN {
+        if !self.has_outgrown(transaction.view(), new, length)? {
             return Ok(self);
         }
         let pool = transaction.create_arena(self.pool.shard())?;
@@ -288,6 +287,20 @@ impl Elements {
             settled.set_word(transaction, word, value)?;
         }
         Ok(settled)
+    }
+
+    /// Whether it is time for an arena; see [`settle`](Self::settle).
+    pub(crate) fn has_outgrown(
+        self,
+        view: &View<'_>,
+        new: bool,
+        length: usize,
+    ) -> Result<bool, Error> {
+        if self.pool.arena() != 0 {
+            return Ok(false);
+        }
+        let due = length >= WIDE || new && self.length(view)?.is_power_of_two();
+        Ok(due && self.memory_usage(view, 0)? >= OUTGROWN)
     }
 
     /// Number of elements.
@@ -484,9 +497,9 @@ impl Elements {
         loop {
             position = self.scan(view, position, 1, |element| {
                 seen += 1;
-                sum += block_size(element.size());
+                sum = sum.saturating_add(block_size(element.size()));
                 if let Some((_, length)) = element.block(view)? {
-                    sum += block_size(length);
+                    sum = sum.saturating_add(block_size(length));
                 }
                 Ok(())
             })?;

@@ -2,7 +2,7 @@
 //! however large it is (W8).
 
 use fastrand::Rng;
-use undercroft_engine::{End, Options, Ranges, Store};
+use undercroft_engine::{AddRule, End, Options, PackedLimits, Ranges, Store};
 use undercroft_memory::fault::steps_taken;
 
 /// Two shards; the names lie in one and in the other.
@@ -106,6 +106,34 @@ fn a_whole_list_goes_and_moves_in_as_many_steps_whatever_its_length() {
         let most = all.iter().map(|taken| taken[act]).max();
         assert!(most <= Some(least + 800), "act {act}: {all:?}");
     }
+}
+
+#[test]
+fn a_sorted_set_moves_to_an_arena_however_its_members_came() {
+    const LIMITS: PackedLimits = PackedLimits {
+        entries: 128,
+        value: 64,
+    };
+    let mut all = Vec::new();
+    for (count, at_once) in [(6000, 3), (60_000, 3), (6000, 6000), (60_000, 60_000)] {
+        let two = Two::new();
+        let texts: Vec<String> = (0..count)
+            .map(|number| format!("member {number:08}"))
+            .collect();
+        let members: Vec<(&[u8], f64)> = texts.iter().map(|text| (text.as_bytes(), 1.0)).collect();
+        let key = two.store.key(&two.here);
+        for members in members.chunks(at_once) {
+            let added = two.store.write(two.store.shards_of([&key]), |writer| {
+                writer.sorted_add(0, &key, members, AddRule::default(), &LIMITS)
+            });
+            added.expect("room");
+        }
+        all.push(steps(|| two.rename(&two.here, &two.there)));
+        two.check();
+    }
+    println!("{all:?} steps");
+    // Each member by itself would take several.
+    assert!(all.iter().all(|&taken| taken < 1000), "{all:?}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Putting members into sorted sets.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use undercroft_memory::{Pool, Transaction};
 
@@ -13,7 +14,7 @@ use super::whole::copy;
 use super::{Large, SORTED_SET, SortedSet, pack};
 use crate::dictionary;
 use crate::element::{Element, Value};
-use crate::elements::{self, Draft, OUTGROWN, element_key};
+use crate::elements::{self, Draft, Elements, element_key};
 use crate::entry::ValueType;
 use crate::error::Error;
 use crate::flush;
@@ -21,7 +22,7 @@ use crate::hash::{PACKED_MAX, PackedLimits};
 use crate::notify::KeyEvent;
 use crate::store::Key;
 use crate::strings::STRING_MAX;
-use crate::writer::{Found, Writer, root};
+use crate::writer::{Found, Writer};
 
 /// Bytes that a member of a large set takes at least.
 const MEMBER_MIN: usize = 32;
@@ -121,16 +122,12 @@ impl Writer<'_, '_> {
             None if rule.only_existing => return Ok(Added::default()),
             Some(found) if !found.entry.append_packed(self.view(), &mut bytes)? => {
                 let large = Large::to_change(self.view(), key.shard, &found.entry)?;
-                let added = self.add_to_large(&large, members, rule)?;
-                if added.added > 0 {
-                    self.settle(&large)?;
-                    flush::free_a_little(self, key.shard, 1)?;
-                }
-                added
+                self.add_to_large(large, members, rule)?
             }
             _ => self.add_to_packed(database, key, found, &bytes, members, rule, limits)?,
         };
         if added.added + added.updated > 0 {
+            flush::free_a_little(self, key.shard, 1)?;
             self.changed(database, key);
             let event = if rule.increment {
                 KeyEvent::ZIncr
@@ -144,14 +141,15 @@ impl Writer<'_, '_> {
 
     fn add_to_large(
         &mut self,
-        large: &Large,
+        mut large: Large,
         members: &[(&[u8], f64)],
         rule: AddRule,
     ) -> Result<Added, Error> {
         let mut added = Added::default();
         let transaction = &mut *self.transaction;
-        let (shard, pool) = (large.pool.shard(), large.pool);
+        let shard = large.pool.shard();
         for &(member, given) in members {
+            let pool = large.pool;
             let key = element_key(transaction.hash_key(), member);
             let there = dictionary::find_slot(transaction.view(), large.elements, &key)?;
             let old = match &there {
@@ -187,6 +185,9 @@ impl Writer<'_, '_> {
             };
             let order = order_of(new);
             ranks.insert(transaction, pool, member, Ranked { order, at })?;
+            if there.is_none() {
+                large = large.settle(transaction, member.len())?;
+            }
         }
         Ok(added)
     }
@@ -215,7 +216,7 @@ impl Writer<'_, '_> {
             let place = sorted.iter().position(|(text, _)| text == member);
             let new = rule.score(place.map(|place| sorted[place].1), *given)?;
             if place.is_none() && new.is_some() {
-                // What one piece does not hold goes into a large one.
+                // What one piece does not hold makes it a large set.
                 let long = member.len() as u64 > limits.value;
                 if long || sorted.len() as u64 >= limits.entries {
                     break;
@@ -243,60 +244,39 @@ impl Writer<'_, '_> {
             self.put_packed(database, key, found, SORTED_SET, &bytes)?;
             return Ok(added);
         }
-        let large = self.make_large(database, key, found, &sorted)?;
-        if rest.is_empty() {
-            return Ok(added);
+        // The whole of it is made at once: nothing of what is new is logged.
+        let mut all: HashMap<&[u8], f64> = sorted.into_iter().collect();
+        for &(member, given) in rest {
+            let old = all.get(member).copied();
+            added.score = rule.score(old, given)?;
+            match added.score {
+                Some(new) if old != Some(new) => drop(all.insert(member, new)),
+                _ => continue,
+            }
+            match old {
+                None => added.added += 1,
+                Some(_) => added.updated += 1,
+            }
         }
-        let more = self.add_to_large(&large, rest, rule)?;
-        Ok(Added {
-            added: added.added + more.added,
-            updated: added.updated + more.updated,
-            score: more.score,
-        })
+        let mut sorted: Vec<(&[u8], f64)> = all.into_iter().collect();
+        sorted.sort_unstable_by(compare);
+        self.make_large(database, key, found, &sorted)?;
+        Ok(added)
     }
 
-    /// Lets a key hold a large sorted set of members in order. There may be
-    /// none, where others are to follow.
+    /// Lets a key hold a large sorted set of members in order.
     pub(super) fn make_large(
         &mut self,
         database: usize,
         key: &Key<'_>,
         found: Option<Found>,
         members: &[(&[u8], f64)],
-    ) -> Result<Large, Error> {
+    ) -> Result<(), Error> {
         let length: usize = members.iter().map(|(text, _)| text.len()).sum();
         let length = (length + members.len() * MEMBER_MIN) as u64;
         let pool = elements::new_pool(self.transaction, key.shard, length)?;
         let words = make(self.transaction, pool, members)?;
-        self.put_object(database, key, found, SORTED_SET, &words)?;
-        // However late it is now: the key may expire at any moment.
-        match dictionary::find(self.view(), root(database, key), key)? {
-            Some(entry) => Ok(Large::to_change(self.view(), key.shard, &entry)?),
-            None => Err(undercroft_memory::Fault {
-                at: 0,
-                what: "a key that was just set",
-            }
-            .into()),
-        }
-    }
-
-    /// Moves a large sorted set to an arena where it has outgrown its shard's
-    /// slabs (H4); looks at it where it has as many members as a power of two.
-    fn settle(&mut self, large: &Large) -> Result<(), Error> {
-        let view = self.view();
-        let ranks = large.ranks(view)?;
-        let due = ranks.count().is_power_of_two() && large.pool.arena() == 0;
-        if !due || large.elements.memory_usage(view, 0)? < OUTGROWN {
-            return Ok(());
-        }
-        let pool = self.transaction.create_arena(large.pool.shard())?;
-        let words = copy(self.transaction, large, pool)?;
-        large.discard(self.transaction)?;
-        for (word, value) in (0..).zip(words) {
-            let at = large.elements.at + word * 8;
-            self.transaction.store(pool.shard(), at, value)?;
-        }
-        Ok(())
+        self.put_object(database, key, found, SORTED_SET, &words)
     }
 
     /// Lets a key hold a sorted set of these members only, whatever it held
@@ -334,6 +314,36 @@ impl Writer<'_, '_> {
     }
 }
 
+impl Large {
+    /// Moves it to an arena where it has outgrown its shard's slabs (H4), as
+    /// [`Elements::settle`]; to be called after a
+    /// member of so many bytes was added.
+    fn settle(self, transaction: &mut Transaction<'_>, length: usize) -> Result<Large, Error> {
+        if !self
+            .elements
+            .has_outgrown(transaction.view(), true, length)?
+        {
+            return Ok(self);
+        }
+        let pool = transaction.create_arena(self.pool.shard())?;
+        let words = copy(transaction, &self, pool)?;
+        self.discard(transaction)?;
+        for (word, value) in (0..).zip(words) {
+            let at = self.elements.at + word * 8;
+            transaction.store(pool.shard(), at, value)?;
+        }
+        let elements = Elements {
+            pool,
+            ..self.elements
+        };
+        Ok(Large {
+            elements,
+            pool,
+            ..self
+        })
+    }
+}
+
 /// Makes a large sorted set of members in order. Returns its root words.
 fn make(
     transaction: &mut Transaction<'_>,
@@ -355,11 +365,7 @@ fn make(
         let order = order_of(score);
         ranked.push(Ranked { order, at });
     }
-    let tree = if ranked.is_empty() {
-        Ranks::root_words(0, 0, 0)
-    } else {
-        Ranks::build(transaction, pool, &ranked)?
-    };
+    let tree = Ranks::build(transaction, pool, &ranked)?;
     Ok([&draft.finished()[..], &tree].concat())
 }
 

@@ -5,7 +5,8 @@ use std::ops::Range;
 use undercroft_engine::{AddRule, Bounds, PackedLimits, Scored, Store};
 
 use super::{
-    Scenario, copy, delete, full, key, move_to, quick, rename, set, some_keys, steps, write,
+    Scenario, copy, delete, full, gradual, key, move_to, quick, rename, set, some_keys, steps,
+    write,
 };
 
 /// Conversion comes early, so that the stores stay small.
@@ -137,6 +138,56 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     steps("COPY of a large sorted set", large, |s| {
         copy(s, (0, &key(0, 90)), (1, &key(1, 90)))
     }),
+    gradual(
+        "DEL of a large sorted set, then freeing",
+        |s| many(s, 3 * LEAF),
+        |s| {
+            delete(s, &[key(0, 90)]);
+            for _ in 0..8 {
+                s.sweep(64).expect("room");
+            }
+        },
+    ),
+    // In arenas.
+    steps(
+        "ZADD that moves a sorted set to an arena",
+        |s| fat(s, 15),
+        |s| add_one(s, &wide(15), 2.5),
+    ),
+    steps("ZADD of a new sorted set in an arena", some_keys, |s| {
+        add_wide(s, 0..20)
+    }),
+    steps(
+        "ZADD in an arena",
+        |s| fat(s, 18),
+        |s| add_one(s, &wide(18), 2.5),
+    ),
+    steps(
+        "ZADD of another score in an arena",
+        |s| fat(s, 18),
+        |s| add_one(s, &wide(3), 12.5),
+    ),
+    steps("ZPOPMIN in an arena", |s| fat(s, 18), |s| pop(s, false, 2)),
+    steps(
+        "ZREMRANGEBYRANK leaving few in an arena",
+        |s| fat(s, 30),
+        |s| remove_ranks(s, 2, 28),
+    ),
+    steps(
+        "DEL of a sorted set in an arena",
+        |s| fat(s, 18),
+        |s| delete(s, &[key(0, 90)]),
+    ),
+    steps(
+        "COPY of a sorted set in an arena",
+        |s| fat(s, 18),
+        |s| copy(s, (0, &key(0, 90)), (1, &key(1, 90))),
+    ),
+    steps(
+        "RENAME of a sorted set in an arena to another shard",
+        |s| fat(s, 18),
+        |s| rename(s, &key(0, 90), &key(1, 90)),
+    ),
 ];
 
 fn member(index: usize) -> Vec<u8> {
@@ -220,6 +271,24 @@ fn many(store: &Store, members: usize) {
     some_keys(store);
     for index in 0..members {
         add_one(store, &member(index), index as f64);
+    }
+}
+
+fn wide(index: usize) -> Vec<u8> {
+    format!("m{index:03999}").into_bytes()
+}
+
+fn add_wide(store: &Store, members: Range<usize>) {
+    let texts: Vec<Vec<u8>> = members.map(wide).collect();
+    let members: Vec<(&[u8], f64)> = texts.iter().map(|text| (&text[..], 1.0)).collect();
+    put(store, &members);
+}
+
+/// A sorted set of so many members of 4,000 bytes: from 16 on it is in an arena.
+fn fat(store: &Store, members: usize) {
+    some_keys(store);
+    for index in 0..members {
+        add_wide(store, index..index + 1);
     }
 }
 
