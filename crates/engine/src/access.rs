@@ -173,12 +173,17 @@ impl Store {
                     let result = body(&running);
                     notices = running.writer.into_inner().notices;
                     match result {
-                        Ok(_) if beyond.get() => Err(Carried(Error::OutsideTransaction.into())),
-                        result => result.map_err(Carried),
+                        Ok(_) if beyond.get() => Err(Carried::of(Error::OutsideTransaction.into())),
+                        result => result.map_err(Carried::of),
                     }
                 });
             if beyond.get() && locked != self.all_shards() {
                 locked = self.all_shards();
+                continue;
+            }
+            if let Err(carried) = &result
+                && self.is_worth_another_try(carried)
+            {
                 continue;
             }
             if frees.get() && result.is_ok() {
@@ -198,18 +203,44 @@ impl Store {
                     let _ = self.send(letter);
                 });
             }
-            return result.map_err(|carried| carried.0);
+            return result.map_err(|carried| carried.error);
         }
     }
 }
 
 /// An error of the body, into which the segment's own are turned as well.
-pub(crate) struct Carried<E>(pub(crate) E);
+pub(crate) struct Carried<E> {
+    pub(crate) error: E,
+    /// Whether the segment had no more memory.
+    is_full: bool,
+}
+
+impl Store {
+    /// Whether what failed failed for want of memory, of which some could be
+    /// freed since.
+    #[cold]
+    pub(crate) fn is_worth_another_try<E>(&self, carried: &Carried<E>) -> bool {
+        carried.is_full && self.reclaim(|| false).unwrap_or(false)
+    }
+}
+
+impl<E> Carried<E> {
+    #[inline(always)]
+    pub(crate) fn of(error: E) -> Carried<E> {
+        Carried {
+            error,
+            is_full: false,
+        }
+    }
+}
 
 impl<E: From<Error>> From<undercroft_memory::Error> for Carried<E> {
     #[cold]
     fn from(error: undercroft_memory::Error) -> Self {
-        Carried(Error::from(error).into())
+        Carried {
+            is_full: matches!(error, undercroft_memory::Error::OutOfMemory),
+            error: Error::from(error).into(),
+        }
     }
 }
 

@@ -28,8 +28,6 @@ const BUCKETS: u64 = 64;
 const KEYS_AT_ONCE: u64 = 4096;
 /// The part of what is to be freed that one command frees at least.
 const SHARE_AT_ONCE: u64 = 64;
-/// Buckets of flushed dictionaries freed in one step.
-const FREED_AT_ONCE: u64 = 64;
 
 /// Which keys make room for others where the memory limit is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -288,7 +286,11 @@ impl Store {
             policy, samples, ..
         } = self.eviction();
         if policy == EvictionPolicy::NoEviction {
-            return Err(Error::MaxMemory);
+            // What was removed already may still have to be freed.
+            return match self.reclaim(|| self.used_memory() <= limit)? {
+                true => Ok(()),
+                false => Err(Error::MaxMemory),
+            };
         }
         // A thread that finds the pool in use does without: after a fork the one
         // who uses it may not exist.
@@ -332,7 +334,8 @@ impl Store {
                 locked = Some(shard);
                 continue;
             }
-            if self.free_flushed_a_little(shard)? {
+            // What was removed comes before any key.
+            if self.reclaim_step(shard)? {
                 return Ok(true);
             }
             self.look_for_candidates(pool, shard, samples)?;
@@ -375,23 +378,6 @@ impl Store {
             }
         }
         Ok(false)
-    }
-
-    /// Frees some of what was flushed in a shard: that comes before any key.
-    fn free_flushed_a_little(&self, shard: usize) -> Result<bool, Error> {
-        let dying = self.read(ShardSet::one(shard), |reader| {
-            Ok::<_, Error>(flush::is_dying(reader.view(), shard))
-        })?;
-        if !dying {
-            return Ok(false);
-        }
-        let freed = self.write(ShardSet::one(shard), |writer| {
-            flush::free_a_little(writer, shard, FREED_AT_ONCE)
-        });
-        match freed {
-            Err(error) if error.is_wait() => Ok(false),
-            freed => freed.map(|()| true),
-        }
     }
 
     /// Removes a candidate, unless it is no longer one.
@@ -552,7 +538,7 @@ impl Writer<'_, '_> {
         self.changed(database, key);
         self.tell(KeyEvent::Evicted, database, key);
         // A large value is freed in steps; some of them now.
-        flush::free_a_little(self, key.shard, FREED_AT_ONCE)?;
+        flush::free_a_little(self, key.shard, flush::STEP)?;
         Ok(true)
     }
 }

@@ -27,6 +27,7 @@ use crate::roots::{
 use crate::sorted;
 use crate::store::Store;
 use crate::tree;
+use crate::waiting::Noticed;
 use crate::writer::Writer;
 
 const RECORD: u64 = 64;
@@ -68,8 +69,12 @@ impl Dying {
     }
 }
 
-/// Buckets freed in one transaction when somebody waits for all of it.
-const STEP: u64 = 64;
+/// Buckets or leaves freed in one transaction when somebody waits for the memory.
+pub(crate) const STEP: u64 = 64;
+/// Steps of one [`Store::reclaim`] at most: some 16 MiB of a list's leaves.
+const STEPS: usize = 64;
+/// Buckets or leaves that go along with a command that adds anything.
+const ALONG: u64 = 8;
 
 pub(crate) fn is_dying(view: &View<'_>, shard: usize) -> bool {
     view.root(shard, DYING) != 0
@@ -155,16 +160,17 @@ pub(crate) fn bury(
 }
 
 /// Frees up to so many leaves of a tree, the first word of whose record or part
-/// is the root. Returns whether it is gone.
+/// is the root, and counts them down. Returns whether it is gone.
 pub(crate) fn free_leaves(
     transaction: &mut Transaction<'_>,
     pool: Pool,
     tree: Offset,
     kind: Dying,
-    leaves: u64,
+    leaves: &mut u64,
 ) -> Result<bool, Error> {
     let [root, height, mut progress] = transaction.view().words::<3>(tree)?;
-    for _ in 0..leaves {
+    while *leaves > 0 {
+        *leaves -= 1;
         let subtree = (root, height as usize);
         let further = if kind == Dying::Ranks {
             tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
@@ -184,17 +190,27 @@ pub(crate) fn free_leaves(
     Ok(false)
 }
 
-/// Frees up to so many buckets or leaves of the first structure that is being
-/// freed.
+/// Frees up to so many buckets or leaves of the structures that are being freed.
+#[cold]
 pub(crate) fn free_a_little(
     writer: &mut Writer<'_, '_>,
     shard: usize,
-    buckets: u64,
+    mut buckets: u64,
+) -> Result<(), Error> {
+    while buckets > 0 && is_dying(writer.view(), shard) {
+        free_some_of_first(writer, shard, &mut buckets)?;
+    }
+    Ok(())
+}
+
+/// Frees up to so many buckets or leaves of the first structure, and counts them
+/// down.
+fn free_some_of_first(
+    writer: &mut Writer<'_, '_>,
+    shard: usize,
+    buckets: &mut u64,
 ) -> Result<(), Error> {
     let record = writer.view().root(shard, DYING);
-    if record == 0 {
-        return Ok(());
-    }
     let [_, at, bits, cursor, other, other_bits, kind] = writer.view().words::<7>(record)?;
     let kind = Dying::of(kind, record)?;
     let pool = Pool::from(shard);
@@ -216,7 +232,9 @@ pub(crate) fn free_a_little(
         at,
         bits: bits.min(40),
     };
-    let end = cursor.saturating_add(buckets).min(table.buckets());
+    let end = cursor.saturating_add(*buckets).min(table.buckets());
+    // A table that is empty counts, too: each round must come to an end.
+    *buckets -= (end.saturating_sub(cursor)).clamp(1, *buckets);
     for index in cursor..end {
         free_chain(writer, pool, kind, table.bucket(index))?;
     }
@@ -234,6 +252,20 @@ pub(crate) fn free_a_little(
         return Ok(());
     }
     remove_first(writer, shard, record)
+}
+
+/// Frees some of what was removed along with a command that adds so many items:
+/// more than these take, so that it cannot grow faster than it is freed.
+#[inline]
+pub(crate) fn free_along(
+    writer: &mut Writer<'_, '_>,
+    shard: usize,
+    items: usize,
+) -> Result<(), Error> {
+    if is_dying(writer.view(), shard) {
+        return free_a_little(writer, shard, ALONG.max(items as u64));
+    }
+    Ok(())
 }
 
 /// Takes the first structure off the list.
@@ -348,6 +380,47 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Frees some of what removed keys and cut off items have left, in small
+    /// steps, until `enough` says so or some 16 MiB are looked through; leaves
+    /// out shards that somebody else has locked. Returns whether there was
+    /// anything. Must not be called within a transaction.
+    ///
+    /// # Errors
+    /// Those of [`write`](Store::write).
+    #[cold]
+    pub fn reclaim(&self, mut enough: impl FnMut() -> bool) -> Result<bool, Error> {
+        let (mut steps, mut some) = (0, false);
+        for shard in self.all_shards().iter() {
+            while steps < STEPS && !enough() && self.reclaim_step(shard)? {
+                (steps, some) = (steps + 1, true);
+            }
+        }
+        Ok(some)
+    }
+
+    /// One step of it in one shard. Returns whether there was anything.
+    pub(crate) fn reclaim_step(&self, shard: usize) -> Result<bool, Error> {
+        if self.segment.is_locked(shard) {
+            return Ok(false);
+        }
+        let dying = self.read(ShardSet::one(shard), |reader| {
+            Ok::<_, Error>(is_dying(reader.view(), shard))
+        })?;
+        if !dying {
+            return Ok(false);
+        }
+        // Not by `write`, which comes here where memory is short.
+        let freed = self.segment.write(ShardSet::one(shard), |transaction| {
+            let noticed = Noticed::default();
+            let mut writer = Writer::new(self, transaction, &noticed);
+            free_a_little(&mut writer, shard, STEP)
+        });
+        match freed {
+            Err(error) if error.is_wait() => Ok(false),
+            freed => freed.map(|()| true),
+        }
     }
 
     /// Removes all keys of all databases; see [`flush`](Store::flush).

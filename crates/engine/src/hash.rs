@@ -330,13 +330,11 @@ impl Writer<'_, '_> {
                     elements = elements.settle(self.transaction, is_new, length)?;
                     new += u64::from(is_new);
                 }
-                if new > 0 {
-                    flush::free_a_little(self, key.shard, 1)?;
-                }
                 new
             }
             _ => self.set_packed(database, key, found, bytes, pairs, limits)?,
         };
+        flush::free_along(self, key.shard, pairs.len())?;
         self.changed(database, key);
         self.tell(KeyEvent::HSet, database, key);
         Ok(new)

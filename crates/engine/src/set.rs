@@ -318,9 +318,6 @@ impl Writer<'_, '_> {
                     elements = elements.settle(self.transaction, is_new, member.len())?;
                     new += u64::from(is_new);
                 }
-                if new > 0 {
-                    flush::free_a_little(self, key.shard, 1)?;
-                }
                 new
             }
             Some(Found { entry, .. }) if entry.header.detail() == TEXTS.detail => {
@@ -329,6 +326,7 @@ impl Writer<'_, '_> {
             _ => self.add_integers(database, key, found, bytes, members, integers)?,
         };
         if new > 0 {
+            flush::free_along(self, key.shard, members.len())?;
             self.changed(database, key);
             self.tell(KeyEvent::SAdd, database, key);
         }

@@ -200,9 +200,9 @@ impl Store {
         mut body: impl FnMut(&Reader<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let result = self.segment.read(shards, |view| {
-            body(&Reader { store: self, view }).map_err(Carried)
+            body(&Reader { store: self, view }).map_err(Carried::of)
         });
-        result.map_err(|carried| carried.0)
+        result.map_err(|carried| carried.error)
     }
 
     /// Changes keys of some shards: all or nothing. An error from `body` undoes
@@ -230,16 +230,22 @@ impl Store {
         mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
         let mut notices = None;
-        let result = self.segment.write(shards, |transaction| {
-            let mut writer = Writer::new(self, transaction, noticed);
-            let result = body(&mut writer).map_err(Carried);
-            notices = writer.notices;
-            result
-        });
+        let result = loop {
+            let result = self.segment.write(shards, |transaction| {
+                let mut writer = Writer::new(self, transaction, noticed);
+                let result = body(&mut writer).map_err(Carried::of);
+                notices = writer.notices;
+                result
+            });
+            match &result {
+                Err(carried) if self.is_worth_another_try(carried) => {}
+                _ => break result,
+            }
+        };
         if let (Some(notices), Ok(_)) = (&notices, &result) {
             self.publish_notices(notices);
         }
-        result.map_err(|carried| carried.0)
+        result.map_err(|carried| carried.error)
     }
 
     /// Number of keys in a database, including those that have expired and

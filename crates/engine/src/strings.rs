@@ -85,7 +85,12 @@ impl Store {
         if value.len() as u64 > STRING_MAX {
             return Err(Error::TooLong);
         }
-        let mut staged = self.segment.stage(key.shard, value.len() as u64)?;
+        let mut staged = loop {
+            match self.segment.stage(key.shard, value.len() as u64) {
+                Err(undercroft_memory::Error::OutOfMemory) if self.reclaim(|| false)? => {}
+                staged => break staged?,
+            }
+        };
         staged.fill(0, value);
         Ok(Some(staged))
     }

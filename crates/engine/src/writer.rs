@@ -237,7 +237,7 @@ impl<'w, 's> Writer<'w, 's> {
         }
         self.store.touch_inserted(root.shard, hash);
         expiry::sweep_a_little(self, root)?;
-        flush::free_a_little(self, root.shard, 1)?;
+        flush::free_along(self, root.shard, 1)?;
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use super::whole::discard_subtree;
 use super::write::Held;
 use super::{clamp, pack};
 use crate::error::Error;
+use crate::flush;
 use crate::notify::KeyEvent;
 use crate::store::Key;
 use crate::writer::{Found, Writer, root};
@@ -180,6 +181,7 @@ impl Writer<'_, '_> {
                 self.remove_if_empty(database, key, found, &tree)?
             }
         };
+        flush::free_along(self, key.shard, 0)?;
         self.changed(database, key);
         self.tell_taken(KeyEvent::LTrim, database, key, gone);
         Ok(true)

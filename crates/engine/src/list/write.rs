@@ -107,6 +107,7 @@ impl Writer<'_, '_> {
         if values.iter().any(|value| value.len() as u64 > STRING_MAX) {
             return Err(Error::TooLong);
         }
+        flush::free_along(self, key.shard, values.len())?;
         match self.find_list(database, key)? {
             None if if_present => Ok(0),
             None => self.push_packed(database, key, None, vec![0], end, values),
@@ -116,7 +117,6 @@ impl Writer<'_, '_> {
             Some((found, Held::Tree(mut tree, pool))) => {
                 let pool = self.settle_list(pool, &found.entry, &mut tree, values)?;
                 tree.push(self.transaction, pool, end, values)?;
-                flush::free_a_little(self, key.shard, 1)?;
                 self.changed(database, key);
                 self.tell(end.push_event(), database, key);
                 Ok(tree.count())

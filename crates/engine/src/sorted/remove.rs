@@ -9,6 +9,7 @@ use crate::element::Element;
 use crate::elements::element_key;
 use crate::entry::ValueType;
 use crate::error::Error;
+use crate::flush;
 use crate::notify::KeyEvent;
 use crate::store::Key;
 use crate::writer::{Found, Writer, root};
@@ -177,7 +178,7 @@ impl Writer<'_, '_> {
         set.append_ranks(self.view(), (to, length), false, &mut kept)?;
         let sorted: Vec<(&[u8], f64)> = kept.iter().collect();
         self.make_large(database, key, Some(found), &sorted)?;
-        Ok(())
+        flush::free_along(self, key.shard, 0)
     }
 
     fn remove_from_ranks(&mut self, large: &Large, ranks: (u64, u64)) -> Result<(), Error> {

@@ -127,7 +127,7 @@ impl Writer<'_, '_> {
             _ => self.add_to_packed(database, key, found, &bytes, members, rule, limits)?,
         };
         if added.added + added.updated > 0 {
-            flush::free_a_little(self, key.shard, 1)?;
+            flush::free_along(self, key.shard, members.len())?;
             self.changed(database, key);
             let event = if rule.increment {
                 KeyEvent::ZIncr

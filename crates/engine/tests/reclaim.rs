@@ -1,0 +1,152 @@
+//! Memory of what was removed comes back before anybody is told that there is
+//! none, and no slower than it is taken.
+
+use undercroft_engine::{AddRule, Bounds, End, Error, Options, PackedLimits, Store, Writer};
+
+const LIMITS: PackedLimits = PackedLimits {
+    entries: 20,
+    value: 64,
+};
+
+fn new_store() -> (tempfile::TempDir, Store) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let options = Options {
+        capacity: Some(64 << 20),
+        shards: Some(1),
+        ring: None,
+    };
+    let store = Store::create(&directory.path().join("store"), &options);
+    (directory, store.expect("a new store"))
+}
+
+fn write<R>(
+    store: &Store,
+    act: impl FnMut(&mut Writer<'_, '_>) -> Result<R, Error>,
+) -> Result<R, Error> {
+    store.write(store.all_shards(), act)
+}
+
+fn texts(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|number| format!("text {number:08}"))
+        .collect()
+}
+
+fn bytes(texts: &[String]) -> Vec<&[u8]> {
+    texts.iter().map(String::as_bytes).collect()
+}
+
+fn trim(store: &Store, name: &[u8], start: i64) {
+    let key = store.key(name);
+    let trimmed = write(store, |writer| writer.list_trim(0, &key, start, -1));
+    assert!(trimmed.expect("room"));
+}
+
+#[test]
+fn at_a_limit_that_evicts_nothing_what_was_cut_off_makes_room() {
+    let (_directory, store) = new_store();
+    let texts = texts(50_000);
+    store
+        .push(0, b"k", End::Right, &bytes(&texts))
+        .expect("room");
+    store
+        .set_max_memory(store.used_memory() - 4096)
+        .expect("writable");
+    let refused = store.set(0, b"more", b"value");
+    assert!(matches!(refused, Err(Error::MaxMemory)), "{refused:?}");
+    trim(&store, b"k", -10);
+    store
+        .set(0, b"more", b"value")
+        .expect("what was cut off is freed");
+    assert!(store.used_memory() < store.max_memory());
+}
+
+#[test]
+fn in_a_full_store_what_was_removed_makes_room() {
+    let (_directory, store) = new_store();
+    let all = texts(20_000);
+    let name = |round: u32, number: u32| format!("list {round} {number}").into_bytes();
+    let push = |round, number| {
+        let name = name(round, number);
+        // By itself and as part of a transaction.
+        if number % 2 == 0 {
+            return store.push(0, &name, End::Right, &bytes(&all)).is_ok();
+        }
+        let pushed = store.transact(store.all_shards(), |running| {
+            let key = store.key(&name);
+            running.access().write(store.all_shards(), |writer| {
+                writer.list_push(0, &key, End::Right, &bytes(&all), false)
+            })
+        });
+        pushed.is_ok()
+    };
+    let fill = |round| (0..1000).take_while(|&number| push(round, number)).count() as u32;
+    let full = fill(0);
+    for number in 0..full {
+        trim(&store, &name(0, number), -10);
+    }
+    let more = fill(1);
+    assert!(more > full / 2, "{full} lists filled it, then {more}");
+    let report = store.check().expect("checked");
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+/// The bytes in use after some rounds, and after many more.
+fn used(round: impl Fn(&Store)) -> (u64, u64) {
+    let (_directory, store) = new_store();
+    let mut some = 0;
+    for number in 0..100 {
+        round(&store);
+        if number == 10 {
+            some = store.used_memory();
+        }
+    }
+    (some, store.used_memory())
+}
+
+#[test]
+fn what_is_removed_is_freed_as_fast_as_more_is_added() {
+    let many = texts(1000);
+    let capped = used(|store| {
+        store
+            .push(0, b"log", End::Right, &bytes(&many))
+            .expect("room");
+        trim(store, b"log", -100);
+    });
+    let emptied = used(|store| {
+        let key = store.key(b"s");
+        store.delete(0, &[b"s"]).expect("room");
+        let added = write(store, |writer| writer.set_add(0, &key, &bytes(&many), 512));
+        assert_eq!(added.expect("room"), 1000);
+    });
+    let ranked = used(|store| {
+        let key = store.key(b"z");
+        let members: Vec<(&[u8], f64)> =
+            bytes(&many).into_iter().zip((0..).map(f64::from)).collect();
+        write(store, |writer| {
+            writer.sorted_add(0, &key, &members, AddRule::default(), &LIMITS)
+        })
+        .expect("room");
+        write(store, |writer| {
+            writer.sorted_remove_range(0, &key, &Bounds::Ranks(0, -11))
+        })
+        .expect("room");
+    });
+    let fields = used(|store| {
+        let key = store.key(b"h");
+        store.delete(0, &[b"h"]).expect("room");
+        let pairs: Vec<&[u8]> = bytes(&many)
+            .into_iter()
+            .flat_map(|text| [text, text])
+            .collect();
+        write(store, |writer| writer.hash_set(0, &key, &pairs, &LIMITS)).expect("room");
+    });
+    for (what, (some, all)) in [
+        ("list", capped),
+        ("set", emptied),
+        ("sorted set", ranked),
+        ("hash", fields),
+    ] {
+        assert!(all < some * 2, "{what}: {some} bytes became {all}");
+    }
+}
