@@ -8,7 +8,8 @@ use anyhow::Result;
 use undercroft_conformance::client::Address;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 use undercroft_conformance::torture::{
-    Load, Target, clients_beyond_the_limit, run_all, unauthenticated_inputs,
+    Load, Target, clients_beyond_the_limit, run_all, subscriber_beyond_the_hard_limit,
+    subscriber_beyond_the_soft_limit, unauthenticated_inputs,
 };
 
 fn target(server: &Server) -> Target {
@@ -74,6 +75,12 @@ fn limits_are_small_before_the_password() {
     on_each(&settings, |target| {
         unauthenticated_inputs(target, judge.address())
     });
+}
+
+#[test]
+fn a_subscriber_that_does_not_read_is_closed() {
+    on_each(&Settings::default(), subscriber_beyond_the_hard_limit);
+    on_each(&Settings::default(), subscriber_beyond_the_soft_limit);
 }
 
 /// A server that answers +PONG to whatever comes, three times.

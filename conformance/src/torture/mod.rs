@@ -10,12 +10,14 @@ mod inputs;
 mod malformed;
 mod pipelines;
 mod slices;
+mod subscribers;
 
 pub use crowd::{clients_beyond_the_limit, half_sent_commands, idle_connections};
 pub use greedy::{announced_lengths, client_that_never_reads};
 pub use malformed::{damaged_inputs, known_inputs, unauthenticated_inputs};
 pub use pipelines::{many_commands_at_once, many_commands_unread};
 pub use slices::{one_byte_at_a_time, split_everywhere};
+pub use subscribers::{subscriber_beyond_the_hard_limit, subscriber_beyond_the_soft_limit};
 
 use anyhow::{Result, ensure};
 

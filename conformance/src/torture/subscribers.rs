@@ -1,0 +1,138 @@
+//! Subscribers that do not read, against the limits of their output.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+use super::{Note, Target};
+use crate::client::Client;
+use crate::resp::Reply;
+
+const CHANNEL: &str = "torture:channel";
+/// Bytes of a message.
+const LENGTH: usize = 64 << 10;
+/// Messages that are more than the sockets between two processes hold.
+const MESSAGES: usize = 600;
+/// How long a server may take to find out that a limit was passed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A publisher, one subscriber that reads at once and one that never does.
+struct Audience {
+    owner: Client,
+    reads: Client,
+    slow: Client,
+    sent: usize,
+}
+
+impl Audience {
+    fn new(target: &Target, limit: &str) -> Result<Audience> {
+        let mut owner = Client::connect(&target.address)?;
+        set_limit(&mut owner, limit)?;
+        let [mut reads, mut slow] = [
+            Client::connect(&target.address)?,
+            Client::connect(&target.address)?,
+        ];
+        for subscriber in [&mut reads, &mut slow] {
+            subscriber.call(["SUBSCRIBE", CHANNEL])?;
+        }
+        Ok(Audience {
+            owner,
+            reads,
+            slow,
+            sent: 0,
+        })
+    }
+
+    /// Publishes one message, which must reach who reads. Returns whether the
+    /// other is still subscribed.
+    fn publish(&mut self, length: usize) -> Result<bool> {
+        let payload = vec![b'x'; length];
+        let command = [b"PUBLISH".to_vec(), CHANNEL.into(), payload.clone()];
+        let receivers = self.owner.call(command)?;
+        self.sent += 1;
+        let message = self.reads.receive()?;
+        let expected = [b"message".to_vec(), CHANNEL.into(), payload];
+        let expected = Reply::Array(expected.map(Reply::Bulk).to_vec());
+        ensure!(
+            message == expected,
+            "message {} differs for who reads",
+            self.sent
+        );
+        match receivers {
+            Reply::Integer(2) => Ok(true),
+            Reply::Integer(1) => Ok(false),
+            other => anyhow::bail!("expected 1 or 2 receivers, got {other:?}"),
+        }
+    }
+
+    /// Reads what the slow one was sent until its connection ends.
+    fn end(mut self) -> Result<usize> {
+        let mut whole = 0;
+        while let Ok(message) = self.slow.receive() {
+            whole += 1;
+            ensure!(
+                matches!(&message, Reply::Array(parts) if parts.len() == 3),
+                "expected a message, got {message:?}"
+            );
+        }
+        ensure!(
+            whole < self.sent,
+            "it was sent everything, and closed even so"
+        );
+        Ok(whole)
+    }
+}
+
+fn set_limit(owner: &mut Client, limit: &str) -> Result<()> {
+    let reply = owner.call(["CONFIG", "SET", "client-output-buffer-limit", limit])?;
+    ensure!(reply == Reply::Simple(b"OK".to_vec()), "{limit}: {reply:?}");
+    Ok(())
+}
+
+/// A subscriber that does not read is closed when more waits for it than the hard
+/// limit; who reads gets everything.
+///
+/// # Errors
+/// What was expected and what came.
+pub fn subscriber_beyond_the_hard_limit(target: &Target) -> Result<Note> {
+    let mut audience = Audience::new(target, "pubsub 1048576 0 0")?;
+    let start = Instant::now();
+    while audience.publish(LENGTH)? {
+        ensure!(
+            audience.sent < MESSAGES || start.elapsed() < PATIENCE,
+            "{} messages unread, and it is still subscribed",
+            audience.sent
+        );
+    }
+    let sent = audience.sent;
+    let whole = audience.end()?;
+    Ok(format!(
+        "closed after {sent} messages, {whole} of them sent"
+    ))
+}
+
+/// A subscriber that does not read keeps its place above the soft limit until the
+/// limit's seconds are over.
+///
+/// # Errors
+/// What was expected and what came.
+pub fn subscriber_beyond_the_soft_limit(target: &Target) -> Result<Note> {
+    let mut audience = Audience::new(target, "pubsub 0 1048576 100000")?;
+    for _ in 0..MESSAGES {
+        ensure!(audience.publish(LENGTH)?, "closed before its time");
+    }
+    set_limit(&mut audience.owner, "pubsub 0 1048576 1")?;
+    let start = Instant::now();
+    while audience.publish(1)? {
+        ensure!(
+            start.elapsed() < PATIENCE,
+            "still subscribed after {PATIENCE:?}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let waited = start.elapsed();
+    let whole = audience.end()?;
+    Ok(format!(
+        "closed {waited:?} after its seconds became 1, {whole} messages sent"
+    ))
+}
