@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 import undercroft
+from undercroft._native import Subscription
 
 WRITERS = 4
 ROUNDS = 2000
@@ -222,6 +223,45 @@ print("ended")
         assert (run.returncode, run.stdout, run.stderr) == (0, "ended\n", "")
     finally:
         holder.end()
+
+
+def test_a_receiver_that_another_thread_works_on_keeps_nobody_for_ever(path: str) -> None:
+    class Alarm(Exception):  # noqa: N818
+        pass
+
+    def ring(*_: object) -> None:
+        raise Alarm
+
+    def forked() -> int:
+        """Return whether a forked child was told that the thread is not there."""
+        child = os.fork()
+        if child == 0:
+            try:
+                os._exit(native.read(0) is not None)
+            except redis.ConnectionError:
+                os._exit(2)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    holder = Holder(path)
+    handler = signal.signal(signal.SIGALRM, ring)
+    try:
+        holder.stop(undercroft.Redis(path, timeout=0.2))
+        native = Subscription(undercroft.Redis(path, timeout=3600))
+        # Names of all shards, whichever of them the process was stopped with.
+        names = ("SUBSCRIBE", *map(str, range(1000)))
+        thread = threading.Thread(target=native.command, args=(names,))
+        thread.start()
+        while (told := forked()) == 0:  # until the thread is at work
+            pass
+        assert told == 2
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Alarm):
+            native.read(0)
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        holder.end()
+    thread.join()
+    assert native.read(0) == [b"subscribe", b"0", 1]
 
 
 def test_a_killed_writer_is_not_noticed(path: str) -> None:
