@@ -317,12 +317,22 @@ def late(connection: socket.socket) -> None:
 
 
 def test_replies_that_were_not_read_are_nobody_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = threading.Event()
+
     def push(connection: socket.socket) -> None:
         connection.recv(100)
         connection.sendall(b"$1\r\nv\r\n>1\r\n+x\r\n")
-        late(connection)
+        if told.wait(1):
+            late(connection)
+        else:  # the handler is called when the other reply has come
+            connection.sendall(b"$1\r\nw\r\n")
+            whole(connection)
 
-    monkeypatch.setattr(undercroft.connection.Parser, "handle_push_response", tell)
+    def handle(*_: object) -> None:
+        told.set()
+        raise Told
+
+    monkeypatch.setattr(undercroft.connection.Parser, "handle_push_response", handle)
     with scripted(push, whole) as address, plain(address) as client:
         with pytest.raises(Told):
             client.pipeline(False).get("a").get("b").execute()
