@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use undercroft_engine::{Access, Error, Key, Store};
+use undercroft_engine::{Access, Error, Key, Reader, Store};
 
 use crate::arguments::CommandError;
 use crate::execute::remove_met;
@@ -89,6 +89,23 @@ impl<'a> Context<'a> {
             remove_met(self);
         }
         self.store.tell_miss(self.database(), key);
+    }
+
+    /// What `look` finds at a key; none where the key is not there. The look-up is counted, and so is the key's use.
+    #[inline]
+    pub(crate) fn look_at<R>(
+        &mut self,
+        key: &[u8],
+        mut look: impl FnMut(&Reader<'_, '_>, &Key<'_>) -> Result<Option<R>, Failure>,
+    ) -> Result<Option<R>, Failure> {
+        let store = self.store;
+        let hashed = store.key(key);
+        let found = store.read(store.shards_of([&hashed]), |reader| look(reader, &hashed))?;
+        self.looked_up(key, found.is_some());
+        if found.is_some() {
+            store.note_use(&hashed);
+        }
+        Ok(found)
     }
 
     /// Hashes keys.

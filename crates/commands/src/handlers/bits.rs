@@ -59,22 +59,14 @@ pub(crate) fn look_at_text<R>(
     key: &[u8],
     mut look: impl FnMut(&Text, &View<'_>) -> Result<R, Failure>,
 ) -> Result<Option<R>, Failure> {
-    let (store, database) = (context.store, context.database());
-    let key = store.key(key);
-    let found = store.read(store.shards_of([&key]), |reader| {
-        match reader.find(database, &key)? {
-            None => Ok(None),
-            Some(entry) => {
-                let text = entry.text(reader.view())?;
-                Ok::<_, Failure>(Some(look(&text, reader.view())?))
-            }
+    let database = context.database();
+    context.look_at(key, |reader, key| match reader.find(database, key)? {
+        None => Ok(None),
+        Some(entry) => {
+            let text = entry.text(reader.view())?;
+            Ok(Some(look(&text, reader.view())?))
         }
-    })?;
-    context.looked_up(key.bytes(), found.is_some());
-    if found.is_some() {
-        store.note_use(&key);
-    }
-    Ok(found)
+    })
 }
 
 /// GETBIT.

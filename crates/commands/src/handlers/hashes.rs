@@ -102,19 +102,11 @@ fn read<R>(
     key: &[u8],
     mut body: impl FnMut(&Reader<'_, '_>, &Hash) -> Result<R, Error>,
 ) -> Result<Option<R>, Failure> {
-    let (store, database) = (context.store, context.database());
-    let key = store.key(key);
-    let found = store.read(store.shards_of([&key]), |reader| {
-        match reader.hash(database, &key)? {
-            None => Ok(None),
-            Some(hash) => Ok::<_, Failure>(Some(body(reader, &hash)?)),
-        }
-    })?;
-    context.looked_up(key.bytes(), found.is_some());
-    if found.is_some() {
-        store.note_use(&key);
-    }
-    Ok(found)
+    let database = context.database();
+    context.look_at(key, |reader, key| match reader.hash(database, key)? {
+        None => Ok(None),
+        Some(hash) => Ok(Some(body(reader, &hash)?)),
+    })
 }
 
 /// HMGET.

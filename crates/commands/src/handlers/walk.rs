@@ -49,20 +49,16 @@ pub(crate) fn walk(
 ) -> Outcome {
     let cursor = scan_cursor(arguments[2])?;
     let options = Options::parse(&arguments[3..]);
-    let store = context.store;
-    let key = store.key(arguments[1]);
     // The options are looked at only where there is a key, as in Redis.
     let count = options.as_ref().map_or(1, |options| options.count);
     let mut texts = Ranges::new();
-    let next = store.read(store.shards_of([&key]), |reader| {
+    let next = context.look_at(arguments[1], |reader, key| {
         texts.clear();
-        part(reader, &key, cursor, count, &mut texts)
+        Ok(part(reader, key, cursor, count, &mut texts)?)
     })?;
-    context.looked_up(key.bytes(), next.is_some());
     let mut wanted = Vec::new();
     if next.is_some() {
         let pattern = options?.pattern;
-        store.note_use(&key);
         for element in 0..texts.len() / width {
             let name = texts.get(element * width);
             let matched = pattern.map_or(Ok(true), |pattern| matches_all(pattern, name));

@@ -18,19 +18,13 @@ pub(crate) fn read<R>(
     key: &[u8],
     mut body: impl FnMut(&Reader<'_, '_>, &SortedSet) -> Result<R, Error>,
 ) -> Result<Option<R>, Failure> {
-    let (store, database) = (context.store, context.database());
-    let key = store.key(key);
-    let found = store.read(store.shards_of([&key]), |reader| {
-        match reader.sorted_set(database, &key)? {
+    let database = context.database();
+    context.look_at(key, |reader, key| {
+        match reader.sorted_set(database, key)? {
             None => Ok(None),
-            Some(set) => Ok::<_, Failure>(Some(body(reader, &set)?)),
+            Some(set) => Ok(Some(body(reader, &set)?)),
         }
-    })?;
-    context.looked_up(key.bytes(), found.is_some());
-    if found.is_some() {
-        store.note_use(&key);
-    }
-    Ok(found)
+    })
 }
 
 /// ZCARD.
