@@ -1,12 +1,7 @@
 //! Bits of strings against a naive model: a vector of bytes.
 
-use undercroft_engine::{BitOperation, Error, Expiry, Options, STRING_MAX, Store};
-
-fn store() -> (tempfile::TempDir, Store) {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let store = Store::create(&directory.path().join("store"), &Options::default());
-    (directory, store.expect("a new store"))
-}
+use undercroft_engine::{BitOperation, Error, Expiry, STRING_MAX};
+use undercroft_testkit::fresh;
 
 fn bit(model: &[u8], offset: usize) -> bool {
     model
@@ -47,10 +42,8 @@ fn random_bytes(random: &mut fastrand::Rng) -> Vec<u8> {
 
 #[test]
 fn fields_agree_with_a_vector_of_bytes() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
-    let (_directory, store) = store();
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
+    let (_directory, store) = fresh::store(2);
     let key = store.key(b"bits");
     for _ in 0..200 {
         let mut model = random_bytes(&mut random);
@@ -101,10 +94,8 @@ fn fields_agree_with_a_vector_of_bytes() {
 
 #[test]
 fn counting_and_searching_agree_with_a_vector_of_bytes() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
-    let (_directory, store) = store();
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
+    let (_directory, store) = fresh::store(2);
     let key = store.key(b"bits");
     for _ in 0..200 {
         let model = random_bytes(&mut random);
@@ -140,10 +131,8 @@ fn counting_and_searching_agree_with_a_vector_of_bytes() {
 
 #[test]
 fn combinations_agree_with_vectors_of_bytes() {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
-    let (_directory, store) = store();
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
+    let (_directory, store) = fresh::store(2);
     for _ in 0..300 {
         let names: Vec<Vec<u8>> = (0..random.usize(1..5))
             .map(|name| vec![name as u8])
@@ -204,7 +193,7 @@ fn combinations_agree_with_vectors_of_bytes() {
 
 #[test]
 fn a_string_never_exceeds_its_limit() {
-    let (_directory, store) = store();
+    let (_directory, store) = fresh::store(2);
     let key = store.key(b"bits");
     let grow = |length| {
         store.write(store.shards_of([&key]), |writer| {

@@ -2,30 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use undercroft_engine::{
-    Condition, Error, Eviction, EvictionPolicy, Expiry, Options, SetOptions, Store,
-};
+use undercroft_engine::{Condition, Error, Eviction, EvictionPolicy, Expiry, SetOptions, Store};
+use undercroft_testkit::fresh;
 
 const START: u64 = 1_000_000_000;
 
 fn store(shards: usize) -> (tempfile::TempDir, Store) {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let options = Options {
-        shards: Some(shards),
-        ..Options::default()
-    };
-    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    let (directory, store) = fresh::store(shards);
     store.set_time(START);
     (directory, store)
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("seed {seed}");
-    seed
 }
 
 fn set_policy(store: &Store, policy: EvictionPolicy) {
@@ -136,7 +121,7 @@ fn trace(seed: u64) -> Vec<usize> {
 
 #[test]
 fn sampled_lru_hits_nearly_as_often_as_exact_lru() {
-    let seed = seed();
+    let seed = fresh::seed();
     let trace = trace(seed);
     let (ours, keys) = hits_of_the_store(EvictionPolicy::AllKeysLru, &trace, 16, seed);
     let exact = hits_of_the_model(&trace, keys, |_, number| (number, 0));
@@ -148,7 +133,7 @@ fn sampled_lru_hits_nearly_as_often_as_exact_lru() {
 
 #[test]
 fn sampled_lfu_hits_nearly_as_often_as_exact_lfu() {
-    let seed = seed();
+    let seed = fresh::seed();
     let trace = trace(seed);
     let (ours, keys) = hits_of_the_store(EvictionPolicy::AllKeysLfu, &trace, 1, seed);
     let exact = hits_of_the_model(&trace, keys, |uses, number| (uses, number));
@@ -161,7 +146,7 @@ fn sampled_lfu_hits_nearly_as_often_as_exact_lfu() {
 
 #[test]
 fn keys_that_do_not_expire_stay_where_only_others_may_go() {
-    let mut random = fastrand::Rng::with_seed(seed());
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
     for policy in [
         EvictionPolicy::VolatileLru,
         EvictionPolicy::VolatileLfu,
@@ -200,7 +185,7 @@ fn keys_that_do_not_expire_stay_where_only_others_may_go() {
 #[test]
 fn what_expires_first_goes_first() {
     let (_directory, store) = store(1);
-    let mut random = fastrand::Rng::with_seed(seed());
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
     let mut deadlines: Vec<u64> = (1..=1000).map(|at| START + at * 1000).collect();
     random.shuffle(&mut deadlines);
     for (key, &at) in deadlines.iter().enumerate() {
@@ -268,7 +253,7 @@ fn flushed_memory_is_freed_before_any_key_goes() {
 
 #[test]
 fn memory_stays_at_the_limit_under_a_storm() {
-    let seed = seed();
+    let seed = fresh::seed();
     let (_directory, store) = store(8);
     set_policy(&store, EvictionPolicy::AllKeysLru);
     let limit = 2 << 20;
@@ -301,7 +286,7 @@ fn memory_stays_at_the_limit_under_a_storm() {
 #[test]
 fn counters_of_use_grow_and_decay_as_redis() {
     let (_directory, store) = store(1);
-    store.set_random(seed());
+    store.set_random(fresh::seed());
     set_policy(&store, EvictionPolicy::AllKeysLfu);
     let key = store.key(b"k");
     store.set(0, b"k", b"v").expect("room");

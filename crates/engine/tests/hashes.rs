@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use undercroft_engine::{Error, Options, PackedLimits, Parts, Random, Ranges, Store};
+use undercroft_engine::{Error, PackedLimits, Parts, Random, Ranges, Store};
+use undercroft_testkit::fresh;
 
 type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>;
 
@@ -10,26 +11,6 @@ const LIMITS: PackedLimits = PackedLimits {
     entries: 20,
     value: 64,
 };
-
-fn new_store() -> (tempfile::TempDir, Store) {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let options = Options {
-        capacity: Some(64 << 20),
-        shards: Some(2),
-        ring: None,
-    };
-    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
-    (directory, store)
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
-    println!("UNDERCROFT_SEED={seed}");
-    seed
-}
 
 /// A field: some are long, one is longer than an element's head can say.
 fn field(random: &mut fastrand::Rng, fields: u64) -> Vec<u8> {
@@ -195,12 +176,12 @@ fn step(
 
 #[test]
 fn random_operations_agree_with_a_map() {
-    let mut random = fastrand::Rng::with_seed(seed());
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
     let keys: Vec<Vec<u8>> = (0..8)
         .map(|index| format!("hash:{index}").into_bytes())
         .collect();
     for fields in [10, 40, 3000] {
-        let (_directory, store) = new_store();
+        let (_directory, store) = fresh::store(2);
         let mut model = Model::new();
         for round in 0..40 {
             for _ in 0..150 {
@@ -218,8 +199,8 @@ fn random_operations_agree_with_a_map() {
 
 #[test]
 fn a_walk_meets_what_stays_while_the_table_grows_and_shrinks() {
-    let mut random = fastrand::Rng::with_seed(seed());
-    let (_directory, store) = new_store();
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
+    let (_directory, store) = fresh::store(2);
     let key = store.key(b"walked");
     let shards = store.shards_of([&key]);
     let name = |number: u32| format!("field:{number}").into_bytes();
@@ -276,8 +257,8 @@ fn a_walk_meets_what_stays_while_the_table_grows_and_shrinks() {
 
 #[test]
 fn fields_chosen_by_chance_are_there_and_different() {
-    let (_directory, store) = new_store();
-    let mut random = Random::new(seed());
+    let (_directory, store) = fresh::store(2);
+    let mut random = Random::new(fresh::seed());
     for fields in [1_u64, 5, 20, 21, 700] {
         let name = format!("chance:{fields}").into_bytes();
         for number in 0..fields {
@@ -325,7 +306,7 @@ fn fields_chosen_by_chance_are_there_and_different() {
 
 #[test]
 fn another_type_is_refused_and_nothing_changes() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(2);
     store.set(0, b"string", b"x").expect("room");
     store
         .hash_set(0, b"hash", b"f", b"v", &LIMITS)

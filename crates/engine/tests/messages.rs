@@ -2,25 +2,12 @@
 //! against naive lists, and with receivers that are lapped or die.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use undercroft_engine::{Event, Options, Store, Subscriber, Topic};
-
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory")
-}
-
-fn open(path: &Path) -> Store {
-    let options = Options {
-        capacity: Some(16 << 20),
-        shards: Some(4),
-        ring: Some(256 << 10),
-    };
-    Store::open_or_create(path, &options).expect("a store")
-}
+use undercroft_engine::{Event, Store, Subscriber, Topic};
+use undercroft_testkit::fresh;
 
 fn sound(store: &Store) {
     assert_eq!(
@@ -65,15 +52,10 @@ struct Model {
 
 #[test]
 fn receivers_get_what_naive_lists_hold() {
-    let seed = std::env::var("UNDERCROFT_SEED").ok();
-    let seed = seed
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
-    let directory = directory();
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
+    let directory = fresh::directory();
     let path = directory.path().join("store");
-    let stores: Vec<Store> = (0..4).map(|_| open(&path)).collect();
+    let stores: Vec<Store> = (0..4).map(|_| fresh::handle(&path)).collect();
     let mut receivers: Vec<(Subscriber<&Store>, Model)> = (0..6)
         .map(|index| (stores[index % 4].subscriber(), Model::default()))
         .collect();
@@ -212,8 +194,8 @@ fn receivers_get_what_naive_lists_hold() {
 
 #[test]
 fn a_message_to_nobody_takes_no_memory() {
-    let directory = directory();
-    let store = open(&directory.path().join("store"));
+    let directory = fresh::directory();
+    let store = fresh::handle(&directory.path().join("store"));
     assert_eq!(store.publish(Topic::Channel, b"c", b"m").expect("room"), 0);
     assert_eq!(store.statistics().ring, 0);
     let mut subscriber = store.subscriber();
@@ -227,8 +209,8 @@ fn a_message_to_nobody_takes_no_memory() {
 
 #[test]
 fn who_falls_a_ring_behind_is_told_how_many_messages_were_lost() {
-    let directory = directory();
-    let store = open(&directory.path().join("store"));
+    let directory = fresh::directory();
+    let store = fresh::handle(&directory.path().join("store"));
     let subscribe = |topic, name: &[u8]| {
         let mut subscriber = store.subscriber();
         subscriber.subscribe(topic, &[name]).expect("room");
@@ -260,9 +242,9 @@ fn who_falls_a_ring_behind_is_told_how_many_messages_were_lost() {
 
 #[test]
 fn the_dead_are_not_counted_and_go() {
-    let directory = directory();
+    let directory = fresh::directory();
     let path = directory.path().join("store");
-    let (store, victim) = (open(&path), open(&path));
+    let (store, victim) = (fresh::handle(&path), fresh::handle(&path));
     let mut living = store.subscriber();
     living.subscribe(Topic::Channel, &[b"c"]).expect("room");
     let mut dying = victim.subscriber();
@@ -289,13 +271,13 @@ fn the_dead_are_not_counted_and_go() {
 
 #[test]
 fn a_sleeper_is_woken_and_a_descriptor_becomes_readable() {
-    let directory = directory();
+    let directory = fresh::directory();
     let path = directory.path().join("store");
     let done = AtomicBool::new(false);
     let ready = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let store = open(&path);
+            let store = fresh::handle(&path);
             let mut subscriber = store.subscriber();
             subscriber.set_spin(Duration::ZERO);
             subscriber.subscribe(Topic::Channel, &[b"c"]).expect("room");
@@ -321,7 +303,7 @@ fn a_sleeper_is_woken_and_a_descriptor_becomes_readable() {
         while !ready.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
-        let store = open(&path);
+        let store = fresh::handle(&path);
         for number in 0..200 {
             let payload = format!("{number}");
             let received = store.publish(Topic::Channel, b"c", payload.as_bytes());
@@ -333,7 +315,7 @@ fn a_sleeper_is_woken_and_a_descriptor_becomes_readable() {
     });
     assert!(done.load(Ordering::Acquire));
 
-    let store = open(&path);
+    let store = fresh::handle(&path);
     let mut subscriber = store.subscriber();
     subscriber.subscribe(Topic::Pattern, &[b"?"]).expect("room");
     let descriptor = subscriber.descriptor().expect("a socket");
@@ -349,8 +331,8 @@ fn a_sleeper_is_woken_and_a_descriptor_becomes_readable() {
 
 #[test]
 fn a_message_of_a_transaction_is_sent_with_its_commit_or_never() {
-    let directory = directory();
-    let store = open(&directory.path().join("store"));
+    let directory = fresh::directory();
+    let store = fresh::handle(&directory.path().join("store"));
     let mut subscriber = store.subscriber();
     subscriber.subscribe(Topic::Pattern, &[b"*"]).expect("room");
     for commits in [false, true] {

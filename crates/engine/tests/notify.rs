@@ -1,26 +1,16 @@
 //! Keyspace notifications between handles on one store, which are processes to each other.
 
-use std::path::Path;
-
 use undercroft_engine::{
-    Condition, End, Error, Event, EventClasses, Eviction, EvictionPolicy, Expiry, Options, Ranges,
+    Condition, End, Error, Event, EventClasses, Eviction, EvictionPolicy, Expiry, Ranges,
     SetOptions, Store, Subscriber, Topic,
 };
-
-fn open(path: &Path) -> Store {
-    let options = Options {
-        capacity: Some(16 << 20),
-        shards: Some(4),
-        ring: Some(256 << 10),
-    };
-    Store::open_or_create(path, &options).expect("a store")
-}
+use undercroft_testkit::fresh;
 
 /// A store, told to tell, and who listens to it through a handle of its own.
 fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let directory = fresh::directory();
     let path = directory.path().join("store");
-    let (store, other) = (open(&path), open(&path));
+    let (store, other) = (fresh::handle(&path), fresh::handle(&path));
     store.set_time(1000);
     let mut subscriber = other.subscriber();
     subscriber

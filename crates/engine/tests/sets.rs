@@ -2,33 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use undercroft_engine::{Encoding, Error, Options, Random, Ranges, SetOperation, Store};
+use undercroft_engine::{Encoding, Error, Random, Ranges, SetOperation, Store};
+use undercroft_testkit::fresh;
 
 type Members = BTreeSet<Vec<u8>>;
 type Model = BTreeMap<Vec<u8>, Members>;
 
 /// The most integers in one piece.
 const INTEGERS: u64 = 20;
-
-fn new_store() -> (tempfile::TempDir, Store) {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let options = Options {
-        capacity: Some(64 << 20),
-        shards: Some(2),
-        ring: None,
-    };
-    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
-    (directory, store)
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
-    println!("UNDERCROFT_SEED={seed}");
-    seed
-}
 
 /// A member of a family: integers only, texts of all lengths, or both.
 fn member(random: &mut fastrand::Rng, family: usize, members: u64) -> Vec<u8> {
@@ -208,12 +189,12 @@ fn step(
 
 #[test]
 fn random_operations_agree_with_a_set() {
-    let mut random = fastrand::Rng::with_seed(seed());
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
     let keys: Vec<Vec<u8>> = (0..6)
         .map(|index| format!("set:{index}").into_bytes())
         .collect();
     for kind in [(0, 15), (0, 60), (1, 100), (1, 400), (2, 60), (2, 2000)] {
-        let (_directory, store) = new_store();
+        let (_directory, store) = fresh::store(2);
         let mut model = Model::new();
         for round in 0..16 {
             for _ in 0..150 {
@@ -230,7 +211,7 @@ fn random_operations_agree_with_a_set() {
 
 #[test]
 fn a_set_of_integers_becomes_another_at_its_thresholds_and_never_goes_back() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(2);
     let add = |key: &[u8], member: &[u8]| {
         assert!(store.set_add(0, key, member, INTEGERS).expect("room"));
         encoding(&store, key)

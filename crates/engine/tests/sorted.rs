@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use undercroft_engine::{
-    AddRule, Bounds, Error, Limit, Options, PackedLimits, ScoreBound, Scored, Store, TextBound,
+    AddRule, Bounds, Error, Limit, PackedLimits, ScoreBound, Scored, Store, TextBound,
 };
+use undercroft_testkit::fresh;
 
 /// By key: members with their scores.
 type Model = BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, f64>>;
@@ -13,26 +14,6 @@ const LIMITS: PackedLimits = PackedLimits {
     entries: 20,
     value: 64,
 };
-
-fn new_store() -> (tempfile::TempDir, Store) {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let options = Options {
-        capacity: Some(64 << 20),
-        shards: Some(2),
-        ring: None,
-    };
-    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
-    (directory, store)
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
-    println!("UNDERCROFT_SEED={seed}");
-    seed
-}
 
 fn member(random: &mut fastrand::Rng, members: u64) -> Vec<u8> {
     let number = random.u64(0..members);
@@ -344,8 +325,8 @@ fn step(
 }
 
 fn run(members: u64, steps: usize) {
-    let mut random = fastrand::Rng::with_seed(seed());
-    let (_directory, store) = new_store();
+    let mut random = fastrand::Rng::with_seed(fresh::seed());
+    let (_directory, store) = fresh::store(2);
     let keys: Vec<Vec<u8>> = (0..4)
         .map(|key| format!("key:{key}").into_bytes())
         .collect();
@@ -380,7 +361,7 @@ fn large_sets_are_like_the_model() {
 
 #[test]
 fn ranges_by_text_are_those_of_the_order() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(2);
     let key = store.key(b"k");
     for count in [15, 3000] {
         let texts: Vec<String> = (0..count).map(|number| format!("{number:05}")).collect();
@@ -390,7 +371,7 @@ fn ranges_by_text_are_those_of_the_order() {
                 writer.sorted_add(0, &key, &members, AddRule::default(), &LIMITS)
             })
             .expect("room");
-        let mut random = fastrand::Rng::with_seed(seed());
+        let mut random = fastrand::Rng::with_seed(fresh::seed());
         for _ in 0..300 {
             let ends = [random.u32(..count + 5), random.u32(..count + 5)];
             let ends = ends.map(|end| format!("{end:05}"));
@@ -435,9 +416,7 @@ fn ranges_by_text_are_those_of_the_order() {
 
 #[test]
 fn many_members_take_little_memory() {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let store = Store::create(&directory.path().join("store"), &Options::default());
-    let store = store.expect("a new store");
+    let (_directory, store) = fresh::store(2);
     let key = store.key(b"k");
     let mut random = fastrand::Rng::with_seed(5);
     const COUNT: u64 = 200_000;

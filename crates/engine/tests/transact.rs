@@ -3,17 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use undercroft_engine::{Access, Error, Expiry, Options, ShardSet, Store};
-
-fn new_store() -> (tempfile::TempDir, Store) {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let options = Options {
-        shards: Some(4),
-        ..Options::default()
-    };
-    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
-    (directory, store)
-}
+use undercroft_engine::{Access, Error, Expiry, ShardSet, Store};
+use undercroft_testkit::fresh;
 
 fn get(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
@@ -25,7 +16,7 @@ fn get(store: &Store, key: &[u8]) -> Option<Vec<u8>> {
 
 #[test]
 fn what_one_command_does_the_next_one_sees() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(4);
     store.set(0, b"counter", b"5").expect("room");
     let keys = [store.key(b"counter"), store.key(b"other")];
     let seen = store.transact(store.shards_of(&keys), |running| {
@@ -43,7 +34,7 @@ fn what_one_command_does_the_next_one_sees() {
 
 #[test]
 fn an_error_undoes_what_all_commands_did() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(4);
     store.set(0, b"text", b"not a number").expect("room");
     let failed = store.transact(store.all_shards(), |running| {
         let access = running.access();
@@ -59,7 +50,7 @@ fn an_error_undoes_what_all_commands_did() {
 
 #[test]
 fn a_shard_that_was_not_foreseen_makes_it_run_again() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(4);
     let mut runs = 0;
     let first = store.key(b"first");
     let strange = (0..100_u8)
@@ -81,7 +72,7 @@ fn a_shard_that_was_not_foreseen_makes_it_run_again() {
 
 #[test]
 fn it_runs_again_with_more_memory() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(4);
     let value = vec![b'x'; 100_000];
     let mut runs = 0;
     store
@@ -103,7 +94,7 @@ fn it_runs_again_with_more_memory() {
 
 #[test]
 fn walks_and_flushes_work_within() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(4);
     for number in 0..100_u8 {
         store.set(0, &[number], b"value").expect("room");
     }
@@ -181,13 +172,9 @@ type Twin = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
 #[test]
 fn random_commands_are_undone_to_any_savepoint() {
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
-    println!("seed {seed}");
+    let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(4);
     let mut twin = Twin::new();
     let (mut undone, mut aborted) = (0, 0);
     for round in 0..400 {
@@ -255,7 +242,7 @@ fn random_commands_are_undone_to_any_savepoint() {
 
 #[test]
 fn time_stands_still_within_a_transaction() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(4);
     let system = || {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         now.expect("a time since 1970").as_millis() as u64

@@ -1,12 +1,7 @@
 //! Watched keys, and what changes them.
 
-use undercroft_engine::{Condition, Error, Expiry, Options, SetOptions, Store, Watch};
-
-fn new_store() -> (tempfile::TempDir, Store) {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let store = Store::create(&directory.path().join("store"), &Options::default());
-    (directory, store.expect("a new store"))
-}
+use undercroft_engine::{Condition, Error, Expiry, SetOptions, Store, Watch};
+use undercroft_testkit::fresh;
 
 fn watch(store: &Store, key: &[u8]) -> Watch {
     let watched = store.access().watch(0, std::iter::once(key));
@@ -31,7 +26,7 @@ fn set_until(store: &Store, key: &[u8], time: u64) {
 
 #[test]
 fn changes_by_another_handle_are_seen_and_reads_are_none() {
-    let (directory, store) = new_store();
+    let (directory, store) = fresh::store(2);
     store.set(0, b"k", b"1").expect("room");
     let other = Store::open(&directory.path().join("store"), true).expect("the store");
     let watched = watch(&store, b"k");
@@ -45,7 +40,7 @@ fn changes_by_another_handle_are_seen_and_reads_are_none() {
 
 #[test]
 fn what_is_undone_does_not_count_and_what_is_committed_does() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(2);
     let watched = watch(&store, b"k");
     let failed = store.transact(store.all_shards(), |running| {
         running.access().set(0, b"k", b"1")?;
@@ -69,7 +64,7 @@ fn what_is_undone_does_not_count_and_what_is_committed_does() {
 
 #[test]
 fn a_deadline_that_passes_is_a_change_and_a_removal_behind_it_is_none() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(2);
     store.set_time(1000);
     set_until(&store, b"lives", 2000);
     set_until(&store, b"is dead", 1500);
@@ -88,7 +83,7 @@ fn a_deadline_that_passes_is_a_change_and_a_removal_behind_it_is_none() {
 
 #[test]
 fn whole_databases_change_what_is_there_only() {
-    let (_directory, store) = new_store();
+    let (_directory, store) = fresh::store(2);
     store.set(0, b"there", b"1").expect("room");
     store.set(2, b"elsewhere", b"1").expect("room");
     let (there, missing) = (watch(&store, b"there"), watch(&store, b"missing"));

@@ -1,0 +1,56 @@
+//! What tests start with: new stores, and random numbers that a seed repeats.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+use undercroft_engine::{Options, Store};
+
+/// Address space of a new store: room for every test, quickly set up.
+const CAPACITY: u64 = 256 << 20;
+
+/// A directory in shared memory, gone with the value.
+///
+/// # Panics
+/// If it cannot be made.
+pub fn directory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory")
+}
+
+/// A new store of so many shards, `store` in a directory of its own.
+///
+/// # Panics
+/// If it cannot be made.
+pub fn store(shards: usize) -> (TempDir, Store) {
+    let directory = directory();
+    let options = Options {
+        capacity: Some(CAPACITY),
+        shards: Some(shards),
+        ring: None,
+    };
+    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    (directory, store)
+}
+
+/// A handle on the store at a path, which is made where there is none: four shards, and a ring of messages that is
+/// soon full.
+///
+/// # Panics
+/// If it can be neither opened nor made.
+pub fn handle(path: &Path) -> Store {
+    let options = Options {
+        capacity: Some(16 << 20),
+        shards: Some(4),
+        ring: Some(256 << 10),
+    };
+    Store::open_or_create(path, &options).expect("a store")
+}
+
+/// The seed in `UNDERCROFT_SEED`, or one by chance; printed.
+pub fn seed() -> u64 {
+    let given = std::env::var("UNDERCROFT_SEED").ok();
+    let seed = given
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or_else(|| fastrand::u64(..));
+    println!("seed {seed}: repeat with UNDERCROFT_SEED={seed}");
+    seed
+}
