@@ -445,6 +445,12 @@ impl<'a> Access<'a> {
         self.store.warm(database, keys);
     }
 
+    /// Brings elements of collections into the processor's caches; see [`Store::warm_elements`].
+    #[inline]
+    pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {
+        self.store.warm_elements(database, elements);
+    }
+
     /// Brings the next of many keys into the processor's caches; see [`Store::warm_ahead`].
     #[inline(always)]
     pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {

@@ -289,7 +289,11 @@ pub(crate) fn find_slot<D: Dictionary>(
 
 /// The bucket where a key lies if it is there; 0 where there is no table.
 #[inline(always)]
-pub(crate) fn home(view: &View<'_>, root: Root, key: &Key<'_>) -> Result<Offset, Fault> {
+pub(crate) fn home<D: Dictionary>(
+    view: &View<'_>,
+    root: D,
+    key: &Key<'_>,
+) -> Result<Offset, Fault> {
     Ok(root.tables(view)?.map_or(0, |tables| tables.home(key.hash)))
 }
 

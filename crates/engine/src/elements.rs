@@ -9,7 +9,7 @@ use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
 use crate::dictionary::{self, BUCKET, Dictionary, Table, for_each_in_chain};
 use crate::element::{Element, Value};
-use crate::entry::Entry;
+use crate::entry::{Entry, Form, ValueType};
 use crate::error::Error;
 use crate::flush::{self, Dying};
 use crate::random::Random;
@@ -243,6 +243,20 @@ impl Elements {
             return Err(entry.fault());
         }
         Ok(Elements {
+            at: entry.value_at(),
+            pool: Pool::from(0),
+        })
+    }
+
+    /// The dictionary of a value that has one, whatever its type, to be looked
+    /// at: a sorted set has the words of its tree behind those of the dictionary.
+    pub(crate) fn of_any(entry: &Entry) -> Option<Elements> {
+        let has_one = matches!(
+            entry.value_type(),
+            Ok(ValueType::Hash | ValueType::Set | ValueType::SortedSet)
+        ) && entry.header.form() == Some(Form::Object)
+            && entry.header.value_length() >= ELEMENTS_WORDS as u64 * 8;
+        has_one.then(|| Elements {
             at: entry.value_at(),
             pool: Pool::from(0),
         })

@@ -1,9 +1,10 @@
 //! Bringing keys into the processor's caches ahead of their use.
 
 use smallvec::SmallVec;
-use undercroft_memory::Offset;
+use undercroft_memory::{Offset, View};
 
-use crate::dictionary::{first_candidate, home};
+use crate::dictionary::{self, first_candidate, home};
+use crate::elements::{Elements, element_key};
 use crate::roots::Root;
 use crate::store::{Key, Store};
 
@@ -22,6 +23,39 @@ impl Store {
                 keys.iter().map(|bytes| self.key(bytes)).collect();
             self.warm_group(database, &keys);
         }
+    }
+
+    /// The same for fields of hashes and members of sets and sorted sets, each behind the key of its collection, which
+    /// should be warm already: asks for where they lie in collections that are large. O(elements).
+    pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {
+        for some in elements.chunks(TOGETHER) {
+            let mut homes: SmallVec<[(Key<'_>, Offset); TOGETHER]> = SmallVec::new();
+            self.segment.glance(|view| {
+                // Neighbours are often of one collection.
+                let mut last: Option<(&[u8], Option<Elements>)> = None;
+                for &(collection, element) in some {
+                    let found = match last {
+                        Some((same, found)) if same == collection => found,
+                        _ => self.glance_at_elements(view, database, collection),
+                    };
+                    last = Some((collection, found));
+                    let Some(elements) = found else { continue };
+                    let key = element_key(self.segment.hash_key(), element);
+                    let home = home(view, elements, &key).unwrap_or(0);
+                    view.prefetch(home);
+                    homes.push((key, home));
+                }
+            });
+            for (key, home) in &homes {
+                self.prefetch_entry(key, *home);
+            }
+        }
+    }
+
+    fn glance_at_elements(&self, view: &View<'_>, database: usize, key: &[u8]) -> Option<Elements> {
+        let key = self.key(key);
+        let entry = dictionary::find(view, root(database, &key), &key).ok()??;
+        Elements::of_any(&entry)
     }
 
     /// [`warm`](Self::warm) for a walk over many keys, called with each position: warms the next group where one

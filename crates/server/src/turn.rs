@@ -5,6 +5,7 @@
 
 use smallvec::SmallVec;
 use undercroft_commands::session::Protocol;
+use undercroft_commands::table::find;
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_resp::{Parsed, ProtocolError, RequestParser, Span};
 
@@ -176,21 +177,38 @@ impl Turn<'_> {
         Behind::More
     }
 
-    /// Warms the first argument of each command, which is a key where the command has any.
+    /// Warms the first argument of each command, which is a key where the command has any; then the field or member
+    /// that it looks for there.
     #[inline]
     fn warm(&self, input: &[u8], batch: &Batch) {
         if batch.commands.len() < WORTH_WARMING || !self.warms {
             return;
         }
         let mut keys: SmallVec<[&[u8]; BATCH]> = SmallVec::new();
+        let mut elements: SmallVec<[(&[u8], &[u8]); BATCH]> = SmallVec::new();
         let mut start = 0;
         for &(_, end) in &batch.commands {
-            if let Some(place) = batch.arguments[start..end].get(1) {
-                keys.push(&input[place.range()]);
+            let argument =
+                |index: usize| Some(&input[batch.arguments[start..end].get(index)?.range()]);
+            if let Some(key) = argument(1) {
+                keys.push(key);
+                // No command on an element has a name of three letters, as GET and SET have.
+                if let Some(name) = argument(0)
+                    && name.len() > 3
+                    && let Some(command) = find(name)
+                    && command.element > 0
+                    && let Some(element) = argument(command.element)
+                {
+                    elements.push((key, element));
+                }
             }
             start = end;
         }
-        self.context.store.warm(self.context.database(), &keys);
+        let (store, database) = (&self.context.store, self.context.database());
+        store.warm(database, &keys);
+        if !elements.is_empty() {
+            store.warm_elements(database, &elements);
+        }
     }
 
     /// Parses and runs one inline command, or skips an empty line. Returns its length, and the end of the turn where

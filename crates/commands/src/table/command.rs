@@ -323,6 +323,9 @@ pub struct Command {
     pub categories: Categories,
     /// Where its keys are.
     pub keys: &'static [KeySpec],
+    /// Index of the first field or member that it looks for in the collection at its first key; 0 where it looks for
+    /// none, or where options may stand before it. Good for a guess what it will read.
+    pub element: usize,
     /// The family it is documented under.
     pub group: Group,
     /// The Redis version that brought it.
@@ -360,6 +363,7 @@ impl Command {
             flags: Flags::of(&[]),
             categories: Categories::of(&[Category::Slow]),
             keys: &[],
+            element: 0,
             group,
             since,
             complexity: "",
@@ -372,6 +376,12 @@ impl Command {
             subcommands: &[],
             handler: None,
         }
+    }
+
+    /// Says where the first field or member stands.
+    pub(super) const fn element(mut self, index: usize) -> Command {
+        self.element = index;
+        self
     }
 
     /// Sets the flags and the categories that follow from them.

@@ -5,6 +5,7 @@ use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("sadd", -3, Group::Set, "1.0.0")
+        .element(2)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .categories(&[Category::Set])
         .keys(
@@ -25,6 +26,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: how many are new")
         .handler(handlers::sets::sadd),
     Command::new("srem", -3, Group::Set, "1.0.0")
+        .element(2)
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Set])
         .keys(
@@ -45,6 +47,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: how many were there")
         .handler(handlers::sets::srem),
     Command::new("sismember", 3, Group::Set, "1.0.0")
+        .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Set])
         .keys(const { &[KeySpec::range(1, 0, 1, &[KeyFlag::ReadOnly])] })
@@ -52,6 +55,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("integer: 1 yes, 0 no")
         .handler(handlers::sets::sismember),
     Command::new("smismember", -3, Group::Set, "6.2.0")
+        .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Set])
         .keys(
@@ -138,6 +142,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("bulk or null; with a count an array of bulk")
         .handler(handlers::sets::srandmember),
     Command::new("smove", 4, Group::Set, "1.0.0")
+        .element(3)
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Set])
         .keys(
