@@ -5,6 +5,8 @@
 //! command line prints text; each of them is one implementation of `Reply`. Aggregates announce their length
 //! first and are followed by that many replies, as on the wire, so no writer needs to buffer.
 
+use undercroft_engine::Ranges;
+
 use crate::session::Protocol;
 
 /// The receiver of one command's reply.
@@ -32,6 +34,10 @@ pub trait Reply {
     fn null_array(&mut self);
     /// An array; `length` replies follow.
     fn array(&mut self, length: usize);
+    /// Many strings, each a reply of its own.
+    fn bulks(&mut self, items: &Ranges) {
+        items.iter().for_each(|item| self.bulk(item));
+    }
     /// A map; `pairs` keys and as many values follow, alternating.
     fn map(&mut self, pairs: usize);
     /// A set; `length` replies follow.
@@ -94,6 +100,9 @@ impl<R: Reply + ?Sized> Reply for &mut R {
     }
     fn array(&mut self, length: usize) {
         (**self).array(length);
+    }
+    fn bulks(&mut self, items: &Ranges) {
+        (**self).bulks(items);
     }
     fn map(&mut self, pairs: usize) {
         (**self).map(pairs);

@@ -88,7 +88,7 @@ fn write_taken(shape: Shape, taken: &Taken, reply: &mut dyn Reply) {
             reply.array(2);
             reply.bulk(&taken.key);
             reply.array(taken.items.len());
-            taken.items.iter().for_each(|item| reply.bulk(item));
+            reply.bulks(&taken.items);
         }
         Shape::Member => {
             reply.array(3);

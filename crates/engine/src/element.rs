@@ -13,7 +13,7 @@
 use smallvec::SmallVec;
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
-use crate::entry::{INLINE_MAX, append_bytes};
+use crate::entry::INLINE_MAX;
 use crate::error::Error;
 use crate::strings::parse_integer;
 
@@ -126,17 +126,17 @@ impl Element {
     }
 
     /// Appends the key to `out`.
+    #[inline]
     pub(crate) fn append_key(&self, view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
-        let start = self.key_offset();
-        append_part(view, self.at, start, self.key_length, out)
+        Ok(view.append_part(self.at, self.key_offset(), self.value_offset(), out)?)
     }
 
     /// Appends the value to `out`.
     pub(crate) fn append_value(&self, view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
         match self.form() {
             TEXT => {
-                let length = self.head >> VALUE_SHIFT;
-                append_part(view, self.at, self.value_offset(), length, out)
+                let end = self.value_offset() + (self.head >> VALUE_SHIFT);
+                Ok(view.append_part(self.at, self.value_offset(), end, out)?)
             }
             INTEGER => {
                 let value = self.words::<1>(view)?[0] as i64;
@@ -187,14 +187,15 @@ impl Element {
     }
 
     /// The value's words, which start anywhere.
+    #[inline(always)]
     fn words<const N: usize>(&self, view: &View<'_>) -> Result<[u64; N], Fault> {
         let start = self.value_offset();
-        let (first, shift) = (self.at + start / 8 * 8, start % 8 * 8);
+        let (block, shift) = (view.block(self.at)?, start % 8 * 8);
         let mut words = [0; N];
-        for (word, at) in words.iter_mut().zip((first..).step_by(8)) {
-            *word = view.word(at)? >> shift;
+        for (word, behind) in words.iter_mut().zip((start & !7..).step_by(8)) {
+            *word = block.word(behind)? >> shift;
             if shift != 0 {
-                *word |= view.word(at + 8)? << (64 - shift);
+                *word |= block.word(behind + 8)? << (64 - shift);
             }
         }
         Ok(words)
@@ -269,7 +270,9 @@ impl Element {
             transaction.fill_from(copy, block, length)?;
             let mut start = Vec::new();
             let value = self.value_offset();
-            append_bytes(transaction.view(), self.at, 0, value, &mut start)?;
+            transaction
+                .view()
+                .append_part(self.at, 0, value, &mut start)?;
             let first = start.len() / 8 * 8;
             let mut bytes = start.split_off(first);
             bytes.extend_from_slice(&copy.to_le_bytes());
@@ -287,18 +290,6 @@ impl Element {
         transaction.free(pool, self.at);
         Ok(())
     }
-}
-
-/// Appends part of an element to `out`; a long one only while nothing changes (R3).
-#[inline(always)]
-fn append_part(
-    view: &View<'_>,
-    at: Offset,
-    start: u64,
-    length: u64,
-    out: &mut Vec<u8>,
-) -> Result<(), Error> {
-    append_bytes(view, at, start, start.saturating_add(length), out)
 }
 
 /// The bytes of an element. A long value is put into a block of its own.

@@ -436,32 +436,10 @@ impl Text {
                 let text = buffer.format(value).as_bytes();
                 out.extend_from_slice(&text[start as usize..end as usize]);
             }
-            Text::Bytes(at, _) => append_bytes(view, at, start, end, out)?,
+            Text::Bytes(at, _) => view.append_part(at, start, end, out)?,
         }
         Ok(())
     }
-}
-
-/// Appends bytes `start..end` of what lies at `at`, which need not be aligned.
-pub(crate) fn append_bytes(
-    view: &View<'_>,
-    at: Offset,
-    start: u64,
-    end: u64,
-    out: &mut Vec<u8>,
-) -> Result<(), Error> {
-    let mut from = start;
-    let skip = start % 8;
-    if skip != 0 && start < end {
-        let word = view.word(at + start - skip)?.to_le_bytes();
-        let stop = (end - (start - skip)).min(8);
-        out.extend_from_slice(&word[skip as usize..stop as usize]);
-        from = start - skip + stop;
-    }
-    if from < end {
-        view.append_to(at + from, end - from, out)?;
-    }
-    Ok(())
 }
 
 /// Bytes of an entry with such a header and key.

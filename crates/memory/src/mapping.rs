@@ -267,6 +267,37 @@ impl Mapping {
         }
     }
 
+    /// As [`append_to`](Self::append_to), from `skip` bytes, less than 8, behind the start of the range that was
+    /// checked.
+    #[inline(always)]
+    pub(crate) fn append_from(&self, at: u64, skip: usize, length: usize, out: &mut Vec<u8>) {
+        assert!(skip < 8);
+        if skip == 0 || length == 0 {
+            return self.append_to(at, length, out);
+        }
+        let before = out.len();
+        out.reserve(length.saturating_add(8));
+        let words = (skip + length).div_ceil(8);
+        assert!(at & 7 == 0 && at + words as u64 * 8 <= self.layout.file_length);
+        // SAFETY: the source is aligned and inside the mapping (asserted), read
+        // by atomic words. What is written are 8 bytes, and then whole words up
+        // to `words * 8 - skip` bytes, which is less than `length + 8`, for
+        // which `reserve` made room; the bytes up to `before + length` are then
+        // initialised.
+        unsafe {
+            let source = self.map.start().add(at as usize).cast::<u64>();
+            let target = out.as_mut_ptr().add(before);
+            let first = AtomicU64::from_ptr(source).load(Ordering::Relaxed);
+            target.cast::<u64>().write_unaligned(first >> (skip * 8));
+            let (source, target) = (source.add(1), target.add(8 - skip).cast::<u64>());
+            for_words(words - 1, |index| {
+                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
+                target.add(index).write_unaligned(word);
+            });
+            out.set_len(before + length);
+        }
+    }
+
     /// Copies out of a range that was checked, into all of `out`.
     #[inline]
     pub(crate) fn copy_to(&self, at: u64, out: &mut [u8]) {

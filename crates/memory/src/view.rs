@@ -155,6 +155,27 @@ impl<'a> View<'a> {
         Ok(())
     }
 
+    /// Appends bytes `start..end` of what lies at an offset to `out`; none where the end is not behind the start, which
+    /// need not be aligned. Long copies are made only while the shard is unchanged (R3).
+    #[inline]
+    pub fn append_part(
+        &self,
+        at: Offset,
+        start: u64,
+        end: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let (first, skip) = (at.wrapping_add(start & !7), start & 7);
+        let length = end.saturating_sub(start);
+        self.mapping.check(first, length.saturating_add(skip))?;
+        if length > 4096 {
+            self.recheck()?;
+        }
+        self.mapping
+            .append_from(first, skip as usize, length as usize, out);
+        Ok(())
+    }
+
     /// Fills all of `out` from an offset on.
     #[inline]
     pub fn copy_to(&self, at: Offset, out: &mut [u8]) -> Result<(), Fault> {

@@ -257,6 +257,37 @@ fn a_block_changed_before_and_after_its_move_is_undone() {
     assert_eq!(first.expect("readable"), [1; 500]);
 }
 
+#[test]
+fn any_part_of_a_block_is_read_as_it_was_written() {
+    let (_directory, _path, segment) = store(2 << 20);
+    let content: Vec<u8> = (0..100).collect();
+    let block = segment.write(ShardSet::one(0), |transaction| {
+        let at = transaction.allocate(0, 100)?;
+        transaction.fill(at, &content)?;
+        Ok::<_, Error>(at)
+    });
+    let at = block.expect("a block");
+    let read = segment.read(ShardSet::one(0), |view| {
+        for start in 0..=100_usize {
+            for end in 0..=100_usize {
+                let mut out = b"before".to_vec();
+                view.append_part(at, start as u64, end as u64, &mut out)?;
+                let expected = content.get(start..end).unwrap_or_default();
+                assert_eq!(out, [b"before", expected].concat(), "{start}..{end}");
+            }
+        }
+        let mut out = Vec::new();
+        let faults = [(at + 4, 0, 8), (at, 0, 1 << 40), (at, 1, u64::MAX)];
+        for (at, start, end) in faults {
+            let part = view.append_part(at, start, end, &mut out);
+            assert!(part.is_err(), "{start}..{end} of {at}");
+        }
+        assert!(out.is_empty());
+        Ok::<_, Error>(())
+    });
+    read.expect("readable");
+}
+
 /// An empty value behind a key that fills its block starts where the block ends,
 /// which may be where the last extent with memory ends.
 #[test]

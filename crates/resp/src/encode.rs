@@ -22,7 +22,7 @@ fn header(out: &mut Vec<u8>, kind: u8, number: usize) {
 
 /// The last decimal digit of `number`.
 #[inline]
-fn digit(number: usize) -> u8 {
+const fn digit(number: usize) -> u8 {
     b'0' + (number % 10) as u8
 }
 
@@ -72,6 +72,87 @@ pub fn integer(out: &mut Vec<u8>, value: i64) {
 /// A bulk string: any bytes, counted.
 pub fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     counted(out, b'$', bytes);
+}
+
+/// Bulk strings that lie one behind the other in `bytes`, each up to where `ends` says.
+///
+/// # Panics
+/// If the ends are not in order, or lie beyond the bytes.
+pub fn bulks(out: &mut Vec<u8>, bytes: &[u8], ends: &[usize]) {
+    let mut start = 0;
+    for group in ends.chunks(64) {
+        let (mut end, mut longest) = (start, 0);
+        for &next in group {
+            longest = longest.max(next - end);
+            end = next;
+        }
+        if longest <= SHORT {
+            short_bulks(out, bytes, start, group);
+        } else {
+            let mut start = start;
+            for &end in group {
+                bulk(out, &bytes[start..end]);
+                start = end;
+            }
+        }
+        start = end;
+    }
+}
+
+/// Longest string whose header has at most five bytes.
+const SHORT: usize = 99;
+/// Strings up to this many bytes are copied as so many bytes.
+const CHUNK: usize = 32;
+/// A header, a string that is copied as [`CHUNK`] bytes, and its end.
+const WINDOW: usize = 5 + CHUNK + 2;
+
+/// The headers of strings of 0 to [`SHORT`] bytes.
+static HEADERS: [[u8; 5]; SHORT + 1] = {
+    let mut all = [*b"$0\r\n\0"; SHORT + 1];
+    let mut number = 1;
+    while number <= SHORT {
+        all[number] = match number {
+            0..=9 => [b'$', digit(number), b'\r', b'\n', 0],
+            _ => [b'$', digit(number / 10), digit(number), b'\r', b'\n'],
+        };
+        number += 1;
+    }
+    all
+};
+
+/// [`bulks`] of [`SHORT`] bytes at most. Replies of a hundred items are made of little else: room is made once for all of
+/// them, and each is written by a few copies of constant length.
+fn short_bulks(out: &mut Vec<u8>, bytes: &[u8], mut start: usize, ends: &[usize]) {
+    let first = out.len();
+    let total = ends.last().map_or(0, |end| end - start);
+    out.resize(first + total + ends.len() * 7 + WINDOW, 0);
+    let mut room = &mut out[first..];
+    for &end in ends {
+        let length = end - start;
+        let lead = if length < 10 { 4 } else { 5 };
+        if length <= CHUNK
+            && let Some(window) = room.first_chunk_mut::<WINDOW>()
+            && let Some(item) = bytes[start..].first_chunk::<CHUNK>()
+        {
+            window[..5].copy_from_slice(&HEADERS[length]);
+            // Two copies of known length and place are faster than one.
+            if lead == 4 {
+                window[4..4 + CHUNK].copy_from_slice(item);
+            } else {
+                window[5..5 + CHUNK].copy_from_slice(item);
+            }
+            window[lead + length] = b'\r';
+            window[lead + length + 1] = b'\n';
+        } else {
+            room[..5].copy_from_slice(&HEADERS[length]);
+            room[lead..lead + length].copy_from_slice(&bytes[start..end]);
+            room[lead + length..lead + length + 2].copy_from_slice(b"\r\n");
+        }
+        room = &mut room[lead + length + 2..];
+        start = end;
+    }
+    let left = room.len();
+    out.truncate(out.len() - left);
 }
 
 /// An integer as a bulk string, for replies that are strings by type and numbers by content.
@@ -297,6 +378,24 @@ mod tests {
             written(|out| command(out, &["GET", "k"])),
             "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
         );
+    }
+
+    #[test]
+    fn many_strings_are_written_as_each_by_itself() {
+        let lengths = [0, 1, 9, 10, 12, 31, 32, 33, 40, 99, 100, 1000];
+        for count in [0, 1, 63, 64, 65, 200] {
+            for spread in 1..=lengths.len() {
+                let (mut bytes, mut ends, mut expected) = (Vec::new(), Vec::new(), Vec::new());
+                for number in 0..count {
+                    let item = vec![b'a' + (number % 26) as u8; lengths[number % spread]];
+                    bulk(&mut expected, &item);
+                    bytes.extend_from_slice(&item);
+                    ends.push(bytes.len());
+                }
+                let text = written(|out| bulks(out, &bytes, &ends));
+                assert_eq!(text.as_bytes(), expected, "{count} of {spread} lengths");
+            }
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use undercroft_commands::reply::Reply;
 use undercroft_commands::session::Protocol;
+use undercroft_engine::Ranges;
 use undercroft_resp::{Version, encode};
 
 /// Writes replies in the version of the protocol that the connection speaks.
@@ -55,6 +56,10 @@ impl Reply for Writer {
     }
     fn array(&mut self, length: usize) {
         encode::array(&mut self.out, length);
+    }
+    fn bulks(&mut self, items: &Ranges) {
+        let (bytes, ends) = items.parts();
+        encode::bulks(&mut self.out, bytes, ends);
     }
     fn map(&mut self, pairs: usize) {
         encode::map(&mut self.out, self.version, pairs);

@@ -150,7 +150,7 @@ pub(crate) fn hgetall(
 ) -> Outcome {
     let texts = all(context, arguments[1], Parts::Both)?;
     reply.map(texts.len() / 2);
-    texts.iter().for_each(|text| reply.bulk(text));
+    reply.bulks(&texts);
     Ok(())
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn hkeys(
 ) -> Outcome {
     let texts = all(context, arguments[1], Parts::Fields)?;
     reply.array(texts.len());
-    texts.iter().for_each(|text| reply.bulk(text));
+    reply.bulks(&texts);
     Ok(())
 }
 
@@ -174,7 +174,7 @@ pub(crate) fn hvals(
 ) -> Outcome {
     let texts = all(context, arguments[1], Parts::Values)?;
     reply.array(texts.len());
-    texts.iter().for_each(|text| reply.bulk(text));
+    reply.bulks(&texts);
     Ok(())
 }
 

@@ -106,7 +106,7 @@ fn pop(
         Some(_) if !found => reply.null_array(),
         Some(_) => {
             reply.array(items.len());
-            items.iter().for_each(|item| reply.bulk(item));
+            reply.bulks(items);
         }
     }
     Ok(())
@@ -153,7 +153,7 @@ pub(crate) fn lrange(
     store.note_use(&key);
     let items = &context.session.items;
     reply.array(items.len());
-    items.iter().for_each(|item| reply.bulk(item));
+    reply.bulks(items);
     Ok(())
 }
 
@@ -441,7 +441,7 @@ pub(crate) fn lmpop(
             reply.array(2);
             reply.bulk(several.keys[index]);
             reply.array(items.len());
-            items.iter().for_each(|item| reply.bulk(item));
+            reply.bulks(items);
         }
     }
     Ok(())

@@ -124,7 +124,7 @@ pub(crate) fn smembers(
 
 fn write_set(texts: &Ranges, reply: &mut dyn Reply) {
     reply.set(texts.len());
-    texts.iter().for_each(|text| reply.bulk(text));
+    reply.bulks(texts);
 }
 
 /// SPOP.
@@ -183,7 +183,7 @@ pub(crate) fn srandmember(
         return Ok(());
     }
     reply.array(texts.len());
-    texts.iter().for_each(|text| reply.bulk(text));
+    reply.bulks(&texts);
     Ok(())
 }
 

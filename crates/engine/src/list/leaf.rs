@@ -21,7 +21,6 @@ use undercroft_memory::{Fault, Offset, View};
 use super::decimal::{self, GATHERED};
 use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
 use super::ranges::Ranges;
-use crate::entry::append_bytes;
 use crate::error::Error;
 
 /// Bytes of the largest leaf.
@@ -237,7 +236,7 @@ impl Leaf {
             Packing::Fixed { width } => {
                 let (start, end) = (self.start + from * width, self.start + to * width);
                 let base = out.bytes.len();
-                append_bytes(view, self.at, start, end, &mut out.bytes)?;
+                view.append_part(self.at, start, end, &mut out.bytes)?;
                 let (mut end, width) = (base, width as usize);
                 out.ends.extend((from..to).map(|_| {
                     end += width;
@@ -296,7 +295,7 @@ impl Leaf {
         }
         if !spans.any_reference(from as usize, to as usize) {
             let mut end = out.bytes.len();
-            append_bytes(view, self.at, start, start + total, &mut out.bytes)?;
+            view.append_part(self.at, start, start + total, &mut out.bytes)?;
             for index in from..to {
                 end += spans.code(index as usize) as usize;
                 out.ends.push(end);
@@ -313,7 +312,7 @@ impl Leaf {
                 view.append_to(at, length, &mut out.bytes)?;
                 start += REFERENCE as u64;
             } else {
-                append_bytes(view, self.at, start, start + code, &mut out.bytes)?;
+                view.append_part(self.at, start, start + code, &mut out.bytes)?;
                 start += code;
             }
             out.end_item();

@@ -66,6 +66,11 @@ impl Ranges {
         })
     }
 
+    /// The bytes of all items, one item behind the other, and where each ends.
+    pub fn parts(&self) -> (&[u8], &[usize]) {
+        (&self.bytes, &self.ends)
+    }
+
     /// Adds an item.
     pub fn push(&mut self, item: &[u8]) {
         self.bytes.extend_from_slice(item);

@@ -73,6 +73,13 @@ fn fault(at: Offset) -> Error {
 }
 
 impl Leaf {
+    /// Asks for the cache lines of a leaf ahead of its use: a search and a
+    /// change look at most of them.
+    #[inline(always)]
+    pub(crate) fn prefetch(view: &View<'_>, at: Offset) {
+        view.prefetch_range(at, LEAF_MAX);
+    }
+
     /// Reads the header of a leaf.
     #[inline]
     pub(crate) fn load(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
@@ -236,12 +243,12 @@ impl Leaf {
         if self.count >= self.room() {
             return Ok(false);
         }
-        let mut bytes = self.item(ranked).to_le_bytes().to_vec();
-        let behind = (self.count - index) as u64 * 8;
-        transaction
-            .view()
-            .append_to(self.item_at(index), behind, &mut bytes)?;
-        transaction.write(shard, self.item_at(index), &bytes)?;
+        let mut bytes = [0; LEAF_MAX as usize];
+        let (new, behind) = bytes[..(self.count - index + 1) * 8].split_at_mut(8);
+        new.copy_from_slice(&self.item(ranked).to_le_bytes());
+        transaction.view().copy_to(self.item_at(index), behind)?;
+        let bytes = &bytes[..(self.count - index + 1) * 8];
+        transaction.write(shard, self.item_at(index), bytes)?;
         self.set_count(transaction, shard, self.count + 1)?;
         Ok(true)
     }
@@ -254,13 +261,12 @@ impl Leaf {
         index: usize,
         items: usize,
     ) -> Result<(), Error> {
-        let mut bytes = Vec::new();
-        let behind = (self.count - index - items) as u64 * 8;
-        transaction
-            .view()
-            .append_to(self.item_at(index + items), behind, &mut bytes)?;
-        if !bytes.is_empty() {
-            transaction.write(shard, self.item_at(index), &bytes)?;
+        let mut bytes = [0; LEAF_MAX as usize];
+        let behind = &mut bytes[..(self.count - index - items) * 8];
+        if !behind.is_empty() {
+            let from = self.item_at(index + items);
+            transaction.view().copy_to(from, behind)?;
+            transaction.write(shard, self.item_at(index), behind)?;
         }
         self.set_count(transaction, shard, self.count - items)
     }

@@ -21,6 +21,7 @@ impl Ranks {
         let place = self.find_by(view, |[order, at]| {
             target.is_behind_element(view, order, at, &mut scratch)
         })?;
+        Leaf::prefetch(view, place.leaf);
         let index = Leaf::load(view, place.leaf)?.search(view, target, &mut scratch)?;
         Ok((place, index))
     }

@@ -24,11 +24,39 @@ enum Body {
     Large(Large),
 }
 
-fn push_element(view: &View<'_>, element: &Element, out: &mut Scored) -> Result<(), Error> {
-    let score = f64::from_bits(element.word(view)?);
-    out.members.push_with(|out| element.append_key(view, out))?;
-    out.scores.push(score);
-    Ok(())
+/// What takes members as they are read.
+pub(super) trait Sink {
+    /// A member of a set in one piece.
+    fn text(&mut self, member: &[u8], score: f64);
+    /// The member of a large set whose element this is.
+    fn element(&mut self, view: &View<'_>, element: &Element) -> Result<(), Error>;
+}
+
+impl Sink for Scored {
+    fn text(&mut self, member: &[u8], score: f64) {
+        self.push(member, score);
+    }
+
+    #[inline]
+    fn element(&mut self, view: &View<'_>, element: &Element) -> Result<(), Error> {
+        let score = f64::from_bits(element.word(view)?);
+        self.members
+            .push_with(|out| element.append_key(view, out))?;
+        self.scores.push(score);
+        Ok(())
+    }
+}
+
+/// Members without their scores.
+impl Sink for Ranges {
+    fn text(&mut self, member: &[u8], _: f64) {
+        self.push(member);
+    }
+
+    #[inline]
+    fn element(&mut self, view: &View<'_>, element: &Element) -> Result<(), Error> {
+        self.push_with(|out| element.append_key(view, out))
+    }
 }
 
 impl SortedSet {
@@ -141,6 +169,20 @@ impl SortedSet {
         self.append_ranks(view, ranks, reverse, out)
     }
 
+    /// As [`append_range`](Self::append_range), the members without their
+    /// scores.
+    pub fn append_members(
+        &self,
+        view: &View<'_>,
+        bounds: &Bounds<'_>,
+        limit: Limit,
+        reverse: bool,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
+        let ranks = limit.of(self.ranks(view, bounds, reverse)?, reverse);
+        self.append_ranks(view, ranks, reverse, out)
+    }
+
     /// Appends the members of ranks `from..to` to `out`, the last one first
     /// where `reverse`.
     pub(super) fn append_ranks(
@@ -148,14 +190,14 @@ impl SortedSet {
         view: &View<'_>,
         (from, to): (u64, u64),
         reverse: bool,
-        out: &mut Scored,
+        out: &mut impl Sink,
     ) -> Result<(), Error> {
         match &self.0 {
             Body::Packed(bytes) => {
                 let members = pack::members(bytes)?;
                 let mut push = |rank: u64| {
                     if let Some((member, score)) = members.get(rank as usize) {
-                        out.push(member, score);
+                        out.text(member, score);
                     }
                 };
                 if reverse {
@@ -168,7 +210,7 @@ impl SortedSet {
             Body::Large(large) => large
                 .ranks(view)?
                 .for_each(view, (from, to), reverse, |at| {
-                    push_element(view, &Element::load(view, at)?, out)
+                    out.element(view, &Element::load(view, at)?)
                 }),
         }
     }
@@ -192,9 +234,9 @@ impl SortedSet {
                 pack::append_all(bytes, out)?;
                 Ok(0)
             }
-            Body::Large(large) => large.elements.scan(view, cursor, count, |element| {
-                push_element(view, element, out)
-            }),
+            Body::Large(large) => large
+                .elements
+                .scan(view, cursor, count, |element| out.element(view, element)),
         }
     }
 
@@ -220,7 +262,7 @@ impl SortedSet {
             }
             Body::Large(large) => {
                 for element in large.elements.sample(view, random, count)? {
-                    push_element(view, &element, out)?;
+                    out.element(view, &element)?;
                 }
                 Ok(())
             }

@@ -102,14 +102,29 @@ fn answer(
         stores: false,
     };
     let request = Request::parse(&arguments[2..], form)?;
-    let mut scored = Scored::new();
-    read(context, arguments[1], |reader, set| {
-        scored.clear();
-        let (bounds, limit) = (&request.bounds, request.limit);
-        set.append_range(reader.view(), bounds, limit, request.reverse, &mut scored)
-    })?;
-    write_scored(context, &scored, request.with_scores, reply);
-    Ok(())
+    let (bounds, limit, reverse) = (&request.bounds, request.limit, request.reverse);
+    if request.with_scores {
+        let mut scored = Scored::new();
+        read(context, arguments[1], |reader, set| {
+            scored.clear();
+            set.append_range(reader.view(), bounds, limit, reverse, &mut scored)
+        })?;
+        write_scored(context, &scored, true, reply);
+        return Ok(());
+    }
+    let mut members = std::mem::take(&mut context.session.items);
+    members.clear();
+    let found = read(context, arguments[1], |reader, set| {
+        members.clear();
+        set.append_members(reader.view(), bounds, limit, reverse, &mut members)
+    });
+    if found.is_ok() {
+        reply.array(members.len());
+        reply.bulks(&members);
+    }
+    // Its memory is used again.
+    context.session.items = members;
+    found.map(drop)
 }
 
 /// ZRANGE.
