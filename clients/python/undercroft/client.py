@@ -11,6 +11,7 @@ import redis
 
 from undercroft._native import Client
 from undercroft.base import Redis
+from undercroft.lock import Lock
 from undercroft.pipeline import Pipeline
 from undercroft.pubsub import PubSub
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
@@ -223,6 +224,21 @@ class EmbeddedRedis(Client, Redis):  # type: ignore[misc]
                         time.sleep(watch_delay)
                 else:
                     return value if value_from_callable else results
+
+    def lock(
+        self,
+        name: str | bytes,
+        timeout: float | None = None,
+        sleep: float = 0.1,
+        blocking: bool = True,
+        blocking_timeout: float | None = None,
+        lock_class: Any = None,
+        thread_local: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Return redis-py's lock of this name, with its arguments."""
+        kind: Any = lock_class or Lock
+        return kind(self, name, timeout, sleep, blocking, blocking_timeout, thread_local, **options)
 
     def pubsub(self, **kwargs: Any) -> PubSub:
         """Return a receiver of messages."""

@@ -8,10 +8,10 @@ use undercroft_engine::{Ranges, Store};
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::{PARAMETERS, Value};
 use crate::handler::{Blocked, Context, Failure, Handler};
-use crate::handlers::{pubsub, strings};
+use crate::handlers::{pubsub, scripting, strings};
 use crate::multi::Multi;
 use crate::reply::Reply;
-use crate::table::{Command, EXEC, Flag, GET, SET, resolve};
+use crate::table::{Command, EXEC, Flag, GET, Group, SET, resolve};
 
 /// A connection's buffer for values is given back where one value made it larger than this.
 const SCRATCH_MAX: usize = 64 * 1024;
@@ -103,6 +103,9 @@ fn admit(
     let Some(handler) = command.handler else {
         return Err(CommandError::wrong_arity(command.name));
     };
+    if command.group == Group::Scripting {
+        scripting::admit(arguments)?;
+    }
     if context.session.user.is_none() && !command.flags.has(Flag::NoAuth) {
         return Err(CommandError::fixed("NOAUTH Authentication required."));
     }

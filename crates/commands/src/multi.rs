@@ -55,7 +55,9 @@ impl Multi {
         arguments: &[&[u8]],
     ) {
         let inside = is_inside(command, arguments);
-        let touches = command.flags.has(Flag::Write) || command.flags.has(Flag::ReadOnly);
+        let touches = command.flags.has(Flag::Write)
+            || command.flags.has(Flag::ReadOnly)
+            || command.flags.has(Flag::NoMandatoryKeys);
         if inside && touches {
             let keys = command.keys_of(arguments);
             let shards: ShardSet = keys

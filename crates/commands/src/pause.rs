@@ -15,8 +15,8 @@ pub struct Pause(AtomicU64);
 /// In the lowest bit: all commands, not only those that write.
 const ALL: u64 = 1;
 
-/// Commands that only read but may be copied to replicas, which a pause of writes holds back as well.
-const MAY_REPLICATE: [&str; 3] = ["pfcount", "publish", "spublish"];
+/// Commands that are not for writing but may be copied to replicas, which a pause of writes holds back as well.
+const MAY_REPLICATE: [&str; 5] = ["pfcount", "publish", "spublish", "eval", "evalsha"];
 
 impl Pause {
     /// Begins a pause, in place of any other, until a time in Unix milliseconds.

@@ -105,6 +105,28 @@ impl<'w, 's> Writer<'w, 's> {
         Ok(Some(found))
     }
 
+    /// Whether a key holds exactly this text; None where it is not there.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where it holds something else than a string.
+    pub fn holds(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        text: &[u8],
+    ) -> Result<Option<bool>, Error> {
+        let Some(entry) = self.find(database, key)? else {
+            return Ok(None);
+        };
+        let held = entry.text(self.view())?;
+        if held.length() != text.len() as u64 {
+            return Ok(Some(false));
+        }
+        let mut bytes = Vec::with_capacity(text.len());
+        held.append_to(self.view(), &mut bytes)?;
+        Ok(Some(bytes == text))
+    }
+
     /// Removes a key. Returns whether it was there.
     pub fn remove(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let removed = self.remove_quietly(database, key)?;

@@ -12,6 +12,7 @@ from redis.commands import AsyncCoreCommands
 
 from undercroft._native import Subscription
 from undercroft.asyncio.base import Redis
+from undercroft.asyncio.lock import Lock
 from undercroft.asyncio.waiting import Waits, waits
 from undercroft.client import EmbeddedRedis as Store
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
@@ -154,6 +155,21 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
                     await asyncio.sleep(watch_delay or 0)
                 else:
                     return value if value_from_callable else results
+
+    def lock(
+        self,
+        name: str | bytes,
+        timeout: float | None = None,
+        sleep: float = 0.1,
+        blocking: bool = True,
+        blocking_timeout: float | None = None,
+        lock_class: Any = None,
+        thread_local: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Return redis-py's lock of this name, with its arguments."""
+        kind: Any = lock_class or Lock
+        return kind(self, name, timeout, sleep, blocking, blocking_timeout, thread_local, **options)
 
     def pubsub(self, **options: Any) -> PubSub:
         """Return a receiver of messages."""

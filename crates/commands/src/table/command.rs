@@ -32,6 +32,8 @@ pub enum Group {
     Transaction,
     /// Messages.
     Pubsub,
+    /// Scripts.
+    Scripting,
 }
 
 impl Group {
@@ -51,6 +53,7 @@ impl Group {
             Group::Server => "server",
             Group::Transaction => "transactions",
             Group::Pubsub => "pubsub",
+            Group::Scripting => "scripting",
         }
     }
 }
@@ -128,6 +131,8 @@ named_set! {
     Loading => "loading",
     /// Even on a replica that lost its master.
     Stale => "stale",
+    /// Not shown by MONITOR as it is.
+    SkipMonitor => "skip_monitor",
     /// Not in the slow log.
     SkipSlowlog => "skip_slowlog",
     /// Constant or logarithmic time.
@@ -140,6 +145,8 @@ named_set! {
     NoMulti => "no_multi",
     /// Even while a script runs for too long.
     AllowBusy => "allow_busy",
+    /// Takes keys, but need not be given any.
+    NoMandatoryKeys => "no_mandatory_keys",
     /// Its arguments say where its keys are.
     MovableKeys => "movablekeys",
 }

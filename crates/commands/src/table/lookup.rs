@@ -6,12 +6,12 @@
 
 use super::command::Command;
 use super::{
-    bitmap, connection, generic, geo, hashes, hyperloglog, lists, pubsub, server, sets, sorted,
-    strings, transaction,
+    bitmap, connection, generic, geo, hashes, hyperloglog, lists, pubsub, scripting, server, sets,
+    sorted, strings, transaction,
 };
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 13] = [
+const FAMILIES: [&[Command]; 14] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -25,6 +25,7 @@ const FAMILIES: [&[Command]; 13] = [
     server::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
+    scripting::COMMANDS,
 ];
 const COUNT: usize = count();
 const SLOTS: usize = 1 << SLOT_BITS;

@@ -14,6 +14,7 @@ mod hyperloglog;
 mod lists;
 mod lookup;
 mod pubsub;
+mod scripting;
 mod server;
 mod sets;
 mod sorted;

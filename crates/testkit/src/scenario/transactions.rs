@@ -4,8 +4,9 @@ use undercroft_engine::{Access, Error, Store};
 
 use super::{
     Scenario, expiring_keys, full, key, large_in_both, quick, some_keys, steps, two_databases,
-    value,
+    value, write,
 };
+use crate::state::NOW;
 
 /// The scenarios of this family.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -56,6 +57,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("EXEC while a key is watched", watched, |s| {
         exec(s, &[&[insert_10], &[set_00, delete_01, fail], &[set_00]])
     }),
+    quick("compare and delete", some_keys, |s| compare(s, None)),
+    quick("compare and expire, added", some_keys, |s| {
+        compare(s, Some(NOW + 5000))
+    }),
+    full("compare and expire, changed", expiring_keys, |s| {
+        compare(s, Some(NOW + 5000))
+    }),
     full(
         "EXEC of FLUSHDB and SWAPDB while a key is watched",
         |s| {
@@ -68,6 +76,22 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         exec(s, &[&[set_00], &[flush, insert_10, fail], &[delete_01]])
     }),
 ];
+
+/// Removes a key that holds what it should, or sets when it expires.
+fn compare(store: &Store, at: Option<u64>) {
+    let name = key(0, 1);
+    let key = store.key(&name);
+    let changed = write(store, &[&name], |writer| {
+        if writer.holds(0, &key, &value(64))? != Some(true) {
+            return Ok(false);
+        }
+        match at {
+            Some(_) => writer.set_expiry(0, &key, at),
+            None => writer.remove(0, &key),
+        }
+    });
+    assert!(changed, "a key that holds it");
+}
 
 /// Has changes counted.
 fn watch(store: &Store) {

@@ -1,0 +1,196 @@
+"""Locks of a store: redis-py's own, and the scripts they are made of."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio.lock
+import redis.lock
+import undercroft
+import undercroft.asyncio
+from redis.exceptions import LockError, LockNotOwnedError, NoScriptError
+from test_asyncio import Run, run  # noqa: F401
+
+
+@pytest.mark.parametrize("kind", [None, redis.lock.Lock])
+def test_a_lock_is_redis_py_s(r: undercroft.Redis, kind: Any) -> None:
+    lock = r.lock("l", timeout=10, lock_class=kind)
+    assert isinstance(lock, redis.lock.Lock)
+    with lock:
+        assert lock.locked()
+        assert lock.owned()
+        assert not r.lock("l", lock_class=kind).acquire(blocking=False)
+        assert not r.lock("l", lock_class=kind).acquire(blocking_timeout=0.01, sleep=0.001)
+        assert 9000 < r.pttl("l") <= 10000
+        assert lock.extend(10)
+        assert 19000 < r.pttl("l") <= 20000
+        assert lock.extend(5, replace_ttl=True)
+        assert 4000 < r.pttl("l") <= 5000
+        assert lock.reacquire()
+        assert 9000 < r.pttl("l") <= 10000
+    assert not r.exists("l")
+    with pytest.raises(LockError):
+        lock.release()
+    assert lock.acquire(token="mine")
+    assert r.get("l") == b"mine"
+    r.set("l", "another's")
+    for call in (lambda: lock.extend(1), lock.reacquire, lock.release):
+        with pytest.raises(LockNotOwnedError):
+            call()
+    assert r.get("l") == b"another's"
+
+
+@pytest.mark.parametrize("kind", [None, redis.asyncio.lock.Lock])
+def test_a_lock_is_redis_py_s_on_asyncio(path: str, kind: Any, run: Run) -> None:  # noqa: F811
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(path) as client:
+            lock = client.lock("l", timeout=10, lock_class=kind)
+            assert isinstance(lock, redis.asyncio.lock.Lock)
+            async with lock:
+                assert await lock.owned()
+                assert not await client.lock("l", lock_class=kind).acquire(blocking=False)
+                other = client.lock("l", blocking_timeout=0.01, sleep=0.001, lock_class=kind)
+                with pytest.raises(LockError):
+                    await other.__aenter__()
+                assert await lock.extend(10)
+                assert 19000 < await client.pttl("l") <= 20000
+                assert await lock.reacquire()
+                assert 9000 < await client.pttl("l") <= 10000
+            assert not await lock.locked()
+            with pytest.raises(LockError):
+                await lock.release()
+            await client.set("l", "another's")
+            assert not await lock.acquire(blocking=False)
+            await client.delete("l")
+            assert await lock.acquire(token=b"mine" if kind is None else None)
+            await client.set("l", "another's")
+            with pytest.raises(LockNotOwnedError):
+                await lock.release()
+
+    run(main())
+
+
+def test_a_task_is_woken_by_a_release(path: str, run: Run) -> None:  # noqa: F811
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(path) as client:
+            # Who would only look again after this time would never get it.
+            async with client.lock("l") as held:
+                waiting = [client.lock("l", sleep=10**6) for _ in range(3)]
+                tasks = [asyncio.create_task(lock.acquire()) for lock in waiting]
+                gone = asyncio.create_task(client.lock("l", sleep=10**6).acquire())
+                await asyncio.sleep(0)
+                gone.cancel()
+                assert await held.owned()
+            while tasks:
+                done, pending = await asyncio.wait(tasks, return_when="FIRST_COMPLETED")
+                assert len(done) == 1
+                for task in done:
+                    assert task.result() is True
+                    await waiting.pop(tasks.index(task)).release()
+                    tasks.remove(task)
+                assert set(tasks) == pending
+            # Another process releases it, through a client without asyncio.
+            code = """
+import sys, undercroft
+lock = undercroft.Redis(sys.argv[1]).lock("l")
+lock.acquire()
+print("held", flush=True)
+sys.stdin.readline()
+lock.release()
+"""
+            child = subprocess.Popen(
+                [sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"held\n"
+            task = asyncio.create_task(client.lock("l", sleep=10**6).acquire())
+            await asyncio.sleep(0)
+            child.communicate(b"\n")
+            assert await task
+
+    run(main())
+
+
+def test_a_task_gets_a_lock_that_expires(path: str, run: Run) -> None:  # noqa: F811
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(path) as client:
+            assert await client.lock("l", timeout=0.05).acquire()
+            start = time.monotonic()
+            assert await client.lock("l", sleep=10**6).acquire()
+            assert time.monotonic() - start > 0.01
+            # Deleted without a word it is found free after a while.
+            task = asyncio.create_task(client.lock("l", sleep=0.02).acquire())
+            await asyncio.sleep(0)
+            await client.delete("l")
+            assert await task
+
+    run(main())
+
+
+def test_one_at_a_time(path: str) -> None:
+    inside = []
+
+    def work() -> None:
+        with undercroft.Redis(path) as r:
+            for _ in range(50):
+                with r.lock("l", sleep=0.0001):
+                    inside.append(1)
+                    assert len(inside) == 1
+                    inside.pop()
+
+    async def tasks() -> None:
+        async with undercroft.asyncio.Redis(path) as client:
+
+            async def one() -> None:
+                for _ in range(10):
+                    async with client.lock("l", sleep=0.001):
+                        inside.append(1)
+                        await asyncio.sleep(0)
+                        assert len(inside) == 1
+                        inside.pop()
+
+            await asyncio.gather(*(one() for _ in range(5)))
+
+    errors: list[BaseException] = []
+
+    def guarded(call: Any) -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for _ in range(2)]
+    threads.append(threading.Thread(target=guarded, args=(lambda: asyncio.run(tasks()),)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_other_scripts_are_unknown(r: undercroft.Redis) -> None:
+    release = redis.lock.Lock.LUA_RELEASE_SCRIPT
+    sha = r.script_load(release)
+    assert r.script_exists(sha, "0" * 40) == [True, False]
+    r.set("l", "t")
+    assert r.eval(release, 1, "l", "x") == 0
+    assert r.register_script(release)(keys=["l"], args=["t"]) == 1
+    with pytest.raises(redis.ResponseError, match="unknown command 'EVAL'"):
+        r.eval("return 1", 0)
+    with pytest.raises(redis.ResponseError, match="unknown command 'SCRIPT"):
+        r.script_load("return 1")
+    with pytest.raises(NoScriptError):
+        r.evalsha("0" * 40, 0)
+    with pytest.raises(redis.ResponseError, match="unknown command"):
+        r.register_script("return 1")()
+    # In a pipeline, too.
+    with r.pipeline() as pipe:
+        script = r.register_script(release)
+        pipe.set("l", "t")
+        script(keys=["l"], args=["t"], client=pipe)
+        assert pipe.execute() == [True, 1]
