@@ -18,6 +18,7 @@ import undercroft
 import undercroft.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from test_asyncio import Run, run  # noqa: F401
 
 
 def spare_port() -> int:
@@ -55,11 +56,7 @@ def server(*arguments: str) -> Iterator[int]:
 
 
 def test_a_cluster() -> None:
-    with server("--cluster-enabled", "yes") as port:
-        with redis.Redis(port=port) as node:
-            node.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
-            while node.execute_command("CLUSTER INFO")["cluster_state"] != "ok":
-                pass
+    with cluster() as port:
         url = f"redis+cluster://127.0.0.1:{port}"
         by_url = undercroft.Redis.from_url(url, decode_responses=True)
         by_name = undercroft.RedisCluster(host="127.0.0.1", port=port, decode_responses=True)
@@ -78,12 +75,29 @@ def test_a_cluster() -> None:
             client.close()
 
 
-def test_sentinels() -> None:
+@contextmanager
+def cluster() -> Iterator[int]:
+    """Run a cluster of one node for a while."""
+    with server("--cluster-enabled", "yes") as port:
+        with redis.Redis(port=port) as node:
+            node.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+            while node.execute_command("CLUSTER INFO")["cluster_state"] != "ok":
+                pass
+        yield port
+
+
+@contextmanager
+def sentinels() -> Iterator[tuple[int, str]]:
+    """Run a master and its Sentinel for a while; the first of two hosts is none."""
     with server() as master, server("--sentinel") as port:
         with redis.Redis(port=port) as sentinel:
             assert sentinel.execute_command("SENTINEL MONITOR", "main", "127.0.0.1", master, 1)
         hosts = f"localhost:1,127.0.0.1:{port}"
-        url = f"redis+sentinel://{hosts}/main/3?socket_timeout=5"
+        yield master, f"redis+sentinel://{hosts}/main/3?socket_timeout=5"
+
+
+def test_sentinels() -> None:
+    with sentinels() as (master, url):
         with undercroft.Redis.from_url(url, decode_responses=True) as client:
             assert isinstance(client, undercroft.RemoteRedis)
             assert client.set("k", 1)
@@ -127,7 +141,53 @@ def test_a_master_that_is_none_any_more_is_left() -> None:
         asyncio.run(main())
 
 
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_cluster_on_asyncio(run: Run, protocol: int) -> None:  # noqa: F811
+    async def main(port: int) -> None:
+        url = f"redis+cluster://127.0.0.1:{port}"
+        client = undercroft.asyncio.Redis.from_url(url, protocol=protocol, decode_responses=True)
+        assert isinstance(client, undercroft.asyncio.RedisCluster)
+        async with client:
+            await client.flushall()
+            calls = (client.set(f"key:{number}", number) for number in range(100))
+            assert await asyncio.gather(*calls) == [True] * 100
+            assert await client.get("key:7") == "7"
+            pipe = client.pipeline()
+            assert await pipe.incr("a").incr("b").get("key:1").execute() == [1, 1, "1"]
+            with pytest.raises(redis.ResponseError):
+                await client.lpush("a", "x")
+            long = "v" * 200_000
+            assert await client.set("long", long)
+            assert await client.get("long") == long
+            assert await client.hset("h", mapping={"f": "v"}) == 1
+            assert await client.hgetall("h") == {"f": "v"}
+            for node in client.get_nodes():
+                kinds = {type(each) for each in node._connections}
+                assert kinds == {undercroft.asyncio.connection.Connection}
+
+    with cluster() as port:
+        run(main(port))
+
+
+def test_sentinels_on_asyncio(run: Run) -> None:  # noqa: F811
+    async def main(master: int, url: str) -> None:
+        async with undercroft.asyncio.Redis.from_url(url, decode_responses=True) as client:
+            assert isinstance(client, undercroft.asyncio.RemoteRedis)
+            assert await client.set("k", 1)
+            assert await asyncio.gather(*(client.incr("k") for _ in range(3))) == [2, 3, 4]
+            assert await client.pipeline().incr("k").get("k").execute() == [5, "5"]
+            assert await client.blpop("none", timeout=0.01) is None
+            assert (await client.client_info())["db"] == 3
+        with redis.Redis(port=master, db=3) as direct:
+            assert direct.get("k") == b"5"
+
+    with sentinels() as (master, url):
+        run(main(master, url))
+
+
 @pytest.mark.parametrize("url", ["redis+sentinel://host", "redis+sentinel:///service"])
 def test_a_sentinel_s_url_names_host_and_service(url: str) -> None:
     with pytest.raises(ValueError, match="expected redis\\+sentinel://host:port/service"):
         undercroft.Redis.from_url(url)
+    with pytest.raises(ValueError, match="expected redis\\+sentinel://host:port/service"):
+        undercroft.asyncio.Redis.from_url(url)

@@ -26,7 +26,7 @@ EMBEDDED_OPTIONS = frozenset(
 )
 _REMOTE_SCHEMES = ("redis", "rediss", "unix")
 # Which server is asked, others say.
-_TOPOLOGIES = ("redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel")
+TOPOLOGIES = ("redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel")
 
 
 def _embedded() -> type[Redis]:
@@ -46,9 +46,9 @@ def _remote() -> type[Redis]:
     return RemoteRedis
 
 
-def scheme_of(url: str, topologies: bool = True) -> str:
+def scheme_of(url: str) -> str:
     """Return a URL's scheme, which has to be one of those that are known."""
-    known = ("undercroft", *_REMOTE_SCHEMES, *(_TOPOLOGIES if topologies else ()))
+    known = ("undercroft", *_REMOTE_SCHEMES, *TOPOLOGIES)
     scheme, colon, _ = url.partition("://")
     if not colon or scheme not in known:
         schemes = ", ".join(f"{scheme}://" for scheme in known)
@@ -105,7 +105,7 @@ class Redis(CoreCommands):
         ``redis+sentinel://host:port/service`` a client of the master that the Sentinels name.
         """
         scheme = scheme_of(url)
-        if scheme in _TOPOLOGIES:
+        if scheme in TOPOLOGIES:
             from undercroft import topology
 
             return cast("Self", topology.from_url(url, **options))

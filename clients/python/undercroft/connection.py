@@ -190,17 +190,17 @@ class Parser(_RESP3Parser):
 _parsers: dict[Any, Any] = {}
 
 
-def _parser(parser_class: Any) -> Any:
-    """Return the parser to use in place of one of redis-py's, with its exceptions.
+def plugged(parser_class: Any, ours: Any) -> Any:
+    """Return our parser to use in place of one of redis-py's, with its exceptions.
 
     What is not redis-py's own is meant, and used as it is.
     """
     if not parser_class.__module__.startswith("redis."):
         return parser_class
-    if parser_class not in _parsers:
+    if (parser_class, ours) not in _parsers:
         members = {"EXCEPTION_CLASSES": parser_class.EXCEPTION_CLASSES}
-        _parsers[parser_class] = type("Parser", (Parser,), members)
-    return _parsers[parser_class]
+        _parsers[parser_class, ours] = type("Parser", (ours,), members)
+    return _parsers[parser_class, ours]
 
 
 class _Plugged:
@@ -222,7 +222,7 @@ class _Plugged:
 
     def set_parser(self, parser_class: Any) -> None:
         """Use a parser; in place of one of redis-py's the one of this package."""
-        super().set_parser(_parser(parser_class))  # type: ignore[misc]
+        super().set_parser(plugged(parser_class, Parser))  # type: ignore[misc]
 
     def _construct_command_packer(self, packer: Any) -> Any:
         if packer is not None:
@@ -251,23 +251,10 @@ class _Plugged:
         wire, sock = getattr(self._parser, "wire", None), self._sock
         if wire is None or sock is None or self.health_check_interval:
             return self._by_parts(args, decode)
-        try:
-            reply = wire.call(args, decode, sock.gettimeout())
-            while type(reply) is Push:
-                self._parser._pushed(reply)
-                reply = wire.receive(decode, sock.gettimeout())
-        except DataError:
-            # Nothing has been sent.
-            raise
-        except OSError as error:
-            self.disconnect()
-            raise ConnectionError(
-                f"Error {error.errno} while talking to {self._host_error()}. {error.strerror}."
-            ) from error
-        except BaseException:
-            # Half a command, or half a reply, is not for the next one to find.
-            self.disconnect()
-            raise
+        reply = self._guarded(wire.call, args, decode, sock.gettimeout())
+        while type(reply) is Push:
+            self._parser._pushed(reply)
+            reply = self._guarded(wire.receive, decode, sock.gettimeout())
         if isinstance(reply, Exception):
             if isinstance(reply, ConnectionError):
                 self.disconnect()
@@ -286,34 +273,57 @@ class _Plugged:
             self.disconnect()
             raise
 
-    def exchange(self, packed: Any, decode: list[bool]) -> list[Any]:
+    def _guarded(self, call: Any, *args: Any) -> Any:
+        """Call a function of the native reader; whatever breaks it off disconnects."""
+        try:
+            return call(*args)
+        except DataError:
+            # Nothing has been sent.
+            raise
+        except OSError as error:
+            self.disconnect()
+            raise ConnectionError(
+                f"Error {error.errno} while talking to {self._host_error()}. {error.strerror}."
+            ) from error
+        except BaseException:
+            # Half a command, or half a reply, is not for the next one to find.
+            self.disconnect()
+            raise
+
+    def exchange(self, commands: list[Any]) -> list[Any] | None:
+        """Send the commands of a pipeline, and return their replies, errors among them.
+
+        Returns ``None``, with nothing sent, where that cannot be done natively.
+        """
+        wire, sock = getattr(self._parser, "wire", None), self._sock
+        if wire is None or sock is None or self.health_check_interval:
+            return None
+        messages: list[Any] = []
+        replies = self._guarded(wire.exchange, commands, messages, sock.gettimeout())
+        for message in messages:
+            self._guarded(self._parser._pushed, message)
+        return None if replies is None else self._guarded(self._checked, replies)
+
+    def exchange_packed(self, packed: Any, decode: list[bool]) -> list[Any]:
         """Send commands that have been packed, and return their replies, errors among them."""
         try:
             self.send_packed_command(packed)
-            return self._read_many(decode)
+            return self._checked([self._next(each) for each in decode])
         except BaseException:
             # Replies that were not read are not for the next one to find.
             self.disconnect()
             raise
 
-    def _read_many(self, decode: list[bool]) -> list[Any]:
-        """Return so many replies, errors among them."""
-        replies = self._parser._reader
-        found = []
-        for each in decode:
-            reply = replies.gets(each)
-            if type(reply) is Push:
-                self._parser._pushed(reply)
-                reply = MISSING
-            if reply is MISSING:
-                try:
-                    reply = self.read_response(not each)
-                except ResponseError as error:
-                    reply = error
-            elif isinstance(reply, ConnectionError):
-                raise reply
-            found.append(reply)
-        return found
+    def _next(self, decode: bool) -> Any:
+        """Return the next reply, which may be an error."""
+        try:
+            return self.read_response(not decode)
+        except ResponseError as error:
+            return error
+
+    def _checked(self, replies: list[Any]) -> list[Any]:
+        """Return replies, unless they say that the connection is of no use."""
+        return replies
 
 
 class Connection(_Plugged, redis.Connection):

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 from redis.client import Pipeline as RedisPipeline
-from redis.exceptions import ResponseError
+from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.base import Redis
 from undercroft.connection import ConnectionPool, _Plugged
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped, shaped_all
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Self
 
 # Commands that redis-py sends with others that it finds necessary.
@@ -110,26 +111,75 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
 class Pipeline(RedisPipeline):
     """redis-py's pipeline, which reads all replies at once."""
 
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Add a command to the others; while keys are watched, run it and return its reply."""
+        if self.explicit_transaction or not (self.watching or args[0] == "WATCH"):
+            self.command_stack.append((args, options))
+            return self
+        run: Any = self.immediate_execute_command
+        return run(*args, **options)
+
+    def _execute_transaction(
+        self, connection: Any, commands: Any, raise_on_error: bool
+    ) -> list[Any]:
+        """Send all commands as one transaction, and return their results."""
+        if isinstance(connection, _Plugged):
+            connection = _Exchange(connection)
+        whole: Any = super()._execute_transaction
+        found: list[Any] = whole(connection, commands, raise_on_error)
+        return found
+
     def _execute_pipeline(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:
         """Send all commands, and return their results."""
-        if not isinstance(connection, _Plugged) or any(
-            args[0] in _ACCOMPANIED for args, _ in commands
-        ):
-            whole: Any = super()._execute_pipeline
-            found: list[Any] = whole(connection, commands, raise_on_error)
-            return found
-        packed = connection.pack_commands([args for args, _ in commands])
-        decode = [NEVER_DECODE not in options for _, options in commands]
-        replies = connection.exchange(packed, decode)
-        callbacks = self.response_callbacks
-        results = [
-            reply if isinstance(reply, Exception) else shaped(callbacks, args[0], reply, options)
-            for reply, (args, options) in zip(replies, commands, strict=True)
-        ]
-        for index, (_, options) in enumerate(commands):
-            if EMPTY_RESPONSE in options and isinstance(results[index], ResponseError):
-                results[index] = options[EMPTY_RESPONSE]
+        replies = connection.exchange(commands) if isinstance(connection, _Plugged) else None
+        if replies is None:
+            if not isinstance(connection, _Plugged) or any(
+                args[0] in _ACCOMPANIED for args, _ in commands
+            ):
+                whole: Any = super()._execute_pipeline
+                found: list[Any] = whole(connection, commands, raise_on_error)
+                return found
+            packed = connection.pack_commands([args for args, _ in commands])
+            decode = [NEVER_DECODE not in options for _, options in commands]
+            replies = connection.exchange_packed(packed, decode)
+        try:
+            results = shaped_all(self.response_callbacks, commands, replies)
+        except ConnectionError:
+            connection.disconnect()
+            raise
         if raise_on_error:
             check: Any = self.raise_first_error
             check(commands, results)
         return results
+
+
+class _Exchange:
+    """What redis-py's transactions take for a connection: one exchange over it."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._replies: Iterator[Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def pack_commands(self, commands: Iterable[Any]) -> list[Any]:
+        return list(commands)
+
+    def send_packed_command(self, commands: list[Any]) -> None:
+        replies = self._connection.exchange([(args, {}) for args in commands])
+        if replies is None:
+            self._replies = None
+            self._connection.send_packed_command(self._connection.pack_commands(commands))
+        else:
+            self._replies = iter(replies)
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        if self._replies is None:
+            return self._connection.read_response(*args, **options)
+        reply = next(self._replies)
+        if isinstance(reply, ConnectionError):
+            self._connection.disconnect()
+        if isinstance(reply, Exception):
+            raise reply
+        return reply

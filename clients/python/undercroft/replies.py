@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from redis.client import EMPTY_RESPONSE, NEVER_DECODE
+from redis.exceptions import ConnectionError, ResponseError
 
-__all__ = ["EMPTY_RESPONSE", "NEVER_DECODE", "measured", "shaped"]
+from undercroft.connection import NATIVE
+
+__all__ = ["EMPTY_RESPONSE", "NEVER_DECODE", "measured", "shaped", "shaped_all"]
 
 _observability: Any = None
 try:
@@ -35,3 +38,20 @@ def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> An
         asked = (NEVER_DECODE, EMPTY_RESPONSE, "keys")
         return callback(reply, **{key: options[key] for key in options if key not in asked})
     return callback(reply)
+
+
+def shaped_all(callbacks: Any, commands: list[Any], replies: list[Any]) -> list[Any]:
+    """Make the replies to a pipeline's commands into their results, errors among them."""
+    places: Any = range(len(replies))
+    if NATIVE is not None:
+        places = NATIVE.unusual(callbacks, commands, replies)
+    for place in places:
+        reply = replies[place]
+        args, options = commands[place]
+        if not isinstance(reply, Exception):
+            replies[place] = shaped(callbacks, args[0], reply, options)
+        elif isinstance(reply, ConnectionError):
+            raise reply
+        elif EMPTY_RESPONSE in options and isinstance(reply, ResponseError):
+            replies[place] = options[EMPTY_RESPONSE]
+    return replies

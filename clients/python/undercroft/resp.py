@@ -160,6 +160,20 @@ class Reader:
         """Return whether the reply that is half read is a message that nobody asked for."""
         return bool(self._stack) and self._stack[0].kind == _PUSH
 
+    def fill(self, found: list[Any], wanted: int, decode: bool) -> Any:
+        """Add replies to a list that is to have so many, as far as they have come.
+
+        Returns a message that came between them.
+        """
+        while len(found) < wanted:
+            reply = self.gets(decode)
+            if reply is MISSING:
+                break
+            if type(reply) is Push:
+                return reply
+            found.append(reply)
+        return None
+
     def gets(self, decode: bool = True) -> Any:
         """Return the next reply, or ``MISSING`` if it has not come as a whole."""
         if self._wanted > 0:

@@ -5,7 +5,7 @@ Which node is asked is redis-py's logic; the connections to the nodes are of thi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import redis
@@ -65,13 +65,12 @@ class _Managed(_Plugged):
     # What redis-py's have.
     connection_pool: Any
 
-    def _read_many(self, decode: list[bool]) -> list[Any]:
-        found = super()._read_many(decode)
-        demoted = any(isinstance(reply, ReadOnlyError) for reply in found)
+    def _checked(self, replies: list[Any]) -> list[Any]:
+        demoted = any(isinstance(reply, ReadOnlyError) for reply in replies)
         if demoted and self.connection_pool.is_master:
             # As redis-py does for single replies: the next attempt asks the Sentinels.
             raise ConnectionError(DEMOTED)
-        return found
+        return replies
 
 
 class SentinelManagedConnection(_Managed, redis.sentinel.SentinelManagedConnection):
@@ -82,32 +81,46 @@ class SentinelManagedSSLConnection(_Managed, redis.sentinel.SentinelManagedSSLCo
     """A connection with TLS to the node that the Sentinels name."""
 
 
-def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
-    """Return a client of the master that Sentinels name.
+class Sentinels(NamedTuple):
+    """What the URL of a Sentinels' service says."""
 
-    The URL is ``redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]``, with
-    redis-py's options behind it; user and password are the master's.
-    """
-    scheme, _, rest = url.partition("://")
-    place, question, query = rest.partition("?")
-    place, _, path = place.partition("/")
-    user, at, hosts = place.rpartition("@")
-    service, _, database = path.partition("/")
-    if not hosts or not service:
-        raise ValueError(f"expected redis+sentinel://host:port/service, got {url!r}")
-    sentinels = []
-    for each in hosts.split(","):
-        host, colon, port = each.rpartition(":")
-        if not colon or port.endswith("]"):
-            host, port = each, str(_PORT_OF_SENTINELS)
-        sentinels.append((host.strip("[]"), int(port)))
-    tls = scheme.startswith("rediss")
-    parse: Any = parse_url
-    settings = parse(f"redis://{user}{at}host/{database}{question}{query}")
-    settings.pop("host")
+    hosts: list[tuple[str, int]]
+    service: str
+    # Of the connections to the service, by redis-py's names.
+    settings: dict[str, Any]
+    tls: bool
+
+    @classmethod
+    def of(cls, url: str, parse: Any) -> Sentinels:
+        """Read a URL, with redis-py's function for those of servers.
+
+        The URL is ``redis+sentinel://[user:password@]host[:port][,host[:port]...]/service[/db]``,
+        with redis-py's options behind it; user and password are the master's.
+        """
+        scheme, _, rest = url.partition("://")
+        place, question, query = rest.partition("?")
+        place, _, path = place.partition("/")
+        user, at, names = place.rpartition("@")
+        service, _, database = path.partition("/")
+        if not names or not service:
+            raise ValueError(f"expected redis+sentinel://host:port/service, got {url!r}")
+        hosts = []
+        for each in names.split(","):
+            host, colon, port = each.rpartition(":")
+            if not colon or port.endswith("]"):
+                host, port = each, str(_PORT_OF_SENTINELS)
+            hosts.append((host.strip("[]"), int(port)))
+        settings = parse(f"redis://{user}{at}host/{database}{question}{query}")
+        settings.pop("host")
+        return cls(hosts, unquote(service), settings, scheme.startswith("rediss"))
+
+
+def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
+    """Return a client of the master that the Sentinels at a URL name."""
+    hosts, service, settings, tls = Sentinels.of(url, parse_url)
     sentinel: Any = redis.sentinel.Sentinel
-    client: RemoteRedis = sentinel(sentinels, **(options | settings)).master_for(
-        unquote(service),
+    client: RemoteRedis = sentinel(hosts, **(options | settings)).master_for(
+        service,
         redis_class=RemoteRedis,
         connection_class=SentinelManagedSSLConnection if tls else SentinelManagedConnection,
     )

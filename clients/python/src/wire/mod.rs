@@ -8,11 +8,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::codec::Codec;
 use crate::error::ConnectionError;
 
+mod many;
 mod names;
 mod pack;
 mod parse;
@@ -165,6 +166,56 @@ impl Wire {
             }
             socket::receive(py, socket, self.replies.input(), timeout)?;
         }
+    }
+
+    /// Sends the commands of a redis-py pipeline and returns their replies, with
+    /// error replies among them. Messages that come meanwhile go to `messages`.
+    /// None, with nothing sent, where a command cannot be sent as it is.
+    fn exchange<'py>(
+        &mut self,
+        py: Python<'py>,
+        commands: &Bound<'py, PyList>,
+        messages: &Bound<'py, PyList>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        self.out.clear();
+        let Some(decodes) = many::pack(&self.codec, commands, &mut self.out)? else {
+            return Ok(None);
+        };
+        socket::send(py, attached(&self.socket)?, &self.out, timeout)?;
+        self.give_back();
+        let replies = PyList::empty(py);
+        for decode in decodes {
+            let mut reply = self.receive(py, decode, timeout)?;
+            while many::is_message(&reply) {
+                messages.append(reply)?;
+                reply = self.receive(py, decode, timeout)?;
+            }
+            replies.append(reply)?;
+        }
+        Ok(Some(replies))
+    }
+
+    /// Adds replies to a list that is to have so many, as far as they have come.
+    /// Returns a message that came between them.
+    fn fill<'py>(
+        &mut self,
+        found: &Bound<'py, PyList>,
+        wanted: usize,
+        decode: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        many::fill(&mut self.replies, &self.codec, found, wanted, decode)
+    }
+
+    /// The places of those replies to a pipeline that are errors, that redis-py
+    /// makes something else of, or of which only Python can tell.
+    #[staticmethod]
+    fn unusual(
+        callbacks: &Bound<'_, PyDict>,
+        commands: &Bound<'_, PyList>,
+        replies: &Bound<'_, PyList>,
+    ) -> PyResult<Vec<usize>> {
+        many::unusual(callbacks, commands, replies)
     }
 }
 

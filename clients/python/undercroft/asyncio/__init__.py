@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.remote import RemoteRedis
+from undercroft.asyncio.topology import RedisCluster
 
 if TYPE_CHECKING:
     from undercroft.asyncio.embedded import EmbeddedRedis
 
-__all__ = ["EmbeddedRedis", "Redis", "RemoteRedis", "StrictRedis", "from_url"]
+__all__ = ["EmbeddedRedis", "Redis", "RedisCluster", "RemoteRedis", "StrictRedis", "from_url"]
 
 # redis-py's other name for its client.
 StrictRedis = Redis

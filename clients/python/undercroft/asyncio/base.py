@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from redis.commands import AsyncCoreCommands
 
-from undercroft.base import EMBEDDED_OPTIONS, merged, scheme_of
+from undercroft.base import EMBEDDED_OPTIONS, TOPOLOGIES, merged, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,9 +52,16 @@ class Redis(AsyncCoreCommands):
     def from_url(cls, url: str, **options: Any) -> Self:
         """Return a client of what a URL names.
 
-        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there.
+        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there. With
+        ``redis+cluster://`` it is a :class:`undercroft.asyncio.RedisCluster`, with
+        ``redis+sentinel://host:port/service`` a client of the master that the Sentinels name.
         """
-        kind = _embedded() if scheme_of(url, topologies=False) == "undercroft" else _remote()
+        scheme = scheme_of(url)
+        if scheme in TOPOLOGIES:
+            from undercroft.asyncio import topology
+
+            return cast("Self", topology.from_url(url, **options))
+        kind = _embedded() if scheme == "undercroft" else _remote()
         return cast("Self", merged(cls, Redis, kind).from_url(url, **options))
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:

@@ -27,25 +27,15 @@ _links: weakref.WeakSet[Link] = weakref.WeakSet()
 class Batch:
     """Several commands in a row, whose replies are given together."""
 
-    __slots__ = ("future", "missing", "replies")
+    __slots__ = ("error", "future", "missing", "replies")
 
     def __init__(self, future: asyncio.Future[list[Any]], missing: int) -> None:
         """Expect so many replies."""
         self.future = future
         self.missing = missing
         self.replies: list[Any] = []
-
-    def done(self) -> bool:
-        """Return whether nobody waits for the replies any more."""
-        return self.future.done()
-
-    def set_result(self, reply: Any) -> None:
-        """Take a reply, which may be an error."""
-        self.replies.append(reply)
-        if len(self.replies) == self.missing:
-            self.future.set_result(self.replies)
-
-    set_exception = set_result
+        # Why the reply that comes next is not decoded.
+        self.error: UnicodeDecodeError | None = None
 
 
 class Link(asyncio.Protocol):
@@ -72,13 +62,17 @@ class Link(asyncio.Protocol):
         self._replies = make_reader(connection.encoder, connection._parser.parse_error)
         self._pack = self._packer.pack
         self._gets = self._replies.gets
+        self._fill = self._replies.fill
         self._out: list[bytes] = []
-        self._pending: deque[asyncio.Future[Any] | Batch] = deque()
+        self._pending: deque[Any] = deque()  # futures, and batches
         # Those whose reply is not decoded, and why if that was not its caller's wish.
-        self._raw: dict[asyncio.Future[Any] | Batch, Exception | None] = {}
+        self._raw: dict[asyncio.Future[Any], Exception | None] = {}
         self._waiting: list[asyncio.Future[None]] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timeout = timeout
+        # From when on the peer is asked whether it is there before it is asked anything else.
+        self._interval = getattr(connection, "health_check_interval", 0) or 0
+        self._due = self.loop.time() + self._interval
         self._watch: asyncio.TimerHandle | None = None
         # How many replies have come, those that nobody waited for any more among them.
         self._answered = 0
@@ -107,9 +101,27 @@ class Link(asyncio.Protocol):
         if not self._out:
             self.loop.call_soon(self._flush)
         self._out += pieces
-        batch = Batch(future, len(commands))
-        self._pending.extend([batch] * len(commands))
+        self._pending.append(Batch(future, len(commands)))
         return future
+
+    @property
+    def usable(self) -> bool:
+        """Whether the link can be used in the running loop, without a check before."""
+        return (
+            self.failure is None
+            and self.loop is asyncio.get_running_loop()
+            and not (self._interval and self.loop.time() >= self._due)
+        )
+
+    async def check(self) -> bool:
+        """Return whether the peer answers."""
+        if self.failure is not None or self.loop is not asyncio.get_running_loop():
+            return False
+        try:
+            answer = await self.send(("PING",), decode=False)
+        except (ConnectionError, TimeoutError):
+            return False
+        return bool(answer == b"PONG")
 
     def _usable(self) -> None:
         if self.failure is not None:
@@ -139,9 +151,15 @@ class Link(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Give replies to those who wait for them."""
         pending = self._pending
+        if self._interval:
+            self._due = self.loop.time() + self._interval
         try:
             self._replies.feed(data)
             while True:
+                if pending and type(pending[0]) is Batch:
+                    if not self._complete(pending[0]):
+                        return
+                    continue
                 if self._raw:
                     reply = self._read_carefully()
                 else:
@@ -171,6 +189,39 @@ class Link(asyncio.Protocol):
             self.fail(ConnectionError(f"{self._name} answered what nobody had asked"))
         except Exception as error:
             self.fail(error)
+
+    def _complete(self, batch: Batch) -> bool:
+        """Give a batch, which is the first in line, what has come; return whether that is all."""
+        replies, before = batch.replies, len(batch.replies)
+        while len(replies) < batch.missing:
+            if batch.error is None:
+                try:
+                    message = self._fill(replies, batch.missing, True)
+                except UnicodeDecodeError as error:
+                    batch.error = error
+                    continue
+                if message is None:
+                    break
+                self._deliver(message)
+            else:
+                # What cannot be decoded is read as it came.
+                reply = self._gets(False)
+                if reply is MISSING:
+                    break
+                if type(reply) is Push:
+                    self._deliver(reply)
+                else:
+                    replies.append(batch.error)
+                batch.error = None
+        self._answered += len(replies) - before
+        if len(replies) < batch.missing:
+            return False
+        if self._elected and any(isinstance(reply, ReadOnlyError) for reply in replies):
+            raise ConnectionError(DEMOTED)
+        self._pending.popleft()
+        if not batch.future.done():
+            batch.future.set_result(replies)
+        return True
 
     def _read_carefully(self) -> Any:
         """Return the next reply, decoded only if the one who gets it wants that."""

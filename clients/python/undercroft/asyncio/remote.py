@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.link import Link
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped, shaped_all
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -88,7 +88,7 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         if not self._short or self._takes_own(args) or measured():
             return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
         link = self._link
-        if link is None or link.failure is not None or link.loop is not asyncio.get_running_loop():
+        if link is None or not link.usable:
             link = await self._connected()
         try:
             if link.full:
@@ -134,10 +134,10 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         return Pipeline(self, transaction, shard_hint)
 
     async def _connected(self) -> Link:
-        """Return the link, made anew by the first of those who find it broken."""
+        """Return the link, checked or made anew by the first of those who find that due."""
         loop = asyncio.get_running_loop()
         link = self._link
-        if link is not None and link.failure is None and link.loop is loop:
+        if link is not None and link.usable:
             return link
         task = self._linking
         if task is None or task.done() or task.get_loop() is not loop:
@@ -155,6 +155,8 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
 
     async def _connect(self) -> Link:
         if self._link is not None:
+            if await self._link.check():
+                return self._link
             self._link.abandon()
         if self._failures > 1:
             longest = min(_PATIENCE, 0.01 * 2 ** min(self._failures, 10))
@@ -231,6 +233,21 @@ class Pipeline(RedisPipeline):
             reset: Any = self.reset
             await reset()
 
+    async def _execute_pipeline(
+        self, connection: Any, commands: Any, raise_on_error: bool
+    ) -> list[Any]:
+        """Send all commands, and return their results."""
+        if not isinstance(connection, _Exchange):
+            whole: Any = super()._execute_pipeline
+            found: list[Any] = await whole(connection, commands, raise_on_error)
+            return found
+        replies = await connection.replies([args for args, _ in commands])
+        results = shaped_all(self.response_callbacks, commands, replies)
+        if raise_on_error:
+            check: Any = self.raise_first_error
+            check(commands, results)
+        return results
+
 
 class _Exchange:
     """What redis-py's pipelines take for a connection: one exchange over the link."""
@@ -245,10 +262,13 @@ class _Exchange:
     def pack_commands(self, commands: Iterable[Any]) -> list[Any]:
         return list(commands)
 
-    async def send_packed_command(self, commands: list[Any]) -> None:
+    async def replies(self, commands: list[Any]) -> list[Any]:
         if self._link.full:
             await self._link.writable()
-        self._replies = iter(await self._link.send_many(commands))
+        return await self._link.send_many(commands)
+
+    async def send_packed_command(self, commands: list[Any]) -> None:
+        self._replies = iter(await self.replies(commands))
 
     async def read_response(self, **_: Any) -> Any:
         reply = next(self._replies)

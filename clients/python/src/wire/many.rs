@@ -1,0 +1,106 @@
+//! Pipelines: all commands packed, and all replies parsed, in one call each.
+
+use pyo3::exceptions::PyBaseException;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use super::pack;
+use super::parse::Replies;
+use crate::codec::Codec;
+
+/// redis-py sends commands of this name with others that it finds necessary.
+const ACCOMPANIED: &[u8] = b"HIMPORT";
+
+/// A command of a redis-py pipeline: its arguments, and what is said about its
+/// reply.
+type Command<'py> = (Bound<'py, PyTuple>, Bound<'py, PyDict>);
+
+/// Packs commands, and returns for each whether its reply may be decoded. None
+/// where they cannot be sent as they are.
+pub(super) fn pack(
+    codec: &Codec,
+    commands: &Bound<'_, PyList>,
+    out: &mut Vec<u8>,
+) -> PyResult<Option<Vec<bool>>> {
+    let py = commands.py();
+    let mut decodes = Vec::with_capacity(commands.len());
+    for command in commands {
+        let (args, options): Command<'_> = command.extract()?;
+        let start = out.len();
+        pack::command(codec, &args, out)?;
+        // Behind the number of words and the length of the first.
+        let mut lines = out[start..].splitn(4, |byte| *byte == b'\n');
+        if lines
+            .nth(2)
+            .is_some_and(|name| name.starts_with(ACCOMPANIED))
+        {
+            return Ok(None);
+        }
+        let raw = !options.is_empty() && options.contains(intern!(py, "NEVER_DECODE"))?;
+        decodes.push(!raw);
+    }
+    Ok(Some(decodes))
+}
+
+/// Adds replies to a list that is to have so many, as far as they have come.
+/// Returns a message that came between them.
+pub(super) fn fill<'py>(
+    replies: &mut Replies,
+    codec: &Codec,
+    found: &Bound<'py, PyList>,
+    wanted: usize,
+    decode: bool,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    while found.len() < wanted {
+        let Some(reply) = replies.next(found.py(), codec, decode)? else {
+            break;
+        };
+        if is_message(&reply) {
+            return Ok(Some(reply));
+        }
+        found.append(reply)?;
+    }
+    Ok(None)
+}
+
+/// Whether it is a message that nobody asked for: a list of a class of its own.
+pub(super) fn is_message(reply: &Bound<'_, PyAny>) -> bool {
+    reply.is_instance_of::<PyList>() && !reply.is_exact_instance_of::<PyList>()
+}
+
+/// The places of those replies that are errors, that redis-py makes something
+/// else of, or of which only Python can tell.
+pub(super) fn unusual(
+    callbacks: &Bound<'_, PyDict>,
+    commands: &Bound<'_, PyList>,
+    replies: &Bound<'_, PyList>,
+) -> PyResult<Vec<usize>> {
+    let mut places = Vec::new();
+    // In long pipelines most names are one and the same object.
+    let mut last: Option<(Bound<'_, PyAny>, bool)> = None;
+    for (place, (command, reply)) in commands.iter().zip(replies).enumerate() {
+        let (args, _): Command<'_> = command.extract()?;
+        let name = args.get_item(0)?;
+        let shaped = match &last {
+            Some((other, shaped)) if other.is(&name) => *shaped,
+            _ => is_shaped(callbacks, &name)?,
+        };
+        if shaped || reply.is_instance_of::<PyBaseException>() {
+            places.push(place);
+        }
+        last = Some((name, shaped));
+    }
+    Ok(places)
+}
+
+/// Whether redis-py may make something of the replies to this command.
+fn is_shaped(callbacks: &Bound<'_, PyDict>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+    // Its dictionary finds names however they are written; this looks for capitals.
+    let Ok(text) = name.cast::<PyString>() else {
+        return Ok(true);
+    };
+    let text = text.to_cow()?;
+    let capitals = !text.bytes().any(|byte| byte.is_ascii_lowercase());
+    Ok(!capitals || callbacks.contains(name)?)
+}

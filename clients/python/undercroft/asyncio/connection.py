@@ -1,0 +1,116 @@
+"""redis-py's asyncio connections, with this package's codec between object and byte.
+
+They are for those of redis-py's clients that give each call a connection of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import redis.asyncio
+from redis._parsers.resp3 import _AsyncRESP3Parser
+from redis.exceptions import ConnectionError
+
+from undercroft.connection import CLOSED, PUSH_ARGUMENTS, make_packer, make_reader, plugged
+from undercroft.resp import MISSING, Push
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# How a message that nobody asked for is given to its handlers has changed.
+_PUSH_HANDLER = "push_handler_func" if PUSH_ARGUMENTS else "handle_push_response"
+
+
+class Parser(_AsyncRESP3Parser):
+    """Reads replies of either protocol for redis-py's asyncio connections."""
+
+    def __init__(self, socket_read_size: int) -> None:
+        """Make a parser that reads so many bytes at once."""
+        super().__init__(socket_read_size)  # type: ignore[no-untyped-call]
+        self._replies: Any = None
+        # Whether a message that nobody asked for is an answer, too.
+        self.push_request = False
+
+    def on_connect(self, connection: Any) -> None:
+        """Begin to read from a connection's stream."""
+        super().on_connect(connection)  # type: ignore[no-untyped-call]
+        self._replies = make_reader(connection.encoder, self.parse_error)
+
+    def on_disconnect(self) -> None:
+        """Forget what came from the stream."""
+        super().on_disconnect()  # type: ignore[no-untyped-call]
+        self._replies = None
+
+    async def can_read(self) -> bool:
+        """Return whether something has come that nobody has read."""
+        left = self._replies is not None and self._replies.has_data()
+        return left or bool(await super().can_read())
+
+    async def can_read_destructive(self) -> bool:
+        """Return the same, by the name that this had once."""
+        left = self._replies is not None and self._replies.has_data()
+        return left or bool(await super().can_read_destructive())
+
+    async def read_response(
+        self, disable_decoding: bool = False, push_request: bool | None = None
+    ) -> Any:
+        """Return the next reply."""
+        replies = self._replies
+        stream: Any = self._stream
+        if replies is None:
+            raise ConnectionError(CLOSED)
+        if push_request is None:
+            push_request = self.push_request
+        while True:
+            while (reply := replies.gets(not disable_decoding)) is MISSING:
+                data = await stream.read(self._read_size)
+                if not data:
+                    raise ConnectionError(CLOSED)
+                replies.feed(data)
+            if type(reply) is Push:
+                answer = getattr(self, _PUSH_HANDLER)(reply, *PUSH_ARGUMENTS)
+                if hasattr(answer, "__await__"):
+                    answer = await answer
+                if push_request:
+                    return answer
+            elif isinstance(reply, ConnectionError):
+                raise reply
+            else:
+                return reply
+
+
+class _Plugged:
+    """What the connections of this package have beyond redis-py's."""
+
+    encoder: Any
+    _parser: Any
+    _packer: Any = None
+
+    def set_parser(self, parser_class: Any) -> None:
+        """Use a parser; in place of one of redis-py's the one of this package."""
+        super().set_parser(plugged(parser_class, Parser))  # type: ignore[misc]
+
+    def pack_command(self, *args: Any) -> Any:
+        """Return a command as bytes to send."""
+        return self.pack_commands((args,))
+
+    def pack_commands(self, commands: Iterable[Any]) -> Any:
+        """Return several commands as bytes to send."""
+        if self._packer is None:
+            self._packer = make_packer(self.encoder)
+        return self._packer.pack_many(commands)
+
+    async def read_response(self, disable_decoding: bool = False, *args: Any, **more: Any) -> Any:
+        """Return the reply to a command that was sent."""
+        # With hiredis installed redis-py 5 does not tell its parser.
+        self._parser.push_request = bool(more.get("push_request", False))
+        read: Any = super().read_response  # type: ignore[misc]
+        return await read(disable_decoding, *args, **more)
+
+
+class Connection(_Plugged, redis.asyncio.Connection):
+    """A connection over TCP."""
+
+
+class SSLConnection(_Plugged, redis.asyncio.SSLConnection):
+    """A connection over TCP with TLS."""

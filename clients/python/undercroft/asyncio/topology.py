@@ -1,0 +1,69 @@
+"""Asyncio clients of a Redis Cluster, and of the master that a Sentinel names.
+
+Which node is asked is redis-py's logic; the codec of a cluster's connections is of this package,
+and the calls to a master share one connection as those to any server do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import redis.asyncio
+import redis.asyncio.sentinel
+from redis.asyncio.connection import parse_url
+
+from undercroft.asyncio.connection import Connection, SSLConnection
+from undercroft.asyncio.remote import RemoteRedis
+from undercroft.topology import CLUSTER, Sentinels
+
+_CONNECTIONS: dict[Any, type[Any]] = {
+    redis.asyncio.Connection: Connection,
+    redis.asyncio.SSLConnection: SSLConnection,
+}
+
+
+class RedisCluster(redis.asyncio.RedisCluster):
+    """redis-py's asyncio client of a Redis or Valkey Cluster."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a client with the arguments of redis-py's."""
+        super().__init__(*args, **kwargs)
+        # New nodes are made with these, the first ones have been.
+        settings = self.connection_kwargs
+        kind = settings["connection_class"]
+        settings["connection_class"] = _CONNECTIONS.get(kind, kind)
+        for node in self.nodes_manager.startup_nodes.values():
+            node.connection_class = _CONNECTIONS.get(node.connection_class, node.connection_class)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return a client of the cluster that has a node at a URL.
+
+        ``redis+cluster://`` and ``rediss+cluster://`` mean what ``redis://`` and
+        ``rediss://`` mean here.
+        """
+        made: Any = super().from_url
+        client: Self = made(url.replace("+cluster://", "://", 1), **options)
+        return client
+
+
+def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
+    """Return a client of the master that the Sentinels at a URL name."""
+    hosts, service, settings, tls = Sentinels.of(url, parse_url)
+    kinds = redis.asyncio.sentinel
+    sentinel: Any = kinds.Sentinel
+    client: RemoteRedis = sentinel(hosts, **(options | settings)).master_for(
+        service,
+        redis_class=RemoteRedis,
+        connection_class=kinds.SentinelManagedSSLConnection
+        if tls
+        else kinds.SentinelManagedConnection,
+    )
+    return client
+
+
+def from_url(url: str, **options: Any) -> Any:
+    """Return a client of the cluster, or of the Sentinels' master, at a URL."""
+    if url.partition("://")[0] in CLUSTER:
+        return RedisCluster.from_url(url, **options)
+    return from_sentinel_url(url, **options)
