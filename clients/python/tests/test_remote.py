@@ -358,6 +358,19 @@ def test_a_reply_that_was_not_read_is_nobody_s(monkeypatch: pytest.MonkeyPatch) 
         assert client.get("k") == b"whole"
 
 
+def test_a_message_s_handler_that_raises_leaves_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    def push(connection: socket.socket) -> None:
+        connection.recv(100)
+        connection.sendall(b">1\r\n+x\r\n")
+        late(connection)
+
+    monkeypatch.setattr(undercroft.connection.Parser, "handle_push_response", tell)
+    with scripted(push, whole) as address, plain(address) as client:
+        with pytest.raises(Told):
+            client.get("a")
+        assert client.get("k") == b"whole"
+
+
 def test_an_interrupted_call_leaves_nothing_behind(server_socket: str) -> None:
     class Interrupted(Exception):  # noqa: N818
         pass

@@ -253,7 +253,7 @@ class _Plugged:
             return self._by_parts(args, decode)
         reply = self._guarded(wire.call, args, decode, sock.gettimeout())
         while type(reply) is Push:
-            self._parser._pushed(reply)
+            self._guarded(self._parser._pushed, reply)
             reply = self._guarded(wire.receive, decode, sock.gettimeout())
         if isinstance(reply, Exception):
             if isinstance(reply, ConnectionError):
