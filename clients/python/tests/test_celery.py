@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import undercroft
 from celery import Celery
 from celery.exceptions import TimeoutError
-from redis.exceptions import ResponseError
 from undercroft.celery import Backend
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,14 +35,6 @@ def broker(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
         assert server.stdout is not None
         if not any(" serves " in line for line in iter(server.stdout.readline, "")):
             pytest.fail(f"the store is not served; exit status {server.wait()}")
-        with undercroft.Redis(unix_socket_path=socket) as client:
-            # kombu takes a lock of redis-py's, and gives it back by its script.
-            lock = client.lock("lock", timeout=1)
-            assert lock.acquire()
-            try:
-                lock.release()
-            except ResponseError:
-                pytest.skip("the server does not know the scripts of redis-py's locks")
         yield f"redis+socket://{socket}"
     finally:
         server.terminate()
