@@ -431,7 +431,8 @@ impl Connection {
         let too_idle = limits.idle_seconds > 0
             && idle > limits.idle_seconds.saturating_mul(1000)
             && self.parked.is_none()
-            && self.session.waiting.is_none();
+            && self.session.waiting.is_none()
+            && self.session.subscriptions.is_empty();
         let limit = self.output_limit(limits);
         self.over_limit_since = match (self.pending() > limit.soft, self.over_limit_since) {
             (false, _) => None,

@@ -1,12 +1,13 @@
 //! serve: sockets, settings, and a clean end.
 
 use std::fs;
+use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::process::Signal;
 
-use crate::support::{Place, Server, connect_tcp, fail, spare_port, succeed};
+use crate::support::{Client, Place, Server, connect_tcp, fail, spare_port, succeed};
 
 #[test]
 fn a_signal_ends_it_cleanly_and_the_data_stays() {
@@ -201,6 +202,67 @@ fn a_pause_holds_writes_back_until_it_ends() {
     // Everything, for a moment.
     assert_eq!(one.call("CLIENT PAUSE 50"), "+OK");
     assert_eq!(one.get("k"), "w");
+}
+
+#[test]
+fn idle_clients_are_closed_but_those_that_wait() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let (mut subscribed, mut blocked) = (server.connect(), server.connect());
+    assert_eq!(subscribed.call("SUBSCRIBE news"), "*3");
+    for line in ["$9", "subscribe", "$4", "news", ":1"] {
+        assert_eq!(subscribed.line(), line);
+    }
+    blocked.send("BLPOP list 0\r\n");
+    let mut idle = server.connect();
+    assert_eq!(idle.call("CONFIG SET timeout 1"), "+OK");
+    // The end of the connection.
+    assert_eq!(idle.line(), "");
+    // The others are idle for longer.
+    let mut client = server.connect();
+    assert_eq!(client.call("PUBLISH news x"), ":1");
+    for line in ["*3", "$7", "message", "$4", "news", "$1", "x"] {
+        assert_eq!(subscribed.line(), line);
+    }
+    assert_eq!(client.call("RPUSH list y"), ":1");
+    for line in ["*2", "$4", "list", "$1", "y"] {
+        assert_eq!(blocked.line(), line);
+    }
+}
+
+/// An address of this machine that is not loopback, if there is one. Nothing is sent.
+fn outer_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // An address for documentation: the system only says from where it would be reached.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[test]
+fn who_comes_from_elsewhere_needs_a_password() {
+    let Some(address) = outer_address() else {
+        println!("not tested: this machine has no address but loopback");
+        return;
+    };
+    let (place, port) = (Place::new(), spare_port());
+    let (bind, number) = (address.to_string(), port.to_string());
+    let server = Server::start(&place, &["--port", &number, "--bind", &bind]);
+    let outside = || Client::new(TcpStream::connect((address, port)).expect("it listens"));
+    let mut denied = outside();
+    assert!(denied.line().starts_with("-DENIED "));
+    assert_eq!(denied.line(), "", "the end of the connection");
+    let mut inside = server.connect();
+    assert_eq!(inside.call("CONFIG SET protected-mode no"), "+OK");
+    assert_eq!(outside().call("PING"), "+PONG");
+    assert_eq!(
+        inside.call("CONFIG SET protected-mode yes requirepass secret"),
+        "+OK"
+    );
+    let mut client = outside();
+    assert_eq!(client.call("PING"), "-NOAUTH Authentication required.");
+    assert_eq!(client.call("AUTH secret"), "+OK");
+    assert_eq!(client.call("PING"), "+PONG");
 }
 
 #[test]
