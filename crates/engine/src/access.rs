@@ -5,7 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use undercroft_memory::{ShardSet, Staged, Statistics, Transaction};
+use undercroft_memory::{ShardSet, Staged, Statistics, Transaction, defer_signals};
 
 use crate::error::Error;
 use crate::eviction::{Eviction, EvictionChange};
@@ -186,6 +186,8 @@ impl Store {
             {
                 continue;
             }
+            // What was done stands, so nothing from here on is its error.
+            let _deferred = defer_signals();
             if frees.get() && result.is_ok() {
                 // The keys are gone in any case; later writers free what is left.
                 let _ = self.free_flushed();
@@ -220,6 +222,8 @@ impl Store {
     /// freed since.
     #[cold]
     pub(crate) fn is_worth_another_try<E>(&self, carried: &Carried<E>) -> bool {
+        // The error that there is goes before any that this comes to.
+        let _deferred = defer_signals();
         carried.is_full && self.reclaim(|| false).unwrap_or(false)
     }
 }

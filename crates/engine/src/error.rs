@@ -41,6 +41,13 @@ impl Error {
         )
     }
 
+    /// Whether another process holds a lock: the part of [`is_wait`](Self::is_wait)
+    /// that whoever finds other work to do may pass over. An interruption never
+    /// may be.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Error::Memory(error) if matches!(**error, memory::Error::Busy { .. }))
+    }
+
     /// Whether the store or its file system is full.
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::OutOfMemory))
@@ -105,7 +112,9 @@ mod tests {
             holder: memory::Holder::Stopped,
             pid: 1,
         };
-        assert!(Error::from(busy).is_wait() && Error::from(memory::Error::Interrupted).is_wait());
+        let (busy, interrupted) = (Error::from(busy), Error::from(memory::Error::Interrupted));
+        assert!(busy.is_wait() && busy.is_busy());
+        assert!(interrupted.is_wait() && !interrupted.is_busy());
         let full = Error::from(memory::Error::OutOfMemory);
         assert!(full.is_out_of_memory() && !full.is_wait() && !full.is_read_only());
         assert!(Error::from(memory::Error::ReadOnly).is_read_only());

@@ -400,7 +400,7 @@ impl Store {
                 Ok(Attempt::Evicted)
             }
             Ok(false) => Ok(Attempt::Void),
-            Err(error) if error.is_wait() && !wait => Ok(Attempt::Locked),
+            Err(error) if error.is_busy() && !wait => Ok(Attempt::Locked),
             Err(error) => Err(error),
         }
     }

@@ -103,13 +103,13 @@ impl Store {
         match self.check_memory() {
             // A full store that evicts nothing is for the writers to hear of.
             Err(Error::MaxMemory) => {}
-            Err(error) if error.is_wait() => {}
+            Err(error) if error.is_busy() => {}
             checked => checked?,
         }
         for shard in 0..self.shards() {
             match self.sweep_shard(shard, buckets) {
                 Ok(count) => removed += count,
-                Err(error) if error.is_wait() => {}
+                Err(error) if error.is_busy() => {}
                 Err(error) => return Err(error),
             }
         }

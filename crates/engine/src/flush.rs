@@ -11,7 +11,7 @@
 //! | next one | arena | unused | first part | unused | unused | kind | unused |
 //! ```
 
-use undercroft_memory::{Offset, Pool, ShardSet, Transaction, View};
+use undercroft_memory::{Offset, Pool, ShardSet, Transaction, View, defer_signals};
 
 use crate::access::Access;
 use crate::dictionary::{CHAIN_MAX, Dictionary, Table, chain_fault, load_bucket};
@@ -364,6 +364,7 @@ impl Store {
 
     /// Frees all that flushes left, where nobody else holds the locks.
     pub(crate) fn free_flushed(&self) -> Result<(), Error> {
+        let _deferred = defer_signals();
         for shard in self.all_shards().iter() {
             loop {
                 let dying = self.write(ShardSet::one(shard), |writer| {
@@ -418,7 +419,7 @@ impl Store {
             free_a_little(&mut writer, shard, STEP)
         });
         match freed {
-            Err(error) if error.is_wait() => Ok(false),
+            Err(error) if error.is_busy() => Ok(false),
             freed => freed.map(|()| true),
         }
     }

@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 
-use undercroft_memory::View;
+use undercroft_memory::{View, defer_signals};
 
 use crate::access::Access;
 use crate::entry::Entry;
@@ -63,6 +63,8 @@ impl Access<'_> {
     /// has locked.
     pub fn remove_met(&self) -> Result<u64, Error> {
         let met = MET.take();
+        // Done behind a command, whose reply stands.
+        let _deferred = defer_signals();
         if !self.store.writable() {
             return Ok(0);
         }

@@ -7,7 +7,7 @@
 
 use std::io::Write as _;
 
-use undercroft_memory::Setting;
+use undercroft_memory::{Setting, defer_signals};
 
 use crate::access::Access;
 use crate::dictionary;
@@ -217,6 +217,7 @@ impl Store {
     /// Publishes what became of keys.
     #[cold]
     pub(crate) fn publish_notices(&self, notices: &Notices) {
+        let _deferred = defer_signals();
         let mut channel = Vec::new();
         for Notice {
             event,

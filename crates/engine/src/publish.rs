@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, TryLockError};
 
-use undercroft_memory::ShardSet;
+use undercroft_memory::{ShardSet, defer_signals};
 
 use crate::access::Access;
 use crate::entry::Entry;
@@ -91,6 +91,7 @@ impl Store {
     /// had, the next publisher does.
     #[cold]
     fn forget(&self, topic: Topic, name: &[u8], direct: bool, patterns: Option<&List>) {
+        let _deferred = defer_signals();
         if direct {
             let _ = self.forget_dead(topic, &[name.to_vec()]);
         }
@@ -199,6 +200,7 @@ impl Access<'_> {
             }
         }
         // The names are right whether or not the lock can be had now.
+        let _deferred = defer_signals();
         match self.store.forget_dead(topic, &dead) {
             Err(error) if !error.is_wait() => Err(error),
             _ => Ok(names),

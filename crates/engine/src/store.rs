@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use undercroft_memory::{
     HeldLock, Member, Options, Segment, ShardSet, Statistics, View, WaitHook, coarse_milliseconds,
+    defer_signals,
 };
 
 use crate::access::Carried;
@@ -260,6 +261,8 @@ impl Store {
     }
 
     fn sum(&self, database: usize, word: usize) -> u64 {
+        // There is no error to return.
+        let _deferred = defer_signals();
         (0..self.shards())
             .map(|shard| {
                 let read = self.segment.read(ShardSet::one(shard), |view| {

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{Look, Patience, Polling, RingReader, SeatName};
+use undercroft_memory::{Look, Patience, Polling, RingReader, SeatName, defer_signals};
 
 use crate::error::Error;
 use crate::receivers::Topic;
@@ -383,6 +383,7 @@ impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
         let Some(seat) = self.seating.name(&self.store.segment) else {
             return;
         };
+        let _deferred = defer_signals();
         for topic in Topic::ALL {
             let names = self.subscriptions.all(topic);
             for names in names.chunks(STEP) {

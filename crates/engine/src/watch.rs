@@ -7,7 +7,7 @@
 //! anybody's doing, and an epoch of its database, which goes up when the whole
 //! database is emptied or exchanged.
 
-use undercroft_memory::View;
+use undercroft_memory::{ShardSet, View, defer_signals};
 
 use crate::access::{Access, Running};
 use crate::dictionary;
@@ -128,8 +128,9 @@ impl Access<'_> {
 
     /// Whether a key is as it was when it began to be watched.
     pub fn is_unchanged(&self, watch: &Watch) -> Result<bool, Error> {
-        let shards = undercroft_memory::ShardSet::one(watch.shard);
-        self.read(shards, |reader| {
+        // Whoever asks may have nobody to tell of a signal.
+        let _deferred = defer_signals();
+        self.read(ShardSet::one(watch.shard), |reader| {
             watch.is_unchanged(self.store, reader.view())
         })
     }

@@ -73,7 +73,7 @@ pub use staging::Staged;
 pub use statistics::{HeldLock, LockName, Member, Setting, Statistics};
 pub use transaction::Transaction;
 pub use view::{Block, Offset, View};
-pub use wait::WaitHook;
+pub use wait::{SignalsDeferred, WaitHook, defer_signals};
 
 /// Words in a shard's roots.
 pub const ROOT_WORDS: usize = layout::shard::ROOT_WORDS as usize;

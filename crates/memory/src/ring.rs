@@ -254,13 +254,23 @@ impl Segment {
         let word = self.mapping.half(self.ring_at(ring::LOCK));
         let me = self.process.owner();
         if !lock::try_acquire(word, me) {
-            let mut waiter = Waiter::new(self, Which::Ring, self.patience()).free_of_locks();
-            lock::acquire(word, me, &mut waiter).map_err(|refusal| waiter.explain(refusal))?;
+            self.wait_for_ring()?;
         }
         let guard = RingGuard { segment: self };
         fault::step();
         self.settle_ring()?;
         Ok(guard)
+    }
+
+    #[cold]
+    fn wait_for_ring(&self) -> Result<(), Error> {
+        let word = self.mapping.half(self.ring_at(ring::LOCK));
+        let mut waiter = Waiter::new(self, Which::Ring, self.patience()).free_of_locks();
+        lock::acquire(word, self.process.owner(), &mut waiter)
+            .map_err(|refusal| waiter.explain(refusal))?;
+        waiter
+            .finish()
+            .inspect_err(|_| drop(RingGuard { segment: self }))
     }
 
     /// Finishes the counting of records whose writer died behind its last store

@@ -23,6 +23,7 @@ use crate::lock::Owner;
 use crate::platform;
 use crate::polling::Polling;
 use crate::segment::Segment;
+use crate::wait::is_interrupted;
 
 /// Some thread sleeps on the word.
 const THREADS: u32 = 1;
@@ -346,7 +347,7 @@ impl Segment {
             match self.hook() {
                 Some(hook) => {
                     hook.blocked(&mut block);
-                    interrupted = !found && hook.interrupted();
+                    interrupted = !found && is_interrupted(hook);
                 }
                 None => block(),
             }

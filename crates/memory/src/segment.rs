@@ -17,7 +17,7 @@ use crate::seat::Lively;
 use crate::shards::ShardSet;
 use crate::transaction::{Shortage, Transaction};
 use crate::view::{Notes, View};
-use crate::wait::{Suspicion, WaitHook, Waiter, Which};
+use crate::wait::{self, Suspicion, WaitHook, Waiter, Which};
 
 /// Attempts of an optimistic read before it takes the lock (R1).
 const READ_ATTEMPTS: u32 = 64;
@@ -266,7 +266,7 @@ impl Segment {
             match self.hook() {
                 Some(hook) => {
                     hook.blocked(&mut || pause());
-                    if hook.interrupted() {
+                    if wait::is_interrupted(hook) {
                         return Err(Error::Interrupted.into());
                     }
                 }
@@ -507,7 +507,10 @@ impl Segment {
             .half(self.mapping.layout().shard(index) + shard::LOCK);
         let mut waiter = Waiter::new(self, Which::Shard(index), self.patience()).free_of_locks();
         lock::acquire(word, self.process.owner(), &mut waiter)
-            .map_err(|refusal| waiter.explain(refusal))
+            .map_err(|refusal| waiter.explain(refusal))?;
+        waiter
+            .finish()
+            .inspect_err(|_| self.unlock_shards(ShardSet::one(index)))
     }
 
     #[inline(always)]

@@ -1,5 +1,7 @@
 //! Waiting for a lock (W2, M6): how long, and what is asked meanwhile.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,8 +25,52 @@ const NEXT_PROBE: Duration = Duration::from_millis(100);
 pub trait WaitHook: Send + Sync {
     /// Calls `block`, which sleeps, with the runtime's own locks released.
     fn blocked(&self, block: &mut dyn FnMut());
-    /// Whether the wait must end, because a signal handler wants to run.
+    /// Whether the wait must end, because a signal handler wants to run. Not
+    /// asked while signals are [deferred](defer_signals).
     fn interrupted(&self) -> bool;
+}
+
+thread_local! {
+    /// How many guards of this thread live.
+    static DEFERRED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// While it lives, waits of the thread that made it are not interrupted.
+#[derive(Debug)]
+#[must_use = "signals are deferred only while it lives"]
+pub struct SignalsDeferred {
+    /// It stays with its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+/// Defers signals: until the guard is dropped this thread does not ask
+/// [`WaitHook::interrupted`]. For what is done behind a commit, where the
+/// operation cannot fail any more: a runtime that was asked has run its handler,
+/// and what that raised must be returned.
+///
+/// As nothing ends such a wait early, its patience counts over all waits of
+/// this process for the same lock: one that was seen without progress for so
+/// long is not waited for again.
+pub fn defer_signals() -> SignalsDeferred {
+    DEFERRED.set(DEFERRED.get() + 1);
+    SignalsDeferred {
+        _thread: PhantomData,
+    }
+}
+
+impl Drop for SignalsDeferred {
+    fn drop(&mut self) {
+        DEFERRED.set(DEFERRED.get() - 1);
+    }
+}
+
+fn are_deferred() -> bool {
+    DEFERRED.get() > 0
+}
+
+/// Asks the hook whether the wait must end.
+pub(crate) fn is_interrupted(hook: &dyn WaitHook) -> bool {
+    !are_deferred() && hook.interrupted()
 }
 
 /// Since when a lock has been seen in one state, over all waits of this
@@ -124,11 +170,22 @@ impl<'a> Waiter<'a> {
         self
     }
 
+    /// Ends a wait that has got the lock: where the hook was told of a signal in
+    /// the very last sleep, it is an interrupted wait all the same.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        match self.interrupted {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
+    }
+
     fn counter(&self) -> u64 {
         let mapping = &self.segment.mapping;
         match self.which {
             Which::Shard(index) => mapping.load(mapping.layout().shard(index) + shard::COUNTER),
-            Which::Heap | Which::Ring => 0,
+            Which::Heap => 0,
+            // Those who share a process hand the lock on under one owner's name.
+            Which::Ring => self.segment.ring_tail(),
         }
     }
 
@@ -174,9 +231,10 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
             *self
                 .progress
                 .get_or_insert((Instant::now(), owner.bits(), counter));
+        let is_stuck = are_deferred() && u128::from(unchanged_for) >= self.patience.as_millis();
         if (word, noted) != (owner.bits(), counter) {
             self.progress = Some((Instant::now(), owner.bits(), counter));
-        } else if since.elapsed() >= self.patience {
+        } else if is_stuck || since.elapsed() >= self.patience {
             return Next::GiveUp(Refusal::Patience(owner));
         }
         Next::Sleep
@@ -198,7 +256,7 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
                 hook.blocked(&mut || {
                     platform::futex_wait(word, value, timeout);
                 });
-                self.interrupted = hook.interrupted();
+                self.interrupted = is_interrupted(hook);
             }
             None => {
                 platform::futex_wait(word, value, timeout);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
-use undercroft_memory::ShardSet;
+use undercroft_memory::{ShardSet, defer_signals};
 
 use super::notice::{Noticed, Notices, Queue};
 use super::record::{Record, Ticket};
@@ -64,6 +64,7 @@ impl Store {
     }
 
     fn serve_notices(&self, notices: Notices) {
+        let _deferred = defer_signals();
         let mut queues: VecDeque<Queue> = notices.queues.into();
         if notices.all {
             queues.extend(self.queues().unwrap_or_default());
@@ -92,6 +93,7 @@ impl Store {
 
     /// Serves queues, and those of the keys that change by it.
     pub(super) fn serve(&self, mut queues: VecDeque<Queue>) {
+        let _deferred = defer_signals();
         while let Some(queue) = queues.pop_front() {
             if self.serve_queue(queue, &mut queues).is_err() {
                 self.unsettled(|unsettled| unsettled.queues.push(queue));
@@ -326,8 +328,19 @@ impl Store {
         result
     }
 
+    /// Ends the wait of a client that is gone; later, where a lock stands in the
+    /// way now. Returns whether it has ended.
+    pub(super) fn give_back(&self, ticket: Ticket) -> bool {
+        let _deferred = defer_signals();
+        let ended = self.end(ticket, Ending::GiveBack).is_ok();
+        if !ended {
+            self.end_later(ticket);
+        }
+        ended
+    }
+
     /// Has an ended wait removed later, as a lock stands in its way now.
-    pub(super) fn end_later(&self, ticket: Ticket) {
+    fn end_later(&self, ticket: Ticket) {
         self.unsettled(|unsettled| unsettled.tickets.push(ticket));
     }
 
@@ -343,11 +356,10 @@ impl Store {
         if !self.has_unsettled_waits() {
             return;
         }
+        let _deferred = defer_signals();
         let Unsettled { queues, tickets } = self.unsettled(std::mem::take);
         for ticket in tickets {
-            if self.end(ticket, Ending::GiveBack).is_err() {
-                self.end_later(ticket);
-            }
+            self.give_back(ticket);
         }
         self.serve(queues.into());
     }

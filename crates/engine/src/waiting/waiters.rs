@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{Patience, Polling, SeatName, ShardSet};
+use undercroft_memory::{Patience, Polling, SeatName, ShardSet, defer_signals};
 
 use super::notice::Queue;
 use super::record::{Ticket, once};
@@ -234,6 +234,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
             let queues: VecDeque<Queue> =
                 keys.map(|key| Queue::of(wanted.database, &key)).collect();
             store.serve(queues);
+            let _deferred = defer_signals();
             // Where a lock stands in the way, the answer is found later.
             if let Ok(Some(answer)) = self.finish(ticket) {
                 return Ok(Begun::Answered(answer));
@@ -290,9 +291,8 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     pub fn give_up(&mut self, ticket: Ticket) {
         if self.waiting.remove(&ticket).is_some()
             && self.seating.name(&self.store.segment).is_some()
-            && self.store.end(ticket, Ending::GiveBack).is_err()
         {
-            self.store.end_later(ticket);
+            self.store.give_back(ticket);
         }
     }
 
@@ -300,6 +300,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// writer did not, and takes away whoever was killed in front. To be called
     /// ten times a second. O(keys).
     pub fn tend(&mut self) {
+        let _deferred = defer_signals();
         self.store.settle_waits();
         let mut seen = std::collections::HashSet::new();
         for (database, keys) in self.waiting.values() {
@@ -337,10 +338,7 @@ impl<S: Deref<Target = Store>> Drop for Waiters<S> {
         }
         let mut all_ended = true;
         for ticket in std::mem::take(&mut self.waiting).into_keys() {
-            if self.store.end(ticket, Ending::GiveBack).is_err() {
-                self.store.end_later(ticket);
-                all_ended = false;
-            }
+            all_ended &= self.store.give_back(ticket);
         }
         if !all_ended {
             // Somebody is stopped with the lock, and the seat still has clients.
