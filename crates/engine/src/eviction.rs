@@ -29,6 +29,9 @@ const KEYS_AT_ONCE: u64 = 4096;
 /// The part of what is to be freed that one command frees at least.
 const SHARE_AT_ONCE: u64 = 64;
 
+/// The score of a key that has expired.
+const EXPIRED: u64 = u64::MAX;
+
 /// Which keys make room for others where the memory limit is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u64)]
@@ -348,7 +351,7 @@ impl Store {
                 let score = match pool.policy.measure() {
                     // Of these the removal sees whether they still expire.
                     Measure::Deadline => candidate.score,
-                    _ if candidate.score == u64::MAX => u64::MAX,
+                    _ if candidate.score == EXPIRED => EXPIRED,
                     measure => self.evictability(measure, &now, None),
                 };
                 if score < candidate.score
@@ -392,7 +395,7 @@ impl Store {
             return Ok(Attempt::Locked);
         }
         let evicted = self.write(ShardSet::one(key.shard), |writer| {
-            writer.evict(candidate.database, &key, policy.only_expiring())
+            writer.evict(candidate, &key, policy.only_expiring())
         });
         match evicted {
             Ok(true) => {
@@ -501,7 +504,7 @@ impl Store {
         for (key, expiry) in seen {
             let score = match expiry {
                 // What has expired goes before anything else.
-                Some(expiry) if expiry <= now => u64::MAX,
+                Some(expiry) if expiry <= now => EXPIRED,
                 _ => self.evictability(policy.measure(), &self.key(&key), expiry),
             };
             found.push(Candidate {
@@ -516,14 +519,15 @@ impl Store {
 }
 
 impl Writer<'_, '_> {
-    /// Removes a key to make room. Returns whether it was there, and expires
-    /// where it must.
+    /// Removes a key to make room. Returns whether it was there, expires where
+    /// it must, and has expired where that made it a candidate.
     fn evict(
         &mut self,
-        database: usize,
+        candidate: &Candidate,
         key: &Key<'_>,
         only_expiring: bool,
     ) -> Result<bool, Error> {
+        let database = candidate.database;
         let root = Root {
             shard: key.shard,
             database,
@@ -534,11 +538,54 @@ impl Writer<'_, '_> {
         if only_expiring && !entry.header.expires() {
             return Ok(false);
         }
+        if candidate.score == EXPIRED {
+            let expiry = entry.expiry(self.view())?;
+            if expiry.is_none_or(|expiry| expiry > self.store.now()) {
+                return Ok(false);
+            }
+        }
         self.remove_found(root, Found { slot, entry })?;
         self.changed(database, key);
         self.tell(KeyEvent::Evicted, database, key);
         // A large value is freed in steps; some of them now.
         flush::free_a_little(self, key.shard, flush::STEP)?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undercroft_memory::Options;
+
+    use super::*;
+    use crate::hot::{Condition, SetOptions};
+    use crate::writer::Expiry;
+
+    #[test]
+    fn a_key_that_had_expired_and_was_set_anew_is_not_the_first_to_go() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::At(2000),
+        };
+        store.set_time(1000);
+        store.set_with(0, b"k", b"v", options).expect("room");
+        let candidate = Candidate {
+            score: EXPIRED,
+            database: 0,
+            shard: store.key(b"k").shard(),
+            key: b"k".to_vec(),
+        };
+        let evict = || store.evict(EvictionPolicy::AllKeysLru, &candidate, false);
+        assert_eq!(evict().expect("no lock is held"), Attempt::Void);
+        store.set_time(3000);
+        store.set(0, b"k", b"new").expect("room");
+        assert_eq!(evict().expect("no lock is held"), Attempt::Void);
+        store.set_time(1000);
+        store.set_with(0, b"k", b"v", options).expect("room");
+        store.set_time(2000);
+        assert_eq!(evict().expect("no lock is held"), Attempt::Evicted);
     }
 }
