@@ -19,10 +19,15 @@ const ALL: u64 = 1;
 const MAY_REPLICATE: [&str; 5] = ["pfcount", "publish", "spublish", "eval", "evalsha"];
 
 impl Pause {
-    /// Begins a pause, in place of any other, until a time in Unix milliseconds.
+    /// Begins a pause until a time in Unix milliseconds. In place of another one it holds back what it says, and for as
+    /// long as the longer of the two, as in Redis.
     pub fn begin(&self, until: i64, all: bool) {
         let until = until.max(0).unsigned_abs() << 1;
-        self.0.store(until | u64::from(all), Ordering::Relaxed);
+        let longer = |pause: u64| Some(until.max(pause & !ALL) | u64::from(all));
+        // It always gives another value, so it does not fail.
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
     }
 
     /// Ends the pause.
@@ -97,6 +102,14 @@ mod tests {
         pause.begin(300, true);
         pause.end();
         assert!(!holds("GET k", 250));
+        // As Redis 7.0.15 does.
+        pause.begin(300, false);
+        pause.begin(270, true);
+        assert!(holds("GET k", 299) && !holds("GET k", 300));
+        pause.begin(500, true);
+        pause.begin(400, false);
+        assert!(!holds("GET k", 399) && holds("SET k v", 499));
+        pause.end();
         pause.begin(300, true);
         let stranger = Session::new(2, None, 0);
         assert!(!pause.holds(&stranger, &[b"GET", b"k"], 250));
