@@ -75,6 +75,8 @@ pub struct Subscriber<S: Deref<Target = Store>> {
     /// How many records were before the reader's position.
     number: u64,
     subscriptions: Subscriptions,
+    /// How many of these are known at the seat, where it is new and not all are.
+    enrolled: Option<usize>,
     matched: Vec<Arc<[u8]>>,
 }
 
@@ -136,6 +138,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             reader: RingReader::default(),
             number: 0,
             subscriptions: Subscriptions::new(),
+            enrolled: None,
             matched: Vec::new(),
         }
     }
@@ -354,25 +357,38 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     fn seated(&mut self) -> Result<SeatName, Error> {
         let (seat, is_new) = self.seating.take(&self.store.segment)?;
         if is_new && self.is_active() {
-            self.subscribe_again(seat)?;
+            self.enrolled = Some(0);
+        }
+        if let Some(enrolled) = self.enrolled {
+            self.subscribe_again(seat, enrolled)?;
         }
         Ok(seat)
     }
 
+    /// Subscribes at a new seat to all but the first so many names. Where a lock
+    /// stands in the way it is called again, and goes on from there.
     #[cold]
-    fn subscribe_again(&mut self, seat: SeatName) -> Result<(), Error> {
-        // What was there at the fork is the parent's to receive.
-        self.skip()?;
+    fn subscribe_again(&mut self, seat: SeatName, enrolled: usize) -> Result<(), Error> {
+        if enrolled == 0 {
+            // What was there at the fork is the parent's to receive.
+            self.skip()?;
+        }
+        let mut past = 0;
         for topic in Topic::ALL {
-            let names = self.subscriptions.all(topic);
-            for names in names.chunks(STEP) {
+            for names in self.subscriptions.all(topic).chunks(STEP) {
+                past += names.len();
+                if past <= enrolled {
+                    continue;
+                }
                 let changes: Vec<(&[u8], i64)> = names
                     .iter()
                     .map(|(name, count)| (name.as_slice(), *count))
                     .collect();
                 self.store.enrol(seat, topic, &changes)?;
+                self.enrolled = Some(past);
             }
         }
+        self.enrolled = None;
         Ok(())
     }
 }
