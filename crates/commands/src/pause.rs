@@ -24,7 +24,7 @@ impl Pause {
     pub fn begin(&self, until: i64, all: bool) {
         let until = until.max(0).unsigned_abs() << 1;
         let longer = |pause: u64| Some(until.max(pause & !ALL) | u64::from(all));
-        // It always gives another value, so it does not fail.
+        // Never refused: there always is another value.
         let _ = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);

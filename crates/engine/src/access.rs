@@ -9,8 +9,9 @@ use undercroft_memory::{ShardSet, Staged, Statistics, Transaction, defer_signals
 
 use crate::error::Error;
 use crate::eviction::{Eviction, EvictionChange};
-use crate::publish::Letter;
+use crate::notify::Notices;
 use crate::store::{Key, Reader, Store};
+use crate::unsettled::Letter;
 use crate::waiting::Noticed;
 use crate::writer::Writer;
 
@@ -45,7 +46,8 @@ pub struct Running<'r, 's> {
     /// A command wanted a shard that is not locked.
     beyond: &'r Cell<bool>,
     frees: &'r Cell<bool>,
-    letters: &'r RefCell<Vec<Letter>>,
+    /// Messages, each with the number of events before it.
+    letters: &'r RefCell<Vec<(usize, Letter)>>,
 }
 
 /// What commands had done so far, to go back to; see [`Running::savepoint`].
@@ -123,7 +125,9 @@ impl Within for Running<'_, '_> {
     }
 
     fn send_after_commit(&self, letter: Letter) {
-        self.letters.borrow_mut().push(letter);
+        let notices = &self.writer.borrow().notices;
+        let before = notices.as_ref().map_or(0, |notices| notices.count());
+        self.letters.borrow_mut().push((before, letter));
     }
 }
 
@@ -149,6 +153,9 @@ impl Store {
         shards: ShardSet,
         mut body: impl FnMut(&Running<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
+        if self.has_unsettled() {
+            self.settle_first();
+        }
         let (beyond, frees) = (Cell::new(false), Cell::new(false));
         let letters = RefCell::new(Vec::new());
         let noticed = Noticed::default();
@@ -192,20 +199,35 @@ impl Store {
                 // The keys are gone in any case; later writers free what is left.
                 let _ = self.free_flushed();
             }
-            if let (Some(notices), Ok(_)) = (&notices, &result) {
-                self.publish_notices(notices);
+            if result.is_ok() {
+                self.send_in_order(notices.as_deref(), &letters.into_inner());
             }
             if noticed.is_some() && result.is_ok() {
                 self.serve_noticed(noticed);
             }
-            if result.is_ok() {
-                letters.into_inner().iter().for_each(|letter| {
-                    // The commit stands. Only damage, or a publisher that was stopped in the middle of a message, gets
-                    // in its way, and receivers learn of neither.
-                    let _ = self.send(letter);
-                });
-            }
             return result.map_err(|carried| carried.error);
+        }
+    }
+}
+
+impl Store {
+    /// Sends what commands of a transaction published and what is told of the keys they changed, in the order in which
+    /// they did.
+    fn send_in_order(&self, notices: Option<&Notices>, letters: &[(usize, Letter)]) {
+        if notices.is_none() && letters.is_empty() {
+            return;
+        }
+        let mut outgoing = self.outgoing();
+        let mut told = 0;
+        for (before, letter) in letters {
+            if let Some(notices) = notices {
+                outgoing.tell(notices, told..*before);
+                told = *before;
+            }
+            outgoing.send(letter.topic, &letter.name, &letter.body);
+        }
+        if let Some(notices) = notices {
+            outgoing.tell(notices, told..notices.count());
         }
     }
 }

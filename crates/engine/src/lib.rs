@@ -50,6 +50,7 @@ mod strings;
 mod subscriber;
 mod subscriptions;
 mod tree;
+mod unsettled;
 mod uses;
 mod value;
 mod waiting;

@@ -6,12 +6,14 @@
 //! While nothing is to be told a transaction pays one load for it.
 
 use std::io::Write as _;
+use std::ops::Range;
 
 use undercroft_memory::{Setting, defer_signals};
 
 use crate::access::Access;
 use crate::dictionary;
 use crate::error::Error;
+use crate::publish::Outgoing;
 use crate::receivers::Topic;
 use crate::roots::DATABASES;
 use crate::store::{Key, Store};
@@ -218,12 +220,19 @@ impl Store {
     #[cold]
     pub(crate) fn publish_notices(&self, notices: &Notices) {
         let _deferred = defer_signals();
+        self.outgoing().tell(notices, 0..notices.count());
+    }
+}
+
+impl Outgoing<'_> {
+    /// Sends some of the events of a transaction.
+    pub(crate) fn tell(&mut self, notices: &Notices, which: Range<usize>) {
         let mut channel = Vec::new();
         for Notice {
             event,
             database,
             key,
-        } in &notices.list
+        } in notices.list.get(which).unwrap_or_default()
         {
             let name = event.name().as_bytes();
             for (class, kind, subject, body) in [
@@ -237,9 +246,7 @@ impl Store {
                 // Writing to a vector cannot fail.
                 let _ = write!(channel, "__{kind}@{database}__:");
                 channel.extend_from_slice(subject);
-                // The change stands. Where its message cannot be sent, because it is too long or another publisher was
-                // stopped in the middle of one, nobody learns of it.
-                let _ = self.publish(Topic::Channel, &channel, body);
+                self.send(Topic::Channel, &channel, body);
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::receivers::{Places, Topic, collect, places_of};
 use crate::roots::{KEYS, PATTERN_CHANGES, Root};
 use crate::scan::scan_bucket;
 use crate::store::Store;
+use crate::unsettled::Letter;
 
 /// Each pattern and who is subscribed to it.
 type List = Arc<[(Vec<u8>, Places)]>;
@@ -28,13 +29,43 @@ pub(crate) struct Patterns {
     list: Option<List>,
 }
 
-/// A message with those it is for, as they were when it was published.
-pub(crate) struct Letter {
-    topic: Topic,
+/// Those whom a message is for.
+struct Address {
     hash: u64,
-    name: Vec<u8>,
-    body: Vec<u8>,
     places: Places,
+    receivers: u64,
+    /// Some of the places are those of the dead.
+    some_dead: bool,
+    /// Somebody is subscribed to the channel itself.
+    direct: bool,
+    /// All patterns, where there are some.
+    patterns: Option<List>,
+}
+
+/// Messages that tell of a commit: what cannot be sent now is sent later, in
+/// order.
+pub(crate) struct Outgoing<'s> {
+    store: &'s Store,
+    /// Others are in front that could not be sent.
+    held_up: bool,
+}
+
+impl Outgoing<'_> {
+    /// Sends a message. Only one that is too long, or for which there is no
+    /// memory, is lost.
+    pub(crate) fn send(&mut self, topic: Topic, name: &[u8], body: &[u8]) {
+        if !self.held_up {
+            match self.store.publish_now(topic, name, body) {
+                Err(error) if error.is_wait() => self.held_up = true,
+                _ => return,
+            }
+        }
+        self.store.send_later(Letter {
+            topic,
+            name: name.to_vec(),
+            body: body.to_vec(),
+        });
+    }
 }
 
 impl Store {
@@ -63,21 +94,51 @@ impl Store {
         self.access().publish_all(topic, name, bodies)
     }
 
-    /// Sends a message to those it is for.
-    pub(crate) fn send(&self, letter: &Letter) -> Result<(), Error> {
-        self.segment
-            .append(letter.topic as u8, letter.hash, &letter.name, &letter.body)?;
-        self.wake(&letter.places);
+    /// Sends a message to those it is for, whatever is kept to be sent.
+    pub(crate) fn publish_now(&self, topic: Topic, name: &[u8], body: &[u8]) -> Result<(), Error> {
+        let address = self.access().address(topic, name)?;
+        self.append(&address, topic, name, &[body])
+    }
+
+    #[inline]
+    fn append(
+        &self,
+        address: &Address,
+        topic: Topic,
+        name: &[u8],
+        bodies: &[&[u8]],
+    ) -> Result<(), Error> {
+        if address.receivers > 0 {
+            let sent = self
+                .segment
+                .append_all(topic as u8, address.hash, name, bodies);
+            // The first ones may have been sent even so.
+            self.wake(&address.places);
+            sent?;
+        }
+        if address.some_dead {
+            self.forget(topic, name, address.direct, address.patterns.as_ref());
+        }
         Ok(())
     }
 
-    fn check_length(&self, name: &[u8], body: &[u8]) -> Result<(), Error> {
-        let length = name.len() as u64 + body.len() as u64;
-        let most = self.segment.record_max();
-        if length > most {
-            return Err(undercroft_memory::Error::MessageTooLong { length, most }.into());
+    /// A way to send messages behind a commit.
+    pub(crate) fn outgoing(&self) -> Outgoing<'_> {
+        Outgoing {
+            store: self,
+            held_up: self.has_letters() && !matches!(self.send_kept(), Ok(true)),
         }
-        Ok(())
+    }
+
+    fn check_lengths(&self, name: &[u8], bodies: &[&[u8]]) -> Result<(), Error> {
+        let most = self.segment.record_max();
+        let lengths = bodies
+            .iter()
+            .map(|body| name.len() as u64 + body.len() as u64);
+        match { lengths }.find(|&length| length > most) {
+            Some(length) => Err(undercroft_memory::Error::MessageTooLong { length, most }.into()),
+            None => Ok(()),
+        }
     }
 
     /// Wakes those who wait; a seat that comes twice is awake the second time.
@@ -117,6 +178,34 @@ impl Access<'_> {
     /// sent after the commit.
     pub fn publish_all(&self, topic: Topic, name: &[u8], bodies: &[&[u8]]) -> Result<u64, Error> {
         let store = self.store;
+        let address = self.address(topic, name)?;
+        let letter = |body: &&[u8]| Letter {
+            topic,
+            name: name.to_vec(),
+            body: body.to_vec(),
+        };
+        if let Some(running) = self.running {
+            if address.receivers > 0 {
+                store.check_lengths(name, bodies)?;
+                for body in bodies {
+                    running.send_after_commit(letter(body));
+                }
+            }
+        } else if store.has_letters() && !store.send_kept()? {
+            // Another thread sends those, and these behind them.
+            store.check_lengths(name, bodies)?;
+            for body in bodies {
+                store.send_later(letter(body));
+            }
+        } else {
+            store.append(&address, topic, name, bodies)?;
+        }
+        Ok(address.receivers)
+    }
+
+    #[inline]
+    fn address(&self, topic: Topic, name: &[u8]) -> Result<Address, Error> {
+        let store = self.store;
         let key = store.key(name);
         let mut places = Places::new();
         let patterns = Root {
@@ -142,35 +231,14 @@ impl Access<'_> {
         };
         // Counted first: who takes the message and ends at once has received it.
         let (receivers, some_dead) = store.count_living(&places);
-        if let Some(running) = self.running {
-            if receivers > 0 {
-                for body in bodies {
-                    store.check_length(name, body)?;
-                }
-                for body in bodies {
-                    running.send_after_commit(Letter {
-                        topic,
-                        hash: key.hash,
-                        name: name.to_vec(),
-                        body: body.to_vec(),
-                        places: places.clone(),
-                    });
-                }
-            }
-            return Ok(receivers);
-        }
-        if receivers > 0 {
-            let sent = store
-                .segment
-                .append_all(topic as u8, key.hash, name, bodies);
-            // The first ones may have been sent even so.
-            store.wake(&places);
-            sent?;
-        }
-        if some_dead {
-            store.forget(topic, name, direct, patterns.as_ref());
-        }
-        Ok(receivers)
+        Ok(Address {
+            hash: key.hash,
+            places,
+            receivers,
+            some_dead,
+            direct,
+            patterns,
+        })
     }
 
     /// Receivers of messages to one channel or shard channel, those of patterns

@@ -19,8 +19,9 @@ use crate::eviction::Pool;
 use crate::met;
 use crate::publish::Patterns;
 use crate::roots::{self, EXPIRES, KEYS, Root};
+use crate::unsettled::Unsettled;
 use crate::uses::Chance;
-use crate::waiting::{Noticed, Unsettled};
+use crate::waiting::Noticed;
 use crate::writer::Writer;
 
 /// Number of databases in a store.
@@ -41,9 +42,9 @@ pub struct Store {
     /// Keys that this process evicted.
     pub(crate) evicted: AtomicU64,
     pub(crate) chance: Chance,
-    /// Blocking pops that a lock stood in the way of.
+    /// What is still to be done behind commits.
     pub(crate) unsettled: Mutex<Unsettled>,
-    /// Whether there are some.
+    /// Whether there is something.
     pub(crate) has_unsettled: AtomicBool,
 }
 
@@ -214,6 +215,9 @@ impl Store {
         shards: ShardSet,
         body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
+        if self.has_unsettled() {
+            self.settle_first();
+        }
         let noticed = Noticed::default();
         let result = self.write_noticing(shards, &noticed, body);
         if noticed.is_some() && result.is_ok() {

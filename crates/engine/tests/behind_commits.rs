@@ -1,10 +1,12 @@
-//! Signals that come while a thread waits behind a commit.
+//! What comes behind a commit: not interrupted by signals, and done later where
+//! a lock stands in the way.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use undercroft_engine::{
     Answer, Begun, End, Event, EventClasses, Options, Store, Subscriber, Take, Topic, WaitHook,
@@ -99,6 +101,27 @@ fn hold_shard(path: &Path, key: &'static [u8]) -> (Sender<()>, JoinHandle<()>) {
     })
 }
 
+/// Holds the ring of messages.
+fn hold_ring(path: &Path) -> (Sender<()>, JoinHandle<()>) {
+    hold(path, |path, wait| {
+        let segment = Segment::open(path, true).expect("a whole store");
+        segment.ring_counts(|_| wait()).expect("the lock");
+    })
+}
+
+/// What a subscriber finds: channels and payloads.
+fn received(subscriber: &mut Subscriber<&Store>) -> Vec<(String, String)> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut all = Vec::new();
+    while let Some(event) = subscriber.try_next().expect("a look") {
+        let Event::Message(message) = event else {
+            panic!("{event:?}");
+        };
+        all.push((text(message.channel), text(message.payload)));
+    }
+    all
+}
+
 #[test]
 fn a_push_that_is_committed_is_not_interrupted() {
     let place = place();
@@ -140,10 +163,7 @@ fn a_change_that_is_told_of_is_not_interrupted() {
     subscriber
         .subscribe(Topic::Channel, &[b"__keyspace@0__:k"])
         .expect("room");
-    let (release, holder) = hold(&place.path, |path, wait| {
-        let segment = Segment::open(path, true).expect("a whole store");
-        segment.ring_counts(|_| wait()).expect("the lock");
-    });
+    let (release, holder) = hold_ring(&place.path);
     let (store, asked) = signalled(&place.path, release);
     store.set(0, b"k", b"v").expect("the commit stands");
     assert_eq!(asked.load(Ordering::Relaxed), 0);
@@ -173,7 +193,115 @@ fn a_write_that_has_not_begun_is_interrupted() {
         keys: &[b"k"],
         take: LEFT,
     };
-    let short = std::time::Duration::from_millis(1);
+    let short = Duration::from_millis(1);
     let answer = store.take_or_wait(&wanted, Some(short));
     assert_eq!(answer.expect("no signal"), Answer::TimedOut);
+}
+
+#[test]
+fn messages_that_a_lock_held_up_come_later_and_in_order() {
+    let place = place();
+    let (store, plain) = [(); 2]
+        .map(|()| Store::open(&place.path, true).expect("a whole store"))
+        .into();
+    store.set_patience(Duration::from_millis(1));
+    plain
+        .tell_events(EventClasses::from_letters(b"E$"))
+        .expect("room");
+    let mut subscriber = Subscriber::new(&plain);
+    subscriber.subscribe(Topic::Pattern, &[b"*"]).expect("room");
+    let (release, holder) = hold_ring(&place.path);
+    store.set(0, b"a", b"1").expect("the commit stands");
+    let answered = store.transact(store.all_shards(), |running| {
+        running.access().publish(Topic::Channel, b"c", b"2")
+    });
+    assert_eq!(answered.expect("the commit stands"), 1);
+    let refused = store.publish(Topic::Channel, b"c", b"never");
+    assert!(
+        matches!(&refused, Err(error) if error.is_busy()),
+        "{refused:?}"
+    );
+    assert!(store.settle_waits().is_some());
+    drop(release);
+    holder.join().expect("no panic");
+    assert_eq!(store.publish(Topic::Channel, b"c", b"3").expect("room"), 1);
+    let expected = [("__keyevent@0__:set", "a"), ("c", "2"), ("c", "3")];
+    let expected = expected.map(|(channel, payload)| (channel.into(), payload.into()));
+    assert_eq!(received(&mut subscriber), expected);
+    assert!(store.settle_waits().is_none());
+}
+
+#[test]
+fn messages_of_a_transaction_come_in_the_order_of_its_commands() {
+    let place = place();
+    let store = Store::open(&place.path, true).expect("a whole store");
+    store
+        .tell_events(EventClasses::from_letters(b"E$"))
+        .expect("room");
+    let mut subscriber = Subscriber::new(&store);
+    subscriber.subscribe(Topic::Pattern, &[b"*"]).expect("room");
+    let done = store.transact(store.all_shards(), |running| {
+        let access = running.access();
+        access.publish(Topic::Channel, b"c", b"0")?;
+        access.set(0, b"a", b"")?;
+        access.publish(Topic::Channel, b"c", b"1")?;
+        access.publish(Topic::Channel, b"c", b"2")?;
+        access.set(0, b"b", b"")
+    });
+    done.expect("room");
+    let set = "__keyevent@0__:set";
+    let expected = [("c", "0"), (set, "a"), ("c", "1"), ("c", "2"), (set, "b")];
+    let expected = expected.map(|(channel, payload)| (channel.into(), payload.into()));
+    assert_eq!(received(&mut subscriber), expected);
+}
+
+#[test]
+fn a_wait_that_could_not_be_ended_is_ended_before_the_next_change() {
+    let place = place();
+    let (store, plain) = [(); 2]
+        .map(|()| Store::open(&place.path, true).expect("a whole store"))
+        .into();
+    store.set_patience(Duration::from_millis(1));
+    let wanted = Wanted {
+        database: 0,
+        keys: &[b"k"],
+        take: LEFT,
+    };
+    let mut waiters = Waiters::new(&store);
+    assert!(matches!(waiters.begin(&wanted), Ok(Begun::Waiting(_))));
+    let (release, holder) = hold_shard(&place.path, b"k");
+    drop(waiters);
+    assert_eq!(plain.waits().expect("a look").len(), 1);
+    drop(release);
+    holder.join().expect("no panic");
+    store.set(0, b"other", b"").expect("room");
+    assert_eq!(plain.waits().expect("a look").len(), 0);
+    assert_eq!(plain.push(0, b"k", End::Left, &[b"item"]).expect("room"), 1);
+    assert_eq!(plain.list_length(0, b"k").expect("a list"), 1);
+}
+
+#[test]
+fn a_subscriber_that_lost_its_seat_subscribes_again_as_soon_as_it_can() {
+    let place = place();
+    let (store, plain) = [(); 2]
+        .map(|()| Store::open(&place.path, true).expect("a whole store"))
+        .into();
+    let mut subscriber = Subscriber::new(&store);
+    let names: [&[u8]; 2] = [b"c", b"d"];
+    subscriber.subscribe(Topic::Shard, &names).expect("room");
+    // As in a forked child, its seat is another's.
+    store.abandon();
+    store.set_patience(Duration::from_millis(1));
+    let (release, holder) = hold_shard(&place.path, b"c");
+    assert!(matches!(subscriber.try_next(), Err(error) if error.is_busy()));
+    assert!(matches!(subscriber.try_next(), Err(error) if error.is_busy()));
+    drop(release);
+    holder.join().expect("no panic");
+    assert!(subscriber.try_next().expect("a look").is_none());
+    for name in ["c", "d"] {
+        let receivers = plain.publish(Topic::Shard, name.as_bytes(), b"news");
+        assert_eq!(receivers.expect("room"), 1);
+        let got = received(&mut subscriber);
+        assert_eq!(got, [(name.to_owned(), "news".to_owned())]);
+    }
 }

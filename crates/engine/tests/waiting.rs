@@ -277,6 +277,56 @@ fn what_a_dead_client_was_given_goes_back_to_where_it_was() {
 }
 
 #[test]
+fn what_the_dead_were_given_is_in_its_order_again() {
+    let place = place();
+    for end in [End::Left, End::Right] {
+        for by_upkeep in [false, true] {
+            let (dying, pusher) = (place.open(), place.open());
+            for _ in 0..3 {
+                let mut dead = std::mem::ManuallyDrop::new(Waiters::new(&dying));
+                wait(&mut dead, &[b"k"], Take::Items { end, count: 2 });
+            }
+            let mut pushed: Vec<&[u8]> = vec![b"1", b"2", b"3", b"4", b"5", b"6", b"7"];
+            push(&pusher, b"k", &pushed);
+            assert_eq!(items(&pusher, b"k").len(), 1);
+            dying.abandon();
+            // A handle that does not believe for a moment that they live.
+            let store = place.open();
+            if by_upkeep {
+                store.forget_dead_waiters().expect("no lock is held");
+            } else {
+                push(&store, b"k", &[b"8"]);
+                pushed.push(b"8");
+            }
+            // From the right end, the push came behind what was left.
+            if end == End::Right && !by_upkeep {
+                pushed = vec![b"1", b"8", b"2", b"3", b"4", b"5", b"6", b"7"];
+            }
+            assert_eq!(items(&store, b"k"), pushed, "{end:?}");
+            store.delete(0, &[b"k"]).expect("room");
+        }
+    }
+    check(&place.open());
+}
+
+#[test]
+fn what_cannot_go_back_does_so_once_its_key_holds_a_list() {
+    let place = place();
+    let (store, other) = (place.open(), place.open());
+    let mut waiters = Waiters::new(&store);
+    let ticket = wait(&mut waiters, &[b"k"], LEFT);
+    push(&other, b"k", &[b"item"]);
+    other.set(0, b"k", b"text").expect("room");
+    waiters.give_up(ticket);
+    // Its seat knows nothing of it any more.
+    assert_eq!(waiters.answered(false).expect("a list"), []);
+    other.delete(0, &[b"k"]).expect("room");
+    assert_eq!(items(&other, b"k"), [b"item"]);
+    drop(waiters);
+    check(&store);
+}
+
+#[test]
 fn a_wait_ends_by_its_time_by_others_and_by_its_owner() {
     let place = place();
     let store = place.open();

@@ -63,6 +63,7 @@ pub use file::Options;
 pub use platform::{coarse_milliseconds, effective_user};
 pub use polling::Polling;
 pub use pool::Pool;
+pub use process::without_fork;
 pub use ring::{RingCounts, counter_of};
 pub use ring_reader::{Look, Record, RingReader};
 pub use savepoint::Savepoint;
@@ -73,7 +74,7 @@ pub use staging::Staged;
 pub use statistics::{HeldLock, LockName, Member, Setting, Statistics};
 pub use transaction::Transaction;
 pub use view::{Block, Offset, View};
-pub use wait::{SignalsDeferred, WaitHook, defer_signals};
+pub use wait::{SignalsDeferred, WaitHook, are_signals_deferred, defer_signals};
 
 /// Words in a shard's roots.
 pub const ROOT_WORDS: usize = layout::shard::ROOT_WORDS as usize;

@@ -43,6 +43,21 @@ extern "C" fn open_fork_gate() {
     FORK_GATE.store(0, Ordering::Release);
 }
 
+/// Calls `body`, which must be short and must not fork, while no thread of this
+/// process forks: no child finds a mutex locked that `body` takes.
+pub fn without_fork<R>(body: impl FnOnce() -> R) -> R {
+    /// Opens the gate where `body` panics, too.
+    struct Gate;
+    impl Drop for Gate {
+        fn drop(&mut self) {
+            open_fork_gate();
+        }
+    }
+    close_fork_gate();
+    let _gate = Gate;
+    body()
+}
+
 /// This process' membership in one store.
 pub(crate) struct Process {
     path: PathBuf,

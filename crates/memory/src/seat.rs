@@ -109,6 +109,9 @@ pub struct Patience<'a> {
 pub struct SeatName(u64);
 
 impl SeatName {
+    /// That of nobody, in a slot that there is not: never alive.
+    pub const NOBODY: SeatName = SeatName(u64::MAX);
+
     fn new(slot_index: u64, seat: u64, generation: u64) -> SeatName {
         SeatName(slot_index | seat << 16 | (generation & 0xffff_ffff) << 32)
     }

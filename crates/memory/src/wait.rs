@@ -64,13 +64,14 @@ impl Drop for SignalsDeferred {
     }
 }
 
-fn are_deferred() -> bool {
+/// Whether signals are [deferred](defer_signals) in this thread.
+pub fn are_signals_deferred() -> bool {
     DEFERRED.get() > 0
 }
 
 /// Asks the hook whether the wait must end.
 pub(crate) fn is_interrupted(hook: &dyn WaitHook) -> bool {
-    !are_deferred() && hook.interrupted()
+    !are_signals_deferred() && hook.interrupted()
 }
 
 /// Since when a lock has been seen in one state, over all waits of this
@@ -231,7 +232,8 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
             *self
                 .progress
                 .get_or_insert((Instant::now(), owner.bits(), counter));
-        let is_stuck = are_deferred() && u128::from(unchanged_for) >= self.patience.as_millis();
+        let is_stuck =
+            are_signals_deferred() && u128::from(unchanged_for) >= self.patience.as_millis();
         if (word, noted) != (owner.bits(), counter) {
             self.progress = Some((Instant::now(), owner.bits(), counter));
         } else if is_stuck || since.elapsed() >= self.patience {

@@ -23,8 +23,8 @@ pub(crate) struct Blocked {
     tokens: HashMap<Ticket, u64>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     tend_at: Instant,
-    /// A lock stands in the way of something.
-    retries: bool,
+    /// Something stands in the way of something: it is tried again after this time.
+    retries: Option<Duration>,
     /// Readable when somebody is answered.
     bell: Option<OwnedFd>,
     /// Whether the bell is in the epoll instance: while somebody waits.
@@ -39,7 +39,7 @@ impl Blocked {
             tokens: HashMap::new(),
             deadlines: BTreeSet::new(),
             tend_at: Instant::now(),
-            retries: false,
+            retries: None,
             bell: None,
             listens: false,
             rung: false,
@@ -87,14 +87,16 @@ impl Blocked {
 
     /// When the next look is due, where nothing happens before.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
-        if self.retries {
-            return Some(now + RETRY);
-        }
+        let retry = self.retries.map(|after| now + after);
         if self.tokens.is_empty() {
-            return None;
+            return retry;
         }
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
-        Some(deadline.map_or(self.tend_at, |deadline| deadline.min(self.tend_at)))
+        retry
+            .into_iter()
+            .chain(deadline)
+            .chain([self.tend_at])
+            .min()
     }
 
     /// The thread is awake: until its next [`answers`](Self::answers) nobody need wake it.
@@ -112,11 +114,7 @@ impl Blocked {
         (poll, bell_token): (&Poll, u64),
     ) -> Vec<(u64, Answer)> {
         let rung = std::mem::take(&mut self.rung);
-        self.retries = shared.store.has_unsettled_waits();
-        if self.retries {
-            shared.store.settle_waits();
-            self.retries = shared.store.has_unsettled_waits();
-        }
+        self.retries = shared.store.settle_waits();
         if self.tokens.is_empty() {
             self.stop_listening(poll);
             return Vec::new();
@@ -163,7 +161,7 @@ impl Blocked {
             rung = false;
             let before = answers.len();
             let Ok(tickets) = found else {
-                self.retries = true;
+                self.retries = Some(RETRY);
                 return;
             };
             for ticket in tickets {
@@ -174,7 +172,7 @@ impl Blocked {
                     Ok(Some(answer)) => answers.push((*token, answer)),
                     Ok(None) => {}
                     Err(_) => {
-                        self.retries = true;
+                        self.retries = Some(RETRY);
                         return;
                     }
                 }
@@ -203,7 +201,7 @@ impl Blocked {
                     }
                 }
                 Err(_) => {
-                    self.retries = true;
+                    self.retries = Some(RETRY);
                     return;
                 }
             }

@@ -24,11 +24,12 @@ mod notice;
 mod record;
 mod serve;
 mod table;
+#[cfg(test)]
+mod tests;
 mod waiters;
 
-pub(crate) use notice::Noticed;
+pub(crate) use notice::{Noticed, Queue};
 pub use record::Ticket;
-pub(crate) use serve::Unsettled;
 pub use waiters::{Begun, Waiters};
 
 use crate::entry::ValueType;

@@ -15,7 +15,7 @@ const KEYS_MAX: usize = 1024;
 const GIVEN: u64 = 1 << 32;
 
 /// Names a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Queue {
     pub(super) database: usize,
     /// The hash of the key.

@@ -14,6 +14,7 @@ use super::{Answer, Take, Taken};
 use crate::entry::{Entry, Text};
 use crate::error::Error;
 use crate::list::{End, Ranges};
+use crate::roots::DATABASES;
 use crate::store::Store;
 
 /// A client that waits, or that was answered and does not know yet.
@@ -126,6 +127,14 @@ impl Record {
         }
     }
 
+    /// The same of nobody, for whoever comes by.
+    pub(super) fn disowned(&self) -> Record {
+        Record {
+            seat: SeatName::NOBODY,
+            ..self.clone()
+        }
+    }
+
     /// The answer, if there is one.
     pub(super) fn answer(&self) -> Option<Answer> {
         Some(match self.state {
@@ -208,7 +217,7 @@ impl Record {
         }
         Some(Record {
             seat: SeatName::from_bits(seat),
-            database: database.into(),
+            database: Some(usize::from(database)).filter(|&database| database < DATABASES)?,
             take,
             state,
             texts,
@@ -287,7 +296,12 @@ mod tests {
                 assert!(!read.waits() && read.seat == seat && read.database == 15);
             }
         }
-        let whole = Record::new(seat, 0, takes[0], &[b"key"]).encode();
+        let mut whole = Record::new(seat, 0, takes[0], &[b"key"]).encode();
+        let database = 8 + 4;
+        whole[database] = DATABASES as u8;
+        assert_eq!(Record::decode(&whole), None);
+        whole[database] = 0;
+        assert!(Record::decode(&whole).is_some());
         for length in 0..whole.len() {
             assert_eq!(Record::decode(&whole[..length]), None);
         }

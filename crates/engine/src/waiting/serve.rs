@@ -1,10 +1,8 @@
 //! Serving queues: giving those who wait what came for them, in their order.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
-use undercroft_memory::{ShardSet, defer_signals};
+use undercroft_memory::{Fault, ShardSet, defer_signals};
 
 use super::notice::{Noticed, Notices, Queue};
 use super::record::{Record, Ticket};
@@ -14,19 +12,12 @@ use crate::error::Error;
 use crate::flush;
 use crate::roots::{ANSWERED, KEYS, QUEUES, Root, TABLE, WAITERS};
 use crate::store::Store;
+use crate::unsettled::Task;
 
 /// Tickets of a queue looked at at once.
 const LOOK: usize = 64;
 /// Buckets of an idle dictionary freed in one transaction.
 const STEP: u64 = 64;
-
-/// What a lock stood in the way of, to be done by this process later.
-#[derive(Debug, Default)]
-pub(crate) struct Unsettled {
-    queues: Vec<Queue>,
-    /// Waits that ended, and whose answers nobody takes.
-    tickets: Vec<Ticket>,
-}
 
 /// What is in a mailbox.
 type Items = Vec<Vec<u8>>;
@@ -95,10 +86,18 @@ impl Store {
     pub(super) fn serve(&self, mut queues: VecDeque<Queue>) {
         let _deferred = defer_signals();
         while let Some(queue) = queues.pop_front() {
-            if self.serve_queue(queue, &mut queues).is_err() {
-                self.unsettled(|unsettled| unsettled.queues.push(queue));
+            if let Err(error) = self.serve_queue(queue, &mut queues) {
+                self.do_later(Task::Serve(queue), &error);
             }
         }
+    }
+
+    /// Serves a queue that something stood in the way of.
+    pub(crate) fn serve_again(&self, queue: Queue) -> Result<(), Error> {
+        let mut more = VecDeque::new();
+        let served = self.serve_queue(queue, &mut more);
+        self.serve(more);
+        served
     }
 
     /// Gives the clients of a queue what its key has for them, one after the
@@ -129,23 +128,40 @@ impl Store {
     /// Puts back what was given to those who died before they took it, as far
     /// as nobody who lives is in front of them.
     fn take_back(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
-        let mut last = None;
-        loop {
-            let first = self.read(ShardSet::one(queue.shard), |reader| {
-                reader.first_given(queue)
-            })?;
-            let Some(ticket) = first.filter(|_| first != last) else {
-                return Ok(());
-            };
-            last = first;
-            match self.waiter(ticket)? {
-                Some(record) if self.segment.seat_lives(record.seat) => return Ok(()),
-                _ => {}
-            }
+        let dead = self.dead_given(queue, false)?;
+        // What was given last goes back first: they are in their order again.
+        for ticket in dead.into_iter().rev() {
             let (gone, notices) = self.end_dead(ticket)?;
             more.extend(notices.queues.into_iter().filter(|other| *other != queue));
             if !gone {
                 return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Those who were given something of a queue's key and died before they
+    /// took it, in the order in which it was given; all, or those in front of
+    /// the first one who lives.
+    fn dead_given(&self, queue: Queue, all: bool) -> Result<Vec<Ticket>, Error> {
+        let (mut dead, mut seen) = (Vec::new(), 0);
+        loop {
+            let some = self.read(ShardSet::one(queue.shard), |reader| {
+                reader.given(queue, seen, LOOK)
+            })?;
+            seen += some.len();
+            for &ticket in &some {
+                match self.waiter(ticket)? {
+                    Some(record) if self.segment.seat_lives(record.seat) => {
+                        if !all {
+                            return Ok(dead);
+                        }
+                    }
+                    _ => dead.push(ticket),
+                }
+            }
+            if some.len() < LOOK {
+                return Ok(dead);
             }
         }
     }
@@ -170,7 +186,11 @@ impl Store {
                 Progress::Passed
             });
         }
-        if !record.waits() || record.database != queue.database {
+        if !record.waits() {
+            // It was answered a moment ago, and those behind it have moved up.
+            return Ok(Progress::Gone);
+        }
+        if record.database != queue.database {
             return Ok(Progress::Passed);
         }
         let is_this = |key: &&&[u8]| self.key(key).hash == queue.hash;
@@ -179,11 +199,16 @@ impl Store {
             return Ok(Progress::Passed);
         };
         let there = self.read(ShardSet::one(queue.shard), |reader| {
-            let found = reader.find(queue.database, &self.key(key))?;
-            Ok::<_, Error>(found.is_some())
+            match reader.find(queue.database, &self.key(key))? {
+                Some(entry) => entry.value_type().map(Some),
+                None => Ok(None),
+            }
         })?;
-        if !there {
-            return Ok(Progress::Nothing);
+        match there {
+            None => return Ok(Progress::Nothing),
+            // No lock is taken for it.
+            Some(there) if there != record.take.value_type() => return Ok(Progress::Passed),
+            Some(_) => {}
         }
         let noticed = Noticed::default();
         let progress = self.write_noticing(record.shards(self, ticket), &noticed, |writer| {
@@ -191,7 +216,7 @@ impl Store {
                 return Ok(Progress::Gone);
             };
             if !record.waits() {
-                return Ok(Progress::Passed);
+                return Ok(Progress::Gone);
             }
             let destination = match record.take {
                 Take::Move { .. } => record.keys().get(1).copied(),
@@ -215,6 +240,13 @@ impl Store {
     }
 
     pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<Record>, Error> {
+        if ticket.home() >= self.shards() {
+            // It was read from a list, of which nothing else is known here.
+            return Err(Error::from(Fault {
+                at: 0,
+                what: "tickets of waiting clients in shards that are there",
+            }));
+        }
         self.read(ShardSet::one(ticket.home()), |reader| reader.waiter(ticket))
     }
 
@@ -255,6 +287,9 @@ impl Store {
                 return Ok(None);
             };
             if ending == Ending::GiveBack && !writer.put_back(&record)? {
+                // Whoever finds it where the key holds its type again puts it
+                // back, though this process may live.
+                writer.disown(ticket, &record)?;
                 return Ok(None);
             }
             writer.forget_waiter(ticket, &record)?;
@@ -305,7 +340,7 @@ impl Store {
         let queue = Queue::of(database, &key);
         let (there, given) = self.read(ShardSet::one(key.shard), |reader| {
             let there = reader.find(database, &key)?.is_some();
-            Ok::<_, Error>((there, reader.first_given(queue)?))
+            Ok::<_, Error>((there, reader.given(queue, 0, 1)?.pop()))
         })?;
         let is_dead = |ticket| {
             let record = self.waiter(ticket)?;
@@ -318,50 +353,19 @@ impl Store {
         Ok(())
     }
 
-    fn unsettled<R>(&self, body: impl FnOnce(&mut Unsettled) -> R) -> R {
-        let unsettled = self.unsettled.lock();
-        let mut unsettled: MutexGuard<'_, Unsettled> =
-            unsettled.unwrap_or_else(PoisonError::into_inner);
-        let result = body(&mut unsettled);
-        let some = !unsettled.queues.is_empty() || !unsettled.tickets.is_empty();
-        self.has_unsettled.store(some, Ordering::Release);
-        result
-    }
-
-    /// Ends the wait of a client that is gone; later, where a lock stands in the
-    /// way now. Returns whether it has ended.
+    /// Ends the wait of a client that is gone; later, where something stands in
+    /// the way now. Returns whether it has ended.
     pub(super) fn give_back(&self, ticket: Ticket) -> bool {
         let _deferred = defer_signals();
-        let ended = self.end(ticket, Ending::GiveBack).is_ok();
-        if !ended {
-            self.end_later(ticket);
+        let ended = self.end_for_good(ticket);
+        if let Err(error) = &ended {
+            self.do_later(Task::End(ticket), error);
         }
-        ended
+        ended.is_ok()
     }
 
-    /// Has an ended wait removed later, as a lock stands in its way now.
-    fn end_later(&self, ticket: Ticket) {
-        self.unsettled(|unsettled| unsettled.tickets.push(ticket));
-    }
-
-    /// Whether some queue could not be served, or some wait not be ended, as
-    /// another process held a lock. One load.
-    #[inline]
-    pub fn has_unsettled_waits(&self) -> bool {
-        self.has_unsettled.load(Ordering::Acquire)
-    }
-
-    /// Tries again what a lock stood in the way of.
-    pub fn settle_waits(&self) {
-        if !self.has_unsettled_waits() {
-            return;
-        }
-        let _deferred = defer_signals();
-        let Unsettled { queues, tickets } = self.unsettled(std::mem::take);
-        for ticket in tickets {
-            self.give_back(ticket);
-        }
-        self.serve(queues.into());
+    pub(crate) fn end_for_good(&self, ticket: Ticket) -> Result<(), Error> {
+        self.end(ticket, Ending::GiveBack).map(drop)
     }
 
     /// Takes away what dead processes left of their waits, gives back what had
@@ -369,14 +373,21 @@ impl Store {
     /// clients).
     pub fn forget_dead_waiters(&self) -> Result<(), Error> {
         if self.keys(WAITERS) > 0 {
-            for ticket in self.tickets()? {
-                if let Some(record) = self.waiter(ticket)?
-                    && !self.segment.seat_lives(record.seat)
-                {
-                    self.end(ticket, Ending::GiveBack)?;
+            let queues = self.queues()?;
+            // First those whose order tells where the items were.
+            let mut tickets = Vec::new();
+            for queue in &queues {
+                tickets.extend(self.dead_given(*queue, true)?.into_iter().rev());
+            }
+            tickets.extend(self.tickets()?);
+            for ticket in tickets {
+                match self.forget_if_dead(ticket) {
+                    // Whoever is stopped with a lock holds up no others.
+                    Err(error) if error.is_busy() => {}
+                    done => done?,
                 }
             }
-            self.serve(self.queues()?.into());
+            self.serve(queues.into());
         }
         for shard in 0..self.shards() {
             for database in [QUEUES, WAITERS, ANSWERED] {
@@ -385,6 +396,13 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    fn forget_if_dead(&self, ticket: Ticket) -> Result<(), Error> {
+        match self.waiter(ticket)? {
+            Some(record) if !self.segment.seat_lives(record.seat) => self.end_for_good(ticket),
+            _ => Ok(()),
+        }
     }
 
     /// Everybody who waits, the dead included: what for and how it ended, and

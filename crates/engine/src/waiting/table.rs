@@ -55,21 +55,31 @@ impl Reader<'_, '_> {
         from: usize,
         most: usize,
     ) -> Result<Vec<Ticket>, Error> {
-        let name = queue.name();
-        let key = self.store.hidden_key(queue.shard, &name);
+        self.listed(queue.shard, &queue.name(), from, most)
+    }
+
+    /// Those who were given something of a queue's key, and have not taken it
+    /// yet: from a position on, up to so many.
+    pub(super) fn given(
+        &self,
+        queue: Queue,
+        from: usize,
+        most: usize,
+    ) -> Result<Vec<Ticket>, Error> {
+        self.listed(queue.shard, &queue.given(), from, most)
+    }
+
+    fn listed(
+        &self,
+        shard: usize,
+        name: &[u8],
+        from: usize,
+        most: usize,
+    ) -> Result<Vec<Ticket>, Error> {
+        let key = self.store.hidden_key(shard, name);
         let (mut items, from) = (Ranges::new(), from as i64);
         self.list_range(QUEUES, &key, (from, from + most as i64 - 1), &mut items)?;
         Ok(items.iter().filter_map(Ticket::from_bytes).collect())
-    }
-
-    /// The first of those who were given something of a queue's key, and have
-    /// not taken it yet.
-    pub(super) fn first_given(&self, queue: Queue) -> Result<Option<Ticket>, Error> {
-        let name = queue.given();
-        let key = self.store.hidden_key(queue.shard, &name);
-        let mut items = Ranges::new();
-        self.list_range(QUEUES, &key, (0, 0), &mut items)?;
-        Ok(items.iter().find_map(Ticket::from_bytes))
     }
 
     /// The first of a seat's tickets that were answered.
@@ -230,15 +240,30 @@ impl Writer<'_, '_> {
     /// Removes a ticket with all that is known of it.
     pub(super) fn forget_waiter(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
         self.leave_queues(ticket, record)?;
-        if !record.waits() {
-            let name = record.seat.bits().to_le_bytes();
-            let key = self.store.key(&name);
-            self.list_remove(ANSWERED, &key, 1, &ticket.0.to_le_bytes())?;
-        }
+        self.leave_answered(ticket, record)?;
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
         self.remove(WAITERS, &key)?;
         Ok(())
+    }
+
+    /// Takes a ticket from among those of its seat that were answered.
+    fn leave_answered(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+        if !record.waits() && record.seat != SeatName::NOBODY {
+            let name = record.seat.bits().to_le_bytes();
+            let key = self.store.key(&name);
+            self.list_remove(ANSWERED, &key, 1, &ticket.0.to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Leaves an answered ticket to whoever comes by, as one of a dead process.
+    pub(super) fn disown(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+        if record.seat == SeatName::NOBODY {
+            return Ok(());
+        }
+        self.leave_answered(ticket, record)?;
+        self.put_waiter(ticket, &record.disowned())
     }
 
     /// Puts what was taken for a client back to where it was. Returns false

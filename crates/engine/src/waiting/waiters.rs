@@ -40,10 +40,10 @@ pub enum Begun {
 /// is for event loops. After a fork the child's copy has none of the parent's
 /// clients.
 pub struct Waiters<S: Deref<Target = Store>> {
-    store: S,
+    pub(super) store: S,
     seating: Seating,
     /// Those that wait, with what they wait for.
-    waiting: BTreeMap<Ticket, (usize, Vec<Vec<u8>>)>,
+    pub(super) waiting: BTreeMap<Ticket, (usize, Vec<Vec<u8>>)>,
 }
 
 impl Writer<'_, '_> {
@@ -321,7 +321,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         self.seating.descriptor(&self.store.segment)
     }
 
-    fn seated(&mut self) -> Result<SeatName, Error> {
+    pub(super) fn seated(&mut self) -> Result<SeatName, Error> {
         let (seat, is_new) = self.seating.take(&self.store.segment)?;
         if is_new {
             // The clients are those of the process that forked.

@@ -111,6 +111,19 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             waiters.tend();
         },
     ),
+    handed(
+        "what cannot go back goes back later",
+        some_keys,
+        Steps::Full,
+        |s| {
+            let mut waiters = ManuallyDrop::new(Waiters::new(s));
+            let ticket = begin(&mut waiters, &[key(0, 90), key(1, 90)], LEFT);
+            push(s, &key(0, 90), &[b"one"]);
+            s.set(0, &key(0, 90), b"another type").expect("room");
+            waiters.give_up(ticket);
+            s.delete(0, &[&key(0, 90)]).expect("room");
+        },
+    ),
     handed("a move to the dead stands", moved, Steps::Full, |s| {
         s.forget_dead_waiters().expect("room");
     }),

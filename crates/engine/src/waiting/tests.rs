@@ -1,0 +1,165 @@
+//! What only shows from within: locks that are not taken, and damage.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use undercroft_memory::{Options, ShardSet, WaitHook};
+
+use super::record::Ticket;
+use super::{Begun, Take, Waiters, Wanted};
+use crate::error::Error;
+use crate::hash::PackedLimits;
+use crate::list::End;
+use crate::sorted::AddRule;
+use crate::store::Store;
+
+const LEFT: Take = Take::Items {
+    end: End::Left,
+    count: 1,
+};
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let path = directory.path().join("store");
+    let options = Options {
+        capacity: Some(64 << 20),
+        shards: Some(8),
+        ring: None,
+    };
+    drop(Store::create(&path, &options).expect("a new store"));
+    (directory, path)
+}
+
+fn open(path: &Path) -> Store {
+    Store::open(path, true).expect("a whole store")
+}
+
+/// Lets so many clients wait for a key in another shard than that of their
+/// records. Returns the key, and the shard of the records.
+fn wait(waiters: &mut Waiters<&Store>, clients: usize) -> (Vec<u8>, usize) {
+    let store = waiters.store;
+    let seat = waiters.seated().expect("a seat");
+    let home = store.home_of(seat);
+    let keys = (0..100_u8).map(|number| vec![number]);
+    let key = { keys }
+        .find(|key| store.key(key).shard() != home)
+        .expect("a key in another shard");
+    let wanted = Wanted {
+        database: 0,
+        keys: &[&key],
+        take: LEFT,
+    };
+    for _ in 0..clients {
+        let begun = waiters.begin(&wanted).expect("room");
+        assert!(matches!(begun, Begun::Waiting(_)));
+    }
+    (key, home)
+}
+
+/// Holds the lock of a shard while `body` runs, or until the sender that it gets
+/// is dropped.
+fn while_held<R>(path: &Path, shard: usize, body: impl FnOnce(Sender<()>) -> R) -> R {
+    let (release, released) = channel::<()>();
+    let (holding, held) = channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let store = open(path);
+            let done = store.write(ShardSet::one(shard), |_| {
+                holding.send(()).expect("somebody to tell");
+                // It never gets anything: its other end is dropped.
+                assert!(released.recv().is_err());
+                Ok::<_, Error>(())
+            });
+            done.expect("the lock");
+        });
+        held.recv().expect("the lock");
+        body(release)
+    })
+}
+
+#[test]
+fn what_a_lock_stands_in_the_way_of_is_noted_once_and_tried_once() {
+    let (_directory, path) = place();
+    let (plain, store) = (open(&path), open(&path));
+    store.set_patience(Duration::from_millis(1));
+    let mut waiters = Waiters::new(&plain);
+    let (key, home) = wait(&mut waiters, 3);
+    while_held(&path, home, |_release| {
+        for _ in 0..20 {
+            store.push(0, &key, End::Right, &[b"item"]).expect("room");
+        }
+        assert_eq!(store.tasks(), 1);
+        assert!(store.settle_waits().is_some());
+        assert_eq!(store.tasks(), 1);
+    });
+    assert_eq!(store.settle_waits(), None);
+    assert_eq!(plain.list_length(0, &key).expect("a list"), 17);
+}
+
+#[test]
+fn a_key_of_another_type_is_passed_over_without_a_lock() {
+    let (_directory, path) = place();
+    let (plain, store) = (open(&path), open(&path));
+    store.set_patience(Duration::from_millis(1));
+    let mut waiters = Waiters::new(&plain);
+    let (key, home) = wait(&mut waiters, 3);
+    while_held(&path, home, |_release| {
+        let key = store.key(&key);
+        let added = store.write(store.shards_of(&[key]), |writer| {
+            let (rule, limits) = (AddRule::default(), PackedLimits::SORTED_SET);
+            writer.sorted_add(0, &key, &[(b"member", 1.0)], rule, &limits)
+        });
+        added.expect("room");
+        assert_eq!(store.tasks(), 0);
+    });
+}
+
+/// What happens while a thread sleeps for the first time.
+struct Meanwhile<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send> WaitHook for Meanwhile<F> {
+    fn blocked(&self, block: &mut dyn FnMut()) {
+        let meanwhile = self.0.lock().expect("no panic").take();
+        meanwhile.map_or_else(block, |meanwhile| meanwhile());
+    }
+
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn those_who_are_answered_meanwhile_hide_nobody_behind_them() {
+    let (_directory, path) = place();
+    let plain = open(&path);
+    let mut waiters = Waiters::new(&plain);
+    let (key, home) = wait(&mut waiters, 100);
+    let tickets: Vec<Ticket> = waiters.waiting.keys().copied().collect();
+    let mut store = open(&path);
+    while_held(&path, home, |release| {
+        let other = open(&path);
+        let first: Vec<Ticket> = tickets[..64].to_vec();
+        store.set_wait_hook(Box::new(Meanwhile(Mutex::new(Some(move || {
+            drop(release);
+            for ticket in first {
+                assert!(other.unblock(ticket, false).expect("room"));
+            }
+        })))));
+        store.push(0, &key, End::Right, &[b"item"]).expect("room");
+    });
+    assert_eq!(plain.list_length(0, &key).expect("a list"), 0);
+    let next = waiters.finish(tickets[64]).expect("no lock is held");
+    assert!(next.is_some());
+}
+
+#[test]
+fn a_ticket_of_a_shard_that_is_not_there_is_damage() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    assert_eq!(store.waiter(Ticket::new(7, 1)).expect("a look"), None);
+    let refused = store.waiter(Ticket::new(8, 1));
+    assert!(matches!(refused, Err(Error::Memory(_))), "{refused:?}");
+}
