@@ -1,6 +1,6 @@
 //! What a connection remembers between MULTI and EXEC.
 
-use undercroft_engine::ShardSet;
+use undercroft_engine::{ShardSet, Topic};
 
 use crate::arguments::is_keyword;
 use crate::handler::{Context, Handler};
@@ -45,6 +45,13 @@ impl Queued {
     }
 }
 
+impl Queued {
+    /// Whether it changes what the connection is subscribed to.
+    fn subscribes(&self) -> bool {
+        self.command.name.ends_with("subscribe")
+    }
+}
+
 impl Multi {
     /// Adds a command whose arguments are as many as its arity says.
     pub(crate) fn push(
@@ -54,7 +61,11 @@ impl Multi {
         handler: Handler,
         arguments: &[&[u8]],
     ) {
-        let inside = is_inside(command, arguments);
+        let inside = is_inside(command, arguments)
+            && !(publishes(command) && self.queue.iter().any(Queued::subscribes));
+        if inside && publishes(command) {
+            self.shards = self.shards.union(receivers_shards(context, arguments));
+        }
         let touches = command.flags.has(Flag::Write)
             || command.flags.has(Flag::ReadOnly)
             || command.flags.has(Flag::NoMandatoryKeys);
@@ -91,9 +102,12 @@ impl Multi {
 /// Whether a command is run within EXEC's transaction, where it must be free to run again and must not wait: the
 /// commands on keys, and those that change nothing but how the connection's next commands are read. All others, which
 /// look at the server or change it, run once, behind the commit, in their order.
+///
+/// PUBLISH is part of it: its message is handed to the store, which sends it once the transaction is committed. One
+/// behind a SUBSCRIBE of the same queue is not, as its message is for that subscription, too.
 fn is_inside(command: &Command, arguments: &[&[u8]]) -> bool {
     if command.categories.has(Category::Pubsub) {
-        return false;
+        return publishes(command);
     }
     match command.group {
         Group::Connection => matches!(command.name, "ping" | "echo" | "select" | "hello" | "auth"),
@@ -107,4 +121,17 @@ fn is_inside(command: &Command, arguments: &[&[u8]]) -> bool {
         },
         _ => true,
     }
+}
+
+fn publishes(command: &Command) -> bool {
+    matches!(command.name, "publish" | "spublish")
+}
+
+/// Where it says who gets a message: what PUBLISH looks at.
+fn receivers_shards(context: &Context<'_>, arguments: &[&[u8]]) -> ShardSet {
+    let store = context.store;
+    let names = arguments.get(1).map(|name| store.key(name).shard());
+    // All patterns are looked through in one place.
+    let patterns = (store.topic_count(Topic::Pattern) != 0).then_some(0);
+    names.into_iter().chain(patterns).collect()
 }

@@ -15,7 +15,7 @@ use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::{Host, Session};
 use undercroft_commands::table::{Command, all};
 use undercroft_commands::{Blocked, Context, execute};
-use undercroft_engine::{Error, Options, Store};
+use undercroft_engine::{Error, Event, Options, Store, Topic};
 
 /// One embedded client.
 struct Client {
@@ -214,6 +214,49 @@ fn a_blocked_command_changes_nothing_and_runs_later() {
             assert_ne!(contents(&mut client), before, "{line}");
         }
     }
+}
+
+#[test]
+fn exec_publishes_with_its_commit_or_not_at_all() {
+    let mut client = Client::new(None);
+    client.store.set_patience(Duration::from_millis(1));
+    let path = client.directory.path().join("store");
+    let shard_of = |name: &str| client.store.key(name.as_bytes()).shard();
+    let names: Vec<String> = (0..1000).map(|number| format!("c{number}")).collect();
+    let channel = names.iter().find(|name| shard_of(name) != shard_of("k"));
+    let channel = channel.expect("a store of several shards").clone();
+    for line in ["MULTI", "SET k 1"] {
+        client.run(line);
+    }
+    client.run(&format!("PUBLISH {channel} m"));
+    let other = Store::open(&path, true).expect("the same store");
+    let mut subscriber = other.subscriber();
+    let subscribed = subscriber.subscribe(Topic::Channel, &[channel.as_bytes()]);
+    subscribed.expect("nobody holds a lock");
+    let (held, wait_held) = mpsc::channel();
+    let (go_on, wait_go_on) = mpsc::channel::<()>();
+    let name = channel.clone();
+    let holder = thread::spawn(move || {
+        let store = Store::open(&path, true).expect("the same store");
+        let key = store.key(name.as_bytes());
+        store.write(store.shards_of([&key]), |_| {
+            held.send(()).expect("somebody waits");
+            wait_go_on.recv().expect("a word to go on");
+            Ok::<_, Error>(())
+        })
+    });
+    wait_held.recv().expect("the lock is held");
+    client.try_run(&[b"EXEC"]).expect_err("a lock is held");
+    let mut value = Vec::new();
+    let found = client.store.get(0, b"k", &mut value);
+    assert!(!found.expect("a free shard"));
+    go_on.send(()).expect("the holder waits");
+    let held = holder.join().expect("the holder ends");
+    held.expect("its transaction does nothing");
+    let replies = vec![Tree::Simple("OK".into()), Tree::Integer(1)];
+    assert_eq!(client.run("EXEC"), Tree::Array(replies));
+    let event = subscriber.try_next().expect("nobody holds a lock");
+    assert!(matches!(event, Some(Event::Message(message)) if message.payload == b"m"));
 }
 
 fn contents(client: &mut Client) -> Vec<Tree> {
