@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use undercroft_commands::pause::Pause;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::{Host, Session};
-use undercroft_commands::table::{Command, all};
+use undercroft_commands::table::{Command, Flag, all};
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_engine::{Error, Event, Options, Store, Topic};
 
@@ -150,7 +150,15 @@ fn no_arguments_break_a_handler() {
             if command.name == "debug" {
                 arguments.truncate(2);
             }
+            // Only within a transaction does it not wait for ever where there is no such key.
+            let waits = command.flags.has(Flag::Blocking);
+            if waits {
+                client.run("MULTI");
+            }
             client.try_run(&arguments).expect("nobody holds a lock");
+            if waits {
+                client.try_run(&[b"EXEC"]).expect("nobody holds a lock");
+            }
             client.session.reset(Some("default".into()));
             ran += 1;
         }
