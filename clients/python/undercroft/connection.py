@@ -11,6 +11,7 @@ import inspect
 import os
 import select
 import socket
+import sys
 import threading
 import weakref
 from contextlib import suppress
@@ -389,6 +390,27 @@ class ConnectionPool(redis.ConnectionPool):
         with self._lock:
             self._in_use_connections.discard(connection)
             self._available_connections.append(connection)
+
+    # An interpreter that ends stops its daemon threads wherever they are, also with the lock
+    # held: then nobody may wait for it, and the connections close themselves.
+
+    def release(self, connection: Any) -> None:
+        """Take a connection back, as redis-py does."""
+        if sys.is_finalizing():
+            connection.disconnect()
+            return
+        super().release(connection)
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        """Close the connections, as redis-py does."""
+        if not sys.is_finalizing():
+            super().disconnect(inuse_connections)
+
+    def __del__(self) -> None:
+        """Count the connections that go, as redis-py does from 7 on."""
+        end = getattr(super(), "__del__", None)
+        if end is not None and not sys.is_finalizing():
+            end()
 
     def _forked(self) -> None:
         """Begin anew in a forked child, whose parent's threads may have held the locks."""
