@@ -21,6 +21,12 @@ fn key(g: &mut Generator) -> Vec<u8> {
     if g.one_in(8) {
         return g.key();
     }
+    own_key(g)
+}
+
+/// A key that no other family damages: of several elements Redis leaves those
+/// added that come before the one at which it finds the damage.
+fn own_key(g: &mut Generator) -> Vec<u8> {
     g.pick(&["h1", "h2", "h3", "h4"]).into()
 }
 
@@ -29,8 +35,12 @@ fn keys(g: &mut Generator) -> Vec<Vec<u8>> {
 }
 
 fn pfadd(g: &mut Generator, out: &mut Vec<Command>) {
-    let mut args = vec![key(g)];
-    for _ in 0..g.below(12) {
+    let (mut args, most) = if g.one_in(8) {
+        (vec![g.key()], 2)
+    } else {
+        (vec![own_key(g)], 12)
+    };
+    for _ in 0..g.below(most) {
         args.push(if g.one_in(4) {
             g.value()
         } else {
@@ -42,7 +52,7 @@ fn pfadd(g: &mut Generator, out: &mut Vec<Command>) {
 
 /// Enough elements to make a sparse value dense.
 fn pfadd_many(g: &mut Generator, out: &mut Vec<Command>) {
-    let mut args = vec![key(g)];
+    let mut args = vec![own_key(g)];
     let start = g.below(1_000_000);
     args.extend((start..start + g.pick(&[50, 200, 700])).map(|n| n.to_string().into()));
     out.push(command("PFADD", args));

@@ -174,8 +174,10 @@ impl Generator {
         let waits = ["BL", "BR", "BZ"]
             .iter()
             .any(|start| args[0].starts_with(start.as_bytes()));
+        // And the members of these sets have one score: else Redis specifies no range by text.
+        let has_one_score = args[0] == b"ZADD" && args[1].starts_with(b"text:");
         match self.rng.u32(0..200) {
-            0..=6 if waits => {}
+            0..=6 if waits || has_one_score => {}
             0 if args.len() > 1 => {
                 args.remove(self.rng.usize(1..args.len()));
             }
