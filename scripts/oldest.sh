@@ -7,12 +7,14 @@ source "$(dirname "$0")/lib.sh"
 
 requirements=scripts/requirements-oldest.txt
 venv=target/redis-oldest
-if ! cmp --silent "$requirements" "$venv/stamp"; then
+# It is made anew with other requirements, with another Python, and where its Python is gone.
+stamp() { cat "$requirements" && .venv/bin/python --version; }
+if ! cmp --silent <(stamp) "$venv/stamp" || ! "$venv/bin/python" -c '' 2>/dev/null; then
     say "installing $requirements"
     .venv/bin/python -m venv --clear "$venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
         --requirement "$requirements" </dev/null
-    cp "$requirements" "$venv/stamp"
+    stamp >"$venv/stamp"
 fi
 
 # The native module was built into the package's directory.
