@@ -35,10 +35,11 @@ fn on_each(settings: &Settings, test: impl Fn(&Target) -> Result<String>) {
 
 #[test]
 fn bad_input_hurts_nobody() {
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
+    let named = std::env::var("UNDERCROFT_SEED").ok();
+    let seed = named.map_or_else(
+        || fastrand::u64(..1 << 40),
+        |s| s.parse().expect("UNDERCROFT_SEED is a number"),
+    );
     println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
     let judge = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
     let load = Load {

@@ -1,9 +1,11 @@
 //! Subscribers that do not read, against the limits of their output.
 
+use std::io;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
+use super::inputs::is_closed;
 use super::{Note, Target};
 use crate::client::Client;
 use crate::resp::Reply;
@@ -61,25 +63,32 @@ impl Audience {
         match receivers {
             Reply::Integer(2) => Ok(true),
             Reply::Integer(1) => Ok(false),
-            other => anyhow::bail!("expected 1 or 2 receivers, got {other:?}"),
+            other => bail!("expected 1 or 2 receivers, got {other:?}"),
         }
     }
 
     /// Reads what the slow one was sent until its connection ends.
     fn end(mut self) -> Result<usize> {
-        let mut whole = 0;
-        while let Ok(message) = self.slow.receive() {
-            whole += 1;
-            ensure!(
-                matches!(&message, Reply::Array(parts) if parts.len() == 3),
-                "expected a message, got {message:?}"
-            );
-        }
+        let whole = read_to_the_end(|| self.slow.receive())?;
         ensure!(
             whole < self.sent,
             "it was sent everything, and closed even so"
         );
         Ok(whole)
+    }
+}
+
+/// Reads messages until the server has closed the connection. Returns how many
+/// came whole.
+fn read_to_the_end(mut receive: impl FnMut() -> io::Result<Reply>) -> Result<usize> {
+    let mut whole = 0;
+    loop {
+        match receive() {
+            Ok(Reply::Array(parts)) if parts.len() == 3 => whole += 1,
+            Ok(other) => bail!("expected a message, got {other:?}"),
+            Err(error) if is_closed(&error) => return Ok(whole),
+            Err(error) => bail!("expected a closed connection after {whole} messages, got {error}"),
+        }
     }
 }
 
@@ -135,4 +144,24 @@ pub fn subscriber_beyond_the_soft_limit(target: &Target) -> Result<Note> {
     Ok(format!(
         "closed {waited:?} after its seconds became 1, {whole} messages sent"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(last: io::ErrorKind) -> Result<usize> {
+        let message = Reply::Array(vec![Reply::Null; 3]);
+        let mut came = [Ok(message.clone()), Ok(message), Err(last.into())].into_iter();
+        read_to_the_end(|| came.next().expect("it ended before"))
+    }
+
+    #[test]
+    fn only_a_closed_connection_is_the_end() {
+        assert_eq!(read(io::ErrorKind::UnexpectedEof).expect("closed"), 2);
+        assert_eq!(read(io::ErrorKind::ConnectionReset).expect("closed"), 2);
+        // What a read timeout gives: the server keeps the connection open.
+        assert!(read(io::ErrorKind::WouldBlock).is_err());
+        assert!(read(io::ErrorKind::InvalidData).is_err());
+    }
 }
