@@ -4,11 +4,11 @@
 //! told how many it lost, the structure is sound, no lock stays held, and nothing
 //! is in use once all are gone.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use undercroft_engine::{Options, Store, Topic};
 use undercroft_testkit::state::problems;
-use undercroft_testkit::storm::member::{Member, wait_for_progress};
+use undercroft_testkit::storm::member::{HANGS_AFTER, Member, wait_for_progress};
 use undercroft_testkit::storm::messages::{CHANNELS, Ledger};
 
 /// Kills in a part and in a full run, at least.
@@ -30,11 +30,11 @@ struct Tally {
 }
 
 impl Tally {
-    /// Counts what a dead process had received.
-    fn bury(&mut self, role: &str, member: &Member) {
-        if role == "subscribe" {
-            self.received += member.operations()[0];
-        }
+    /// Counts what a dead process had received, and was told of.
+    fn bury(&mut self, member: &Member) {
+        let (received, lost) = member.progress.messages();
+        self.received += received;
+        self.lost += lost;
     }
 }
 
@@ -78,7 +78,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
         };
         members[victim].expect_alive(seed);
         members[victim].kill();
-        tally.bury(role, &members[victim]);
+        tally.bury(&members[victim]);
         tally.kills += 1;
         members[victim] = start(role, random);
         go_on(&mut members);
@@ -89,11 +89,10 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
                 .unwrap_or_else(wrong);
         }
     }
-    for (index, member) in members.iter_mut().enumerate() {
+    for member in &mut members {
         member.expect_alive(seed);
         member.kill();
-        let role = ["publish", "subscribe"][usize::from(index >= PUBLISHERS)];
-        tally.bury(role, member);
+        tally.bury(member);
     }
     store.recover().expect("a recovery");
     while ledger
@@ -111,11 +110,13 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     tally.lost += ledger.lost;
     drop(subscriber);
     // Who was found alive counts as alive for a few milliseconds.
-    while store
-        .publish(Topic::Channel, CHANNELS[0], b"")
-        .expect("room")
-        > 0
-    {
+    let start = Instant::now();
+    let reached = || store.publish(Topic::Channel, CHANNELS[0], b"");
+    while reached().expect("room") > 0 {
+        assert!(
+            start.elapsed() < HANGS_AFTER,
+            "the dead count as subscribed for {HANGS_AFTER:?} (seed {seed})"
+        );
         std::thread::yield_now();
     }
     store.forget_dead_subscribers().expect("a walk");
@@ -137,6 +138,12 @@ fn a_storm_of_killed_publishers_and_subscribers() {
     while tally.kills < KILLS[usize::from(full)] {
         storm(seed, &mut random, &mut tally);
     }
+    assert!(
+        tally.received > 0 && tally.lost > 0,
+        "{} received and {} lost (seed {seed}): both are to be seen",
+        tally.received,
+        tally.lost
+    );
     println!(
         "storm: {} kill -9 of publishers and subscribers; {} messages received and checked, {} \
          lost and told of; nobody hung, nothing torn, out of order or leaked ({}; seed {seed})",

@@ -12,7 +12,7 @@ use super::Progress;
 /// Operations that every survivor must do after a kill.
 const PROGRESS: u64 = 20;
 /// After so long without them it hangs. Far beyond any wait for a lock.
-const HANGS_AFTER: Duration = Duration::from_secs(60);
+pub const HANGS_AFTER: Duration = Duration::from_secs(60);
 
 /// One process of the storm. Killed when dropped.
 pub struct Member {

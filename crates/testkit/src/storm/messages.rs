@@ -93,6 +93,7 @@ pub fn subscribe(path: &Path, progress: &Path, seed: u64) -> Result<(), String> 
     let mut ledger = Ledger::default();
     loop {
         ledger.receive(&mut subscriber, None)?;
+        progress.set_messages(ledger.received, ledger.lost);
         progress.operation(0);
         if random.u32(0..2000) == 0 {
             // So that it is lapped at times.

@@ -75,10 +75,12 @@ pub struct Progress {
 }
 
 /// Words of a [`Progress`]: of each thread its operations, then of each counter
-/// and thread the increments begun and done.
+/// and thread the increments begun and done, then the messages received and lost.
 const BEGUN: u64 = THREADS;
 const DONE: u64 = BEGUN + THREADS * COUNTERS as u64;
-const WORDS: u64 = DONE + THREADS * COUNTERS as u64;
+const RECEIVED: u64 = DONE + THREADS * COUNTERS as u64;
+const LOST: u64 = RECEIVED + 1;
+const WORDS: u64 = LOST + 1;
 
 impl Progress {
     /// Makes the file of a process that is about to start.
@@ -103,11 +105,14 @@ impl Progress {
         u64::from_le_bytes(bytes)
     }
 
-    fn add(&self, index: u64) {
-        let next = self.word(index) + 1;
+    fn set(&self, index: u64, value: u64) {
         self.file
-            .write_all_at(&next.to_le_bytes(), index * 8)
+            .write_all_at(&value.to_le_bytes(), index * 8)
             .expect("a file of that length");
+    }
+
+    fn add(&self, index: u64) {
+        self.set(index, self.word(index) + 1);
     }
 
     /// Counts an operation of a thread.
@@ -138,6 +143,18 @@ impl Progress {
                 .sum()
         };
         (sum(DONE), sum(BEGUN))
+    }
+
+    /// Notes how many messages a subscriber has received, and how many it was
+    /// told that it lost.
+    pub fn set_messages(&self, received: u64, lost: u64) {
+        self.set(RECEIVED, received);
+        self.set(LOST, lost);
+    }
+
+    /// Messages received, and lost ones.
+    pub fn messages(&self) -> (u64, u64) {
+        (self.word(RECEIVED), self.word(LOST))
     }
 }
 
