@@ -324,6 +324,9 @@ def test_only_one_caller_minds_what_cannot_be_decoded(url: str, run: Run) -> Non
         assert [type(result) for result in results] == [
             UnicodeDecodeError, bool, UnicodeDecodeError, str
         ]  # fmt: skip
+        for transaction in (False, True):
+            with pytest.raises(UnicodeDecodeError):
+                await client.pipeline(transaction).lpush("bad", 1).get("bad").execute()
         await client.aclose()
 
     run(main())

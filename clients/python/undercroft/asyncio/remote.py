@@ -244,6 +244,10 @@ class Pipeline(RedisPipeline):
         replies = await connection.replies([args for args, _ in commands])
         results = shaped_all(self.response_callbacks, commands, replies)
         if raise_on_error:
+            for result in results:
+                # redis-py raises it where it reads the reply, and looks for error replies here.
+                if isinstance(result, UnicodeDecodeError):
+                    raise result
             check: Any = self.raise_first_error
             check(commands, results)
         return results
