@@ -345,9 +345,14 @@ def test_messages_that_nobody_asked_for_are_delivered(run: Run) -> None:
         told: list[Any] = []
         parser = client._link.connection._parser
         # The kind of parser that redis-py uses differs, and with it its handlers' names.
-        parser.handle_push_response = told.append
+        parser.handle_push_response = lambda message, *_: told.append(message)
         assert await client.get("k") == b"v"
         assert told == [[b"invalidate", [b"k"]]]
+        # A handler's own error is not taken for another form of it.
+        parser.handle_push_response = lambda message, *_: told.append(message) or len(None)
+        with pytest.raises(TypeError, match="NoneType"):
+            await client.get("k")
+        assert len(told) == 2
         await client.aclose()
         server.close()
 
@@ -367,7 +372,7 @@ def test_messages_that_cannot_be_decoded_are_nobody_s_fault(run: Run) -> None:
         assert await client.get("k") == "v"
         link = client._link
         told: list[Any] = []
-        link.connection._parser.handle_push_response = told.append
+        link.connection._parser.handle_push_response = lambda message, *_: told.append(message)
         assert await client.get("k") == "v"
         assert client._link is link
         assert told[0] == ["x", b"\xff"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
-from undercroft.connection import CLOSED, DEMOTED, make_packer, make_reader
+from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS, make_packer, make_reader
 from undercroft.resp import MISSING, Push
 
 if TYPE_CHECKING:
@@ -243,10 +243,7 @@ class Link(asyncio.Protocol):
         handle = getattr(self.connection._parser, "handle_push_response", None)
         if handle is None:
             return
-        try:
-            handled = handle(message)
-        except TypeError:  # redis-py before 6.1 asks how it came, and does not use it
-            handled = handle(message, False, True)
+        handled = handle(message, *PUSH_ARGUMENTS)
         if asyncio.iscoroutine(handled):
             task = self.loop.create_task(handled)
             self._tasks.add(task)
