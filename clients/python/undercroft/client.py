@@ -11,7 +11,7 @@ import redis
 
 from undercroft._native import Client
 from undercroft.base import Redis
-from undercroft.lock import Lock
+from undercroft.lock import Lock, Locks
 from undercroft.pipeline import Pipeline
 from undercroft.pubsub import PubSub
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
@@ -103,7 +103,7 @@ def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redi
     return _remotes[settings]
 
 
-class EmbeddedRedis(Client, Redis):  # type: ignore[misc]
+class EmbeddedRedis(Client, Locks, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
@@ -118,6 +118,7 @@ class EmbeddedRedis(Client, Redis):  # type: ignore[misc]
     """
 
     _remote: redis.Redis
+    _lock_class = Lock
 
     def __new__(
         cls,
@@ -224,21 +225,6 @@ class EmbeddedRedis(Client, Redis):  # type: ignore[misc]
                         time.sleep(watch_delay)
                 else:
                     return value if value_from_callable else results
-
-    def lock(
-        self,
-        name: str | bytes,
-        timeout: float | None = None,
-        sleep: float = 0.1,
-        blocking: bool = True,
-        blocking_timeout: float | None = None,
-        lock_class: Any = None,
-        thread_local: bool = True,
-        **options: Any,
-    ) -> Any:
-        """Return redis-py's lock of this name, with its arguments."""
-        kind: Any = lock_class or Lock
-        return kind(self, name, timeout, sleep, blocking, blocking_timeout, thread_local, **options)
 
     def pubsub(self, **kwargs: Any) -> PubSub:
         """Return a receiver of messages."""

@@ -33,6 +33,27 @@ def channel(client: EmbeddedRedis, name: Any) -> bytes:
     return b"undercroft:released:%d:%b" % (client.db, client.get_encoder().encode(name))
 
 
+class Locks:
+    """What gives out the locks of a store in this process."""
+
+    _lock_class: Any
+
+    def lock(
+        self,
+        name: str | bytes,
+        timeout: float | None = None,
+        sleep: float = 0.1,
+        blocking: bool = True,
+        blocking_timeout: float | None = None,
+        lock_class: Any = None,
+        thread_local: bool = True,
+        **options: Any,
+    ) -> Any:
+        """Return redis-py's lock of this name, with its arguments."""
+        kind: Any = lock_class or self._lock_class
+        return kind(self, name, timeout, sleep, blocking, blocking_timeout, thread_local, **options)
+
+
 class Lock(RemoteLock):
     """redis-py's lock, each of whose scripts is one native call."""
 

@@ -9,7 +9,7 @@ from redis.commands import AsyncCoreCommands
 from undercroft.base import EMBEDDED_OPTIONS, TOPOLOGIES, merged, scheme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
 
@@ -25,7 +25,35 @@ def _remote() -> type[Redis]:
     return RemoteRedis
 
 
-class Redis(AsyncCoreCommands):
+class Awaited:
+    """What is entered, awaited and closed as redis-py's asyncio objects are."""
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Let go of what it holds."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        """Return the object itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.aclose()
+
+    async def _self(self) -> Self:
+        return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Return the object itself."""
+        return self._self().__await__()
+
+
+class Redis(Awaited, AsyncCoreCommands):  # type: ignore[misc]
     """A client for asyncio with redis-py's methods, of a store in shared memory or of a server.
 
     Which of the two it is its arguments or its URL say, as for :class:`undercroft.Redis`.
@@ -75,19 +103,6 @@ class Redis(AsyncCoreCommands):
     def pubsub(self, **options: Any) -> Any:
         """Return a receiver of messages."""
         raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        """Return the client itself."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the client."""
-        await self.aclose()
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
         """Let go of the store or the server; using the client again takes it up again."""

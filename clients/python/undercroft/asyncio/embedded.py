@@ -11,50 +11,22 @@ import redis.asyncio.client
 from redis.commands import AsyncCoreCommands
 
 from undercroft._native import Subscription
-from undercroft.asyncio.base import Redis
+from undercroft.asyncio.base import Awaited, Redis
 from undercroft.asyncio.lock import Lock
 from undercroft.asyncio.waiting import Waits, waits
 from undercroft.client import EmbeddedRedis as Store
+from undercroft.lock import Locks
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
-    from types import TracebackType
+    from collections.abc import Awaitable, Callable
 
     from undercroft._native import Client
     from undercroft.pipeline import Command
     from undercroft.pipeline import Pipeline as StorePipeline
 
 
-class _Awaited:
-    """What is entered, awaited and closed as redis-py's asyncio objects are."""
-
-    async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Let go of what it holds."""
-        raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        """Return the object itself."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        await self.aclose()
-
-    async def _self(self) -> Self:
-        return self
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        """Return the object itself."""
-        return self._self().__await__()
-
-
-class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
+class EmbeddedRedis(Locks, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, for asyncio.
 
     It is made with the arguments of :class:`undercroft.EmbeddedRedis`. A command is a look-up in
@@ -63,6 +35,8 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
     any process, and the loop watches a descriptor meanwhile. Cancelled, it gives up its place, and
     puts back what it had just been given; only a move that was made stays made.
     """
+
+    _lock_class = Lock
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Open a store, or create it."""
@@ -156,21 +130,6 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
                 else:
                     return value if value_from_callable else results
 
-    def lock(
-        self,
-        name: str | bytes,
-        timeout: float | None = None,
-        sleep: float = 0.1,
-        blocking: bool = True,
-        blocking_timeout: float | None = None,
-        lock_class: Any = None,
-        thread_local: bool = True,
-        **options: Any,
-    ) -> Any:
-        """Return redis-py's lock of this name, with its arguments."""
-        kind: Any = lock_class or Lock
-        return kind(self, name, timeout, sleep, blocking, blocking_timeout, thread_local, **options)
-
     def pubsub(self, **options: Any) -> PubSub:
         """Return a receiver of messages."""
         return PubSub(self.store, **options)
@@ -192,7 +151,7 @@ class EmbeddedRedis(_Awaited, Redis):  # type: ignore[misc]
         return f"<{kind}({str(self.store.path)!r}, db={self.store.db})>"
 
 
-class Pipeline(_Awaited, AsyncCoreCommands):  # type: ignore[misc]
+class Pipeline(Awaited, AsyncCoreCommands):  # type: ignore[misc]
     """Commands that are run together by :meth:`execute`."""
 
     # redis-py's command classes ask for these two by their types.
