@@ -119,10 +119,11 @@ lock.release()
 def test_a_task_gets_a_lock_that_expires(path: str, run: Run) -> None:  # noqa: F811
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
-            assert await client.lock("l", timeout=0.05).acquire()
+            # From before it is taken: what the machine does in between shortens no wait.
             start = time.monotonic()
+            assert await client.lock("l", timeout=0.05).acquire()
             assert await client.lock("l", sleep=10**6).acquire()
-            assert time.monotonic() - start > 0.01
+            assert time.monotonic() - start > 0.04
             # Deleted without a word it is found free after a while.
             task = asyncio.create_task(client.lock("l", sleep=0.02).acquire())
             await asyncio.sleep(0)
