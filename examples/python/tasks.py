@@ -41,12 +41,12 @@ def fail() -> None:
 
 def main() -> None:
     """Give the worker something to do, and show what came of it."""
-    print("one:", length.delay("undercroft").get(timeout=30))
+    print("one:", length.delay("undercroft").get())
     words = ["lists", "sets", "hashes"]
-    print("many:", group(length.s(word) for word in words)().get(timeout=30))
-    print("and then:", chord((length.s(word) for word in words), total.s())().get(timeout=30))
+    print("many:", group(length.s(word) for word in words)().get())
+    print("and then:", chord((length.s(word) for word in words), total.s())().get())
     try:
-        fail.delay().get(timeout=30)
+        fail.delay().get()
     except ValueError as error:
         print("failed:", error)
 

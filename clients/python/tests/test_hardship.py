@@ -252,7 +252,6 @@ def test_an_interpreter_ends_with_open_connections(server: Restarted, path: str,
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )
     assert done.stdout == "ends\n", done.stderr
     assert done.returncode == 0, done.stderr
