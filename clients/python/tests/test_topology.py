@@ -37,18 +37,23 @@ def server(*arguments: str) -> Iterator[int]:
     if binary is None:
         pytest.skip("redis-server is not installed: nothing to ask")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        port = spare_port()
         config = Path(directory) / "redis.conf"
-        config.write_text(f"port {port}\nbind 127.0.0.1\ndir {directory}\nsave ''\n")
-        process = subprocess.Popen(
-            [binary, str(config), *arguments], stdout=subprocess.PIPE, text=True
-        )
-        try:
+        # Another process may take the port, or the one of the bus, between probe and bind.
+        for _ in range(5):
+            port = spare_port()
+            config.write_text(f"port {port}\nbind 127.0.0.1\ndir {directory}\nsave ''\n")
+            process = subprocess.Popen(
+                [binary, str(config), *arguments], stdout=subprocess.PIPE, text=True
+            )
             assert process.stdout is not None
             lines = iter(process.stdout.readline, "")
             ready = ("ready to accept connections", "sentinel id is")
-            if not any(any(sign in line.lower() for sign in ready) for line in lines):
-                pytest.fail(f"redis-server did not start; exit status {process.wait()}")
+            if any(any(sign in line.lower() for sign in ready) for line in lines):
+                break
+            process.wait()
+        else:
+            pytest.fail(f"redis-server did not start; exit status {process.returncode}")
+        try:
             yield port
         finally:
             process.terminate()
