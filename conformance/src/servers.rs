@@ -15,9 +15,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
 use crate::client::{Address, Client};
-use crate::resp::Reply;
 
-/// How long a server may take to answer its first PING.
+/// How long a server may take to answer its first INFO.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// What to start.
@@ -92,7 +91,7 @@ impl Peer for Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it answers PING.
+    /// Starts a server and waits until it answers.
     ///
     /// # Errors
     /// When the program is not there, exits early (the end of its log is in the
@@ -101,7 +100,7 @@ impl Server {
         // Another process may take the spare port between probe and bind.
         let mut last = None;
         for _ in 0..3 {
-            match Self::try_start(kind, &settings) {
+            match Self::start_at(spare_port()?, kind, &settings) {
                 Ok(server) => return Ok(server),
                 Err(error) => last = Some(error),
             }
@@ -109,10 +108,9 @@ impl Server {
         Err(last.unwrap_or_else(|| anyhow::anyhow!("no attempt was made")))
     }
 
-    fn try_start(kind: Kind, settings: &Settings) -> Result<Self> {
+    fn start_at(port: u16, kind: Kind, settings: &Settings) -> Result<Self> {
         raise_descriptor_limit();
         let directory = directory_for(kind)?;
-        let port = spare_port()?;
         let mut process = match kind {
             Kind::Redis => redis_process(directory.path(), port, settings),
             Kind::Undercroft => undercroft_process(directory.path(), port, settings)?,
@@ -151,21 +149,35 @@ impl Server {
                 );
             }
             if let Ok(mut client) = Client::connect(&self.address) {
-                match client.call(["PING"]) {
-                    Ok(Reply::Simple(text)) if text == b"PONG" => return Ok(()),
-                    Ok(Reply::Error(text)) if text.starts_with(b"NOAUTH") => return Ok(()),
+                // Whoever was faster to take the port answers as well.
+                match self.process_at(&mut client) {
+                    Ok(Some(process)) if process == self.pid() => return Ok(()),
+                    Ok(Some(process)) => bail!("process {process} has the port that was chosen"),
                     _ => {}
                 }
             }
             if start.elapsed() > START_LIMIT {
                 bail!(
-                    "{:?} did not answer PING in 30 s; it said:\n{}",
+                    "{:?} did not tell its process in 30 s; it said:\n{}",
                     self.kind,
                     self.log()
                 );
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The process behind a connection, where it says so.
+    fn process_at(&self, client: &mut Client) -> Result<Option<u32>> {
+        if let Some(password) = &self.settings.password {
+            client.call(["AUTH", password.as_str()])?;
+        }
+        let reply = client.call(["INFO", "server"])?;
+        let text = String::from_utf8_lossy(reply.bytes().unwrap_or_default());
+        let process = text
+            .lines()
+            .find_map(|line| line.strip_prefix("process_id:"));
+        Ok(process.and_then(|number| number.parse().ok()))
     }
 
     /// The last lines that it printed.
@@ -317,4 +329,25 @@ pub fn private_memory(pid: u32) -> Option<u64> {
     let line = status.lines().find(|l| l.starts_with("RssAnon:"))?;
     let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn a_server_on_a_port_of_another_s_has_not_started() {
+        let first = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
+        let Address::Tcp(address) = first.address() else {
+            panic!("{} is no port", first.address());
+        };
+        let port = TcpStream::connect(address)
+            .and_then(|stream| stream.peer_addr())
+            .expect("it listens")
+            .port();
+        let second = Server::start_at(port, Kind::Redis, &Settings::default());
+        assert!(second.is_err(), "it took {} for itself", first.pid());
+    }
 }
