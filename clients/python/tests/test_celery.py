@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from celery import Celery
@@ -120,6 +121,25 @@ def test_who_waits_is_woken_by_the_result(backend: Backend) -> None:
 def test_who_waits_too_long_is_told(backend: Backend) -> None:
     with pytest.raises(TimeoutError):
         backend.app.AsyncResult("never").get(timeout=0.01)
+
+
+@pytest.mark.parametrize("expires", [0, None])
+def test_what_never_expires_is_kept(backend: Backend, expires: int | None) -> None:
+    app = backend.app
+    app.conf.result_expires = expires
+    backend = Backend(app, backend.url)
+    body = app.signature("tasks.total")
+    parts = [app.AsyncResult(name) for name in ("one", "two")]
+    backend.apply_chord(("group", parts), body)
+    for number, part in enumerate(parts):
+        backend.store_result(part.id, number, "SUCCESS")
+        request = SimpleNamespace(id=part.id, group="group", chord=body)
+        backend.on_chord_part_return(request, "SUCCESS", number)
+        assert backend.client.ttl(backend.get_key_for_task(part.id)) == -1
+    with app.connection_for_read() as connection:
+        message = connection.SimpleQueue("celery").get(block=False)
+        assert message.payload[0] == [[0, 1]]
+        message.ack()
 
 
 def test_a_backend_can_be_pickled(backend: Backend) -> None:

@@ -66,8 +66,8 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         return self.client.incr(key)
 
     def expire(self, key: Any, value: Any) -> Any:
-        """Let a key live so many seconds from now."""
-        return self.client.expire(key, value)
+        """Let a key live so many seconds from now; for ever with 0 or None, as Celery says it."""
+        return self.client.expire(key, value) if value else self.client.persist(key)
 
     def wait_for(
         self,
