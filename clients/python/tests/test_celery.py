@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -105,22 +106,74 @@ def test_results_expire_and_are_forgotten(backend: Backend) -> None:
     assert backend.get_state("one") == "PENDING"
 
 
-@pytest.mark.timeout(60)
 def test_who_waits_is_woken_by_the_result(backend: Backend) -> None:
     result = backend.app.AsyncResult("late")
-    # Nothing but the message wakes it within an hour.
-    asked = threading.Event()
-    store = threading.Thread(
-        target=lambda: (asked.wait(), backend.store_result("late", [1], "SUCCESS"))
+    # It comes behind the look, and nothing but the message tells of it within an hour.
+    late = partial(backend.store_result, "late", [1], "SUCCESS")
+    assert result.get(interval=3600, on_interval=late) == [1]
+
+
+def test_who_waits_for_many_is_woken_by_each(backend: Backend) -> None:
+    looks = []
+    look = backend.mget
+    backend.mget = lambda keys: looks.append(len(keys)) or look(keys)  # type: ignore[method-assign]
+    ids = ["a", "b", "c", "d"]
+    backend.store_result("a", 0, "SUCCESS")
+    coming = iter(ids[1:])
+
+    def next_comes() -> None:
+        for task_id in coming:
+            backend.store_result(task_id, 0, "STARTED")
+            backend.store_result(task_id, 0, "SUCCESS")
+            break
+
+    found = []
+    for task_id, _ in backend.get_many(ids, interval=3600, on_interval=next_comes):
+        found.append(task_id)
+        if task_id != "a":
+            next_comes()
+    assert found == ids
+    # All of them, those that are missing once they are told of, and each that was told of.
+    assert looks == [4, 3, 1, 1, 1]
+    # Results that are there are found at once.
+    group = backend.app.GroupResult("group", [backend.app.AsyncResult(each) for each in ids])
+    assert group.get() == [0] * 4
+
+
+def test_results_that_nobody_told_of_are_found_all_the_same(backend: Backend) -> None:
+    backend.store_result("elsewhere", 42, "SUCCESS")
+
+    def silently() -> None:
+        source, target = map(backend.get_key_for_task, ("elsewhere", "here"))
+        backend.client.copy(source, target)
+
+    ((task_id, meta),) = backend.get_many(["here"], interval=0.01, on_interval=silently)
+    assert (task_id, meta["result"]) == ("here", 42)
+    asked: list[None] = []
+    found = backend.get_many(
+        ["never"], interval=0, max_iterations=3, on_interval=lambda: asked.append(None)
     )
-    store.start()
-    assert result.get(interval=3600, on_interval=asked.set) == [1]
-    store.join()
+    assert list(found) == []
+    assert len(asked) == 3
+
+
+def test_who_waits_without_a_pause_waits(backend: Backend) -> None:
+    asked: list[None] = []
+
+    def third() -> None:
+        asked.append(None)
+        if len(asked) == 3:
+            backend.store_result("late", 42, "SUCCESS")
+
+    assert backend.wait_for("late", interval=0, on_interval=third)["result"] == 42
 
 
 def test_who_waits_too_long_is_told(backend: Backend) -> None:
-    with pytest.raises(TimeoutError):
-        backend.app.AsyncResult("never").get(timeout=0.01)
+    for timeout in (0, 0.01):
+        with pytest.raises(TimeoutError):
+            backend.app.AsyncResult("never").get(timeout=timeout)
+        with pytest.raises(TimeoutError):
+            list(backend.get_many(["never"], timeout=timeout))
 
 
 @pytest.mark.parametrize("expires", [0, None])

@@ -2,13 +2,13 @@
 
     app = Celery("tasks", broker="redis://localhost", backend="undercroft://results")
 
-Whoever waits for a result is woken by a message when it is there, without polling.
+Whoever waits for results is woken by messages when they are there.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import states  # type: ignore[import-untyped]
 from celery.backends.base import KeyValueStoreBackend  # type: ignore[import-untyped]
@@ -16,9 +16,12 @@ from celery.exceptions import TimeoutError  # type: ignore[import-untyped]
 
 import undercroft
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 __all__ = ["Backend"]
 
-# Between two looks at many results at once, in seconds: a look is an MGET in mapped memory.
+# The shortest time between two looks, in seconds, where the caller asks for none.
 _PAUSE = 0.005
 
 
@@ -85,6 +88,7 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
         until = None if timeout is None else time.monotonic() + timeout
         with self.client.pubsub(ignore_subscribe_messages=True) as messages:
             messages.subscribe(self.get_key_for_task(task_id))
+            messages.get_message()  # that it is subscribed
             while True:
                 # Subscribed before the look: what comes after it is told.
                 meta = self.get_task_meta(task_id)
@@ -92,16 +96,90 @@ class Backend(KeyValueStoreBackend):  # type: ignore[misc]
                     return meta
                 if on_interval:
                     on_interval()
-                left = interval if until is None else min(interval, until - time.monotonic())
-                if left <= 0:
-                    raise TimeoutError("The operation timed out.")
-                messages.get_message(timeout=left)
+                messages.get_message(timeout=_left(interval or _PAUSE, until))
 
-    def get_many(self, task_ids: Any, timeout: Any = None, interval: Any = None, **kw: Any) -> Any:
-        """Yield the results of many tasks as they come."""
-        interval = min(interval or _PAUSE, _PAUSE)
-        return super().get_many(task_ids, timeout=timeout, interval=interval, **kw)
+    def get_many(
+        self,
+        task_ids: Iterable[Any],
+        timeout: float | None = None,
+        interval: float | None = None,
+        no_ack: bool = True,  # noqa: ARG002
+        on_message: Any = None,
+        on_interval: Any = None,
+        max_iterations: int | None = None,
+        READY_STATES: Any = states.READY_STATES,  # noqa: N803
+    ) -> Iterator[Any]:
+        """Wait for many tasks' messages, and yield their results as they come.
+
+        Every ``interval`` seconds, at most ``max_iterations`` times, ``on_interval`` is called and
+        all that are missing are looked for.
+        """
+        interval = 0.5 if interval is None else interval or _PAUSE
+        until = None if timeout is None else time.monotonic() + timeout
+        missing = {self._channel(each): each for each in task_ids}
+        told = set(missing)
+        due, iterations = 0.0, 0
+        with self.client.pubsub(ignore_subscribe_messages=True) as messages:
+            while True:
+                # Celery's own look, once and with no pause behind it.
+                found = super().get_many(
+                    [missing[channel] for channel in told if channel in missing],
+                    interval=0,
+                    max_iterations=1,
+                    on_message=on_message,
+                    READY_STATES=READY_STATES,
+                )
+                for task_id, meta in found:
+                    missing.pop(self._channel(task_id), None)
+                    yield task_id, meta
+                if not missing:
+                    return
+                if not messages.subscribed:
+                    # Subscribed before another look: what comes after it is told.
+                    messages.subscribe(*missing)
+                    for _ in missing:
+                        messages.get_message()  # that it is subscribed
+                    told = set(missing)
+                    continue
+                if (now := time.monotonic()) >= due:
+                    if max_iterations and iterations >= max_iterations:
+                        return
+                    iterations += 1
+                    due = now + interval
+                    if on_interval:
+                        on_interval()
+                left = _left(max(due - time.monotonic(), 0), until)
+                told = _told(messages, left) or set(missing)
+
+    def _channel(self, task_id: Any) -> str:
+        """Return the channel on which it is told that there is news of a task."""
+        return _text(self.get_key_for_task(task_id))
 
     def __reduce__(self, args: Any = (), kwargs: Any = None) -> Any:
         """Return what another process needs to make it anew: the URL."""
         return super().__reduce__(args, {**(kwargs or {}), "url": self.url})
+
+
+def _text(name: bytes | str) -> str:
+    return name if isinstance(name, str) else name.decode()
+
+
+def _left(pause: float, until: float | None) -> float:
+    """Return how long to wait for a message, if there is time left."""
+    if until is None:
+        return pause
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("The operation timed out.")
+    return min(pause, left)
+
+
+def _told(messages: Any, timeout: float) -> set[str]:
+    """Return the channels of the messages that have come, or come within so many seconds."""
+    told = set()
+    message = messages.get_message(timeout=timeout)
+    while message is not None and message["type"] == "message":
+        told.add(_text(message["channel"]))
+        message = messages.get_message()
+    # Where messages were lost nobody knows whose.
+    return set() if message is not None else told
