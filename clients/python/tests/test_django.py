@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis.sentinel
 from django.core.cache.backends.redis import RedisCache
 from undercroft.django import Cache
 
@@ -129,6 +130,15 @@ def test_the_first_location_is_written_and_the_others_are_read(path: str) -> Non
     reader = cache._cache.get_client()
     reader.set(":1:thing", pickle.dumps("chair"))
     assert cache.get("thing") == "chair"
+
+
+def test_the_hosts_of_one_url_stay_together(path: str) -> None:
+    sentinels = "redis+sentinel://localhost:1,localhost:2/main"
+    client = Cache(sentinels, {})._cache.get_client()
+    assert isinstance(client.connection_pool, redis.sentinel.SentinelConnectionPool)
+    assert len(client.connection_pool.sentinel_manager.sentinels) == 2
+    cache = Cache(f"undercroft://{path};{sentinels},unix:///nobody", {})
+    assert cache._servers == [f"undercroft://{path}", sentinels, "unix:///nobody"]
 
 
 def test_threads_count_together(path: str) -> None:

@@ -13,6 +13,7 @@ Any URL of :meth:`undercroft.Redis.from_url` will do, ``OPTIONS`` are its option
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django.core.cache.backends.redis import (  # type: ignore[import-untyped]
@@ -50,5 +51,8 @@ class Cache(RedisCache):  # type: ignore[misc]
 
     def __init__(self, server: str | list[str], params: dict[str, Any]) -> None:
         """Take ``LOCATION`` and the other settings of a cache."""
+        if isinstance(server, str):
+            # Several URLs in one text, as Django has it; but the hosts of one URL stay together.
+            server = re.split(r"[;,](?=[\w+]+://)", server)
         super().__init__(server, params)
         self._class = CacheClient
