@@ -65,6 +65,26 @@ def test_settings_are_heeded(path: str) -> None:
         assert client.keys() == [b"another's"]
 
 
+def test_a_database_may_be_named_as_flask_caching_has_it(path: str) -> None:
+    url = f"undercroft://{path}"
+    made(url, CACHE_REDIS_DB=1).set("thing", 1)
+    made(url, CACHE_REDIS_DB=1, CACHE_OPTIONS={"db": 2}).set("thing", 1)
+    made(f"{url}?db=3", CACHE_REDIS_DB=1).set("thing", 1)
+    with undercroft.Redis(path) as client:
+        assert {name: each["keys"] for name, each in client.info("keyspace").items()} == {
+            "db1": 1,
+            "db2": 1,
+            "db3": 1,
+        }
+
+
+@pytest.mark.parametrize("part", ["HOST", "PORT", "PASSWORD"])
+def test_a_server_that_is_named_in_parts_is_not_passed_over(path: str, part: str) -> None:
+    with pytest.raises(ValueError, match=f"expected CACHE_REDIS_URL.* CACHE_REDIS_{part}"):
+        made("", **{f"CACHE_REDIS_{part}": "6379"})
+    made(f"undercroft://{path}", **{f"CACHE_REDIS_{part}": "6379"}).set("thing", 1)
+
+
 def test_a_client_made_by_the_program_is_taken(path: str) -> None:
     from undercroft.flask_caching import Cache as Backend
 

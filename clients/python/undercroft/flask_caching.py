@@ -3,7 +3,8 @@
     app.config["CACHE_TYPE"] = "undercroft.flask_caching.Cache"
     app.config["CACHE_REDIS_URL"] = "undercroft://cache"
 
-Any URL of :meth:`undercroft.Redis.from_url` will do; ``CACHE_OPTIONS`` are its options.
+Any URL of :meth:`undercroft.Redis.from_url` will do; ``CACHE_OPTIONS`` are its options, and
+``CACHE_REDIS_DB`` is one of them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ class Cache(RedisCache):
         options = config.get("CACHE_OPTIONS") or {}
         # Flask-Caching has put the client's options among the cache's own.
         own = {name: value for name, value in kwargs.items() if name not in options}
-        url = config.get("CACHE_REDIS_URL") or DEFAULT_URL
+        url = config.get("CACHE_REDIS_URL")
+        if not url:
+            for name in ("CACHE_REDIS_HOST", "CACHE_REDIS_PORT", "CACHE_REDIS_PASSWORD"):
+                if config.get(name):
+                    raise ValueError(f"expected CACHE_REDIS_URL, and nothing in {name}")
+            url = DEFAULT_URL
+        if (db := config.get("CACHE_REDIS_DB")) is not None:
+            options = {"db": db} | options
         return cls(
             host=undercroft.Redis.from_url(url, **options),
             key_prefix=config.get("CACHE_KEY_PREFIX"),
