@@ -1,7 +1,7 @@
 //! What comes behind a commit: not interrupted by signals, and done later where
 //! a lock stands in the way.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -9,10 +9,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use undercroft_engine::{
-    Answer, Begun, End, Event, EventClasses, Options, Store, Subscriber, Take, Topic, WaitHook,
-    Waiters, Wanted,
+    Answer, Begun, End, Event, EventClasses, Store, Subscriber, Take, Topic, WaitHook, Waiters,
+    Wanted,
 };
 use undercroft_memory::Segment;
+use undercroft_testkit::fresh;
 
 const LEFT: Take = Take::Items {
     end: End::Left,
@@ -34,26 +35,6 @@ impl WaitHook for Signalled {
 
     fn interrupted(&self) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed) == 0
-    }
-}
-
-struct Place {
-    _directory: tempfile::TempDir,
-    path: PathBuf,
-}
-
-fn place() -> Place {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let path = directory.path().join("store");
-    let options = Options {
-        capacity: Some(64 << 20),
-        shards: Some(8),
-        ring: None,
-    };
-    drop(Store::create(&path, &options).expect("a new store"));
-    Place {
-        _directory: directory,
-        path,
     }
 }
 
@@ -124,8 +105,8 @@ fn received(subscriber: &mut Subscriber<&Store>) -> Vec<(String, String)> {
 
 #[test]
 fn a_push_that_is_committed_is_not_interrupted() {
-    let place = place();
-    let plain = Store::open(&place.path, true).expect("a whole store");
+    let place = fresh::place(8);
+    let plain = place.open();
     let mut waiters = Waiters::new(&plain);
     // The destination is in another shard than the source.
     let to: &'static [u8] = (b"0123456789".chunks(1))
@@ -154,8 +135,8 @@ fn a_push_that_is_committed_is_not_interrupted() {
 
 #[test]
 fn a_change_that_is_told_of_is_not_interrupted() {
-    let place = place();
-    let plain = Store::open(&place.path, true).expect("a whole store");
+    let place = fresh::place(8);
+    let plain = place.open();
     plain
         .tell_events(EventClasses::from_letters(b"KA"))
         .expect("room");
@@ -177,7 +158,7 @@ fn a_change_that_is_told_of_is_not_interrupted() {
 
 #[test]
 fn a_write_that_has_not_begun_is_interrupted() {
-    let place = place();
+    let place = fresh::place(8);
     let (release, holder) = hold_shard(&place.path, b"k");
     let (store, asked) = signalled(&place.path, release);
     let interrupted = store.set(0, b"k", b"v");
@@ -200,10 +181,8 @@ fn a_write_that_has_not_begun_is_interrupted() {
 
 #[test]
 fn messages_that_a_lock_held_up_come_later_and_in_order() {
-    let place = place();
-    let (store, plain) = [(); 2]
-        .map(|()| Store::open(&place.path, true).expect("a whole store"))
-        .into();
+    let place = fresh::place(8);
+    let (store, plain) = [(); 2].map(|()| place.open()).into();
     store.set_patience(Duration::from_millis(1));
     plain
         .tell_events(EventClasses::from_letters(b"E$"))
@@ -233,8 +212,8 @@ fn messages_that_a_lock_held_up_come_later_and_in_order() {
 
 #[test]
 fn messages_of_a_transaction_come_in_the_order_of_its_commands() {
-    let place = place();
-    let store = Store::open(&place.path, true).expect("a whole store");
+    let place = fresh::place(8);
+    let store = place.open();
     store
         .tell_events(EventClasses::from_letters(b"E$"))
         .expect("room");
@@ -257,10 +236,8 @@ fn messages_of_a_transaction_come_in_the_order_of_its_commands() {
 
 #[test]
 fn a_wait_that_could_not_be_ended_is_ended_before_the_next_change() {
-    let place = place();
-    let (store, plain) = [(); 2]
-        .map(|()| Store::open(&place.path, true).expect("a whole store"))
-        .into();
+    let place = fresh::place(8);
+    let (store, plain) = [(); 2].map(|()| place.open()).into();
     store.set_patience(Duration::from_millis(1));
     let wanted = Wanted {
         database: 0,
@@ -282,10 +259,8 @@ fn a_wait_that_could_not_be_ended_is_ended_before_the_next_change() {
 
 #[test]
 fn a_subscriber_that_lost_its_seat_subscribes_again_as_soon_as_it_can() {
-    let place = place();
-    let (store, plain) = [(); 2]
-        .map(|()| Store::open(&place.path, true).expect("a whole store"))
-        .into();
+    let place = fresh::place(8);
+    let (store, plain) = [(); 2].map(|()| place.open()).into();
     let mut subscriber = Subscriber::new(&store);
     let names: [&[u8]; 2] = [b"c", b"d"];
     subscriber.subscribe(Topic::Shard, &names).expect("room");

@@ -2,20 +2,14 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{Condition, Error, Expiry, Options, SetOptions, Store};
+use undercroft_engine::{Condition, Error, Expiry, SetOptions};
+use undercroft_testkit::fresh;
 
 #[test]
 fn a_locked_shard_does_not_keep_the_others_from_being_swept() {
     const START: u64 = 1_000_000;
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-    let path = directory.path().join("store");
-    let options = Options {
-        capacity: Some(256 << 20),
-        shards: Some(4),
-        ring: None,
-    };
-    let store = Store::create(&path, &options).expect("a store");
-    let sweeper = Store::open(&path, true).expect("the same store");
+    let place = fresh::place(4);
+    let (store, sweeper) = (place.open(), place.open());
     sweeper.set_patience(Duration::from_millis(1));
     store.set_time(START);
     sweeper.set_time(START + 1_000);

@@ -1,44 +1,18 @@
 //! Clients that wait for keys: order, death, several keys, other types.
 
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use undercroft_engine::{
-    AddRule, Answer, Begun, End, Error, Options, PackedLimits, Ranges, Store, Take, Taken, Ticket,
-    Waiters, Wanted,
+    AddRule, Answer, Begun, End, Error, PackedLimits, Ranges, Store, Take, Taken, Ticket, Waiters,
+    Wanted,
 };
+use undercroft_testkit::fresh;
 
 const LEFT: Take = Take::Items {
     end: End::Left,
     count: 1,
 };
-
-struct Place {
-    _directory: tempfile::TempDir,
-    path: PathBuf,
-}
-
-fn place() -> Place {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let path = directory.path().join("store");
-    let options = Options {
-        capacity: Some(64 << 20),
-        shards: Some(8),
-        ring: None,
-    };
-    drop(Store::create(&path, &options).expect("a new store"));
-    Place {
-        _directory: directory,
-        path,
-    }
-}
-
-impl Place {
-    fn open(&self) -> Store {
-        Store::open(&self.path, true).expect("a whole store")
-    }
-}
 
 fn wanted<'w>(keys: &'w [&'w [u8]], take: Take) -> Wanted<'w> {
     Wanted {
@@ -85,7 +59,7 @@ fn check(store: &Store) {
 
 #[test]
 fn what_is_pushed_goes_to_who_began_to_wait_first() {
-    let place = place();
+    let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
     let (mut here, mut there) = (Waiters::new(&store), Waiters::new(&other));
     let mut tickets = Vec::new();
@@ -124,7 +98,7 @@ fn what_is_pushed_goes_to_who_began_to_wait_first() {
 
 #[test]
 fn several_keys_are_tried_in_their_order() {
-    let place = place();
+    let place = fresh::place(8);
     let store = place.open();
     let mut waiters = Waiters::new(&store);
     for keys in [[b"a", b"b"], [b"b", b"a"]] {
@@ -158,7 +132,7 @@ fn several_keys_are_tried_in_their_order() {
 
 #[test]
 fn moves_go_on_to_who_waits_at_the_destination() {
-    let place = place();
+    let place = fresh::place(8);
     let store = place.open();
     let take = Take::Move {
         from: End::Left,
@@ -186,7 +160,7 @@ fn moves_go_on_to_who_waits_at_the_destination() {
 
 #[test]
 fn a_destination_of_another_type_ends_the_wait_and_keeps_the_item() {
-    let place = place();
+    let place = fresh::place(8);
     let store = place.open();
     let mut waiters = Waiters::new(&store);
     let take = Take::Move {
@@ -209,7 +183,7 @@ fn a_destination_of_another_type_ends_the_wait_and_keeps_the_item() {
 
 #[test]
 fn a_key_of_another_type_is_waited_out() {
-    let place = place();
+    let place = fresh::place(8);
     let store = place.open();
     let mut waiters = Waiters::new(&store);
     let lowest = Take::Scored {
@@ -248,7 +222,7 @@ fn a_key_of_another_type_is_waited_out() {
 
 #[test]
 fn what_a_dead_client_was_given_goes_back_to_where_it_was() {
-    let place = place();
+    let place = fresh::place(8);
     let three = |end| Take::Items { end, count: 3 };
     for end in [End::Left, End::Right] {
         let (dying, pusher) = (place.open(), place.open());
@@ -278,7 +252,7 @@ fn what_a_dead_client_was_given_goes_back_to_where_it_was() {
 
 #[test]
 fn what_the_dead_were_given_is_in_its_order_again() {
-    let place = place();
+    let place = fresh::place(8);
     for end in [End::Left, End::Right] {
         for by_upkeep in [false, true] {
             let (dying, pusher) = (place.open(), place.open());
@@ -311,7 +285,7 @@ fn what_the_dead_were_given_is_in_its_order_again() {
 
 #[test]
 fn what_cannot_go_back_does_so_once_its_key_holds_a_list() {
-    let place = place();
+    let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
     let mut waiters = Waiters::new(&store);
     let ticket = wait(&mut waiters, &[b"k"], LEFT);
@@ -328,7 +302,7 @@ fn what_cannot_go_back_does_so_once_its_key_holds_a_list() {
 
 #[test]
 fn a_wait_ends_by_its_time_by_others_and_by_its_owner() {
-    let place = place();
+    let place = fresh::place(8);
     let store = place.open();
     let short = Some(Duration::from_millis(3));
     let answer = store.take_or_wait(&wanted(&[b"k"], LEFT), short);
@@ -362,7 +336,7 @@ fn a_wait_ends_by_its_time_by_others_and_by_its_owner() {
 
 #[test]
 fn whatever_lets_a_key_hold_a_list_serves_it() {
-    let place = place();
+    let place = fresh::place(8);
     let store = place.open();
     let mut waiters = Waiters::new(&store);
     let (from, to) = (store.key(b"from"), store.key(b"to"));
@@ -418,7 +392,7 @@ fn whatever_lets_a_key_hold_a_list_serves_it() {
 #[test]
 fn threads_of_two_processes_share_out_what_is_pushed() {
     const EACH: usize = 500;
-    let place = place();
+    let place = fresh::place(8);
     let (store, other) = (place.open(), place.open());
     let all: Vec<Vec<u8>> = thread::scope(|scope| {
         let takers: Vec<_> = [&store, &other, &store, &other]

@@ -1,17 +1,11 @@
 //! Warming changes nothing, whatever the keys and the state of the tables.
 
-use undercroft_engine::{AddRule, End, Error, Expiry, Options, PackedLimits, Store};
+use undercroft_engine::{AddRule, End, Error, Expiry, PackedLimits};
 use undercroft_testkit::fresh;
 
 #[test]
 fn warming_leaves_everything_as_it_is() {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-    let options = Options {
-        capacity: Some(256 << 20),
-        shards: Some(4),
-        ring: None,
-    };
-    let store = Store::create(&directory.path().join("store"), &options).expect("a store");
+    let (_directory, store) = fresh::store(4);
     let keys: Vec<Vec<u8>> = (0..3_000)
         .map(|n| format!("key {n}").into_bytes())
         .collect();
@@ -87,16 +81,9 @@ fn warming_elements_leaves_everything_as_it_is() {
 
 #[test]
 fn it_waits_for_nobody() {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory");
-    let path = directory.path().join("store");
-    let options = Options {
-        capacity: Some(256 << 20),
-        shards: Some(1),
-        ring: None,
-    };
-    let store = Store::create(&path, &options).expect("a store");
+    let place = fresh::place(1);
+    let (store, other) = (place.open(), place.open());
     store.set(0, b"k", b"v").expect("room");
-    let other = Store::open(&path, true).expect("the same store");
     let keys = vec![&b"k"[..]; 100];
     let key = store.key(b"k");
     let written = store.write(store.all_shards(), |writer| {

@@ -1,6 +1,6 @@
 //! What tests start with: new stores, and random numbers that a seed repeats.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use undercroft_engine::{Options, Store};
@@ -21,18 +21,47 @@ pub fn directory() -> TempDir {
 /// # Panics
 /// If it cannot be made.
 pub fn store(shards: usize) -> (TempDir, Store) {
+    let place = place(shards);
+    let store = place.open();
+    (place.directory, store)
+}
+
+/// Where a new store is that nobody has open. It goes with the value.
+#[derive(Debug)]
+pub struct Place {
+    directory: TempDir,
+    /// The store's file.
+    pub path: PathBuf,
+}
+
+/// A new store of so many shards for several handles.
+///
+/// # Panics
+/// If it cannot be made.
+pub fn place(shards: usize) -> Place {
     let directory = directory();
+    let path = directory.path().join("store");
     let options = Options {
         capacity: Some(CAPACITY),
         shards: Some(shards),
         ring: None,
     };
-    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
-    (directory, store)
+    drop(Store::create(&path, &options).expect("a new store"));
+    Place { directory, path }
 }
 
-/// A handle on the store at a path, which is made where there is none: four shards, and a ring of messages that is
-/// soon full.
+impl Place {
+    /// A handle of its own on the store.
+    ///
+    /// # Panics
+    /// If it cannot be opened.
+    pub fn open(&self) -> Store {
+        Store::open(&self.path, true).expect("a whole store")
+    }
+}
+
+/// A handle on the store at a path, which is made where there is none: four
+/// shards, and a ring of messages that is soon full.
 ///
 /// # Panics
 /// If it can be neither opened nor made.

@@ -1,12 +1,13 @@
 //! What only shows from within: locks that are not taken, and damage.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use undercroft_memory::{Options, ShardSet, WaitHook};
+use undercroft_memory::{ShardSet, WaitHook};
+use undercroft_testkit::fresh;
 
 use super::record::Ticket;
 use super::{Begun, Take, Waiters, Wanted};
@@ -20,18 +21,6 @@ const LEFT: Take = Take::Items {
     end: End::Left,
     count: 1,
 };
-
-fn place() -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let path = directory.path().join("store");
-    let options = Options {
-        capacity: Some(64 << 20),
-        shards: Some(8),
-        ring: None,
-    };
-    drop(Store::create(&path, &options).expect("a new store"));
-    (directory, path)
-}
 
 fn open(path: &Path) -> Store {
     Store::open(path, true).expect("a whole store")
@@ -82,12 +71,12 @@ fn while_held<R>(path: &Path, shard: usize, body: impl FnOnce(Sender<()>) -> R) 
 
 #[test]
 fn what_a_lock_stands_in_the_way_of_is_noted_once_and_tried_once() {
-    let (_directory, path) = place();
-    let (plain, store) = (open(&path), open(&path));
+    let place = fresh::place(8);
+    let (plain, store) = (open(&place.path), open(&place.path));
     store.set_patience(Duration::from_millis(1));
     let mut waiters = Waiters::new(&plain);
     let (key, home) = wait(&mut waiters, 3);
-    while_held(&path, home, |_release| {
+    while_held(&place.path, home, |_release| {
         for _ in 0..20 {
             store.push(0, &key, End::Right, &[b"item"]).expect("room");
         }
@@ -101,12 +90,12 @@ fn what_a_lock_stands_in_the_way_of_is_noted_once_and_tried_once() {
 
 #[test]
 fn a_key_of_another_type_is_passed_over_without_a_lock() {
-    let (_directory, path) = place();
-    let (plain, store) = (open(&path), open(&path));
+    let place = fresh::place(8);
+    let (plain, store) = (open(&place.path), open(&place.path));
     store.set_patience(Duration::from_millis(1));
     let mut waiters = Waiters::new(&plain);
     let (key, home) = wait(&mut waiters, 3);
-    while_held(&path, home, |_release| {
+    while_held(&place.path, home, |_release| {
         let key = store.key(&key);
         let added = store.write(store.shards_of(&[key]), |writer| {
             let (rule, limits) = (AddRule::default(), PackedLimits::SORTED_SET);
@@ -133,14 +122,14 @@ impl<F: FnOnce() + Send> WaitHook for Meanwhile<F> {
 
 #[test]
 fn those_who_are_answered_meanwhile_hide_nobody_behind_them() {
-    let (_directory, path) = place();
-    let plain = open(&path);
+    let place = fresh::place(8);
+    let plain = open(&place.path);
     let mut waiters = Waiters::new(&plain);
     let (key, home) = wait(&mut waiters, 100);
     let tickets: Vec<Ticket> = waiters.waiting.keys().copied().collect();
-    let mut store = open(&path);
-    while_held(&path, home, |release| {
-        let other = open(&path);
+    let mut store = open(&place.path);
+    while_held(&place.path, home, |release| {
+        let other = open(&place.path);
         let first: Vec<Ticket> = tickets[..64].to_vec();
         store.set_wait_hook(Box::new(Meanwhile(Mutex::new(Some(move || {
             drop(release);
@@ -157,8 +146,8 @@ fn those_who_are_answered_meanwhile_hide_nobody_behind_them() {
 
 #[test]
 fn a_ticket_of_a_shard_that_is_not_there_is_damage() {
-    let (_directory, path) = place();
-    let store = open(&path);
+    let place = fresh::place(8);
+    let store = open(&place.path);
     assert_eq!(store.waiter(Ticket::new(7, 1)).expect("a look"), None);
     let refused = store.waiter(Ticket::new(8, 1));
     assert!(matches!(refused, Err(Error::Memory(_))), "{refused:?}");
