@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -13,6 +13,8 @@ use nix::unistd::{Whence, lseek};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     length: u64,
+    /// What the file system counts: it tells that a hole was filled or made.
+    blocks: u64,
     ranges: Vec<(u64, Vec<u8>)>,
 }
 
@@ -27,16 +29,12 @@ impl Image {
     /// Reads the file again. Returns whether a byte, or what is a hole, has
     /// changed. O(bytes of data).
     pub fn update(&mut self, file: &File) -> io::Result<bool> {
-        let length = file.metadata()?.len();
-        let ranges = data_ranges(file, length)?;
-        let same = self.length == length
-            && self.ranges.len() == ranges.len()
-            && (self.ranges.iter().zip(&ranges)).all(|((start, bytes), range)| {
-                *start == range.start && bytes.len() as u64 == range.end - range.start
-            });
+        let metadata = file.metadata()?;
+        let (length, blocks) = (metadata.len(), metadata.blocks());
+        let same = self.length == length && self.blocks == blocks;
         if !same {
-            self.length = length;
-            self.ranges = ranges
+            (self.length, self.blocks) = (length, blocks);
+            self.ranges = data_ranges(file, length)?
                 .into_iter()
                 .map(|range| (range.start, vec![0; (range.end - range.start) as usize]))
                 .collect();

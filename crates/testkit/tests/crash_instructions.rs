@@ -8,14 +8,22 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use undercroft_testkit::fresh;
 use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, Steps};
 use undercroft_testkit::state::{self, Expected, Outcome, State};
 use undercroft_testkit::trace::{Step, Traced};
 
-/// Real kills of each change, in a part and in a full run.
-const KILLS: [u64; 2] = [3, 20];
+/// Real kills of each change, at least and at most.
+const KILLS: std::ops::RangeInclusive<u64> = 3..=20;
+/// Instructions that may be stepped for these, beyond the fewest, in a part and
+/// in a full run.
+const STEPS_TO_KILLS: [u64; 2] = [0, 200_000];
 
 fn is_full() -> bool {
     std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full")
@@ -73,6 +81,16 @@ struct Count {
     old: u64,
     new: u64,
     kills: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: &Count) {
+        self.instructions += other.instructions;
+        self.points += other.points;
+        self.old += other.old;
+        self.new += other.new;
+        self.kills += other.kills;
+    }
 }
 
 /// Steps through the change once; recovers a copy of every state of the file.
@@ -145,61 +163,61 @@ fn kill_after(scenario: &Scenario, prepared: &Prepared, instructions: u64, turn:
 
 #[test]
 fn a_kill_at_every_machine_instruction() {
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
+    let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let full = is_full();
+    let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
     let chosen = scenario::all().filter(|scenario| match scenario.steps {
         Steps::Always => true,
         Steps::Full => full,
         Steps::Never => false,
     });
-    let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
+    let chosen: Vec<_> = chosen
+        .filter(|scenario| scenario.name.contains(&filter))
+        .map(|scenario| (scenario, random.fork()))
+        .collect();
     let build = if undercroft_memory::fault::ENABLED {
         "with fail points compiled in"
     } else {
         "the code as it is released"
     };
-    println!("the kill test at every machine instruction: {build}, seed {seed}");
+    println!("the kill test at every machine instruction: {build}");
     println!(
         "{:47} {:>12} {:>11} {:>6} {:>6} {:>6}",
         "operation", "instructions", "kill points", "old", "new", "kills"
     );
-    let mut total = Count::default();
-    let mut operations = 0;
-    for scenario in chosen.filter(|scenario| scenario.name.contains(&filter)) {
-        let prepared = Prepared::new(scenario);
-        let mut count = match step_through(scenario, &prepared) {
-            Ok(count) => count,
-            Err(why) => {
-                println!("skipped: the kill test at every machine instruction: {why}");
-                return;
-            }
-        };
-        assert!(
-            count.points > 10 && count.new > 0,
-            "{}: it changes the file",
-            scenario.name
-        );
-        while count.kills < KILLS[usize::from(full)] {
-            let instructions = random.u64(1..=count.instructions);
-            kill_after(scenario, &prepared, instructions, count.kills);
-            count.kills += 1;
+    let waiting = Mutex::new(chosen.iter());
+    let total = Mutex::new(Count::default());
+    let work = &|core: usize| -> Result<(), String> {
+        stay_on(core);
+        loop {
+            let next = waiting.lock().expect("no panic").next();
+            let Some((scenario, random)) = next else {
+                return Ok(());
+            };
+            let count = kill_everywhere(scenario, random.clone())?;
+            print_line(scenario.name, &count);
+            total.lock().expect("no panic").add(&count);
         }
-        print_line(scenario.name, &count);
-        operations += 1;
-        total.instructions += count.instructions;
-        total.points += count.points;
-        total.old += count.old;
-        total.new += count.new;
-        total.kills += count.kills;
+    };
+    // A process is stepped by the thread that started it, one on each core.
+    let done: Result<(), String> = thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..cores)
+            .map(|core| scope.spawn(move || work(core)))
+            .collect();
+        (workers.into_iter()).try_for_each(|worker| worker.join().expect("all recovered"))
+    });
+    if let Err(why) = done {
+        println!("skipped: the kill test at every machine instruction: {why}");
+        return;
     }
+    let total = total.into_inner().expect("no panic");
     print_line("all", &total);
     println!(
-        "crash: {operations} operations, {} instructions stepped, {} kill points and {} real kills, \
+        "crash: {} operations, {} instructions stepped, {} kill points and {} real kills, \
          all recovered ({})",
+        chosen.len(),
         total.instructions,
         total.points,
         total.kills,
@@ -209,6 +227,34 @@ fn a_kill_at_every_machine_instruction() {
             "a part; `make crash` runs all"
         }
     );
+}
+
+/// Keeps this thread, and the processes that it starts, on one core where that
+/// is allowed: stepper and stepped take turns, so a second one only costs them.
+fn stay_on(core: usize) {
+    let mut cores = CpuSet::new();
+    if cores.set(core).is_ok() {
+        let _ = sched_setaffinity(Pid::from_raw(0), &cores);
+    }
+}
+
+/// Kills one change everywhere, and for real a few times. The error says why a
+/// process cannot be stepped here.
+fn kill_everywhere(scenario: &Scenario, mut random: fastrand::Rng) -> Result<Count, String> {
+    let prepared = Prepared::new(scenario);
+    let mut count = step_through(scenario, &prepared)?;
+    assert!(
+        count.points > 10 && count.new > 0,
+        "{}: it changes the file",
+        scenario.name
+    );
+    let kills = STEPS_TO_KILLS[usize::from(is_full())] / count.instructions;
+    while count.kills < kills.clamp(*KILLS.start(), *KILLS.end()) {
+        let instructions = random.u64(1..=count.instructions);
+        kill_after(scenario, &prepared, instructions, count.kills);
+        count.kills += 1;
+    }
+    Ok(count)
 }
 
 fn print_line(name: &str, count: &Count) {
