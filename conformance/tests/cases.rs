@@ -57,9 +57,12 @@ fn a_wrong_server_fails() {
             .find(|f| f.name == name)
             .expect("the fault exists");
         let proxy = canary::start(redis.address(), *fault).expect("the proxy starts");
-        assert!(
-            !run_all(&proxy).failures.is_empty(),
-            "no case notices: {name}"
-        );
+        // Cases behind the first that notices may wait in vain for what is gone.
+        let mut report = Report::default();
+        let noticed = (read_all(&directory()).expect("the case files read").iter()).any(|file| {
+            file.run(&proxy, &mut report).expect("the cases run");
+            !report.failures.is_empty()
+        });
+        assert!(noticed, "no case notices: {name}");
     }
 }
