@@ -18,6 +18,8 @@ pub(crate) struct Multi {
     pub(crate) may_need_memory: bool,
     /// Bytes of all their arguments.
     pub(crate) bytes: usize,
+    /// Some command changes what the connection is subscribed to.
+    pub(crate) subscribes: bool,
 }
 
 /// One command that waits for EXEC.
@@ -45,13 +47,6 @@ impl Queued {
     }
 }
 
-impl Queued {
-    /// Whether it changes what the connection is subscribed to.
-    fn subscribes(&self) -> bool {
-        self.command.name.ends_with("subscribe")
-    }
-}
-
 impl Multi {
     /// Adds a command whose arguments are as many as its arity says.
     pub(crate) fn push(
@@ -61,8 +56,7 @@ impl Multi {
         handler: Handler,
         arguments: &[&[u8]],
     ) {
-        let inside = is_inside(command, arguments)
-            && !(publishes(command) && self.queue.iter().any(Queued::subscribes));
+        let inside = is_inside(command, arguments) && !(publishes(command) && self.subscribes);
         if inside && publishes(command) {
             self.shards = self.shards.union(receivers_shards(context, arguments));
         }
@@ -83,6 +77,7 @@ impl Multi {
             });
         }
         self.may_need_memory |= command.flags.has(Flag::DenyOom);
+        self.subscribes |= command.name.ends_with("subscribe");
         let mut end = 0;
         let ends = arguments.iter().map(|argument| {
             end += argument.len();
