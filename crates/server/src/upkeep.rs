@@ -57,7 +57,7 @@ impl Upkeep {
         }
         let hz = shared.config.integer("hz").clamp(1, 500) as u32;
         self.next = now + Duration::from_secs(1) / hz;
-        self.sweep(shared, now);
+        self.sweep(shared);
         self.sample(shared, now);
         if now >= self.next_forgetting && !self.told_removed {
             self.next_forgetting = now + FORGET;
@@ -78,10 +78,11 @@ impl Upkeep {
         }
     }
 
-    fn sweep(&mut self, shared: &Shared, start: Instant) {
+    fn sweep(&mut self, shared: &Shared) {
         if self.told_removed {
             return;
         }
+        let start = Instant::now();
         // What is in the way of this is in the way of the sweep, which tells it.
         let _ = shared.store.reclaim(|| start.elapsed() >= SWEEP_TIME);
         let start = Instant::now();
