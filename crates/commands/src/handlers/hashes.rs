@@ -330,10 +330,14 @@ pub(crate) fn hrandfield(
     };
     let mut texts = Ranges::new();
     let mut random = Random::new(chance());
-    read(context, arguments[1], |reader, hash| {
+    let whole = read(context, arguments[1], |reader, hash| {
         texts.clear();
-        hash.sample(reader.view(), &mut random, count.unwrap_or(1), &mut texts)
+        sample_within(count.unwrap_or(1), |count| {
+            hash.sample(reader.view(), &mut random, count, &mut texts)?;
+            Ok(texts.byte_length())
+        })
     })?;
+    sampled(whole)?;
     let pairs = texts.len() / 2;
     if count.is_none() {
         reply.bulk_or_null(texts.iter().next());
@@ -356,9 +360,12 @@ pub(crate) fn hrandfield(
     Ok(())
 }
 
-/// The most items that a negative count of HRANDFIELD and its like can ask for. Redis sends any number, even ones that
-/// no memory holds and no client will see the end of.
+/// The most items that a negative count of HRANDFIELD and its like can ask for, and the most bytes of them. Redis sends
+/// any number, even ones that no memory holds and no client will see the end of.
 const REPEATED_MAX: i64 = 1 << 24;
+const REPEATED_BYTES_MAX: usize = 1 << 30;
+/// Repeated items that are chosen before their bytes are counted.
+const REPEATED_PIECE: i64 = 1000;
 
 /// The count of HRANDFIELD and its like. A positive one gives no more items than there are.
 pub(crate) fn random_count(argument: &[u8]) -> Result<i64, CommandError> {
@@ -366,8 +373,35 @@ pub(crate) fn random_count(argument: &[u8]) -> Result<i64, CommandError> {
         i64::MIN => Err(CommandError::fixed(
             "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
         )),
-        count if count < -REPEATED_MAX => Err(CommandError::fixed("ERR value is out of range")),
         count => Ok(count),
+    }
+}
+
+/// Chooses items by chance, repeated ones in pieces. `sample` adds so many, and returns the bytes of all. Returns whether
+/// there was room for them.
+pub(crate) fn sample_within(
+    count: i64,
+    mut sample: impl FnMut(i64) -> Result<usize, Error>,
+) -> Result<bool, Error> {
+    if count >= 0 {
+        return sample(count).map(|_| true);
+    }
+    let mut left = count;
+    while left < 0 {
+        let piece = left.max(-REPEATED_PIECE);
+        if count < -REPEATED_MAX || sample(piece)? > REPEATED_BYTES_MAX {
+            return Ok(false);
+        }
+        left -= piece;
+    }
+    Ok(true)
+}
+
+/// The error where there was no room.
+pub(crate) fn sampled(whole: Option<bool>) -> Result<(), CommandError> {
+    match whole {
+        Some(false) => Err(CommandError::fixed("ERR value is out of range")),
+        _ => Ok(()),
     }
 }
 

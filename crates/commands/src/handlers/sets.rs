@@ -4,7 +4,7 @@ use undercroft_engine::{Error, Key, KeyEvent, Random, Ranges, Reader, Set, SetOp
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
-use crate::handlers::hashes::random_count;
+use crate::handlers::hashes::{random_count, sample_within, sampled};
 use crate::handlers::keys::chance;
 use crate::handlers::walk::walk;
 use crate::reply::Reply;
@@ -174,10 +174,14 @@ pub(crate) fn srandmember(
     };
     let mut texts = Ranges::new();
     let mut random = Random::new(chance());
-    read(context, arguments[1], |reader, set| {
+    let whole = read(context, arguments[1], |reader, set| {
         texts.clear();
-        set.sample(reader.view(), &mut random, count.unwrap_or(1), &mut texts)
+        sample_within(count.unwrap_or(1), |count| {
+            set.sample(reader.view(), &mut random, count, &mut texts)?;
+            Ok(texts.byte_length())
+        })
     })?;
+    sampled(whole)?;
     if count.is_none() {
         reply.bulk_or_null(texts.iter().next());
         return Ok(());

@@ -109,10 +109,24 @@ fn no_more_repeated_items_than_there_is_room_for() {
         assert!(
             matches!(client.run(&format!("{line} -3")), Tree::Array(items) if items.len() == 3)
         );
+        let none = line.replace(' ', " no:");
         for count in ["-16777217", "-100000000000", "-9223372036854775807"] {
             let error = client.error(&format!("{line} {count}"));
             assert_eq!(error, "ERR value is out of range", "{line} {count}");
+            let of_none = client.run(&format!("{none} {count}"));
+            assert!(matches!(of_none, Tree::Array(items) if items.is_empty()));
         }
+    }
+    // 4 GiB of one member.
+    let long = "m".repeat(1 << 16);
+    client.run(&format!("HSET h {long} v"));
+    client.run("DEL s z");
+    client.run(&format!("SADD s {long}"));
+    client.run(&format!("ZADD z 1 {long}"));
+    client.run("HDEL h f");
+    for line in ["HRANDFIELD h", "SRANDMEMBER s", "ZRANDMEMBER z"] {
+        let error = client.error(&format!("{line} -65536"));
+        assert_eq!(error, "ERR value is out of range", "{line}");
     }
 }
 

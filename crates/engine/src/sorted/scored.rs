@@ -33,6 +33,11 @@ impl Scored {
         self.scores.is_empty()
     }
 
+    /// Bytes of all members together, without their scores.
+    pub fn byte_length(&self) -> usize {
+        self.members.byte_length()
+    }
+
     /// Adds a member.
     pub fn push(&mut self, member: &[u8], score: f64) {
         self.members.push(member);

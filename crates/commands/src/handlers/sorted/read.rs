@@ -6,7 +6,7 @@ use super::add::only_option;
 use super::{bounds, write_scored};
 use crate::arguments::CommandError;
 use crate::handler::{Context, Failure, Outcome};
-use crate::handlers::hashes::random_count;
+use crate::handlers::hashes::{random_count, sample_within, sampled};
 use crate::handlers::keys::chance;
 use crate::handlers::walk::walk;
 use crate::number::double_text;
@@ -177,10 +177,14 @@ pub(crate) fn zrandmember(
     };
     let mut scored = Scored::new();
     let mut random = Random::new(chance());
-    read(context, arguments[1], |reader, set| {
+    let whole = read(context, arguments[1], |reader, set| {
         scored.clear();
-        set.sample(reader.view(), &mut random, count.unwrap_or(1), &mut scored)
+        sample_within(count.unwrap_or(1), |count| {
+            set.sample(reader.view(), &mut random, count, &mut scored)?;
+            Ok(scored.byte_length())
+        })
     })?;
+    sampled(whole)?;
     match count {
         None => reply.bulk_or_null(scored.get(0).map(|(member, _)| member)),
         Some(_) => write_scored(context, &scored, with_scores, reply),
