@@ -73,6 +73,8 @@ impl Dying {
 pub(crate) const STEP: u64 = 64;
 /// Steps of one [`Store::reclaim`] at most: some 16 MiB of a list's leaves.
 const STEPS: usize = 64;
+/// Blocks of long items that are as much work as a leaf or a bucket.
+const LIKE_A_LEAF: u64 = 8;
 /// Buckets or leaves that go along with a command that adds anything.
 const ALONG: u64 = 8;
 
@@ -160,7 +162,8 @@ pub(crate) fn bury(
 }
 
 /// Frees up to so many leaves of a tree, the first word of whose record or part
-/// is the root, and counts them down. Returns whether it is gone.
+/// is the root, and counts them down; long items beside them count, too. Returns
+/// whether it is gone.
 pub(crate) fn free_leaves(
     transaction: &mut Transaction<'_>,
     pool: Pool,
@@ -170,7 +173,7 @@ pub(crate) fn free_leaves(
 ) -> Result<bool, Error> {
     let [root, height, mut progress] = transaction.view().words::<3>(tree)?;
     while *leaves > 0 {
-        *leaves -= 1;
+        let mut blocks = 0;
         let subtree = (root, height as usize);
         let further = if kind == Dying::Ranks {
             tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
@@ -178,9 +181,11 @@ pub(crate) fn free_leaves(
             })
         } else {
             tree::free_next::<0>(transaction, pool, subtree, progress, |transaction, leaf| {
-                list::free_leaf(transaction, pool, leaf)
+                blocks = list::free_leaf(transaction, pool, leaf)?;
+                Ok(())
             })
         };
+        *leaves = leaves.saturating_sub(1 + blocks as u64 / LIKE_A_LEAF);
         match further? {
             Some(further) => progress = further,
             None => return Ok(true),

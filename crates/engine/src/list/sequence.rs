@@ -97,30 +97,30 @@ fn put_in_block(
     Ok(reference)
 }
 
-/// Frees a leaf with the blocks it refers to.
+/// Frees a leaf with the blocks it refers to. Returns how many these were.
 pub(crate) fn free_leaf(
     transaction: &mut Transaction<'_>,
     pool: Pool,
     at: Offset,
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
     let leaf = Leaf::load(transaction.view(), at)?;
-    free_blocks(transaction, pool, &leaf, 0, leaf.count)?;
+    let blocks = free_blocks(transaction, pool, &leaf, 0, leaf.count)?;
     transaction.free(pool, at);
-    Ok(())
+    Ok(blocks)
 }
 
-/// Frees the blocks that some items of a leaf lie in.
+/// Frees the blocks that some items of a leaf lie in. Returns how many.
 pub(super) fn free_blocks(
     transaction: &mut Transaction<'_>,
     pool: Pool,
     leaf: &Leaf,
     from: u64,
     to: u64,
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
     let mut blocks = Vec::new();
     leaf.for_each_block(transaction.view(), from, to, |at, _, _| blocks.push(at))?;
-    blocks.into_iter().for_each(|at| transaction.free(pool, at));
-    Ok(())
+    blocks.iter().for_each(|&at| transaction.free(pool, at));
+    Ok(blocks.len())
 }
 
 impl Sequence {

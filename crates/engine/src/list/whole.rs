@@ -52,7 +52,7 @@ pub(super) fn discard_subtree(
 ) -> Result<(), Error> {
     match (root, height) {
         (0, _) => Ok(()),
-        (leaf, 0) => free_leaf(transaction, pool, leaf),
+        (leaf, 0) => free_leaf(transaction, pool, leaf).map(drop),
         subtree if pool.arena() != 0 => parts::bury(transaction, pool, subtree),
         (root, height) => {
             let words = [root, height as u64, 0, 0, 0];
