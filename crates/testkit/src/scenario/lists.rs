@@ -177,6 +177,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     steps("LTRIM in an arena, parts left before", cut, |s| {
         trim(s, 700, -1)
     }),
+    steps("RPUSH in an arena, parts left before", cut, |s| {
+        push(s, End::Right, &texts(0..3))
+    }),
     gradual("LTRIM in an arena, then freeing", in_arena, |s| {
         trim(s, 900, 1200);
         s.sweep(2).expect("room");

@@ -68,6 +68,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| add_one(s, b"x", 60.5),
     ),
     full(
+        "ZADD splitting a leaf of one score",
+        |s| alike(s, LEAF),
+        |s| add_one(s, &member(50), 1.0),
+    ),
+    full(
         "ZADD behind a full leaf",
         |s| many(s, LEAF),
         |s| add_one(s, b"x", 1e9),
@@ -115,6 +120,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("Freeing a part of a removed sorted set", buried, |s| {
         set(s, &key(0, 80), 64)
     }),
+    full("ZADD while another is freed", buried, |s| add(s, 0..1, 1.0)),
     full("SET over a large sorted set", large, |s| {
         set(s, &key(0, 90), 64)
     }),
@@ -153,6 +159,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         "ZADD that moves a sorted set to an arena",
         |s| fat(s, 15),
         |s| add_one(s, &wide(15), 2.5),
+    ),
+    steps(
+        "ZADD of several, growing to an arena",
+        |s| fat(s, 14),
+        |s| add_wide(s, 14..18),
     ),
     steps("ZADD of a new sorted set in an arena", some_keys, |s| {
         add_wide(s, 0..20)
@@ -272,6 +283,15 @@ fn many(store: &Store, members: usize) {
     for index in 0..members {
         add_one(store, &member(index), index as f64);
     }
+}
+
+/// So many members of one score; number 50 is none of them.
+fn alike(store: &Store, members: usize) {
+    some_keys(store);
+    for index in (0..members).filter(|&index| index != 50) {
+        add_one(store, &member(index), 1.0);
+    }
+    add_one(store, &member(members), 1.0);
 }
 
 fn wide(index: usize) -> Vec<u8> {
