@@ -104,7 +104,7 @@ fn admit(
         return Err(CommandError::wrong_arity(command.name));
     };
     if command.group == Group::Scripting {
-        scripting::admit(arguments)?;
+        scripting::admit(command, arguments)?;
     }
     if context.session.user.is_none() && !command.flags.has(Flag::NoAuth) {
         return Err(CommandError::fixed("NOAUTH Authentication required."));

@@ -11,6 +11,7 @@ use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline, integer, is_k
 use crate::handler::{Context, Failure, Outcome};
 use crate::number::Extended;
 use crate::reply::Reply;
+use crate::table::Command;
 
 /// A script that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +87,9 @@ impl Script {
 }
 
 /// Scripts that are not known are unknown commands, also where they would only be queued.
-pub(crate) fn admit(arguments: &[&[u8]]) -> Result<(), CommandError> {
-    let text = match arguments {
-        [name, text, ..] if is_keyword(name, "EVAL") => text,
-        [_, name, text] if is_keyword(name, "LOAD") => text,
+pub(crate) fn admit(command: &Command, arguments: &[&[u8]]) -> Result<(), CommandError> {
+    let text = match (command.name, arguments) {
+        ("eval", [_, text, ..]) | ("script|load", [_, _, text]) => text,
         _ => return Ok(()),
     };
     match Script::by_text(text) {
