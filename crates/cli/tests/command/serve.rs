@@ -207,7 +207,8 @@ fn a_pause_holds_writes_back_until_it_ends() {
 #[test]
 fn idle_clients_are_closed_but_those_that_wait() {
     let place = Place::new();
-    let server = Server::start(&place, &[]);
+    // One thread looks at all of them at once.
+    let server = Server::start(&place, &["--threads", "1"]);
     let (mut subscribed, mut blocked) = (server.connect(), server.connect());
     assert_eq!(subscribed.call("SUBSCRIBE news"), "*3");
     for line in ["$9", "subscribe", "$4", "news", ":1"] {

@@ -258,6 +258,29 @@ mod tests {
     }
 
     #[test]
+    fn the_element_of_a_command_is_its_field_or_member() {
+        let mut elements = 0;
+        for command in all().iter().filter(|command| command.element != 0) {
+            // Without the options, which are mostly left out.
+            let mut depth = 0;
+            let bare = command.syntax.chars().filter(|&c| {
+                depth += i32::from(c == '[') - i32::from(c == ']');
+                depth == 0 && c != ']'
+            });
+            let bare: String = bare.collect();
+            let word = bare.split_whitespace().nth(command.element - 1);
+            assert!(
+                matches!(word, Some("field" | "member")),
+                "{}: {word:?} of {:?}",
+                command.name,
+                command.syntax
+            );
+            elements += 1;
+        }
+        assert!(elements > 10, "only {elements}");
+    }
+
+    #[test]
     fn probes_are_short() {
         let far = all().iter().filter(|command| {
             let slot = INDEX[hash(fold(command.name.as_bytes()), command.name.len())];
