@@ -48,11 +48,16 @@ enum Sender<'s> {
     Socket(UnixStream),
 }
 
+/// A count that one thread writes often, away from those of others.
+#[derive(Default)]
+#[repr(align(128))]
+struct Count(AtomicU64);
+
 /// What all threads look at.
 struct Course {
     start: Instant,
     /// Messages each subscriber has got.
-    got: Vec<AtomicU64>,
+    got: Vec<Count>,
     /// Messages that are timed, and all messages.
     single: u64,
     all: u64,
@@ -64,7 +69,7 @@ impl Work {
         let (_directory, store) = crate::fresh_store(1 << 30);
         let course = Course {
             start: Instant::now(),
-            got: (0..self.subscribers).map(|_| AtomicU64::new(0)).collect(),
+            got: (0..self.subscribers).map(|_| Count::default()).collect(),
             single: self.single,
             all: self.single + self.messages,
             ready: Barrier::new(self.subscribers + 1),
@@ -124,7 +129,7 @@ impl Course {
     /// Waits until every subscriber has got so many messages.
     fn wait_for(&self, number: u64) {
         for got in &self.got {
-            while got.load(Ordering::Acquire) < number {
+            while got.0.load(Ordering::Acquire) < number {
                 std::thread::yield_now();
             }
         }
@@ -153,7 +158,7 @@ impl Course {
             if number <= self.single {
                 times.push(self.age(message.payload));
             }
-            self.got[index].store(number, Ordering::Release);
+            self.got[index].0.store(number, Ordering::Release);
         }
         times
     }
@@ -186,7 +191,7 @@ impl Course {
             }
             buffer.copy_within(whole * message..filled, 0);
             filled -= whole * message;
-            self.got[index].store(number, Ordering::Release);
+            self.got[index].0.store(number, Ordering::Release);
         }
         times
     }
