@@ -183,6 +183,22 @@ fn no_arguments_break_a_handler() {
 }
 
 #[test]
+fn a_transaction_on_a_store_mapped_read_only_answers_readonly() {
+    let mut client = Client::new(None);
+    assert_eq!(client.run("SET k v"), Tree::Simple("OK".into()));
+    let path = client.directory.path().join("store");
+    client.store = Store::open(&path, false).expect("the same store");
+    assert!(client.error("SET k w").starts_with("READONLY "));
+    assert_eq!(client.run("MULTI"), Tree::Simple("OK".into()));
+    assert_eq!(client.run("SET k w"), Tree::Simple("QUEUED".into()));
+    let error = client.error("EXEC");
+    assert!(error.starts_with("READONLY "), "{error}");
+    // The transaction is over, and nothing of it was done.
+    assert_eq!(client.error("EXEC"), "ERR EXEC without MULTI");
+    assert_eq!(client.run("GET k"), Tree::Bulk(b"v".to_vec()));
+}
+
+#[test]
 fn a_blocked_command_changes_nothing_and_runs_later() {
     let mut client = Client::new(None);
     client.run("MSET k 1 other 2 third 3");
