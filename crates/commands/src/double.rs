@@ -1,5 +1,8 @@
 //! Doubles as arguments: what C's `strtod` makes of a text, as Redis calls it.
 
+/// Integers of so many digits are doubles exactly.
+const EXACT_DIGITS: usize = 15;
+
 /// The number that a whole text stands for: no white space, not NaN, neither overflowing nor vanishing.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     if text.contains(&0) {
@@ -45,6 +48,12 @@ fn convert(text: &[u8]) -> Option<(f64, bool)> {
         _ => (false, text),
     };
     let (value, vanishes) = match unsigned {
+        [_, ..] if unsigned.len() <= EXACT_DIGITS && unsigned.iter().all(u8::is_ascii_digit) => {
+            let value = unsigned.iter().fold(0, |value, digit| {
+                value * 10 + u64::from(digit.wrapping_sub(b'0'))
+            });
+            (value as f64, false)
+        }
         [b'0', b'x' | b'X', rest @ ..] => hexadecimal(rest)?,
         [b'0'..=b'9' | b'.', ..] => {
             let value: f64 = std::str::from_utf8(unsigned).ok()?.parse().ok()?;

@@ -12,6 +12,7 @@
 //! shifted and cut to its limits: it never falls from one item to the next, so
 //! that a search looks at elements only where digests are equal.
 
+use smallvec::SmallVec;
 use undercroft_memory::{Offset, Pool, Transaction, View, block_size};
 
 use super::order::{Target, order_of};
@@ -26,6 +27,8 @@ const HEADER: u64 = 16;
 pub(crate) const ITEMS_MAX: usize = ((LEAF_MAX - HEADER) / 8) as usize;
 /// Bits of an element's offset in units of 8 bytes.
 const OFFSET_BITS: u32 = 44;
+/// Different digests for each item of a leaf that is good enough to be kept.
+const SPREAD: u64 = 16;
 const DIGEST_MAX: u64 = (1 << (64 - OFFSET_BITS)) - 1;
 
 /// A member as the tree knows it: its score, as it is ordered, and the offset of
@@ -138,9 +141,10 @@ impl Leaf {
     ) -> Result<usize, Error> {
         let (mut low, mut high) = (0, self.count);
         let wanted = target.order().map(|order| self.digest(order));
+        let block = view.block(self.at)?;
         while low < high {
             let middle = (low + high) / 2;
-            let item = view.word(self.item_at(middle))?;
+            let item = block.word(HEADER + middle as u64 * 8)?;
             let digest = item >> OFFSET_BITS;
             let before = match wanted {
                 Some(wanted) if digest != wanted => digest < wanted,
@@ -204,32 +208,102 @@ impl Leaf {
         let (Some(first), Some(last)) = (items.first(), items.last()) else {
             return Err(fault(0));
         };
-        let wanted = items.len() + items.len() / 8 + 2;
-        let size = block_size(HEADER + wanted as u64 * 8).min(LEAF_MAX);
         let distance = last.order.saturating_sub(first.order);
         let shift = (64 - distance.leading_zeros()).saturating_sub(64 - OFFSET_BITS);
-        let leaf = Leaf {
-            at: transaction.allocate(pool, size)?,
-            count: items.len(),
+        let leaf = Leaf::new(items.len(), shift, first.order);
+        let words = items.iter().map(|item| leaf.item(*item));
+        leaf.put(transaction, pool, words, first)
+    }
+
+    /// A leaf that is yet to be put somewhere.
+    fn new(count: usize, shift: u32, base: u64) -> Leaf {
+        let wanted = count + count / 8 + 2;
+        Leaf {
+            at: 0,
+            count,
             shift,
-            size,
-            base: first.order,
-        };
-        if items.len() > leaf.room() {
-            return Err(fault(leaf.at));
+            size: block_size(HEADER + wanted as u64 * 8).min(LEAF_MAX),
+            base,
         }
-        let mut bytes = Vec::with_capacity(size as usize);
-        bytes.extend_from_slice(&leaf.header().to_le_bytes());
-        bytes.extend_from_slice(&leaf.base.to_le_bytes());
-        for item in items {
-            bytes.extend_from_slice(&leaf.item(*item).to_le_bytes());
+    }
+
+    /// Puts the leaf into a block of its own, with these words for its items.
+    fn put(
+        mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        words: impl Iterator<Item = u64>,
+        first: &Ranked,
+    ) -> Result<Child<2>, Error> {
+        if self.count > self.room() {
+            return Err(fault(self.at));
         }
-        transaction.fill(leaf.at, &bytes)?;
+        self.at = transaction.allocate(pool, self.size)?;
+        let mut bytes = Vec::with_capacity(LEAF_MAX as usize);
+        bytes.extend_from_slice(&self.header().to_le_bytes());
+        bytes.extend_from_slice(&self.base.to_le_bytes());
+        words.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        transaction.fill(self.at, &bytes)?;
         Ok(Child {
-            at: leaf.at,
-            count: items.len() as u64,
+            at: self.at,
+            count: self.count as u64,
             key: first.key(),
         })
+    }
+
+    /// Makes leaves of this one's items and one more at an index: one leaf of
+    /// those before `middle`, and one of the rest if there is any. This leaf
+    /// stays as it is. Digests are kept where they still tell items apart: to
+    /// make others, every element would have to be looked at.
+    pub(crate) fn divide(
+        &self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        (index, ranked): (usize, Ranked),
+        middle: usize,
+    ) -> Result<SmallVec<[Child<2>; 2]>, Error> {
+        let mut words = Vec::with_capacity(self.count + 1);
+        let block = transaction.view().block(self.at)?;
+        for index in 0..self.count {
+            words.push(block.word(HEADER + index as u64 * 8)?);
+        }
+        words.insert(index, self.item(ranked));
+        let mut leaves = SmallVec::new();
+        let (left, right) = words.split_at(middle);
+        for (before, words) in [(0, left), (middle, right)] {
+            if words.is_empty() {
+                continue;
+            }
+            let load = |place: usize| {
+                if before + place == index {
+                    Ok(ranked)
+                } else {
+                    Ranked::load(transaction.view(), offset_of(words[place]))
+                }
+            };
+            if self.tells_apart(words) {
+                let (first, leaf) = (load(0)?, Leaf::new(words.len(), self.shift, self.base));
+                leaves.push(leaf.put(transaction, pool, words.iter().copied(), &first)?);
+            } else {
+                for &word in words {
+                    transaction.view().prefetch(offset_of(word));
+                }
+                let items: Result<Vec<Ranked>, Error> = (0..words.len()).map(load).collect();
+                leaves.push(Leaf::create(transaction, pool, &items?)?);
+            }
+        }
+        Ok(leaves)
+    }
+
+    /// Whether the digests of some items in order are spread widely enough, and
+    /// not cut to their limits.
+    fn tells_apart(&self, words: &[u64]) -> bool {
+        let digest = |place: usize| words[place] >> OFFSET_BITS;
+        let last = words.len() - 1;
+        last > 0
+            && digest(0) < digest(1)
+            && digest(last - 1) < digest(last)
+            && digest(last) - digest(0) >= words.len() as u64 * SPREAD
     }
 
     /// Puts an item in, where there is room. Returns whether there was.

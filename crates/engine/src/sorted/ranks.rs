@@ -100,24 +100,16 @@ impl Ranks {
             }
             return Ok(());
         }
-        let mut items = leaf.items(transaction.view())?;
-        items.insert(index, ranked);
-        transaction.free(pool, leaf.at);
-        let full = items.len() > ITEMS_MAX;
+        let items = leaf.count + 1;
         // Growth at an end leaves a full leaf behind.
         let middle = match place.before + index as u64 {
-            _ if !full => items.len(),
+            _ if items <= ITEMS_MAX => items,
             0 => 1,
-            rank if rank == self.count() => items.len() - 1,
-            _ => items.len() / 2,
+            rank if rank == self.count() => items - 1,
+            _ => items / 2,
         };
-        let mut leaves = Vec::with_capacity(2);
-        let (left, right) = items.split_at(middle);
-        for items in [left, right] {
-            if !items.is_empty() {
-                leaves.push(Leaf::create(transaction, pool, items)?);
-            }
-        }
+        let leaves = leaf.divide(transaction, pool, (index, ranked), middle)?;
+        transaction.free(pool, leaf.at);
         self.splice(transaction, pool, &place.path, 1, &leaves)
     }
 

@@ -112,8 +112,30 @@ impl<const K: usize> Node<K> {
         Ok((word(self.child_at(index))?, end.wrapping_sub(start)))
     }
 
-    pub(crate) fn key(&self, view: &View<'_>, index: usize) -> Result<[u64; K], Error> {
-        Ok(view.words::<K>(self.key_at(index))?)
+    /// The children from whose least keys on `before` does not hold any more:
+    /// the last one for whose key it holds, or the first. O(log children).
+    #[inline]
+    pub(crate) fn seek_key(
+        &self,
+        view: &View<'_>,
+        mut before: impl FnMut([u64; K]) -> Result<bool, Error>,
+    ) -> Result<usize, Error> {
+        let block = view.block(self.at)?;
+        let keys = self.key_at(0) - self.at;
+        let (mut low, mut high) = (0, self.children());
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            let mut key = [0; K];
+            for (word, value) in key.iter_mut().enumerate() {
+                *value = block.word(keys + (middle * K + word) as u64 * 8)?;
+            }
+            if before(key)? {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
     }
 
     /// The child that holds the item at a position, with the number of items
@@ -175,11 +197,22 @@ impl<const K: usize> Node<K> {
 
     /// All children.
     pub(crate) fn load_children(&self, view: &View<'_>) -> Result<Vec<Child<K>>, Error> {
-        let mut children = Vec::with_capacity(self.children());
+        let block = view.block(self.at)?;
+        let word = |at: Offset| block.word(at - self.at);
+        let mut children = Vec::with_capacity(self.children() + 1);
+        let mut start = word(self.start_at(0))?;
         for index in 0..self.children() {
-            let (at, count) = self.child(view, index)?;
-            let key = self.key(view, index)?;
-            children.push(Child { at, count, key });
+            let end = word(self.start_at(index + 1))?;
+            let mut key = [0; K];
+            for (value, at) in key.iter_mut().zip((self.key_at(index)..).step_by(8)) {
+                *value = word(at)?;
+            }
+            children.push(Child {
+                at: word(self.child_at(index))?,
+                count: end.wrapping_sub(start),
+                key,
+            });
+            start = end;
         }
         Ok(children)
     }
@@ -215,15 +248,19 @@ impl<const K: usize> Node<K> {
         (from, to): (usize, usize),
         change: i64,
     ) -> Result<(), Error> {
-        let mut words = [0; SIZES[SIZES.len() - 1] as usize / 2];
-        let words = &mut words[..(to - from) * 8];
-        transaction.view().copy_to(self.start_at(from), words)?;
-        for word in words.as_chunks_mut::<8>().0 {
-            *word = u64::from_le_bytes(*word)
-                .wrapping_add_signed(change)
-                .to_le_bytes();
+        let mut words = [0; 256];
+        for from in (from..to).step_by(words.len() / 8) {
+            let count = (to - from).min(words.len() / 8);
+            let words = &mut words[..count * 8];
+            transaction.view().copy_to(self.start_at(from), words)?;
+            for word in words.as_chunks_mut::<8>().0 {
+                *word = u64::from_le_bytes(*word)
+                    .wrapping_add_signed(change)
+                    .to_le_bytes();
+            }
+            transaction.write(shard, self.start_at(from), words)?;
         }
-        Ok(transaction.write(shard, self.start_at(from), words)?)
+        Ok(())
     }
 
     pub(crate) fn set_key(
@@ -332,5 +369,7 @@ fn guess(total: u64, position: u64, children: usize) -> usize {
 }
 
 fn words(values: impl Iterator<Item = u64>) -> Vec<u8> {
-    values.flat_map(u64::to_le_bytes).collect()
+    let mut bytes = Vec::with_capacity(SIZES[SIZES.len() - 1] as usize);
+    values.for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
+    bytes
 }

@@ -19,15 +19,7 @@ impl<const K: usize> Tree<K> {
         for depth in 0..self.height {
             let node = Node::<K>::load(view, at, self.height - depth)?;
             // What lies below a child begins with its least key.
-            let (mut low, mut high) = (0, node.children());
-            while high - low > 1 {
-                let middle = (low + high) / 2;
-                if before(node.key(view, middle)?)? {
-                    low = middle;
-                } else {
-                    high = middle;
-                }
-            }
+            let low = node.seek_key(view, &mut before)?;
             skipped = skipped.wrapping_add(node.count_before(view, low)?);
             path.steps[depth] = Step { node, index: low };
             (at, total) = node.child(view, low)?;

@@ -44,13 +44,16 @@ fn add(
     let mut count_changed = false;
     let mut rest = &arguments[2..];
     while let [option, behind @ ..] = rest {
-        match option.to_ascii_uppercase().as_slice() {
-            b"NX" => rule.only_new = true,
-            b"XX" => rule.only_existing = true,
-            b"GT" => rule.greater = true,
-            b"LT" => rule.less = true,
-            b"CH" => count_changed = true,
-            b"INCR" => rule.increment = true,
+        let is = |name: &str| is_keyword(option, name);
+        match option {
+            // Most often the first score.
+            [b'0'..=b'9', ..] => break,
+            _ if is("NX") => rule.only_new = true,
+            _ if is("XX") => rule.only_existing = true,
+            _ if is("GT") => rule.greater = true,
+            _ if is("LT") => rule.less = true,
+            _ if is("CH") => count_changed = true,
+            _ if is("INCR") => rule.increment = true,
             _ => break,
         }
         rest = behind;
