@@ -66,8 +66,9 @@ class Side:
 class Clients:
     """The clients that could be started, beside a server."""
 
-    def __init__(self, server: peers.Server) -> None:
+    def __init__(self, bench: Bench, server: peers.Server) -> None:
         """Begin with none."""
+        self.bench = bench
         self.server = server
         self.running: dict[str, Loop] = {}
         self.left_out: dict[str, str] = {}
@@ -92,24 +93,26 @@ class Clients:
     def measure(
         self, sides: Iterable[Side], work: str, count: int, rounds: int
     ) -> dict[Side, list[float]]:
-        """Return the nanoseconds of each round; who cannot do it at all is left out."""
-        able = [side for side in sides if self._able(side, work)]
-        return interleaved(
+        """Return the nanoseconds of each round; who cannot do it, or fails in one, is left out."""
+        able = [side for side in sides if self._run(side, work, 1) is not None]
+        found = interleaved(
             rounds, {side: lambda side=side: self._run(side, work, count) for side in able}
         )
+        return {
+            side: [value for value in values if value is not None]
+            for side, values in found.items()
+            if None not in values
+        }
 
-    def _run(self, side: Side, work: str, count: int) -> float:
-        operation = f"{side.flavour} {side.transport} {work}"
-        return self.running[side.client].run(operation, count)
-
-    def _able(self, side: Side, work: str) -> bool:
+    def _run(self, side: Side, work: str, count: int) -> float | None:
+        """Return the nanoseconds of one; None, and a remark, where it fails."""
+        running = self.running[side.client]
         try:
-            self._run(side, work, 1)
-        except RuntimeError as error:
-            what = f"{self.running[side.client].about}, {work} over {side.transport}"
-            self.left_out[f"{what}, {side.flavour}"] = str(error)
-            return False
-        return True
+            return running.run(f"{side.flavour} {side.transport} {work}", count)
+        except (RuntimeError, BrokenPipeError) as error:
+            what = f"{running.about}, {work} over {side.transport}, {side.flavour}"
+            self.left_out[what] = self.bench.without_places(error)
+            return None
 
     def remarks(self) -> str:
         """Return what there is to say of who is measured, and who is not."""
@@ -123,7 +126,7 @@ def clients(bench: Bench) -> Iterator[Clients]:
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(peers.redis_server(bench.directory(), tcp=True))
         fill(server)
-        found = Clients(server)
+        found = Clients(bench, server)
         for client in CLIENTS:
             where = [client.kind, server.path, str(server.port)]
             pure = {"UNDERCROFT_PURE": "1"} if client.pure else None
@@ -134,7 +137,7 @@ def clients(bench: Bench) -> Iterator[Clients]:
             except subprocess.CalledProcessError:
                 found.left_out[client.id] = "it could not be installed"
             except RuntimeError as error:
-                found.left_out[client.id] = str(error)
+                found.left_out[client.id] = bench.without_places(error)
         yield found
 
 

@@ -151,7 +151,7 @@ def instruction_rows(bench: Bench) -> list[Row]:
         try:
             none, some = (_instructions(bench, operation, keys, count) for count in (0, rounds))
         except (OSError, RuntimeError) as error:
-            row.note = f"not measured: {error}"
+            row.note = bench.without_places(f"not measured: {error}")
             continue
         each = (some - none) / (keys * rounds)
         row.ours = Figure(operation, each, each, each, "instructions")

@@ -134,6 +134,8 @@ def redis_server(directory: Path, tcp: bool = False) -> contextlib.AbstractConte
     path = directory / "redis.sock"
     port = free_port() if tcp else 0
     options = ["--port", str(port), "--unixsocket", str(path), "--dir", str(directory)]
+    # Room for clients that open a thousand connections at once.
+    options += ["--tcp-backlog", "4096"]
     command = ["redis-server", *options, "--save", "", "--appendonly", "no"]
     return serving("redis-server", command, path, port)
 
