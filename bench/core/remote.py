@@ -139,7 +139,9 @@ def concurrent(bench: Bench) -> list[Row | Grid]:
         for many in (50, 1000):
             for transport, named in SOCKETS.items():
                 sides = running.sides(["uvloop"], transport)
-                found = running.measure(sides, f"get-{many}", 2000, bench.pick(3, 5))
+                # Ten groups a round at least.
+                count = max(2000, 10 * many)
+                found = running.measure(sides, f"get-{many}", count, bench.pick(3, 5))
                 work = f"get-{many}-{transport}", f"{many:,} GETs at once over {named}"
                 ours = Side("undercroft", "uvloop", transport)
                 others = [Side(client, "uvloop", transport) for client in REDIS]
@@ -186,6 +188,7 @@ def pipelines(bench: Bench) -> list[Row | Grid]:
 def replies(bench: Bench) -> list[Row | Grid]:
     """Measure large replies: parsers alone, and whole calls."""
     rows: list[Row | Grid] = [*_parsers(bench)]
+    lines: dict[str, Rounds] = {}
     if peers.has("redis-server"):
         return rows
     with clients(bench) as running:
@@ -203,6 +206,8 @@ def replies(bench: Bench) -> list[Row | Grid]:
                 for other in (Side(client, "sync", "unix") for client in REDIS)
                 if other in found
             ]
+            lines[f"{text}, unix socket, sync"] = found
+        rows.append(_grid(running, "Large replies, the whole call", lines))
     return rows
 
 
