@@ -5,10 +5,13 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from core.peers import CLIENT_CORE
 
 LOOPS = Path(__file__).parents[1] / "loops"
+Name = TypeVar("Name")
+Found = TypeVar("Found")
 
 
 class Loop:
@@ -84,9 +87,9 @@ def loop(
         running.close()
 
 
-def interleaved(rounds: int, sides: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
+def interleaved(rounds: int, sides: dict[Name, Callable[[], Found]]) -> dict[Name, list[Found]]:
     """Let the sides take turns, each round in another order; the first round is not counted."""
-    found: dict[str, list[float]] = {name: [] for name in sides}
+    found: dict[Name, list[Found]] = {name: [] for name in sides}
     names = list(sides)
     for turn in range(rounds + 1):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:

@@ -14,8 +14,6 @@ use undercroft_engine::{Event, Store, Topic};
 /// Bytes of a message, of which the first sixteen are the time, or zeros.
 const PAYLOAD: usize = 64;
 const CHANNEL: &[u8] = b"channel";
-/// Messages sent at once: through a socket, before their replies are read.
-const PIPELINE: u64 = 100;
 /// Most messages a subscriber may be behind: far less than the ring holds.
 const BEHIND: u64 = 20_000;
 
@@ -30,6 +28,10 @@ pub(crate) struct Work {
     /// Messages sent as fast as they go.
     #[arg(long, default_value_t = 200_000)]
     messages: u64,
+    /// How many of these are sent at once: by one call, and through a socket
+    /// before their replies are read.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    at_once: u64,
     /// Microseconds that a subscriber looks for messages before it sleeps, at
     /// most, where that is not the default.
     #[arg(long)]
@@ -99,7 +101,7 @@ impl Work {
             let start = Instant::now();
             let mut sent = self.single;
             while sent < course.all {
-                let some = PIPELINE.min(course.all - sent);
+                let some = self.at_once.min(course.all - sent);
                 sender.send(&payload(0), some);
                 sent += some;
                 course.wait_for(sent.saturating_sub(BEHIND));
