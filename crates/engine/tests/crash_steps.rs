@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use undercroft_memory::fault::die_after;
+use undercroft_testkit::fresh;
 use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
 use undercroft_testkit::state::{self, Expected, Outcome, State};
@@ -128,11 +129,7 @@ fn death_at_every_undo_log_step() {
 #[test]
 fn a_second_death_at_every_step_of_the_recovery() {
     choose_names();
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
-    println!("second deaths: seed {seed}");
+    let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut deaths = 0;
     for scenario in scenario::all() {

@@ -1,5 +1,6 @@
 //! What tests start with: new stores, and random numbers that a seed repeats.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -75,11 +76,33 @@ pub fn handle(path: &Path) -> Store {
 }
 
 /// The seed in `UNDERCROFT_SEED`, or one by chance; printed.
+///
+/// # Panics
+/// If what is in it is no number.
 pub fn seed() -> u64 {
-    let given = std::env::var("UNDERCROFT_SEED").ok();
-    let seed = given
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
+    let given = std::env::var_os("UNDERCROFT_SEED");
+    let seed = given.map_or_else(|| fastrand::u64(..), |given| parse(&given));
     println!("seed {seed}: repeat with UNDERCROFT_SEED={seed}");
     seed
+}
+
+fn parse(given: &OsStr) -> u64 {
+    let number = given.to_str().and_then(|text| text.parse().ok());
+    number.unwrap_or_else(|| panic!("UNDERCROFT_SEED: expected a number, got {given:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_what_was_given() {
+        assert_eq!(parse(OsStr::new("18446744073709551615")), u64::MAX);
+    }
+
+    #[test]
+    #[should_panic(expected = "UNDERCROFT_SEED: expected a number, got \"12e\"")]
+    fn a_misspelt_seed_is_refused() {
+        parse(OsStr::new("12e"));
+    }
 }

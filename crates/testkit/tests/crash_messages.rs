@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use undercroft_engine::{Options, Store, Topic};
+use undercroft_testkit::fresh;
 use undercroft_testkit::state::problems;
 use undercroft_testkit::storm::member::{HANGS_AFTER, Member, wait_for_progress};
 use undercroft_testkit::storm::messages::{CHANNELS, Ledger};
@@ -128,11 +129,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
 #[test]
 fn a_storm_of_killed_publishers_and_subscribers() {
     let full = std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full");
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
-    println!("the kill -9 storm of messages: seed {seed}");
+    let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut tally = Tally::default();
     while tally.kills < KILLS[usize::from(full)] {

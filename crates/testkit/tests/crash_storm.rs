@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use undercroft_engine::{Holder, Options, Store};
+use undercroft_testkit::fresh;
 use undercroft_testkit::state::problems;
 use undercroft_testkit::storm::member::{Member, wait_for_progress};
 use undercroft_testkit::storm::{COUNTERS, check_values, reader};
@@ -167,11 +168,7 @@ impl Storm {
 #[test]
 fn a_storm_of_kills() {
     let full = std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full");
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
-    println!("the kill -9 storm: seed {seed}");
+    let seed = fresh::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut tally = Tally::default();
     while tally.kills < KILLS[usize::from(full)] {
