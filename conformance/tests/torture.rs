@@ -121,4 +121,6 @@ fn a_careless_server_fails_every_test() {
         failed, 10,
         "a test passed a server that answers nothing right"
     );
+    assert!(subscriber_beyond_the_hard_limit(&target).is_err());
+    assert!(subscriber_beyond_the_soft_limit(&target).is_err());
 }
