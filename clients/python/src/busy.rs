@@ -1,7 +1,7 @@
 //! State that several threads use, each of which may wait for a lock of the store
 //! meanwhile.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
@@ -16,12 +16,26 @@ const PAUSE: Duration = Duration::from_micros(20);
 /// How many forks lie between the process that loaded the module and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+thread_local! {
+    /// Its address names the thread.
+    static HERE: u8 = const { 0 };
+}
+
+/// What names the calling thread while it lives.
+fn this_thread() -> usize {
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
 /// A value for one thread at a time. Who has it may let other threads run, so
-/// that those who want it must do so, too.
+/// that those who want it must do so, too. It may also run signal handlers, which
+/// cannot wait for what is below them.
 pub(crate) struct Busy<T> {
     value: Mutex<T>,
     /// `FORKS` when it was locked last.
     locked: AtomicU32,
+    /// The thread that locked it last. Threads take turns with the interpreter's
+    /// lock, so that none sees it locked and not yet named.
+    owner: AtomicUsize,
 }
 
 impl<T> Busy<T> {
@@ -29,14 +43,23 @@ impl<T> Busy<T> {
         Busy {
             value: Mutex::new(value),
             locked: AtomicU32::new(0),
+            owner: AtomicUsize::new(0),
         }
+    }
+
+    /// Whether this thread has it: a signal's handler asks, and the call that it
+    /// interrupts has it.
+    pub(crate) fn is_interrupted(&self, _: Python<'_>) -> bool {
+        let is_locked = matches!(self.value.try_lock(), Err(TryLockError::WouldBlock));
+        is_locked && self.owner.load(Ordering::Relaxed) == this_thread()
     }
 
     /// The value, once no other thread has it.
     ///
     /// # Errors
     /// What a signal's handler raised meanwhile; in a forked child, that a thread
-    /// which is not there has it.
+    /// which is not there has it; in a signal's handler, that what it interrupts
+    /// has it.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, T>> {
         let forks = FORKS.load(Ordering::Relaxed);
         loop {
@@ -49,12 +72,18 @@ impl<T> Busy<T> {
                             "another thread was using this when the process was forked",
                         ));
                     }
+                    if self.owner.load(Ordering::Relaxed) == this_thread() {
+                        return Err(ConnectionError::new_err(
+                            "this is in use by the call that a signal has interrupted",
+                        ));
+                    }
                     py.check_signals()?;
                     py.detach(|| std::thread::sleep(PAUSE));
                     continue;
                 }
             };
             self.locked.store(forks, Ordering::Relaxed);
+            self.owner.store(this_thread(), Ordering::Relaxed);
             return Ok(value);
         }
     }

@@ -5,9 +5,10 @@
 //! messages, in the order in which a socket would bring them.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -114,13 +115,31 @@ impl Reach for Inner {
 }
 
 impl Subscription {
-    /// The state, unless this was closed.
-    fn state(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
-        let state = self.state.lock(py)?;
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(ConnectionError::new_err("Connection closed by its client."));
+    /// Works on the state, unless this was closed, or is closed meanwhile.
+    fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
+        let mut state = self.state.lock(py)?;
+        self.open()?;
+        let result = work(&mut state);
+        let open = self.open();
+        if open.is_err() {
+            // A signal's handler has closed it, and left the rest to this call.
+            self.end(&mut state.inner);
         }
-        Ok(state)
+        let result = result?;
+        open.map(|()| result)
+    }
+
+    fn open(&self) -> PyResult<()> {
+        match self.closed.load(Ordering::Relaxed) {
+            true => Err(ConnectionError::new_err("Connection closed by its client.")),
+            false => Ok(()),
+        }
+    }
+
+    /// Unsubscribes from everything.
+    fn end(&self, inner: &mut Inner) {
+        inner.queue.clear();
+        inner.subscriber = Subscriber::new(StoreOf(self.shared.clone()));
     }
 
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
@@ -151,30 +170,32 @@ impl Subscription {
     /// Run SUBSCRIBE or one of its like; what it confirms comes with the messages.
     fn command(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
         with_words(self.client.get(), arguments, |words| {
-            let mut state = self.state(py)?;
-            let State { session, inner } = &mut *state;
-            let host = Connected::new(&self.shared.host, inner);
-            let mut recorder = Recorder::new();
-            let mut context = Context::new(session, &host, &self.shared.store);
-            execute(&mut context, words, &mut recorder)
-                .map_err(|blocked| error::raise_wait(py, &blocked))?;
-            session.finish_command();
-            let replies = recorder.finish().unwrap_or_default();
-            if let [Tree::Error(text)] = &replies[..] {
-                return Err(error::raise_reply(py, &self.shared.store, text));
-            }
-            let replies = replies.into_iter().map(Tree::into_resp2);
-            state.inner.queue.extend(replies);
-            Ok(())
+            self.with(py, |State { session, inner }| {
+                let host = Connected::new(&self.shared.host, inner);
+                let mut recorder = Recorder::new();
+                let mut context = Context::new(session, &host, &self.shared.store);
+                execute(&mut context, words, &mut recorder)
+                    .map_err(|blocked| error::raise_wait(py, &blocked))?;
+                session.finish_command();
+                let replies = recorder.finish().unwrap_or_default();
+                if let [Tree::Error(text)] = &replies[..] {
+                    return Err(error::raise_reply(py, &self.shared.store, text));
+                }
+                let replies = replies.into_iter().map(Tree::into_resp2);
+                inner.queue.extend(replies);
+                Ok(())
+            })
         })
     }
 
     /// Unsubscribe from everything, for good. Who waits for a message raises.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
-        let mut state = self.state.lock(py)?;
-        state.inner.queue.clear();
-        state.inner.subscriber = Subscriber::new(StoreOf(self.shared.clone()));
+        // The call that a signal's handler has interrupted ends with its subscriptions.
+        if !self.state.is_interrupted(py) {
+            let mut state = self.state.lock(py)?;
+            self.end(&mut state.inner);
+        }
         Ok(())
     }
 
@@ -196,44 +217,50 @@ impl Subscription {
         };
         let start = Instant::now();
         loop {
-            let mut state = self.state(py)?;
-            let inner = &mut state.inner;
-            if inner.queue.is_empty() {
-                inner.take().map_err(|error| self.raise(py, error))?;
-            }
-            if let Some(tree) = inner.queue.pop_front() {
-                drop(state);
-                let codec = &self.client.get().codec;
-                let mut reply = Objects::new(py, codec, true);
-                tree.write(&mut reply);
-                return match reply.finish()? {
-                    Answer::Value(value) => Ok(Some(value)),
-                    Answer::Error(text) => Err(error::raise_reply(py, &self.shared.store, &text)),
-                };
-            }
-            let left = timeout.map_or(SLICE, |timeout| {
-                timeout.saturating_sub(start.elapsed()).min(SLICE)
-            });
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let waiting = inner.subscriber.waiting();
-            drop(state);
-            let waiting = waiting.map_err(|error| self.raise(py, error))?;
-            self.shared
-                .store
-                .wait_for_message(&waiting, Some(left))
-                .map_err(|error| self.raise(py, error))?;
+            let next = self.with(py, |State { inner, .. }| {
+                if inner.queue.is_empty() {
+                    inner.take().map_err(|error| self.raise(py, error))?;
+                }
+                if let Some(tree) = inner.queue.pop_front() {
+                    return Ok(ControlFlow::Break(Some(tree)));
+                }
+                let left = timeout.map_or(SLICE, |timeout| {
+                    timeout.saturating_sub(start.elapsed()).min(SLICE)
+                });
+                if left.is_zero() {
+                    return Ok(ControlFlow::Break(None));
+                }
+                let waiting = inner.subscriber.waiting();
+                let waiting = waiting.map_err(|error| self.raise(py, error))?;
+                Ok(ControlFlow::Continue((waiting, left)))
+            })?;
+            let tree = match next {
+                ControlFlow::Continue((waiting, left)) => {
+                    let store = &self.shared.store;
+                    let waited = store.wait_for_message(&waiting, Some(left));
+                    waited.map_err(|error| self.raise(py, error))?;
+                    continue;
+                }
+                ControlFlow::Break(None) => return Ok(None),
+                ControlFlow::Break(Some(tree)) => tree,
+            };
+            let codec = &self.client.get().codec;
+            let mut reply = Objects::new(py, codec, true);
+            tree.write(&mut reply);
+            return match reply.finish()? {
+                Answer::Value(value) => Ok(Some(value)),
+                Answer::Error(text) => Err(error::raise_reply(py, &self.shared.store, &text)),
+            };
         }
     }
 
     /// Return a descriptor for event loops: readable when something may have come.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        let mut state = self.state(py)?;
-        let descriptor = state.inner.subscriber.descriptor();
-        let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
-        drop(state);
-        number.map_err(|error| self.raise(py, error))
+        self.with(py, |state| {
+            let descriptor = state.inner.subscriber.descriptor();
+            let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
+            number.map_err(|error| self.raise(py, error))
+        })
     }
 
     /// The number of messages that were overwritten before they were read.
