@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use undercroft_commands::{Context, execute, wait};
-use undercroft_engine::{self as engine, Access, Answer, Begun, Error, Ticket, Topic, Wanted};
+use undercroft_engine::{
+    self as engine, Access, Answer, Begun, Error, Ticket, Topic, Wanted, defer_signals,
+};
 
 use crate::busy::Busy;
 use crate::client::Client;
@@ -24,6 +26,8 @@ use crate::shared::{Shared, StoreOf};
 
 /// Between two looks at all keys that are waited for (M4).
 const TEND: Duration = Duration::from_millis(100);
+/// Before another look where a lock stood in the way.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// The tasks of one event loop that wait for keys of one store.
 #[pyclass(frozen, module = "undercroft._native")]
@@ -34,6 +38,8 @@ struct State {
     seated: Seated,
     waits: HashMap<Ticket, Py<Wait>>,
     tended: Instant,
+    /// A lock stood in the way of an answer: nobody is woken before this.
+    retry_at: Option<Instant>,
 }
 
 /// A command that has no answer yet.
@@ -74,6 +80,7 @@ impl State {
             shared,
             waits: HashMap::new(),
             tended: Instant::now(),
+            retry_at: None,
         }
     }
 
@@ -91,24 +98,47 @@ impl State {
         Ok(())
     }
 
-    /// Those whose wait is over, or all where that cannot be told.
+    /// Those whose wait is over: nobody where a lock keeps that from being told, as
+    /// the next look is not far, and all where anything else does.
+    ///
+    /// Nobody waits here twice for a process that is stopped with a lock: where
+    /// signals are deferred, a lock that was waited for in vain is not waited for
+    /// again. A handler runs behind the call.
     fn answered(&mut self, py: Python<'_>) -> Vec<Py<Wait>> {
         let now = Instant::now();
         if now - self.tended >= TEND {
             self.tended = now;
             self.seated.0.tend();
         }
-        match self.seated.0.answered(true) {
+        let _deferred = defer_signals();
+        let answered = self.seated.0.answered(true);
+        if self.retry_at.is_some_and(|time| now < time) {
+            return Vec::new();
+        }
+        match answered {
             Ok(tickets) => {
                 let known = tickets.iter().filter_map(|ticket| self.waits.get(ticket));
                 known.map(|wait| wait.clone_ref(py)).collect()
             }
+            Err(error) if error.is_busy() => Vec::new(),
             Err(_) => self.waits.values().map(|wait| wait.clone_ref(py)).collect(),
         }
     }
 
-    /// The answer of a command, or that its time is up; None where it waits on.
+    /// The answer of a command, or that its time is up; None where it waits on,
+    /// also for a lock, which is waited for as in `answered`.
     fn finish(&mut self, wait: &wait::Wait) -> Result<Option<Answer>, Error> {
+        let _deferred = defer_signals();
+        match self.ended(wait) {
+            Err(error) if error.is_busy() => {
+                self.retry_at = Some(Instant::now() + RETRY);
+                Ok(None)
+            }
+            ended => ended,
+        }
+    }
+
+    fn ended(&mut self, wait: &wait::Wait) -> Result<Option<Answer>, Error> {
         if let Some(answer) = self.seated.0.finish(wait.ticket)? {
             return Ok(Some(answer));
         }
@@ -194,7 +224,7 @@ impl Waiters {
     }
 
     /// Return the reply of a command whose wait or whose time is over; itself
-    /// where it goes on.
+    /// where it goes on, or another process' lock is in the way.
     fn finish<'py>(&self, wait: &Bound<'py, Wait>) -> PyResult<Bound<'py, PyAny>> {
         let (py, waiting) = (wait.py(), wait.get());
         let mut state = self.0.lock(py)?;

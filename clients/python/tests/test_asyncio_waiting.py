@@ -16,6 +16,7 @@ import redis
 import undercroft
 import undercroft.asyncio
 from test_asyncio import Run, run  # noqa: F401
+from test_processes import Holder
 
 WAITER = """
 import asyncio, sys, undercroft.asyncio
@@ -294,3 +295,68 @@ def test_a_killed_process_loses_no_item(path: str) -> None:
         child.kill()
         child.wait()
         assert store.blpop("jobs", timeout=10) == (b"jobs", b"one")
+
+
+class Counted:
+    """What tasks wait with, and how often they tried to end their waits."""
+
+    def __init__(self, native: Any) -> None:
+        self.native = native
+        self.tries: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.native, name)
+
+    def finish(self, wait: Any) -> Any:
+        self.tries.append(wait)
+        return self.native.finish(wait)
+
+
+# It writes to one shard only, so that tasks at home in another one are found while it is stopped.
+HOLDER = """
+import redis, sys, undercroft
+r = undercroft.Redis(sys.argv[1])
+items = ["v" * 100] * 20000
+print("ready", flush=True)
+while True:
+    r.incr("rounds")
+    r.delete("key:1")
+    try:
+        r.rpush("key:1", *items)
+    except redis.ResponseError:  # "key:1" was set meanwhile
+        pass
+"""
+
+
+def test_a_lock_in_the_way_ends_no_wait(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("test_processes.HOLDER", HOLDER)
+    holder = Holder(path)
+
+    async def main() -> None:
+        quick = undercroft.Redis(path, timeout=0.2)
+        # In another database, but of the shard whose lock the process is stopped with.
+        client = undercroft.asyncio.Redis(path, db=1)
+        answered = await begun(*(client.blpop("key:1") for _ in range(3)))
+        late = await begun(*(client.blpop("key:1", timeout=0.001) for _ in range(3)))
+        await client.rpush("key:1", *range(3))
+        (waits,) = client._waits.values()
+        waits._native = counted = Counted(waits._native)
+        holder.stop(quick)
+        start = time.monotonic()
+        waits._look(waits._waiting())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        # Those whose time is up have tried, and those who are found: not again and again.
+        assert len(counted.tries) >= 3
+        assert len(counted.tries) <= 6 or time.monotonic() - start >= 0.05
+        while len(counted.tries) < 7:
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in answered + late)
+        holder.end()
+        assert await asyncio.gather(*answered) == [(b"key:1", b"%d" % n) for n in range(3)]
+        assert await asyncio.gather(*late) == [None] * 3
+
+    try:
+        asyncio.run(main())
+    finally:
+        holder.end()

@@ -78,7 +78,7 @@ pub use strings::{STRING_MAX, parse_integer};
 pub use subscriber::{Event, Message, Subscriber, Waiting};
 pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Options, Report, ShardSet, Staged, Statistics, View,
-    WaitHook, remove_sockets,
+    WaitHook, defer_signals, remove_sockets,
 };
 pub use value::Limits;
 pub use waiting::{Answer, Begun, Take, Taken, Ticket, Waiters, Wanted};

@@ -22,6 +22,8 @@ _WAITING = frozenset(
 )
 # Event loops do not take any number of seconds.
 _LONGEST = 86400.0
+# Before another try where the time is up, and another process' lock is in the way.
+_RETRY = 0.1
 
 
 def waits(name: Any) -> bool:
@@ -61,13 +63,15 @@ class Waits:
         loop = asyncio.get_running_loop()
         try:
             futures = self._listen(loop)
+            seconds = wait.seconds
             while True:
                 future = futures[wait] = loop.create_future()
-                await _woken(loop, future, wait.seconds)
+                await woken(loop, future, seconds)
                 # Nothing is awaited between this and the return: what is taken arrives.
                 reply = self._native.finish(wait)
                 if reply is not wait:
                     return reply
+                seconds = _RETRY if wait.seconds == 0 else wait.seconds
         finally:
             # A forked child has a copy of the coroutine, but its place is the parent's.
             if os.getpid() == self._process:
@@ -105,7 +109,7 @@ class Waits:
         found = self._native.look()
         for wait in found:
             if wait in futures:
-                _wake(futures[wait])
+                wake(futures[wait])
         if found:
             # Not all are found at once; those woken now have run by then.
             asyncio.get_running_loop().call_soon(self._look, futures)
@@ -117,19 +121,20 @@ class Waits:
                 future.set_exception(ConnectionError("Connection closed by its client."))
 
 
-async def _woken(
+async def woken(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[None], seconds: float | None
 ) -> None:
     """Wait until there may be an answer, or the time may be up."""
     if seconds is None:
         return await future
-    late = loop.call_later(min(seconds, _LONGEST), _wake, future)
+    late = loop.call_later(min(seconds, _LONGEST), wake, future)
     try:
         return await future
     finally:
         late.cancel()
 
 
-def _wake(future: asyncio.Future[None]) -> None:
+def wake(future: asyncio.Future[None]) -> None:
+    """Let the task go on that waits for a future."""
     if not future.done():
         future.set_result(None)
