@@ -201,11 +201,12 @@ impl Subscription {
 
     /// Return the next message or confirmation, as a list. Waits for ``timeout``
     /// seconds, or for ever.
-    #[pyo3(signature = (timeout=None))]
+    #[pyo3(signature = (timeout=None, decode=true))]
     fn read<'py>(
         &self,
         py: Python<'py>,
         timeout: Option<f64>,
+        decode: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let timeout = match timeout {
             Some(seconds) if seconds <= 0.0 => Some(Duration::ZERO),
@@ -245,7 +246,7 @@ impl Subscription {
                 ControlFlow::Break(Some(tree)) => tree,
             };
             let codec = &self.client.get().codec;
-            let mut reply = Objects::new(py, codec, true);
+            let mut reply = Objects::new(py, codec, decode);
             tree.write(&mut reply);
             return match reply.finish()? {
                 Answer::Value(value) => Ok(Some(value)),

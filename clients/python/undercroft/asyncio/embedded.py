@@ -13,6 +13,7 @@ from redis.commands import AsyncCoreCommands
 from undercroft._native import Subscription
 from undercroft.asyncio.base import Awaited, Redis
 from undercroft.asyncio.lock import Lock
+from undercroft.asyncio.releases import Releases
 from undercroft.asyncio.waiting import Waits, waits
 from undercroft.client import EmbeddedRedis as Store
 from undercroft.lock import Locks
@@ -53,6 +54,8 @@ class EmbeddedRedis(Locks, Redis):  # type: ignore[misc]
         self.store = store
         self._waits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waits]
         self._waits = weakref.WeakKeyDictionary()
+        self._releases: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[Releases]]
+        self._releases = weakref.WeakKeyDictionary()
 
     @property
     def response_callbacks(self) -> Any:  # type: ignore[override]
@@ -82,6 +85,16 @@ class EmbeddedRedis(Locks, Redis):  # type: ignore[misc]
         if waiting is None:
             waiting = self._waits[loop] = Waits(self.store)
         return await waiting.run(client, args, decode)
+
+    def releases(self) -> Releases:
+        """Return what the tasks of the running loop wait for locks with."""
+        loop = asyncio.get_running_loop()
+        known = self._releases.get(loop)
+        found = None if known is None else known()
+        if found is None or not found.usable:
+            found = Releases(self.store, loop)
+            self._releases[loop] = weakref.ref(found)
+        return found
 
     async def get(self, name: Any) -> Any:
         """Return the value of a key, by the shortest way."""

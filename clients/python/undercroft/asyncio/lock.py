@@ -12,7 +12,7 @@ from undercroft.lock import EXTEND, REACQUIRE, RELEASE, channel
 
 
 class Lock(RemoteLock):
-    """redis-py's lock, whose waiters are woken when it is released.
+    """redis-py's lock, whose waiters are woken when it is released, the first in line.
 
     They hear of a release by a message, and look by themselves when the lock expires. Where
     it is released in another way than by a lock's ``release()``, they find out after ``sleep``.
@@ -54,19 +54,21 @@ class Lock(RemoteLock):
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
         store = self.redis.store
-        async with self.redis.pubsub(ignore_subscribe_messages=True) as released:
-            await released.subscribe(channel(store, self.name))
-            while not await self.do_acquire(token):
+        releases = self.redis.releases()
+        place = releases.enter(channel(store, self.name))
+        taken = False
+        try:
+            while not (taken := await self.do_acquire(token)):
                 left = store.pttl(self.name)
                 pause = self.sleep if left < 0 else min(self.sleep, (left + 1) / 1000)
                 if until is not None:
                     pause = min(pause, until - loop.time())
                     if pause <= 0:
                         return False
-                # What came before this look is no news.
-                while await released.get_message(timeout=pause) is not None:
-                    pause = 0
+                await place.woken(pause)
             return True
+        finally:
+            releases.leave(place, taken)
 
     async def do_release(self, expected_token: Any) -> None:
         """Release the lock, and tell the tasks that wait for it."""
