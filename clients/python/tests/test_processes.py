@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -113,11 +114,12 @@ def test_no_count_is_lost_between_threads(r: undercroft.Redis) -> None:
     assert int(r.get("n")) == WRITERS * ROUNDS * 2
 
 
-# A process that does nothing but write, so that most stops find it holding a lock.
+# A process that does nothing but write, so that every other stop finds it holding a lock:
+# long values would be copied before it is taken.
 HOLDER = """
 import sys, undercroft
 r = undercroft.Redis(sys.argv[1])
-pairs = {f"key:{i}": "v" * 3000 for i in range(2000)}
+pairs = {f"key:{i}": "v" * 30 for i in range(2000)}
 print("ready", flush=True)
 while True:
     r.incr("rounds")
@@ -143,8 +145,8 @@ class Holder:
             rounds = quick.get("rounds")
             while quick.get("rounds") == rounds:
                 pass
-            for _ in range(moments.randrange(20_000)):
-                quick.get("rounds")
+            # Not by another look at the store: that would wait for a transaction to end.
+            time.sleep(moments.random() / 1000)
             self.process.send_signal(signal.SIGSTOP)
             os.waitpid(self.process.pid, os.WUNTRACED)
             try:
@@ -270,6 +272,6 @@ def test_a_killed_writer_is_not_noticed(path: str) -> None:
     holder.end()
     with undercroft.Redis(path) as r:
         values = {len(value) for value in r.mget([f"key:{i}" for i in range(2000)]) if value}
-        assert values <= {3000}
+        assert values <= {30}
         assert r.mset({f"key:{i}": "new" for i in range(2000)})
     assert Path(path).exists()
