@@ -27,9 +27,10 @@ fn directory() -> tempfile::TempDir {
 
 fn seed() -> u64 {
     let given = std::env::var("UNDERCROFT_SEED").ok();
-    let seed = given
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or_else(|| std::process::id().into());
+    let seed = given.map_or_else(
+        || std::process::id().into(),
+        |seed| seed.parse().expect("UNDERCROFT_SEED is a number"),
+    );
     println!("seed {seed}");
     seed
 }

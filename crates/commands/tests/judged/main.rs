@@ -44,7 +44,14 @@ fn random_commands_are_answered_as_by_redis() {
             return;
         }
     };
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let number = |name: &str| {
+        let given = std::env::var(name).ok()?;
+        Some(
+            given
+                .parse()
+                .unwrap_or_else(|_| panic!("{name}: expected a number, got {given:?}")),
+        )
+    };
     let seed = number("UNDERCROFT_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
     println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
     let plan = Plan {

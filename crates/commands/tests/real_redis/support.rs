@@ -216,10 +216,11 @@ pub(crate) fn encode(tree: &Tree, out: &mut Vec<u8>) {
 
 /// A random generator whose seed is printed; `UNDERCROFT_SEED` repeats a run.
 pub(crate) fn random() -> fastrand::Rng {
-    let seed = std::env::var("UNDERCROFT_SEED")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    let given = std::env::var("UNDERCROFT_SEED").ok();
+    let seed = given.map_or_else(
+        || fastrand::u64(..),
+        |seed| seed.parse().expect("UNDERCROFT_SEED is a number"),
+    );
     println!("seed {seed}: repeat with UNDERCROFT_SEED={seed}");
     fastrand::Rng::with_seed(seed)
 }
