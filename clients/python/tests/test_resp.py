@@ -147,6 +147,30 @@ def test_a_large_value_comes_in_many_pieces(reader: Make) -> None:
     assert replies.gets() == [value, 1]
 
 
+def test_long_values_are_read_alike_however_they_are_cut(reader: Make) -> None:
+    values = [random.randbytes(length) for length in (65_535, 65_536, 200_000, 65_537)]
+    bulks = [b"$%d\r\n%b\r\n" % (len(value), value) for value in values]
+    stream = b"*4\r\n" + b"".join(bulks) + b":7\r\n" + b"".join(bulks)
+    wanted = [values, 7, *values]
+    # Around the line end behind each value, too.
+    ends, at = [], 4
+    for bulk in bulks:
+        at += len(bulk)
+        ends += [at - 2, at - 1, at]
+    for turn in range(40):
+        cuts = sorted({*random.sample(range(len(stream)), turn), *random.sample(ends, turn % 4)})
+        replies = reader()
+        found = []
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            replies.feed(stream[start:end])
+            while random.random() < 0.7 and (reply := replies.gets()) is not MISSING:
+                found.append(reply)
+        while (reply := replies.gets()) is not MISSING:
+            found.append(reply)
+        assert found == wanted
+        assert not replies.has_data()
+
+
 COMMANDS: list[tuple[object, ...]] = [
     ("GET", "k"),
     ("CONFIG GET", "max*"),

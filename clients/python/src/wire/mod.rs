@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use crate::codec::Codec;
 use crate::error::ConnectionError;
 
+mod long;
 mod many;
 mod names;
 mod pack;
@@ -92,10 +93,10 @@ impl Wire {
     /// Takes bytes that came.
     fn feed(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(bytes) = data.cast::<PyBytes>() {
-            self.replies.feed(bytes.as_bytes());
+            self.replies.feed(data.py(), bytes.as_bytes());
         } else {
             let bytes = PyBuffer::<u8>::get(data)?.to_vec(data.py())?;
-            self.replies.feed(&bytes);
+            self.replies.feed(data.py(), &bytes);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use pyo3::types::{PyBytes, PyDict, PyFloat, PyList, PySet};
 
 use crate::codec::{self, Codec};
 
+use super::long::Long;
 use super::names;
 
 import_exception!(redis.exceptions, InvalidResponse);
@@ -16,6 +17,10 @@ const DEPTH: usize = 512;
 const ROOM: usize = 64 << 10;
 /// The most room that is made at once for a value whose length was announced.
 const MOST: usize = 16 << 20;
+/// A value of so many bytes or more is long, up to the longest that Redis has.
+const LONG: std::ops::RangeInclusive<usize> = ROOM..=512 << 20;
+/// Room for a part of a long value, which is copied on while it is in the cache.
+const PART: usize = 256 << 10;
 /// An empty buffer that has grown beyond this is given back.
 const KEPT: usize = 1 << 20;
 
@@ -33,6 +38,8 @@ pub(super) struct Replies {
     at: usize,
     /// The length at which it is worth looking again.
     wanted: usize,
+    /// What the bytes from there on belong to.
+    long: Option<Long>,
     open: Vec<Open>,
     error: Py<PyAny>,
     sets: bool,
@@ -52,6 +59,7 @@ impl Replies {
             buffer: Vec::new(),
             at: 0,
             wanted: 0,
+            long: None,
             open: Vec::new(),
             error,
             sets,
@@ -59,7 +67,7 @@ impl Replies {
     }
 
     pub(super) fn has_data(&self) -> bool {
-        self.at < self.buffer.len() || !self.open.is_empty()
+        self.at < self.buffer.len() || !self.open.is_empty() || self.long.is_some()
     }
 
     /// Whether the reply that is half read is a message that nobody asked for.
@@ -67,15 +75,23 @@ impl Replies {
         self.open.first().is_some_and(|open| open.kind == b'>')
     }
 
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, py: Python<'_>, mut bytes: &[u8]) {
         self.forget();
+        if let Some(long) = &mut self.long
+            && self.buffer.is_empty()
+        {
+            bytes = &bytes[long.take(py, bytes)..];
+        }
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The buffer, with room behind its bytes.
     pub(super) fn input(&mut self) -> &mut Vec<u8> {
         self.forget();
-        let missing = self.wanted.saturating_sub(self.buffer.len());
+        let missing = match &self.long {
+            Some(long) => long.missing().min(PART),
+            None => self.wanted.saturating_sub(self.buffer.len()),
+        };
         self.buffer.reserve(missing.clamp(ROOM, MOST));
         &mut self.buffer
     }
@@ -112,7 +128,11 @@ impl Replies {
         }
         self.wanted = 0;
         loop {
-            let Some(item) = self.item(py, codec, decode)? else {
+            let item = match self.long {
+                Some(_) => self.rest(py).map(Item::Value),
+                None => self.item(py, codec, decode)?,
+            };
+            let Some(item) = item else {
                 return Ok(None);
             };
             let mut value = match item {
@@ -151,6 +171,17 @@ impl Replies {
         }
     }
 
+    /// The long value, once the rest of it has come.
+    fn rest<'py>(&mut self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        let long = self.long.as_mut()?;
+        self.at += long.take(py, &self.buffer[self.at..]);
+        if long.missing() > 0 || self.buffer.len() < self.at + 2 {
+            return None;
+        }
+        self.at += 2;
+        self.long.take().map(|long| long.finish(py))
+    }
+
     /// Reads one item and goes behind it; None if it has not come as a whole.
     #[inline]
     fn item<'py>(
@@ -174,6 +205,13 @@ impl Replies {
                     Ok(length) => {
                         let end = behind.saturating_add(length);
                         if end.saturating_add(2) > self.buffer.len() {
+                            let raw = kind == b'$' && !(decode && codec.decode);
+                            if raw && LONG.contains(&length) {
+                                let mut long = Long::new(py, length)?;
+                                self.at = behind + long.take(py, &self.buffer[behind..]);
+                                self.long = Some(long);
+                                return Ok(None);
+                            }
                             self.wanted = end.saturating_add(2);
                             return Ok(None);
                         }
