@@ -302,6 +302,41 @@ def test_who_does_not_read_makes_callers_wait(run: Run) -> None:
     run(main())
 
 
+def test_a_call_is_a_future_and_a_coroutine(url: str, run: Run) -> None:
+    def from_afar(client: Any, loop: asyncio.AbstractEventLoop) -> Any:
+        return asyncio.run_coroutine_threadsafe(client.get("k"), loop).result()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with undercroft.asyncio.Redis.from_url(url) as client:
+            # What is sent at once, and what is not yet.
+            for _ in range(3):
+                assert await client.set("k", "v")
+                assert await asyncio.create_task(client.get("k")) == b"v"
+                assert await asyncio.wait_for(client.get("k"), 10) == b"v"
+                assert await asyncio.gather(client.get("k"), client.get("n")) == [b"v", None]
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(client.exists("k")) for _ in range(3)]
+                assert [task.result() for task in tasks] == [1, 1, 1]
+                assert await asyncio.to_thread(from_afar, client, loop) == b"v"
+                for call in (client.lpop("k"), asyncio.create_task(client.lpop("k"))):
+                    with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+                        await call
+                with pytest.raises(redis.DataError):
+                    await client.set("k", object())
+                cancelled = asyncio.create_task(client.get("k"))
+                await asyncio.sleep(0)
+                cancelled.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await cancelled
+                client.get("k").close()
+                before = client.set("k", "w")
+                assert await client.get("k") == b"w"
+                assert await before
+
+    run(main())
+
+
 def test_only_one_caller_minds_what_cannot_be_decoded(url: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
+from undercroft.asyncio.call import Call
 from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS, make_packer, make_reader
+from undercroft.replies import NEVER_DECODE, shaped
 from undercroft.resp import MISSING, Push
 
 if TYPE_CHECKING:
@@ -64,9 +66,9 @@ class Link(asyncio.Protocol):
         self._gets = self._replies.gets
         self._fill = self._replies.fill
         self._out: list[bytes] = []
-        self._pending: deque[Any] = deque()  # futures, and batches
-        # Those whose reply is not decoded, and why if that was not its caller's wish.
-        self._raw: dict[asyncio.Future[Any], Exception | None] = {}
+        self._pending: deque[Any] = deque()  # calls, and batches
+        # Why the reply to the first call is not decoded, against its caller's wish.
+        self._undecodable: UnicodeDecodeError | None = None
         self._waiting: list[asyncio.Future[None]] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timeout = timeout
@@ -87,11 +89,26 @@ class Link(asyncio.Protocol):
             self.data_received(left)
         _links.add(self)
 
-    def send(self, args: tuple[Any, ...], decode: bool = True) -> asyncio.Future[Any]:
-        """Send a command in this turn of the loop; its reply will be the future's result."""
+    def call(self, client: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Call | None:
+        """Send a client's command in this turn of the loop, if that can be done at once.
+
+        The call's result is what redis-py makes of the reply. Where there is none, the client
+        says what is to be done (``failed``).
+        """
+        if not self.usable or self._waiting is not None:
+            return None
+        try:
+            pieces = self._pack(*args)
+        except Exception:
+            # Who awaits it is to be told.
+            return None
+        return self._ask(pieces, NEVER_DECODE not in options, (client, args, options))
+
+    def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
+        """Send a command in this turn of the loop; its reply will be the call's result."""
         pieces = self._pack(*args)
         self._usable()
-        return self._ask(pieces, decode)
+        return self._ask(pieces, decode, None)
 
     def send_many(self, commands: list[Any]) -> asyncio.Future[list[Any]]:
         """Send commands with none of others' between them; the result is all their replies."""
@@ -109,7 +126,7 @@ class Link(asyncio.Protocol):
         """Whether the link can be used in the running loop, without a check before."""
         return (
             self.failure is None
-            and self.loop is asyncio.get_running_loop()
+            and self.loop is asyncio._get_running_loop()
             and not (self._interval and self.loop.time() >= self._due)
         )
 
@@ -128,16 +145,16 @@ class Link(asyncio.Protocol):
             # Each caller gets an exception of its own, with a traceback of its own.
             raise type(self.failure)(*self.failure.args)
 
-    def _ask(self, pieces: Iterable[bytes], decode: bool) -> asyncio.Future[Any]:
-        future = self.loop.create_future()
+    def _ask(self, pieces: Iterable[bytes], decode: bool, request: Any) -> Call:
+        call = Call(loop=self.loop)
+        call.decode = decode
+        call.request = request
         out = self._out
         if not out:
             self.loop.call_soon(self._flush)
         out += pieces
-        self._pending.append(future)
-        if not decode:
-            self._raw[future] = None
-        return future
+        self._pending.append(call)
+        return call
 
     def _flush(self) -> None:
         """Write what this turn's callers sent."""
@@ -156,35 +173,46 @@ class Link(asyncio.Protocol):
         try:
             self._replies.feed(data)
             while True:
-                if pending and type(pending[0]) is Batch:
-                    if not self._complete(pending[0]):
-                        return
-                    continue
-                if self._raw:
-                    reply = self._read_carefully()
-                else:
-                    try:
-                        reply = self._gets()
-                    except UnicodeDecodeError as error:
-                        reply = self._read_undecodable(error)
+                decode = True
+                if pending:
+                    first = pending[0]
+                    if type(first) is Batch:
+                        if not self._complete(first):
+                            return
+                        continue
+                    decode = first.decode and self._undecodable is None
+                try:
+                    reply = self._gets(decode)
+                except UnicodeDecodeError as error:
+                    if not self._replies.is_push():
+                        self._undecodable = error
+                    reply = self._gets(False)
                 if reply is MISSING:
                     return
                 if type(reply) is Push:
                     self._deliver(reply)
                     continue
-                future = pending.popleft()
+                call = pending.popleft()
                 self._answered += 1
-                if self._raw:
-                    reply = self._raw.pop(future, None) or reply
-                if future.done():
+                if self._undecodable is not None:
+                    reply, self._undecodable = self._undecodable, None
+                if call.done():
                     continue
                 if isinstance(reply, Exception):
                     if self._elected and isinstance(reply, ReadOnlyError):
-                        pending.appendleft(future)
+                        pending.appendleft(call)
                         raise ConnectionError(DEMOTED)
-                    future.set_exception(reply)
+                    self._fail(call, reply)
+                elif call.request is None:
+                    call.set_result(reply)
                 else:
-                    future.set_result(reply)
+                    client, args, options = call.request
+                    try:
+                        result = shaped(client.response_callbacks, args[0], reply, options)
+                    except Exception as error:
+                        call.set_exception(error)
+                    else:
+                        call.set_result(result)
         except IndexError:
             self.fail(ConnectionError(f"{self._name} answered what nobody had asked"))
         except Exception as error:
@@ -223,20 +251,12 @@ class Link(asyncio.Protocol):
             batch.future.set_result(replies)
         return True
 
-    def _read_carefully(self) -> Any:
-        """Return the next reply, decoded only if the one who gets it wants that."""
-        if not self._pending or self._pending[0] not in self._raw:
-            try:
-                return self._gets()
-            except UnicodeDecodeError as error:
-                return self._read_undecodable(error)
-        return self._gets(False)
-
-    def _read_undecodable(self, error: UnicodeDecodeError) -> Any:
-        """Return the next reply as it came, and let the one who gets it raise the error."""
-        if not self._replies.is_push():
-            self._raw[self._pending[0]] = error
-        return self._gets(False)
+    def _fail(self, call: Call, error: Exception) -> None:
+        """Let a call have an error, or its client what to do about it."""
+        if call.request is None:
+            call.set_exception(error)
+        else:
+            call.request[0].failed(call, error, self)
 
     def _deliver(self, message: Any) -> None:
         """Let redis-py's handlers have a message that nobody asked for."""
@@ -306,11 +326,14 @@ class Link(asyncio.Protocol):
         self._out.clear()
         self.resume_writing()
         pending, self._pending = self._pending, deque()
-        self._raw.clear()
         for each in pending:
-            future = each.future if type(each) is Batch else each
-            if not future.done():
-                future.set_exception(type(error)(*error.args))
+            # Each caller gets an exception of its own, with a traceback of its own.
+            own = type(error)(*error.args)
+            if type(each) is not Batch:
+                if not each.done():
+                    self._fail(each, own)
+            elif not each.future.done():
+                each.future.set_exception(own)
 
     def abandon(self) -> None:
         """Close the connection, from wherever its last user has gone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import redis.asyncio
 from redis.asyncio.client import Pipeline as RedisPipeline
@@ -16,6 +16,8 @@ from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped, s
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+    from undercroft.asyncio.call import Call, Request
 
 # Commands that keep the server from answering others, or that change the connection
 # for whoever uses it next. They take connections of their own from redis-py's pool.
@@ -71,6 +73,8 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         self._linking: asyncio.Task[Link] | None = None
         self._failures = 0
         self._alone: dict[str, bool] = {}
+        # Calls that failed, until it is clear whether they are tried again.
+        self._failed: set[asyncio.Task[None]] = set()
 
     def _takes_own(self, args: tuple[Any, ...]) -> bool:
         name = args[0]
@@ -83,8 +87,21 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
                 self._alone[name] = known
         return known
 
-    async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run any command and return its reply, in the form redis-py gives it."""
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run any command, and give its reply to who awaits it, in the form redis-py gives it.
+
+        Where there is a connection, the command is sent now.
+        """
+        link, name = self._link, args[0]
+        # From a command's second call on it is known that it needs no connection of its own.
+        if link is not None and type(name) is str and self._alone.get(name) is False:
+            call = None if measured() else link.call(self, args, options)
+            if call is not None:
+                return call
+        return self._execute(args, options)
+
+    async def _execute(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run a command for which there may be no connection yet, or which takes its own."""
         if not self._short or self._takes_own(args) or measured():
             return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
         link = self._link
@@ -101,6 +118,33 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         except Exception as error:
             reply = await self._again(error, link.connection, args, options)
         return shaped(self.response_callbacks, args[0], reply, options)
+
+    def failed(self, call: Call, error: Exception, link: Link) -> None:
+        """Take over a call of this client's that has no reply, or an error for one."""
+        task = link.loop.create_task(self._settled(call, error, link.connection))
+        self._failed.add(task)
+        task.add_done_callback(self._failed.discard)
+        # Who is cancelled meanwhile does not try again.
+        call.add_done_callback(lambda _: task.cancel())
+
+    async def _settled(self, call: Call, error: Exception, connection: Any) -> None:
+        """Give a failed call its error, or the result of another attempt."""
+        _, args, options = cast("Request", call.request)
+        try:
+            if isinstance(error, ResponseError) and EMPTY_RESPONSE in options:
+                result = options[EMPTY_RESPONSE]
+            else:
+                reply = await self._again(error, connection, args, options)
+                result = shaped(self.response_callbacks, args[0], reply, options)
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        except Exception as failure:
+            if not call.done():
+                call.set_exception(failure)
+        else:
+            if not call.done():
+                call.set_result(result)
 
     async def _again(
         self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
