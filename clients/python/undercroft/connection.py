@@ -377,7 +377,8 @@ class ConnectionPool(redis.ConnectionPool):
             else:
                 connection = None
         if connection is not None:
-            if connection.quiet():
+            wire = getattr(connection._parser, "wire", None)
+            if connection.quiet() if wire is None else wire.quiet():
                 return connection
             self.release(connection)
         return self.get_connection(*NAME)

@@ -148,7 +148,11 @@ impl Wire {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.out.clear();
         pack::command(&self.codec, args, &mut self.out)?;
-        socket::send(py, attached(&self.socket)?, &self.out, timeout)?;
+        let socket = attached(&self.socket)?;
+        socket::send(py, socket, &self.out, timeout)?;
+        if timeout.is_some() && !self.replies.has_data() {
+            socket::ready(py, socket, timeout)?;
+        }
         self.give_back();
         self.receive(py, decode, timeout)
     }

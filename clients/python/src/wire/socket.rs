@@ -107,6 +107,15 @@ pub(super) fn send(
     Ok(())
 }
 
+/// Waits until the socket has something, or its end. A reply is not there as soon
+/// as the command has left, so that to look for it first would be in vain.
+pub(super) fn ready(py: Python<'_>, socket: BorrowedFd<'_>, timeout: Option<f64>) -> PyResult<()> {
+    let mut steps = [Err(Errno::AGAIN), Ok(())].into_iter();
+    complete(py, socket, PollFlags::IN, timeout, "reading from", || {
+        steps.next().unwrap_or(Ok(()))
+    })
+}
+
 /// Appends what the socket has to a buffer with room for it.
 pub(super) fn receive(
     py: Python<'_>,
