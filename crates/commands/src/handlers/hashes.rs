@@ -364,7 +364,7 @@ pub(crate) fn hrandfield(
 /// any number, even ones that no memory holds and no client will see the end of.
 const REPEATED_MAX: i64 = 1 << 24;
 const REPEATED_BYTES_MAX: usize = 1 << 30;
-/// Repeated items that are chosen before their bytes are counted.
+/// Repeated items that are chosen before their bytes are counted, at most.
 const REPEATED_PIECE: i64 = 1000;
 
 /// The count of HRANDFIELD and its like. A positive one gives no more items than there are.
@@ -386,13 +386,18 @@ pub(crate) fn sample_within(
     if count >= 0 {
         return sample(count).map(|_| true);
     }
-    let mut left = count;
+    if count < -REPEATED_MAX {
+        return Ok(false);
+    }
+    // They grow, so that long items are noticed by the first few.
+    let (mut left, mut piece) = (count, -1);
     while left < 0 {
-        let piece = left.max(-REPEATED_PIECE);
-        if count < -REPEATED_MAX || sample(piece)? > REPEATED_BYTES_MAX {
+        piece = left.max(piece);
+        if sample(piece)? > REPEATED_BYTES_MAX {
             return Ok(false);
         }
         left -= piece;
+        piece = (piece * 2).max(-REPEATED_PIECE);
     }
     Ok(true)
 }
@@ -422,4 +427,42 @@ pub(crate) fn hscan(
             Some(hash) => Ok(Some(hash.scan(reader.view(), cursor, count, out)?)),
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is asked for where each item has so many bytes, and whether it is given.
+    fn asked(count: i64, length: usize) -> (Vec<i64>, bool) {
+        let (mut pieces, mut bytes) = (Vec::new(), 0);
+        let whole = sample_within(count, |piece| {
+            pieces.push(piece);
+            bytes += piece.unsigned_abs() as usize * length;
+            Ok(bytes)
+        });
+        (pieces, whole.expect("no error"))
+    }
+
+    #[test]
+    fn repeated_items_end_soon_behind_the_most_bytes() {
+        assert_eq!(asked(0, 1), (vec![0], true));
+        assert_eq!(asked(i64::MAX, 1), (vec![i64::MAX], true));
+        let (pieces, whole) = asked(-5000, 1);
+        assert!(whole && pieces.iter().sum::<i64>() == -5000);
+        assert!(
+            pieces
+                .iter()
+                .all(|piece| (-REPEATED_PIECE..0).contains(piece))
+        );
+        assert_eq!(asked(-REPEATED_MAX - 1, 1), (vec![], false));
+        for length in [512 << 20, 100 << 20, 1 << 20, 1 << 10] {
+            let (pieces, whole) = asked(-REPEATED_MAX, length);
+            let items = pieces.iter().sum::<i64>().unsigned_abs() as usize;
+            assert!(
+                !whole && items * length <= 2 * REPEATED_BYTES_MAX + length,
+                "{length}"
+            );
+        }
+    }
 }
