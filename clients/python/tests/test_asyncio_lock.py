@@ -9,6 +9,7 @@ import pytest
 import undercroft
 import undercroft.asyncio
 from test_asyncio import Run, run  # noqa: F401
+from test_processes import in_child
 
 CHANNEL = b"undercroft:released:0:l"
 # Who would only look again after this time would never get it.
@@ -96,17 +97,13 @@ def test_a_forked_child_leaves_its_parent_s_line_alone(path: str, run: Run) -> N
         client = undercroft.asyncio.Redis(path)
         async with client.lock("l"):
             tasks = await in_line(client, 1)
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    # The child's copies of the coroutines are thrown away.
-                    for task in tasks:
-                        task.get_coro().close()  # type: ignore[union-attr]
-                    status = 0
-                finally:
-                    os._exit(status)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+            def throw_away() -> None:
+                # The child's copies of the coroutines.
+                for task in tasks:
+                    task.get_coro().close()  # type: ignore[union-attr]
+
+            assert in_child(throw_away) == 0
         assert await asyncio.gather(*tasks) == [True]
 
     run(main())
