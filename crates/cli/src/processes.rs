@@ -2,8 +2,8 @@
 
 use std::fs;
 
-/// The name of a process, as `ps` shows it: its command line, or its short name. None where it cannot be seen, for
-/// example from another pid namespace.
+/// The name of a process: its command line without the directory of its program, or its short name. None where it
+/// cannot be seen, for example from another pid namespace.
 pub(crate) fn name_of(pid: u32) -> Option<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     let words: Vec<String> = line
@@ -15,13 +15,21 @@ pub(crate) fn name_of(pid: u32) -> Option<String> {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
         return Some(name.trim().to_owned());
     }
+    Some(cut(&words))
+}
+
+/// A command line in 60 characters at most.
+fn cut(words: &[String]) -> String {
     const LONGEST: usize = 60;
-    let text = words.join(" ");
+    let line = words.join(" ");
+    // The directory may well be longer than all that tells one process from another.
+    let program = words[0].rfind('/').filter(|_| words[0].starts_with('/'));
+    let text = &line[program.map_or(0, |slash| slash + 1)..];
     if text.chars().count() <= LONGEST {
-        return Some(text);
+        return text.to_owned();
     }
     let start: String = text.chars().take(LONGEST - 3).collect();
-    Some(format!("{start}..."))
+    format!("{start}...")
 }
 
 #[cfg(test)]
@@ -33,5 +41,16 @@ mod tests {
         let name = name_of(std::process::id()).expect("this process lives");
         assert!(name.contains("undercroft"), "{name}");
         assert_eq!(name_of(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_long_directory_hides_nothing() {
+        let program = format!("/{}/python3", "long/".repeat(20));
+        let words = [program, "worker.py".to_owned()];
+        assert_eq!(cut(&words), "python3 worker.py");
+        let title = ["worker [/srv/app]".to_owned()];
+        assert_eq!(cut(&title), title[0]);
+        let many = ["a".repeat(50), "b".repeat(50)];
+        assert_eq!(cut(&many), format!("{} bbbbbb...", "a".repeat(50)));
     }
 }
