@@ -29,7 +29,7 @@ rust_tests() {
 }
 
 python_tests() {
-    .venv/bin/python -m pytest clients/python/tests -rs
+    .venv/bin/python -m pytest clients/python/tests
 }
 
 # The stubs say what the compiled module really has.
@@ -77,6 +77,14 @@ if [[ -f target/test/oldest.log ]]; then
 fi
 sort -u target/test/skipped.log
 
+# The stages go on behind a failure, so its words stand far above: they are repeated here.
+for name in "${failed[@]}"; do
+    say "$name failed"
+    if [[ $name == rust ]]; then
+        awk '/^failures:$/ { shown = 1 } /^error/ || shown; /^test result: / { shown = 0 }' target/test/rust.log
+    fi
+    tail -n 100 "target/test/$name.log"
+done
 if ((${#failed[@]})); then
     echo "FAILED: ${failed[*]}"
     exit 1
