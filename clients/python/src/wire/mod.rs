@@ -21,6 +21,7 @@ mod parse;
 mod socket;
 
 use parse::Replies;
+use socket::Patience;
 
 /// An outgoing buffer that has grown beyond this is given back after use.
 const KEPT: usize = 1 << 20;
@@ -34,6 +35,7 @@ pub(crate) struct Wire {
     codec: Codec,
     replies: Replies,
     out: Vec<u8>,
+    patience: Patience,
 }
 
 #[pymethods]
@@ -54,6 +56,7 @@ impl Wire {
             codec: Codec::new(encoding, encoding_errors, decode_responses)?,
             replies: Replies::new(error, sets),
             out: Vec::new(),
+            patience: Patience::default(),
         })
     }
 
@@ -129,6 +132,7 @@ impl Wire {
         // before it has been copied.
         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
         self.socket = Some(socket.try_clone_to_owned()?);
+        self.patience = Patience::default();
         Ok(())
     }
 
@@ -150,9 +154,6 @@ impl Wire {
         pack::command(&self.codec, args, &mut self.out)?;
         let socket = attached(&self.socket)?;
         socket::send(py, socket, &self.out, timeout)?;
-        if timeout.is_some() && !self.replies.has_data() {
-            socket::ready(py, socket, timeout)?;
-        }
         self.give_back();
         self.receive(py, decode, timeout)
     }
@@ -169,7 +170,8 @@ impl Wire {
             if let Some(reply) = self.replies.next(py, &self.codec, decode)? {
                 return Ok(reply);
             }
-            socket::receive(py, socket, self.replies.input(), timeout)?;
+            let input = self.replies.input();
+            socket::receive(py, socket, input, timeout, &mut self.patience)?;
         }
     }
 

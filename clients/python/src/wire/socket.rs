@@ -7,7 +7,8 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send as send_some};
 
 use crate::error::{ConnectionError, TimeoutError};
@@ -50,16 +51,16 @@ fn wait(socket: BorrowedFd<'_>, ready: PollFlags, until: Option<Instant>) -> Res
 }
 
 /// Does one step until it is done, without the interpreter's lock. A socket
-/// that is not ready is waited for; a signal's handler is run and may raise.
+/// that is not ready is waited for, until it is too late, or for so many seconds from
+/// then on; a signal's handler is run and may raise.
 fn complete<R: Send>(
     py: Python<'_>,
-    socket: BorrowedFd<'_>,
-    ready: PollFlags,
+    (socket, ready): (BorrowedFd<'_>, PollFlags),
     timeout: Option<f64>,
+    mut until: Option<Instant>,
     doing: &'static str,
     mut step: impl FnMut() -> Result<R, Errno> + Send,
 ) -> PyResult<R> {
-    let mut until = None;
     loop {
         let result = py.detach(|| {
             loop {
@@ -99,21 +100,37 @@ pub(super) fn send(
     timeout: Option<f64>,
 ) -> PyResult<()> {
     while !bytes.is_empty() {
-        let sent = complete(py, socket, PollFlags::OUT, timeout, "writing to", || {
-            send_some(socket, bytes, SendFlags::NOSIGNAL)
+        let waited = (socket, PollFlags::OUT);
+        let sent = complete(py, waited, timeout, None, "writing to", || {
+            send_some(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
         })?;
         bytes = &bytes[sent..];
     }
     Ok(())
 }
 
-/// Waits until the socket has something, or its end. A reply is not there as soon
-/// as the command has left, so that to look for it first would be in vain.
-pub(super) fn ready(py: Python<'_>, socket: BorrowedFd<'_>, timeout: Option<f64>) -> PyResult<()> {
-    let mut steps = [Err(Errno::AGAIN), Ok(())].into_iter();
-    complete(py, socket, PollFlags::IN, timeout, "reading from", || {
-        steps.next().unwrap_or(Ok(()))
-    })
+/// The time for which the socket itself waits in a `recv`, once it has been told.
+///
+/// To ask it whether something is there, and only then to receive, would be one more call
+/// of the system's for each reply.
+#[derive(Default)]
+pub(super) struct Patience(Option<f64>);
+
+impl Patience {
+    /// Lets the socket wait for so many seconds, or says that it cannot. Python's sockets
+    /// with a timeout do not wait, but look first whether they have to, which they still do.
+    fn lend(&mut self, socket: BorrowedFd<'_>, timeout: f64) -> bool {
+        if self.0 != Some(timeout) {
+            let told = Duration::try_from_secs_f64(timeout.min(FOREVER)).is_ok_and(|timeout| {
+                let timeout = Some(timeout);
+                set_socket_timeout(socket, Timeout::Recv, timeout).is_ok()
+                    && set_socket_timeout(socket, Timeout::Send, timeout).is_ok()
+                    && ioctl_fionbio(socket, false).is_ok()
+            });
+            self.0 = told.then_some(timeout);
+        }
+        self.0.is_some()
+    }
 }
 
 /// Appends what the socket has to a buffer with room for it.
@@ -122,10 +139,27 @@ pub(super) fn receive(
     socket: BorrowedFd<'_>,
     buffer: &mut Vec<u8>,
     timeout: Option<f64>,
+    patience: &mut Patience,
 ) -> PyResult<()> {
-    let received = complete(py, socket, PollFlags::IN, timeout, "reading from", || {
-        recv(socket, spare_capacity(buffer), RecvFlags::empty()).map(|(count, _)| count)
+    let lent = timeout.is_some_and(|timeout| patience.lend(socket, timeout));
+    let until = if lent { deadline(timeout) } else { None };
+    let mut flags = if lent || timeout.is_none() {
+        RecvFlags::empty()
+    } else {
+        RecvFlags::DONTWAIT
+    };
+    let mut looks = 0;
+    let waited = (socket, PollFlags::IN);
+    let received = complete(py, waited, timeout, until, "reading from", || {
+        looks += 1;
+        // Whatever ended the first wait, the rest of the time is waited for by `poll`.
+        let flags = std::mem::replace(&mut flags, RecvFlags::DONTWAIT);
+        recv(socket, spare_capacity(buffer), flags).map(|(count, _)| count)
     })?;
+    if looks > 1 {
+        // Python may have told the socket not to wait.
+        *patience = Patience::default();
+    }
     if received == 0 {
         return Err(ConnectionError::new_err(CLOSED));
     }
