@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -190,6 +191,29 @@ def test_several_threads_use_one_client(client: undercroft.Redis) -> None:
     assert not wrong
 
 
+def test_a_pool_is_gone_through_while_it_changes(client: undercroft.Redis) -> None:
+    # redis-py does it under a lock, to close them all, which calls do not take.
+    pool: Any = client.connection_pool
+    taken = {pool.take(), pool.take()}
+    for connection in pool._in_use_connections:
+        assert connection in taken
+        pool.give(connection)
+    assert not pool._in_use_connections
+    assert set(pool._available_connections) == taken
+    pool.reset()
+    assert pool.take() in pool._in_use_connections
+
+
+def test_connections_of_a_program_s_own_class(server_socket: str) -> None:
+    class Own(redis.UnixDomainSocketConnection):
+        pass
+
+    pool = undercroft.ConnectionPool(connection_class=Own, path=server_socket)
+    with undercroft.Redis(connection_pool=pool) as client:
+        assert client.set("k", "v")
+        assert [client.get("k"), client.get("k")] == [b"v", b"v"]
+
+
 def test_a_forked_child_uses_connections_of_its_own(client: undercroft.Redis) -> None:
     before = client.client_id()
     receiver, sender = os.pipe()
@@ -278,6 +302,30 @@ def test_silence_is_an_error_in_time() -> None:
                 client.get("k")
         finally:
             done.set()
+
+
+@pytest.mark.parametrize("timeout", [0, 60])
+def test_a_socket_s_own_timeout_counts(timeout: float) -> None:
+    done = threading.Event()
+
+    def once(connection: socket.socket) -> None:
+        whole(connection)
+        connection.recv(100)
+        done.wait(60)
+
+    with scripted(once) as address, plain(address, socket_timeout=60) as client:
+        assert client.get("k") == b"whole"
+        (connection,) = client.connection_pool._available_connections
+        # The system's socket waits, or not, for as long as it was last told.
+        connection._sock.settimeout(timeout)
+        connection._sock.settimeout(0.05)
+        begun = time.monotonic()
+        try:
+            with pytest.raises(redis.TimeoutError, match="Timeout reading from"):
+                client.get("k")
+        finally:
+            done.set()
+        assert time.monotonic() - begun >= 0.05
 
 
 def test_a_lost_connection_is_tried_again_where_it_should_be() -> None:

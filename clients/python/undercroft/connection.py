@@ -15,13 +15,16 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 from redis._parsers.resp3 import _RESP3Parser
 from redis.exceptions import ConnectionError, DataError, ResponseError, TimeoutError
 
 from undercroft.resp import MISSING, Packer, Push, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The native codec, unless it is missing or not wanted.
 NATIVE: Any = None
@@ -92,7 +95,7 @@ class Parser(_RESP3Parser):
         self._reader = make_reader(encoder, self.parse_error)
         if NATIVE is not None and type(sock) is socket.socket:
             self._reader.attach(sock.fileno())
-            self.wire = self._reader
+            self.wire = connection.wire = self._reader
         else:
             self._poller = select.poll()
             self._poller.register(sock, select.POLLIN)
@@ -216,10 +219,11 @@ class _Plugged:
     health_check_interval: Any
     send_command: Any
     send_packed_command: Any
-    disconnect: Any
 
     # redis-py 5 has no connections that ask to be made anew.
     _should_reconnect = False
+    # The parser's native reader, while there is one that may use the socket.
+    wire: Any = None
 
     def set_parser(self, parser_class: Any) -> None:
         """Use a parser; in place of one of redis-py's the one of this package."""
@@ -242,6 +246,11 @@ class _Plugged:
         self._parser.push_request = options.get("push_request", False)
         return super().read_response(disable_decoding, **options)  # type: ignore[misc]
 
+    def disconnect(self, *args: Any, **options: Any) -> None:
+        """Close the connection, as redis-py does."""
+        self.wire = None
+        super().disconnect(*args, **options)  # type: ignore[misc]
+
     def quiet(self) -> bool:
         """Return whether there is a connection, and nothing has come over it."""
         parser = self._parser
@@ -249,13 +258,17 @@ class _Plugged:
 
     def round_trip(self, args: tuple[Any, ...], decode: bool) -> Any:
         """Send a command and return its reply."""
-        wire, sock = getattr(self._parser, "wire", None), self._sock
+        wire, sock = self.wire, self._sock
         if wire is None or sock is None or self.health_check_interval:
             return self._by_parts(args, decode)
-        reply = self._guarded(wire.call, args, decode, sock.gettimeout())
-        while type(reply) is Push:
-            self._guarded(self._parser._pushed, reply)
-            reply = self._guarded(wire.receive, decode, sock.gettimeout())
+        try:
+            reply = wire.call(args, decode, sock.gettimeout())
+            while type(reply) is Push:
+                self._parser._pushed(reply)
+                reply = wire.receive(decode, sock.gettimeout())
+        except BaseException as error:
+            self._broken_off(error)
+            raise
         if isinstance(reply, Exception):
             if isinstance(reply, ConnectionError):
                 self.disconnect()
@@ -274,36 +287,38 @@ class _Plugged:
             self.disconnect()
             raise
 
-    def _guarded(self, call: Any, *args: Any) -> Any:
-        """Call a function of the native reader; whatever breaks it off disconnects."""
-        try:
-            return call(*args)
-        except DataError:
+    def _broken_off(self, error: BaseException) -> None:
+        """Disconnect after an error of the native reader, and raise it as redis-py would.
+
+        The caller raises what is no error of the system's.
+        """
+        if isinstance(error, DataError):
             # Nothing has been sent.
-            raise
-        except OSError as error:
-            self.disconnect()
+            return
+        # Half a command, or half a reply, is not for the next one to find.
+        self.disconnect()
+        if isinstance(error, OSError):
             raise ConnectionError(
                 f"Error {error.errno} while talking to {self._host_error()}. {error.strerror}."
             ) from error
-        except BaseException:
-            # Half a command, or half a reply, is not for the next one to find.
-            self.disconnect()
-            raise
 
     def exchange(self, commands: list[Any]) -> list[Any] | None:
         """Send the commands of a pipeline, and return their replies, errors among them.
 
         Returns ``None``, with nothing sent, where that cannot be done natively.
         """
-        wire, sock = getattr(self._parser, "wire", None), self._sock
+        wire, sock = self.wire, self._sock
         if wire is None or sock is None or self.health_check_interval:
             return None
         messages: list[Any] = []
-        replies = self._guarded(wire.exchange, commands, messages, sock.gettimeout())
-        for message in messages:
-            self._guarded(self._parser._pushed, message)
-        return None if replies is None else self._guarded(self._checked, replies)
+        try:
+            replies = wire.exchange(commands, messages, sock.gettimeout())
+            for message in messages:
+                self._parser._pushed(message)
+            return None if replies is None else self._checked(replies)
+        except BaseException as error:
+            self._broken_off(error)
+            raise
 
     def exchange_packed(self, packed: Any, decode: list[bool]) -> list[Any]:
         """Send commands that have been packed, and return their replies, errors among them."""
@@ -348,8 +363,24 @@ _CONNECTIONS: dict[type[Any], type[Any]] = {
 _pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
 
 
+class _Held(set[Any]):
+    """A set that may change while another thread goes through it."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return what goes through the elements that there are now."""
+        return iter(self.copy())
+
+    def copy(self) -> set[Any]:
+        """Return a set of its own with the same elements."""
+        return set(self)
+
+
 class ConnectionPool(redis.ConnectionPool):
-    """redis-py's pool of connections, with a short way for a call that needs one."""
+    """redis-py's pool of connections, with a short way for a call that needs one.
+
+    Every single step of that way is one of the interpreter's, which no other thread comes
+    between, so that it takes no lock: a connection is idle, then nowhere, then in use.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make a pool as redis-py does."""
@@ -358,7 +389,13 @@ class ConnectionPool(redis.ConnectionPool):
 
     def _plug(self) -> None:
         self.connection_class = _CONNECTIONS.get(self.connection_class, self.connection_class)
+        self._in_use_connections: set[Any] = _Held(self._in_use_connections)
         _pools.add(self)
+
+    def reset(self) -> None:
+        """Forget all connections, as redis-py does."""
+        super().reset()
+        self._in_use_connections = _Held()
 
     @classmethod
     def adopt(cls, pool: redis.ConnectionPool) -> None:
@@ -368,19 +405,15 @@ class ConnectionPool(redis.ConnectionPool):
 
     def take(self) -> Any:
         """Return a connection that is ready for a command."""
-        self._checkpid()
-        with self._lock:
-            idle = self._available_connections
-            if idle:
-                connection: Any = idle.pop()
-                self._in_use_connections.add(connection)
-            else:
-                connection = None
-        if connection is not None:
-            wire = getattr(connection._parser, "wire", None)
-            if connection.quiet() if wire is None else wire.quiet():
-                return connection
-            self.release(connection)
+        try:
+            connection: Any = self._available_connections.pop()
+        except IndexError:
+            return self.get_connection(*NAME)
+        self._in_use_connections.add(connection)
+        wire = connection.wire
+        if connection.quiet() if wire is None else wire.quiet():
+            return connection
+        self.release(connection)
         return self.get_connection(*NAME)
 
     def give(self, connection: Any) -> None:
@@ -388,9 +421,8 @@ class ConnectionPool(redis.ConnectionPool):
         if connection._should_reconnect or connection.pid != self.pid:
             self.release(connection)
             return
-        with self._lock:
-            self._in_use_connections.discard(connection)
-            self._available_connections.append(connection)
+        self._in_use_connections.discard(connection)
+        self._available_connections.append(connection)
 
     # An interpreter that ends stops its daemon threads wherever they are, also with the lock
     # held: then nobody may wait for it, and the connections close themselves.

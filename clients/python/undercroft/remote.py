@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.base import Redis
 from undercroft.connection import ConnectionPool, _Plugged
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped, shaped_all
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, observability, shaped, shaped_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,9 +44,7 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
             and not single
             and getattr(self.connection_pool, "cache", None) is None
             and self.connection_pool.connection_kwargs.get("credential_provider") is None
-            and issubclass(
-                self.connection_pool.connection_class, redis.connection.AbstractConnection
-            )
+            and issubclass(self.connection_pool.connection_class, _Plugged)
         )
 
     @classmethod
@@ -63,7 +61,8 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
         name = args[0]
-        if not self._short or name in _ACCOMPANIED or measured():
+        measured = observability._provider_manager is not None
+        if measured or not self._short or name in _ACCOMPANIED:
             return super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
         pool: Any = self.connection_pool
         connection = pool.take()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from redis.client import EMPTY_RESPONSE, NEVER_DECODE
@@ -9,20 +10,21 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.connection import NATIVE
 
-__all__ = ["EMPTY_RESPONSE", "NEVER_DECODE", "measured", "shaped", "shaped_all"]
+__all__ = ["EMPTY_RESPONSE", "NEVER_DECODE", "observability", "shaped", "shaped_all"]
 
-_observability: Any = None
-try:
+
+class _Unmeasured:
+    """What redis-py before 7 knows of OpenTelemetry."""
+
+    _provider_manager: Any = None
+
+
+# Where redis-py keeps what counts and times commands for OpenTelemetry, if anything does.
+observability: Any = _Unmeasured
+with suppress(ImportError):
     from redis.observability.providers import get_observability_instance
-except ImportError:  # redis-py before 7 measures nothing
-    pass
-else:
-    _observability = get_observability_instance()
 
-
-def measured() -> bool:
-    """Return whether redis-py counts and times commands for OpenTelemetry."""
-    return _observability is not None and _observability._provider_manager is not None
+    observability = get_observability_instance()
 
 
 def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.link import Link
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, measured, shaped, shaped_all
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, observability, shaped, shaped_all
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -95,14 +95,16 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         link, name = self._link, args[0]
         # From a command's second call on it is known that it needs no connection of its own.
         if link is not None and type(name) is str and self._alone.get(name) is False:
-            call = None if measured() else link.call(self, args, options)
+            measured = observability._provider_manager is not None
+            call = None if measured else link.call(self, args, options)
             if call is not None:
                 return call
         return self._execute(args, options)
 
     async def _execute(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a command for which there may be no connection yet, or which takes its own."""
-        if not self._short or self._takes_own(args) or measured():
+        measured = observability._provider_manager is not None
+        if measured or not self._short or self._takes_own(args):
             return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]
         link = self._link
         if link is None or not link.usable:
@@ -259,7 +261,7 @@ class Pipeline(RedisPipeline):
         if (
             alone
             or not commands
-            or measured()
+            or observability._provider_manager is not None
             or any(NEVER_DECODE in more or client._takes_own(args) for args, more in commands)
         ):
             return await super().execute(raise_on_error)
