@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Ranges, Store};
+use undercroft_engine::{Error, Ranges, Store};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::{PARAMETERS, Value};
@@ -256,9 +256,18 @@ fn without_secrets<'a>(command: &'static Command, arguments: &[&'a [u8]]) -> Vec
 #[cold]
 pub(crate) fn remove_met(context: &mut Context<'_>) {
     // Where the lock is held or the store is damaged, the next writer will do it, or say so.
-    if let Ok(removed) = context.store.remove_met() {
-        context.session.counters.expired += removed;
+    let _ = try_to_remove_met(context);
+}
+
+/// Removes expired keys that the command met, unless they are to stay for now.
+#[cold]
+pub(crate) fn try_to_remove_met(context: &mut Context<'_>) -> Result<(), Error> {
+    if context.host.keeps_expired() {
+        Store::forget_met();
+    } else {
+        context.session.counters.expired += context.store.remove_met()?;
     }
+    Ok(())
 }
 
 #[inline(always)]

@@ -455,6 +455,11 @@ pub trait Host: Send + Sync {
     /// Ends the pause.
     fn unpause(&self);
 
+    /// Whether expired keys stay where they are for now, though nobody finds them: while there is a pause.
+    fn keeps_expired(&self) -> bool {
+        false
+    }
+
     /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
     fn kill(&self, filter: &KillFilter) -> usize;
 

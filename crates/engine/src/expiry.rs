@@ -94,20 +94,30 @@ impl Store {
     /// over those that are locked for longer than the patience. Returns how
     /// many expired keys it removed.
     pub fn sweep(&self, buckets: u64) -> Result<usize, Error> {
-        let mut removed = 0;
-        // Freed memory stays warm for reuse, up to a point (H5).
-        let keep = KEPT_FREE.max(self.used_memory() / 4);
-        if self.statistics().free > keep {
-            self.segment.trim(keep)?;
-        }
         match self.check_memory() {
             // A full store that evicts nothing is for the writers to hear of.
             Err(Error::MaxMemory) => {}
             Err(error) if error.is_busy() => {}
             checked => checked?,
         }
+        self.sweep_all(buckets, true)
+    }
+
+    /// What [`sweep`](Self::sweep) does beside removing and evicting keys: for
+    /// a time in which the data are to stay as they are.
+    pub fn tidy(&self, buckets: u64) -> Result<(), Error> {
+        self.sweep_all(buckets, false).map(drop)
+    }
+
+    fn sweep_all(&self, buckets: u64, removes: bool) -> Result<usize, Error> {
+        let mut removed = 0;
+        // Freed memory stays warm for reuse, up to a point (H5).
+        let keep = KEPT_FREE.max(self.used_memory() / 4);
+        if self.statistics().free > keep {
+            self.segment.trim(keep)?;
+        }
         for shard in 0..self.shards() {
-            match self.sweep_shard(shard, buckets) {
+            match self.sweep_shard(shard, buckets, removes) {
                 Ok(count) => removed += count,
                 Err(error) if error.is_busy() => {}
                 Err(error) => return Err(error),
@@ -116,7 +126,7 @@ impl Store {
         Ok(removed)
     }
 
-    fn sweep_shard(&self, shard: usize, buckets: u64) -> Result<usize, Error> {
+    fn sweep_shard(&self, shard: usize, buckets: u64, removes: bool) -> Result<usize, Error> {
         let due = self.segment.read(ShardSet::one(shard), |view| {
             let expiring =
                 (0..DATABASES).filter(|&database| Root { shard, database }.get(view, EXPIRES) != 0);
@@ -129,8 +139,10 @@ impl Store {
             removed += self.write(ShardSet::one(shard), |writer| {
                 let root = Root { shard, database };
                 let mut removed = 0;
-                for _ in 0..buckets {
-                    removed += sweep_bucket(writer, root)?;
+                if removes {
+                    for _ in 0..buckets {
+                        removed += sweep_bucket(writer, root)?;
+                    }
                 }
                 if root.get(writer.view(), KEYS) > 0 {
                     dictionary::resize_step(writer.transaction, root)?;

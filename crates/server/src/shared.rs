@@ -311,6 +311,10 @@ impl Host for Shared {
         self.pause.end();
     }
 
+    fn keeps_expired(&self) -> bool {
+        self.pause.lasts(now_microseconds() / 1000)
+    }
+
     fn kill(&self, filter: &KillFilter) -> usize {
         let killed = self.registry.kill(filter, now_microseconds() / 1000);
         for card in &killed {

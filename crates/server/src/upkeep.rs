@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use undercroft_commands::session::Host;
+
 use crate::log::log;
 use crate::shared::Shared;
 
@@ -85,9 +87,15 @@ impl Upkeep {
         let start = Instant::now();
         // What is in the way of this is in the way of the sweep, which tells it.
         let _ = shared.store.reclaim(|| start.elapsed() >= SWEEP_TIME);
+        // As in Redis, the data stay as they are while clients are paused.
+        let paused = shared.keeps_expired();
         let start = Instant::now();
         while start.elapsed() < SWEEP_TIME {
-            match shared.store.sweep(BUCKETS) {
+            let step = match paused {
+                true => shared.store.tidy(BUCKETS).map(|()| 0),
+                false => shared.store.sweep(BUCKETS),
+            };
+            match step {
                 Ok(removed) => {
                     self.told_failure = false;
                     shared
@@ -127,5 +135,47 @@ impl Upkeep {
                     .store(rate.round() as u64, Ordering::Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undercroft_commands::config::Config;
+    use undercroft_engine::{
+        Condition, EvictionChange, EvictionPolicy, Expiry, Options, SetOptions, Store,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_pause_keeps_expired_keys_and_those_above_the_limit() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let options = Options {
+            shards: Some(1),
+            ..Options::default()
+        };
+        let store = Store::create(&directory.path().join("store"), &options).expect("a store");
+        store.set_time(1_000);
+        let expires = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::At(1_001),
+        };
+        store.set_with(0, b"expires", b"v", expires).expect("room");
+        store.set(0, b"stays", b"v").expect("room");
+        store.set_time(2_000);
+        let policy = EvictionChange::Policy(EvictionPolicy::AllKeysRandom);
+        store.change_eviction(policy).expect("it may write");
+        store.set_max_memory(1).expect("it may write");
+
+        let shared = Shared::new(store, Config::new(), Vec::new(), 0, String::new());
+        let (mut upkeep, start) = (Upkeep::new(), Instant::now());
+        let mut keys_after = |seconds| {
+            upkeep.run(&shared, start + Duration::from_secs(seconds));
+            shared.store.count_keys(0).expect("no lock is held")
+        };
+        shared.pause.begin(i64::MAX, false);
+        assert_eq!(keys_after(1), 2);
+        shared.pause.end();
+        assert_eq!(keys_after(2), 0);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use undercroft_engine::{Running, Store};
 
 use crate::arguments::CommandError;
-use crate::execute::{is_quick, note_slow};
+use crate::execute::{is_quick, note_slow, try_to_remove_met};
 use crate::handler::{Context, Failure, Outcome};
 use crate::multi::Multi;
 use crate::reply::Reply;
@@ -173,7 +173,7 @@ impl Done {
             Err(blocked) => return Err(blocked),
         }
         if Store::met_expired() {
-            inner.session.counters.expired += inner.store.remove_met()?;
+            try_to_remove_met(&mut inner)?;
             if running.starts_again() {
                 return Err(CommandError::OUT_OF_MEMORY.into());
             }
