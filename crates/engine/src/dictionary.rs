@@ -35,6 +35,8 @@ const CHAINED: u64 = 1 << 56;
 pub(crate) const CHAIN_MAX: usize = 1 << 16;
 /// Keys per bucket, as a reciprocal, below which the table halves.
 const SPARSE: u64 = 2;
+/// Keys of one home bucket up to which [`chained`] counts: more are never there.
+const CHAINED_MEAN_MAX: usize = 64;
 /// Buckets zeroed in one step of a resize.
 const ZERO_STEP: u64 = 64;
 /// Buckets moved in one step of a resize.
@@ -70,6 +72,34 @@ impl Table {
         self.at
             .wrapping_add((index & (self.buckets() - 1)) * BUCKET)
     }
+}
+
+/// About how many buckets are chained to others where there are so many keys:
+/// hashes are keyed, so that keys fall into home buckets as chance has it.
+pub(crate) fn chained(tables: &Tables, keys: u64) -> u64 {
+    let of = |table: Table, buckets: f64| {
+        // A bucket holds 7, and all but the last of a chain 6.
+        let mean = keys as f64 / table.buckets() as f64;
+        let (mut fewer, mut exactly) = (0.0, (-mean).exp());
+        let mut chained = 0.0;
+        for held in 0..CHAINED_MEAN_MAX {
+            if held >= SLOTS && (held - SLOTS).is_multiple_of(SLOTS - 1) {
+                chained += 1.0 - fewer - exactly;
+            }
+            fewer += exactly;
+            exactly *= mean / (held + 1) as f64;
+        }
+        chained * buckets
+    };
+    let main = tables.main.buckets() as f64;
+    let (moved, other) = match tables.other {
+        None => (0.0, 0.0),
+        Some((other, moved)) => {
+            let moved = moved as f64 / main;
+            (moved, of(other, other.buckets() as f64 * moved))
+        }
+    };
+    (of(tables.main, main * (1.0 - moved)) + other) as u64
 }
 
 /// A slot of a bucket.

@@ -502,10 +502,12 @@ impl Elements {
         let Some(tables) = self.tables(view)? else {
             return Ok(0);
         };
+        let length = self.length(view)?;
         let mut bytes = block_size(tables.main.buckets() * BUCKET);
         if self.word(view, NEXT_TABLE)? != 0 {
             bytes += block_size(BUCKET << self.word(view, NEXT_BITS)?.min(40));
         }
+        bytes = bytes.saturating_add(BUCKET * dictionary::chained(&tables, length));
         let (mut seen, mut sum) = (0_u64, 0_u64);
         let mut position = 0;
         loop {
@@ -521,7 +523,6 @@ impl Elements {
                 break;
             }
         }
-        let length = self.length(view)?;
         let elements = u128::from(sum) * u128::from(length) / u128::from(seen.max(1));
         Ok(bytes.saturating_add(u64::try_from(elements).unwrap_or(u64::MAX)))
     }

@@ -1,6 +1,6 @@
 //! What commands ask about keys beside their values.
 
-use undercroft_memory::{View, block_size};
+use undercroft_memory::View;
 
 use crate::access::Access;
 use crate::elements::Elements;
@@ -17,17 +17,17 @@ const BUCKET_SHARE: u64 = 14;
 impl Entry {
     /// Bytes that the key takes, all in: its block, that of its value where it
     /// has one of its own, what its elements take, and its share of a bucket.
-    /// The elements of a large collection are taken for as large as about
-    /// `samples` of them are; 0 looks at all.
+    /// The elements of a hash, a set or a sorted set are taken for as large as
+    /// about `samples` of them are; 0 looks at all. A collection of about 64 KiB
+    /// or more has memory of its own, whose size is at hand: the time depends
+    /// neither on its length nor on `samples`.
     pub fn memory_usage(&self, view: &View<'_>, samples: u64) -> Result<u64, Error> {
         let value = match self.header.form() {
-            Some(Form::Block) => {
-                self.block(view)?;
-                block_size(self.header.value_length())
-            }
+            // Strings that grew have room behind them, so the length does not tell.
+            Some(Form::Block) => view.block_bytes(view.word(self.value_at())?)?,
             Some(Form::Object) => match self.value_type()? {
                 ValueType::SortedSet => sorted::memory_usage(view, self, samples)?,
-                ValueType::List => list::memory_usage(view, self, samples)?,
+                ValueType::List => list::memory_usage(view, self)?,
                 ValueType::Hash | ValueType::Set => {
                     Elements::to_read(self)?.memory_usage(view, samples)?
                 }
@@ -35,7 +35,10 @@ impl Entry {
             },
             _ => 0,
         };
-        Ok(block_size(self.size()) + value + BUCKET_SHARE)
+        Ok(view
+            .block_bytes(self.at)?
+            .saturating_add(value)
+            .saturating_add(BUCKET_SHARE))
     }
 }
 

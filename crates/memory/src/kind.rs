@@ -3,7 +3,7 @@
 use crate::classes;
 use crate::error::Fault;
 use crate::heap::{IN_ARENA, Run};
-use crate::layout::descriptor;
+use crate::layout::{PAGE, descriptor};
 use crate::mapping::Mapping;
 use crate::pool::Pool;
 use crate::view::Offset;
@@ -94,6 +94,28 @@ impl Mapping {
     pub(crate) fn siblings(&self, page: u64) -> (u64, u64) {
         let word = self.load(self.layout().descriptor(page) + descriptor::SIBLINGS);
         (word & 0xffff_ffff, word >> 32)
+    }
+
+    /// Bytes of the allocated block at an offset, whichever pool it is of.
+    pub(crate) fn block_bytes(&self, at: Offset) -> Result<u64, Fault> {
+        let fault = Fault {
+            at,
+            what: "the start of an allocated block",
+        };
+        self.check(at, 8)?;
+        let mut page = self.page_of(at);
+        if let Some(Kind::Continued(distance)) = self.kind(page) {
+            page = page.checked_sub(distance).ok_or(fault)?;
+        }
+        match self.kind(page) {
+            Some(Kind::Slab(class)) => Ok(classes::SIZES[class].into()),
+            Some(Kind::Large) => {
+                let run = self.load(self.layout().descriptor(page) + descriptor::RUN);
+                let run = Run::unpack(run).ok_or(fault)?;
+                Ok(run.pages.saturating_mul(PAGE))
+            }
+            _ => Err(fault),
+        }
     }
 
     /// Finds the allocated block of the pool that starts at an offset.

@@ -101,6 +101,12 @@ impl<'a> View<'a> {
         self.mapping.place_at(at).map(Block)
     }
 
+    /// Bytes that the allocated block at an offset takes: at least what was
+    /// asked for. O(1).
+    pub fn block_bytes(&self, at: Offset) -> Result<u64, Fault> {
+        self.mapping.block_bytes(at)
+    }
+
     /// The word at an offset in the heap.
     #[inline(always)]
     pub fn word(&self, at: Offset) -> Result<u64, Fault> {

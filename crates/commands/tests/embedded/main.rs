@@ -3,6 +3,7 @@
 
 #[path = "../support/alone.rs"]
 mod alone;
+mod usage;
 
 use std::sync::mpsc;
 use std::thread;

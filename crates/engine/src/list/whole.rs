@@ -109,7 +109,7 @@ impl Writer<'_, '_> {
     ) -> Result<Pool, Error> {
         let more: usize = values.iter().map(|value| value.len()).sum();
         let held = if values.iter().any(|value| value.len() > INLINE_ITEM_MAX) {
-            memory_usage(self.view(), entry, 0)?
+            memory_usage(self.view(), entry)?
         } else {
             tree.leaves_at_least(self.view())? * LEAF_MAX
         };
@@ -218,8 +218,9 @@ fn check_leaf(
 }
 
 /// Bytes that a list takes beside its entry: its arena, where it has one; else
-/// judged by some of its leaves, by all where `samples` is 0. O(samples + n / 50,000).
-pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
+/// its leaves with their blocks, and its inner nodes. O(1) with an arena, and
+/// O([`OUTGROWN`]) without.
+pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry) -> Result<u64, Error> {
     let arena = pool_of(view, 0, entry)?.arena();
     if arena != 0 {
         return Ok(view.arena_bytes(arena)?);
@@ -229,23 +230,17 @@ pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Resu
         return Ok(0);
     }
     let mut place = tree.find(view, 0)?;
-    let (mut leaves, mut bytes, mut items) = (0_u64, 0_u64, 0_u64);
-    let wanted = if samples == 0 { u64::MAX } else { samples };
+    let mut bytes = 0_u64;
     loop {
         let leaf = Leaf::load(view, place.leaf)?;
-        bytes = bytes.saturating_add(block_size(leaf.size));
+        bytes = bytes.saturating_add(place.nodes_begun() + block_size(leaf.size));
         leaf.for_each_block(view, 0, leaf.count, |_, length, _| {
             bytes = bytes.saturating_add(block_size(length));
         })?;
-        items = items.saturating_add(leaf.count);
-        leaves += 1;
         // R3: a torn list must not make us look for long.
         view.recheck()?;
-        if leaves >= wanted || items >= tree.count() || !place.step(view, true)? {
-            break;
+        if !place.step(view, true)? {
+            return Ok(bytes);
         }
     }
-    // Inner nodes take 16 bytes for each leaf.
-    let sampled = bytes.saturating_add(leaves * 16);
-    Ok((u128::from(sampled) * u128::from(tree.count()) / u128::from(items.max(1))) as u64)
 }

@@ -199,32 +199,25 @@ pub(crate) fn check_left(
     .map(drop)
 }
 
-/// Bytes that a large sorted set takes beside its entry, judged by about
-/// `samples` members and leaves; by all where it is 0.
+/// Bytes that a large sorted set takes beside its entry: its tree's, and those
+/// of its members judged by about `samples`, by all where it is 0.
 pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
     let large = Large::to_read(entry)?;
     let ranks = large.ranks(view)?;
     // Where it has an arena, that is all there is.
     let in_arena = large.elements.word(view, ARENA)? != 0;
-    let elements = large.elements.memory_usage(view, samples)?;
+    let mut bytes = large.elements.memory_usage(view, samples)?;
     if ranks.count() == 0 || in_arena {
-        return Ok(elements);
+        return Ok(bytes);
     }
     let mut place = ranks.find(view, 0)?;
-    let (mut leaves, mut bytes, mut members) = (0_u64, 0_u64, 0_u64);
     loop {
         let leaf = Leaf::load(view, place.leaf)?;
-        // Inner nodes take 32 bytes for each leaf, and are two thirds full.
-        bytes += leaf.block_size() + 48;
-        members += leaf.count as u64;
-        leaves += 1;
+        bytes = bytes.saturating_add(place.nodes_begun() + leaf.block_size());
         // R3: a torn tree must not make us look for long.
         view.recheck()?;
-        let enough = samples != 0 && leaves >= samples || members >= ranks.count();
-        if enough || !place.step(view, true)? {
-            break;
+        if !place.step(view, true)? {
+            return Ok(bytes);
         }
     }
-    let tree = u128::from(bytes) * u128::from(ranks.count()) / u128::from(members.max(1));
-    Ok(elements.saturating_add(u64::try_from(tree).unwrap_or(u64::MAX)))
 }

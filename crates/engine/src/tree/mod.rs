@@ -237,6 +237,15 @@ impl<const K: usize> Path<K> {
 }
 
 impl<const K: usize> Place<K> {
+    /// Bytes of the inner nodes that this leaf is the first one of.
+    pub(crate) fn nodes_begun(&self) -> u64 {
+        let steps = self.path.steps().iter().rev();
+        steps
+            .take_while(|step| step.index == 0)
+            .map(|step| step.node.size())
+            .sum()
+    }
+
     /// The leaf behind this one under the same node, for fetching it ahead.
     #[inline]
     pub(crate) fn next_leaf(&self, view: &View<'_>) -> Option<Offset> {

@@ -80,6 +80,14 @@ impl<const K: usize> Node<K> {
         self.level.into()
     }
 
+    /// Bytes that the node takes.
+    pub(crate) fn size(&self) -> u64 {
+        let size = SIZES.into_iter();
+        size.filter(|size| room(*size, K) <= self.room.into())
+            .max()
+            .unwrap_or_default()
+    }
+
     /// Where the position stands at which a child begins; behind the last one,
     /// at which that ends.
     #[inline(always)]
