@@ -93,9 +93,11 @@ impl Access<'_> {
     pub fn increment(&self, database: usize, key: &[u8], change: i64) -> Result<i64, Error> {
         let key = self.key(key);
         self.check_memory()?;
-        self.write(ShardSet::one(key.shard), |writer| {
+        let sum = self.write(ShardSet::one(key.shard), |writer| {
             writer.increment(database, &key, change)
-        })
+        })?;
+        self.note_use(&key);
+        Ok(sum)
     }
 
     /// Removes keys; see [`Store::delete`].
@@ -256,7 +258,9 @@ impl Store {
                 writer.set(database, key, value, Expiry::Never)?;
             }
             Ok::<_, Error>(())
-        })
+        })?;
+        keys.iter().for_each(|key| self.touch_written(key));
+        Ok(())
     }
 
     /// Sets a key's expiry (Unix milliseconds; a time in the past removes it).

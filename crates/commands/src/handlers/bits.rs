@@ -238,6 +238,7 @@ pub(crate) fn bitop(
     let counters = &mut context.session.counters;
     counters.hits += found;
     counters.misses += sources.len() as u64 - found;
+    sources.iter().for_each(|key| store.note_use(key));
     store.note_use(&target);
     reply.integer(length as i64);
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use undercroft_engine::{Begun, End, Take, Wanted};
+use undercroft_engine::{Access, Answer, Begun, End, Take, Wanted};
 
 use super::lists::{Several, end};
 use super::sorted::pop::Request;
@@ -132,6 +132,16 @@ pub(crate) fn bzmpop(
     run(context, keys, take, time, Shape::Members, reply)
 }
 
+/// Notes that the key was used from which something was taken, and the one to which it was moved.
+fn note_uses(store: Access<'_>, wanted: &Wanted<'_>, answer: &Answer) {
+    if let Answer::Taken(taken) = answer {
+        store.note_use(&store.key(&taken.key));
+        if let (Take::Move { .. }, [_, to]) = (wanted.take, wanted.keys) {
+            store.note_use(&store.key(to));
+        }
+    }
+}
+
 /// Takes what is there, or has the host wait for it. Within a transaction nobody waits.
 fn run(
     context: &mut Context<'_>,
@@ -149,7 +159,10 @@ fn run(
     };
     if store.is_running() {
         match store.take_now(&wanted)? {
-            Some(answer) => wait::write(shape, &answer, reply)?,
+            Some(answer) => {
+                note_uses(store, &wanted, &answer);
+                wait::write(shape, &answer, reply)?;
+            }
             None if shape == Shape::Item => reply.null(),
             None => reply.null_array(),
         }
@@ -159,7 +172,10 @@ fn run(
         .host
         .take_or_wait(context.session, store, &wanted, time)?
     {
-        Begun::Answered(answer) => wait::write(shape, &answer, reply)?,
+        Begun::Answered(answer) => {
+            note_uses(store, &wanted, &answer);
+            wait::write(shape, &answer, reply)?;
+        }
         Begun::Waiting(ticket) => context.session.waiting = Some(Wait::new(ticket, time, shape)),
     }
     Ok(())

@@ -142,6 +142,7 @@ fn set_deadline(
         let Some(old) = writer.expiry(database, &key)? else {
             return Ok(false);
         };
+        store.note_use(&key);
         if !conditions.hold(old, deadline) {
             return Ok(false);
         }
@@ -168,7 +169,11 @@ pub(crate) fn persist(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let removed = store.write(store.shards_of([&key]), |writer| {
-        let expires = matches!(writer.expiry(database, &key)?, Some(Some(_)));
+        let expiry = writer.expiry(database, &key)?;
+        if expiry.is_some() {
+            store.note_use(&key);
+        }
+        let expires = matches!(expiry, Some(Some(_)));
         if expires {
             writer.set_expiry(database, &key, None)?;
         }

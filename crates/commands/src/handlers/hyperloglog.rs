@@ -117,6 +117,9 @@ pub(crate) fn pfcount(
     })?;
     for (key, found) in keys.iter().zip(found) {
         context.looked_up(key.bytes(), found);
+        if found {
+            store.note_use(key);
+        }
     }
     reply.integer(hll::count_registers(&registers) as i64);
     Ok(())
@@ -198,7 +201,7 @@ pub(crate) fn pfmerge(
         writer.tell(KeyEvent::PfAdd, database, &keys[0]);
         Ok::<_, Failure>(())
     })?;
-    store.note_use(&keys[0]);
+    keys.iter().for_each(|key| store.note_use(key));
     reply.ok();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use undercroft_engine::{DATABASES, Key, KeyEvent, ValueType};
+use undercroft_engine::{Access, DATABASES, Key, KeyEvent, ValueType};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::glob::{Case, TooComplex, matches};
@@ -251,9 +251,17 @@ pub(crate) fn rename(
             Err(Failure::from(CommandError::NO_SUCH_KEY))
         }
     })?;
-    store.note_use(&to);
+    note_renamed(store, &from, &to);
     reply.ok();
     Ok(())
+}
+
+/// Notes that a key is used by its new name, as often as by the old one.
+fn note_renamed(store: Access<'_>, from: &Key<'_>, to: &Key<'_>) {
+    if store.eviction().policy.is_lfu() && from.bytes() != to.bytes() {
+        store.set_frequency(to, store.frequency(from));
+    }
+    store.note_use(to);
 }
 
 /// RENAMENX.
@@ -273,6 +281,11 @@ pub(crate) fn renamenx(
         }
         Ok(writer.rename(database, &from, &to)?)
     })?;
+    if renamed {
+        note_renamed(store, &from, &to);
+    } else {
+        store.note_use(&from);
+    }
     reply.integer(renamed.into());
     Ok(())
 }
@@ -314,6 +327,9 @@ pub(crate) fn copy(
         }
         Ok::<_, Failure>(writer.copy((database, &from), (target, &to))?)
     })?;
+    if copied {
+        store.note_use(&from);
+    }
     reply.integer(copied.into());
     Ok(())
 }

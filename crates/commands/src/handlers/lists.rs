@@ -99,6 +99,7 @@ fn pop(
         items.clear();
         Ok::<_, Failure>(writer.list_pop(database, &key, end, count.unwrap_or(1), items)?)
     })?;
+    store.note_use(&key);
     let items = &context.session.items;
     match count {
         None if items.is_empty() => reply.null(),
@@ -225,6 +226,7 @@ pub(crate) fn linsert(
         let (pivot, value) = (arguments[3], arguments[4]);
         Ok::<_, Failure>(writer.list_insert(database, &key, before, pivot, value)?)
     })?;
+    store.note_use(&key);
     reply.integer(match inserted {
         Inserted::NoKey => 0,
         Inserted::NoPivot => -1,
@@ -245,6 +247,7 @@ pub(crate) fn lrem(
     let removed = store.write(store.shards_of([&key]), |writer| {
         Ok::<_, Failure>(writer.list_remove(database, &key, count, arguments[3])?)
     })?;
+    store.note_use(&key);
     reply.integer(removed as i64);
     Ok(())
 }
@@ -261,6 +264,7 @@ pub(crate) fn ltrim(
     store.write(store.shards_of([&key]), |writer| {
         Ok::<_, Failure>(writer.list_trim(database, &key, start, stop)?)
     })?;
+    store.note_use(&key);
     reply.ok();
     Ok(())
 }
@@ -371,8 +375,9 @@ fn move_item(
         items.clear();
         Ok::<_, Failure>(writer.list_move(database, (&from, from_end), (&to, to_end), items)?)
     })?;
-    store.note_use(&to);
     if moved {
+        store.note_use(&from);
+        store.note_use(&to);
         reply.bulk(context.session.items.get(0));
     } else {
         reply.null();
@@ -437,6 +442,7 @@ pub(crate) fn lmpop(
     match found {
         None => reply.null_array(),
         Some(index) => {
+            store.note_use(&keys[index]);
             let items = &context.session.items;
             reply.array(2);
             reply.bulk(several.keys[index]);

@@ -36,6 +36,9 @@ pub(crate) fn dump_key(
         Ok((entry.value_type()?, entry.encoding()?))
     })?;
     context.looked_up(arguments[1], found.is_some());
+    if found.is_some() {
+        context.store.note_use(&context.store.key(arguments[1]));
+    }
     let payload = found.map(|(value_type, encoding)| dump(value_type, encoding, &items));
     reply.bulk_or_null(payload.as_deref());
     Ok(())

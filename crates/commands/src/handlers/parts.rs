@@ -80,6 +80,9 @@ pub(crate) fn strlen(
         }
     })?;
     context.looked_up(key.bytes(), length.is_some());
+    if length.is_some() {
+        store.note_use(&key);
+    }
     reply.integer(length.unwrap_or(0) as i64);
     Ok(())
 }
@@ -217,6 +220,9 @@ pub(crate) fn lcs(
     })?;
     for (key, found) in keys.iter().zip(found) {
         context.looked_up(key.bytes(), found);
+        if found {
+            store.note_use(key);
+        }
     }
     // Long work on copies: no lock is held, and no reader tries again.
     let options = LcsOptions::parse(&arguments[3..])?;

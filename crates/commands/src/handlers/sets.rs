@@ -215,6 +215,7 @@ pub(crate) fn smove(
         writer.set_add(database, &to, &[member], integers)?;
         Ok::<_, Error>(true)
     })?;
+    store.note_use(&from);
     store.note_use(&to);
     reply.integer(moved.into());
     Ok(())
@@ -275,7 +276,7 @@ fn store_combined(
             writer.set_store(database, to, &texts, integers)
         })
     })?;
-    store.note_use(to);
+    all.iter().for_each(|key| store.note_use(key));
     reply.integer(texts.len() as i64);
     Ok(())
 }

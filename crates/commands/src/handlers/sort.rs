@@ -426,6 +426,7 @@ fn sort_into(
         })?;
         Ok::<_, Failure>(results.len())
     })?;
+    store.note_use(&store.key(name));
     store.note_use(&target);
     reply.integer(length as i64);
     Ok(())

@@ -4,6 +4,7 @@
 #[path = "../support/alone.rs"]
 mod alone;
 mod usage;
+mod uses;
 
 use std::sync::mpsc;
 use std::thread;

@@ -73,8 +73,12 @@ impl Store {
     /// Number of items in a list; 0 where the key is not there. O(1).
     pub fn list_length(&self, database: usize, key: &[u8]) -> Result<u64, Error> {
         let key = self.key(key);
-        self.read(ShardSet::one(key.shard), |reader| {
+        let length = self.read(ShardSet::one(key.shard), |reader| {
             reader.list_length(database, &key)
-        })
+        })?;
+        if length > 0 {
+            self.touch(&key);
+        }
+        Ok(length)
     }
 }

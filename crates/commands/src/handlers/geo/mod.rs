@@ -69,6 +69,7 @@ pub(crate) fn geoadd(
     let added = store.write(store.shards_of([&key]), |writer| {
         writer.sorted_add(database, &key, &members, rule, &limits)
     })?;
+    store.note_use(&key);
     let changed = if count_changed { added.updated } else { 0 };
     reply.integer((added.added + changed) as i64);
     Ok(())

@@ -199,6 +199,9 @@ fn store_hits(
         Ok::<_, Failure>((scored.len(), set.is_some()))
     })?;
     context.count_lookup(is_there);
+    if is_there {
+        store.note_use(&source);
+    }
     reply.integer(stored as i64);
     Ok(())
 }

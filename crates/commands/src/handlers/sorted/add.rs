@@ -64,6 +64,7 @@ fn add(
     let added = store.write(store.shards_of([&key]), |writer| {
         writer.sorted_add(database, &key, &members, rule, &limits)
     })?;
+    store.note_use(&key);
     match added.score {
         _ if !rule.increment && count_changed => {
             reply.integer((added.added + added.updated) as i64)
@@ -118,6 +119,7 @@ pub(crate) fn zrem(
     let removed = store.write(store.shards_of([&key]), |writer| {
         writer.sorted_remove(database, &key, &arguments[2..])
     })?;
+    store.note_use(&key);
     reply.integer(removed as i64);
     Ok(())
 }

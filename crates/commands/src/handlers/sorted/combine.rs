@@ -233,6 +233,9 @@ fn answer(
     })?;
     for (key, (source, _)) in keys.iter().zip(&sources) {
         context.looked_up(key.bytes(), source.is_some());
+        if source.is_some() {
+            store.note_use(key);
+        }
     }
     let result = combine(sources, form.operation, options.aggregate);
     if form.counts {
@@ -278,9 +281,13 @@ fn store_result(
         })?;
         Ok::<_, Failure>((result.len(), found))
     })?;
-    for found in found {
+    for (key, found) in keys.iter().zip(found) {
         context.count_lookup(found);
+        if found {
+            store.note_use(key);
+        }
     }
+    store.note_use(&target);
     reply.integer(length as i64);
     Ok(())
 }

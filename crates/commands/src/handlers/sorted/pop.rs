@@ -50,6 +50,7 @@ fn pop(
         popped.clear();
         writer.sorted_pop(database, &key, highest, count.unwrap_or(1), &mut popped)
     })?;
+    store.note_use(&key);
     // A single member is no list of pairs, not even in RESP3.
     if context.session.protocol == Protocol::Resp3 && count.is_some() {
         write_scored(context, &popped, true, reply);
@@ -136,6 +137,7 @@ pub(crate) fn zmpop(
         reply.null_array();
         return Ok(());
     };
+    store.note_use(&keys[from]);
     reply.array(2);
     reply.bulk(request.keys[from]);
     reply.array(popped.len());

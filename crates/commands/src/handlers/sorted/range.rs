@@ -212,6 +212,10 @@ pub(crate) fn zrangestore(
         Ok::<_, Failure>(set.is_some())
     })?;
     context.count_lookup(found);
+    if found {
+        store.note_use(&source);
+    }
+    store.note_use(&target);
     reply.integer(scored.len() as i64);
     Ok(())
 }
@@ -227,6 +231,7 @@ fn remove(
     let removed = store.write(store.shards_of([&key]), |writer| {
         writer.sorted_remove_range(database, &key, bounds)
     })?;
+    store.note_use(&key);
     reply.integer(removed as i64);
     Ok(())
 }
