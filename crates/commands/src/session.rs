@@ -172,7 +172,7 @@ impl Session {
     }
 
     /// To be called after each command: whether its reply is to be sent (CLIENT REPLY). Confirmations of
-    /// subscriptions are sent in any case, except for those that are part of EXEC's reply.
+    /// subscriptions are sent in any case.
     pub fn finish_command(&mut self) -> bool {
         let mode = self.reply_mode;
         if mode == ReplyMode::On {

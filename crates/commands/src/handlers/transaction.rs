@@ -10,6 +10,7 @@ use crate::execute::{is_quick, note_slow, try_to_remove_met};
 use crate::handler::{Context, Failure, Outcome};
 use crate::multi::Multi;
 use crate::reply::Reply;
+use crate::session::ReplyMode;
 use crate::tape::{Mark, Tape};
 
 /// MULTI.
@@ -189,10 +190,16 @@ impl Done {
     /// Writes the replies, and runs the commands that are not part of the transaction.
     fn tell(self, context: &mut Context<'_>, multi: &Multi, reply: &mut dyn Reply) {
         let mut slow = self.slow.into_iter().peekable();
-        reply.array(multi.queue.len());
+        // Where replies are not sent, confirmations of subscriptions are, without the array around them.
+        let (silent, mut confirms) = (context.session.reply_mode != ReplyMode::On, false);
+        if !silent {
+            reply.array(multi.queue.len());
+        }
         for (at, (queued, place)) in multi.queue.iter().zip(self.replies).enumerate() {
             if let Some((from, to)) = place {
-                self.tape.play(from, to, reply);
+                if !silent {
+                    self.tape.play(from, to, reply);
+                }
                 if let Some((_, time)) = slow.next_if(|(slow, _)| *slow == at) {
                     note_slow(context, queued.command, &queued.arguments(), time);
                 }
@@ -200,19 +207,25 @@ impl Done {
             }
             let arguments = queued.arguments();
             let start = Instant::now();
-            let outcome = (queued.handler)(context, &arguments, reply);
+            let mut unsent = Tape::default();
+            let told: &mut dyn Reply = if silent { &mut unsent } else { reply };
+            context.session.confirms = false;
+            let outcome = (queued.handler)(context, &arguments, told);
             context.session.counters.commands += 1;
             match outcome {
                 Ok(()) => {}
                 Err(failure) => {
                     context.session.counters.errors += 1;
                     // What is committed cannot wait any more.
-                    failure.into_error().write(reply);
+                    failure.into_error().write(told);
                 }
+            }
+            if silent && context.session.confirms {
+                confirms = true;
+                unsent.play(Mark::default(), unsent.mark(), reply);
             }
             note_slow(context, queued.command, &arguments, start.elapsed());
         }
-        // Where replies are not sent, EXEC's is dropped as a whole.
-        context.session.confirms = false;
+        context.session.confirms = confirms;
     }
 }
