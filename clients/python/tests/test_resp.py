@@ -1,6 +1,7 @@
 """Replies are read alike however their bytes are cut up."""
 
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -204,3 +205,86 @@ def test_what_has_no_bytes_is_refused(packer: Make, value: object) -> None:
 def test_a_bytearray_is_bytes(packer: Make) -> None:
     packed = packer("utf-8").pack("SET", bytearray(b"k"), bytearray(b"v" * 70_000))
     assert b"".join(packed) == b"".join(packer("utf-8").pack("SET", b"k", b"v" * 70_000))
+
+
+def test_commands_leave_together(packer: Make) -> None:
+    commands = packer("utf-8")
+    one, two = (b"".join(packer("utf-8").pack(*args)) for args in (("PING",), ("GET", "k")))
+    assert commands.gathered() == b""
+    assert [commands.gather(("PING",)), commands.gather(("GET", "k"))] == [True, False]
+    # Those that cannot be packed leave nothing of theirs behind.
+    with pytest.raises(DataError):
+        commands.gather(("GET", None))
+    with pytest.raises(DataError):
+        commands.gather_many([("PING",), ("GET", None)])
+    assert not commands.gather_many([("PING",), ("GET", "k")])
+    assert commands.gathered() == one + two + one + two
+    assert commands.gather_many([("PING",)])
+    assert commands.gathered() == one
+
+
+class Waiting:
+    """A call that waits for its reply."""
+
+    def __init__(self, name: str | None, decode: bool = True) -> None:
+        self.request = None if name is None else (self, (name, "k"), {})
+        self.decode = decode
+        self.response_callbacks = {"SET": bool}
+        self.results: list[Any] = []
+
+    def done(self) -> bool:
+        return bool(self.results)
+
+    def set_result(self, result: Any) -> None:
+        self.results.append(result)
+
+
+def answered(data: bytes, calls: list[Any], cut: int = 0) -> tuple[int, list[Any], bytes]:
+    """Return how many got a reply, what goes elsewhere, and what is left of the bytes."""
+    native = pytest.importorskip("undercroft._native")
+    replies = native.Wire(ResponseError, True)
+    elsewhere: list[Any] = []
+    waiting = deque(calls)
+    count = 0
+    for part in (data[:cut], data[cut:]):
+        replies.feed(part)
+        count += replies.answer(waiting, Waiting, lambda *each: elsewhere.append(each))
+    assert len(waiting) == len(calls) - count
+    left = replies.gets(False)
+    return count, elsewhere, left
+
+
+def test_calls_get_usual_replies() -> None:
+    data = b"$1\r\nv\r\n*2\r\n:1\r\n$-1\r\n$1\r\n\xff\r\n+OK\r\n+late\r\n"
+    for cut in range(len(data)):
+        calls = [Waiting("GET"), Waiting(None), Waiting("GET", decode=False), Waiting("SET")]
+        gone = Waiting("GET")
+        gone.results.append("cancelled")
+        count, elsewhere, left = answered(data, [*calls, gone], cut)
+        assert [call.results for call in calls] == [["v"], [[1, None]], [b"\xff"], []]
+        assert gone.results == ["cancelled"]
+        assert elsewhere == [(calls[3], "OK")]
+        assert (count, left) == (5, MISSING)
+
+
+@pytest.mark.parametrize(
+    ("special", "left"),
+    [
+        (b"-ERR no\r\n", ResponseError),
+        (b"!6\r\nERR no\r\n", ResponseError),
+        (b">1\r\n+invalidate\r\n", Push),
+        (b"|1\r\n+a\r\n:1\r\n-ERR no\r\n", ResponseError),
+        (b"$1\r\n\xff\r\n", bytes),
+    ],
+)
+def test_calls_are_answered_up_to_what_is_special(special: bytes, left: type[Any]) -> None:
+    for cut in range(len(special) + 4):
+        calls = [Waiting("GET"), Waiting("GET")]
+        count, elsewhere, found = answered(b":1\r\n" + special + b":2\r\n", calls, cut)
+        assert [call.results for call in calls] == [[1], []]
+        assert (count, elsewhere, type(found)) == (1, [], left)
+
+
+def test_only_calls_are_answered() -> None:
+    assert answered(b":1\r\n:2\r\n", [object()]) == (0, [], 1)
+    assert answered(b":1\r\n", []) == (0, [], 1)

@@ -40,6 +40,7 @@ class Packer:
         self._errors = errors
         self._encode = encode
         self._names: dict[str, tuple[int, bytes]] = {}
+        self._gathered: list[bytes] = []
 
     def _name(self, name: Any) -> tuple[int, bytes]:
         """Return a command's name as its number of words and their bytes.
@@ -75,6 +76,25 @@ class Packer:
                 parts = [b"\r\n"]
         pieces.append(b"".join(parts))
         return pieces
+
+    def gather(self, args: tuple[Any, ...]) -> bool:
+        """Put a command behind those that leave next. Return whether it is the first."""
+        return self._put(self.pack(*args))
+
+    def gather_many(self, commands: Iterable[tuple[Any, ...]]) -> bool:
+        """Put several commands there, all or, after an error, none of them."""
+        return self._put(self.pack_many(commands))
+
+    def _put(self, pieces: list[bytes]) -> bool:
+        first = not self._gathered
+        self._gathered += pieces
+        return first
+
+    def gathered(self) -> bytes:
+        """Return the commands that leave now."""
+        leaving = b"".join(self._gathered)
+        self._gathered.clear()
+        return leaving
 
     def pack_many(self, commands: Iterable[tuple[Any, ...]]) -> list[bytes]:
         """Return several commands in as few pieces as possible."""

@@ -95,7 +95,7 @@ pub(super) fn unusual(
 }
 
 /// Whether redis-py may make something of the replies to this command.
-fn is_shaped(callbacks: &Bound<'_, PyDict>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+pub(super) fn is_shaped(callbacks: &Bound<'_, PyDict>, name: &Bound<'_, PyAny>) -> PyResult<bool> {
     // Its dictionary finds names however they are written; this looks for capitals.
     let Ok(text) = name.cast::<PyString>() else {
         return Ok(true);

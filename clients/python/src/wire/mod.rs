@@ -8,11 +8,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 
 use crate::codec::Codec;
 use crate::error::ConnectionError;
 
+mod answer;
 mod long;
 mod many;
 mod names;
@@ -35,6 +36,8 @@ pub(crate) struct Wire {
     codec: Codec,
     replies: Replies,
     out: Vec<u8>,
+    /// Commands that leave together.
+    gathered: Vec<u8>,
     patience: Patience,
 }
 
@@ -56,6 +59,7 @@ impl Wire {
             codec: Codec::new(encoding, encoding_errors, decode_responses)?,
             replies: Replies::new(error, sets),
             out: Vec::new(),
+            gathered: Vec::new(),
             patience: Patience::default(),
         })
     }
@@ -79,18 +83,30 @@ impl Wire {
         commands: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
         self.out.clear();
-        for command in commands.try_iter()? {
-            let command = command?;
-            match command.cast::<PyTuple>() {
-                Ok(args) => pack::command(&self.codec, args, &mut self.out)?,
-                Err(_) => {
-                    let args =
-                        PyTuple::new(py, command.try_iter()?.collect::<PyResult<Vec<_>>>()?)?;
-                    pack::command(&self.codec, &args, &mut self.out)?;
-                }
-            }
-        }
+        pack::commands(&self.codec, commands, &mut self.out)?;
         self.packed(py)
+    }
+
+    /// Puts a command behind those that leave next. Returns whether it is the first.
+    fn gather(&mut self, args: &Bound<'_, PyTuple>) -> PyResult<bool> {
+        let first = self.gathered.is_empty();
+        pack::command(&self.codec, args, &mut self.gathered)?;
+        Ok(first)
+    }
+
+    /// Puts several commands there, all or, after an error, none of them.
+    fn gather_many(&mut self, commands: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let first = self.gathered.is_empty();
+        pack::commands(&self.codec, commands, &mut self.gathered)?;
+        Ok(first)
+    }
+
+    /// The commands that leave now.
+    fn gathered<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let bytes = PyBytes::new(py, &self.gathered);
+        self.gathered.clear();
+        self.gathered.shrink_to(KEPT);
+        bytes
     }
 
     /// Takes bytes that came.
@@ -212,6 +228,17 @@ impl Wire {
         decode: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         many::fill(&mut self.replies, &self.codec, found, wanted, decode)
+    }
+
+    /// Gives the calls of a deque that are of this class their replies, in order, as
+    /// far as there is nothing special. Returns how many.
+    fn answer(
+        &mut self,
+        calls: &Bound<'_, PyAny>,
+        class: &Bound<'_, PyType>,
+        finish: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        answer::all(&mut self.replies, &self.codec, calls, class, finish)
     }
 
     /// The places of those replies to a pipeline that are errors, that redis-py

@@ -7,8 +7,8 @@ use crate::codec::{self, Codec};
 use crate::error::DataError;
 use crate::execute::encode;
 
-/// Adds a command, its name first. A name may have several words, as in
-/// `CONFIG GET`.
+/// Adds a command, its name first, or after an error nothing. A name may have
+/// several words, as in `CONFIG GET`.
 pub(super) fn command(codec: &Codec, args: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> PyResult<()> {
     let before = out.len();
     let done = try_command(codec, args, out);
@@ -16,6 +16,34 @@ pub(super) fn command(codec: &Codec, args: &Bound<'_, PyTuple>, out: &mut Vec<u8
         out.truncate(before);
     }
     done
+}
+
+/// Adds several commands, or after an error none of them.
+pub(super) fn commands(
+    codec: &Codec,
+    commands: &Bound<'_, PyAny>,
+    out: &mut Vec<u8>,
+) -> PyResult<()> {
+    let before = out.len();
+    let done = try_commands(codec, commands, out);
+    if done.is_err() {
+        out.truncate(before);
+    }
+    done
+}
+
+fn try_commands(codec: &Codec, commands: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> PyResult<()> {
+    for command in commands.try_iter()? {
+        let command = command?;
+        match command.cast::<PyTuple>() {
+            Ok(args) => try_command(codec, args, out)?,
+            Err(_) => {
+                let args = command.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+                try_command(codec, &PyTuple::new(commands.py(), args)?, out)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn try_command(codec: &Codec, args: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> PyResult<()> {

@@ -6,7 +6,7 @@ import asyncio
 import os
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
@@ -16,12 +16,11 @@ from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS, make_packer, 
 from undercroft.replies import NEVER_DECODE, shaped
 from undercroft.resp import MISSING, Push
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 # A peer that is silent is given up after so many looks without a reply in between.
 _LOOKS = 4
 _MARGIN = 0.001
+
+_running_loop = asyncio._get_running_loop
 
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
 
@@ -62,10 +61,11 @@ class Link(asyncio.Protocol):
         )
         self._packer = make_packer(connection.encoder)
         self._replies = make_reader(connection.encoder, connection._parser.parse_error)
-        self._pack = self._packer.pack
+        self._gather = self._packer.gather
         self._gets = self._replies.gets
         self._fill = self._replies.fill
-        self._out: list[bytes] = []
+        # The native reader gives usual replies to calls by itself.
+        self._answer = getattr(self._replies, "answer", None)
         self._pending: deque[Any] = deque()  # calls, and batches
         # Why the reply to the first call is not decoded, against its caller's wish.
         self._undecodable: UnicodeDecodeError | None = None
@@ -95,29 +95,44 @@ class Link(asyncio.Protocol):
         The call's result is what redis-py makes of the reply. Where there is none, the client
         says what is to be done (``failed``).
         """
-        if not self.usable or self._waiting is not None:
+        loop = self.loop
+        if (
+            self.failure is not None
+            or self._waiting is not None
+            or loop is not _running_loop()
+            or (self._interval and loop.time() >= self._due)
+        ):
             return None
         try:
-            pieces = self._pack(*args)
+            first = self._gather(args)
         except Exception:
             # Who awaits it is to be told.
             return None
-        return self._ask(pieces, NEVER_DECODE not in options, (client, args, options))
+        if first:
+            loop.call_soon(self._flush)
+        call = Call(loop=loop)
+        call.decode = NEVER_DECODE not in options
+        call.request = client, args, options
+        self._pending.append(call)
+        return call
 
     def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
         """Send a command in this turn of the loop; its reply will be the call's result."""
-        pieces = self._pack(*args)
         self._usable()
-        return self._ask(pieces, decode, None)
+        if self._gather(args):
+            self.loop.call_soon(self._flush)
+        call = Call(loop=self.loop)
+        call.decode = decode
+        call.request = None
+        self._pending.append(call)
+        return call
 
     def send_many(self, commands: list[Any]) -> asyncio.Future[list[Any]]:
         """Send commands with none of others' between them; the result is all their replies."""
-        pieces = self._packer.pack_many(commands)
         self._usable()
-        future: asyncio.Future[list[Any]] = self.loop.create_future()
-        if not self._out:
+        if self._packer.gather_many(commands):
             self.loop.call_soon(self._flush)
-        self._out += pieces
+        future: asyncio.Future[list[Any]] = self.loop.create_future()
         self._pending.append(Batch(future, len(commands)))
         return future
 
@@ -126,7 +141,7 @@ class Link(asyncio.Protocol):
         """Whether the link can be used in the running loop, without a check before."""
         return (
             self.failure is None
-            and self.loop is asyncio._get_running_loop()
+            and self.loop is _running_loop()
             and not (self._interval and self.loop.time() >= self._due)
         )
 
@@ -145,34 +160,24 @@ class Link(asyncio.Protocol):
             # Each caller gets an exception of its own, with a traceback of its own.
             raise type(self.failure)(*self.failure.args)
 
-    def _ask(self, pieces: Iterable[bytes], decode: bool, request: Any) -> Call:
-        call = Call(loop=self.loop)
-        call.decode = decode
-        call.request = request
-        out = self._out
-        if not out:
-            self.loop.call_soon(self._flush)
-        out += pieces
-        self._pending.append(call)
-        return call
-
     def _flush(self) -> None:
         """Write what this turn's callers sent."""
-        out = self._out
-        if self.failure is None and out:
-            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        leaving = self._packer.gathered()
+        if self.failure is None and leaving:
+            self._transport.write(leaving)
             if self._watch is None and self._timeout is not None:
                 self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
-        out.clear()
 
     def data_received(self, data: bytes) -> None:
         """Give replies to those who wait for them."""
-        pending = self._pending
+        pending, answer = self._pending, self._answer
         if self._interval:
             self._due = self.loop.time() + self._interval
         try:
             self._replies.feed(data)
             while True:
+                if answer is not None and self._undecodable is None:
+                    self._answered += answer(pending, Call, self._finish)
                 decode = True
                 if pending:
                     first = pending[0]
@@ -198,25 +203,30 @@ class Link(asyncio.Protocol):
                     reply, self._undecodable = self._undecodable, None
                 if call.done():
                     continue
-                if isinstance(reply, Exception):
-                    if self._elected and isinstance(reply, ReadOnlyError):
-                        pending.appendleft(call)
-                        raise ConnectionError(DEMOTED)
-                    self._fail(call, reply)
-                elif call.request is None:
-                    call.set_result(reply)
-                else:
-                    client, args, options = call.request
-                    try:
-                        result = shaped(client.response_callbacks, args[0], reply, options)
-                    except Exception as error:
-                        call.set_exception(error)
-                    else:
-                        call.set_result(result)
+                if not isinstance(reply, Exception):
+                    self._finish(call, reply)
+                    continue
+                if self._elected and isinstance(reply, ReadOnlyError):
+                    pending.appendleft(call)
+                    raise ConnectionError(DEMOTED)
+                self._fail(call, reply)
         except IndexError:
             self.fail(ConnectionError(f"{self._name} answered what nobody had asked"))
         except Exception as error:
             self.fail(error)
+
+    def _finish(self, call: Call, reply: Any) -> None:
+        """Let a call have what its client makes of a reply."""
+        if call.request is None:
+            call.set_result(reply)
+            return
+        client, args, options = call.request
+        try:
+            result = shaped(client.response_callbacks, args[0], reply, options)
+        except Exception as error:
+            call.set_exception(error)
+        else:
+            call.set_result(result)
 
     def _complete(self, batch: Batch) -> bool:
         """Give a batch, which is the first in line, what has come; return whether that is all."""
@@ -323,7 +333,7 @@ class Link(asyncio.Protocol):
             self._watch.cancel()
             self._watch = None
         self._transport.abort()
-        self._out.clear()
+        self._packer.gathered()
         self.resume_writing()
         pending, self._pending = self._pending, deque()
         for each in pending:
