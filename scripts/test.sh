@@ -9,13 +9,32 @@ mkdir -p target/test
 : >target/test/skipped.log
 started=$SECONDS
 failed=()
+flaky=()
 
-# stage NAME COMMAND...: runs it with its output shown and kept.
+# stage NAME COMMAND...: runs it with its output shown and kept. Where nobody watches, a stage
+# that failed is run once more, as processes that are stopped and killed can meet a machine
+# that is busy otherwise; the summary says what it was that passed only then.
 stage() {
     local name=$1
     shift
     say "$name"
-    "$@" </dev/null 2>&1 | tee "target/test/$name.log" || failed+=("$name")
+    "$@" </dev/null 2>&1 | tee "target/test/$name.log" && return
+    words "$name" >"target/test/$name.failed"
+    if [[ ${CI:-} ]]; then
+        say "$name failed, and is run once more"
+        cat "target/test/$name.failed"
+        "$@" </dev/null 2>&1 | tee "target/test/$name.log" && flaky+=("$name") && return
+        words "$name" >"target/test/$name.failed"
+    fi
+    failed+=("$name")
+}
+
+# What a stage that failed says about it.
+words() {
+    if [[ $1 == rust ]]; then
+        awk '/^failures:$/ { shown = 1 } /^error/ || shown; /^test result: / { shown = 0 }' target/test/rust.log
+    fi
+    tail -n 100 "target/test/$1.log"
 }
 
 rust_tests() {
@@ -78,12 +97,13 @@ fi
 sort -u target/test/skipped.log
 
 # The stages go on behind a failure, so its words stand far above: they are repeated here.
+for name in "${flaky[@]}"; do
+    say "$name passed only the second time; the first time"
+    cat "target/test/$name.failed"
+done
 for name in "${failed[@]}"; do
     say "$name failed"
-    if [[ $name == rust ]]; then
-        awk '/^failures:$/ { shown = 1 } /^error/ || shown; /^test result: / { shown = 0 }' target/test/rust.log
-    fi
-    tail -n 100 "target/test/$name.log"
+    cat "target/test/$name.failed"
 done
 if ((${#failed[@]})); then
     echo "FAILED: ${failed[*]}"
