@@ -67,6 +67,27 @@ def test_a_session_gives_what_redis_py_gives(
             assert ours == theirs, expression
 
 
+def test_a_monitor_sees_what_others_run(server_socket: str, client: undercroft.Redis) -> None:
+    def until(monitor: redis.client.Monitor, command: str) -> dict[str, Any]:
+        while True:
+            seen: dict[str, Any] = monitor.next_command()
+            if seen["command"] == command:
+                return seen
+
+    with client.monitor() as monitor:
+        client.set("k", 'a "quoted" value')
+        seen = until(monitor, 'SET k a "quoted" value')
+        assert (seen["db"], seen["client_type"]) == (0, "unix")
+        assert seen["client_port"] == server_socket
+        assert isinstance(seen["time"], float)
+        with client.pipeline() as pipeline:
+            pipeline.lpush("l", b"\x00\xff").llen("l").execute()
+        for command in ("MULTI", r"LPUSH l \x00\xff", "LLEN l", "EXEC"):
+            until(monitor, command)
+    # Its connection is not used again.
+    assert client.get("k") == 'a "quoted" value'
+
+
 def test_a_url_picks_the_kind_of_client(server_socket: str, path: str) -> None:
     with undercroft.Redis.from_url(f"unix://{server_socket}?db=3", client_name="me") as remote:
         assert isinstance(remote, undercroft.RemoteRedis)

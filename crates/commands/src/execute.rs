@@ -9,6 +9,7 @@ use crate::arguments::{CommandError, is_keyword};
 use crate::config::{PARAMETERS, Value};
 use crate::handler::{Blocked, Context, Failure, Handler};
 use crate::handlers::{pubsub, scripting, strings};
+use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::table::{Command, EXEC, Flag, GET, Group, SET, resolve};
@@ -83,13 +84,19 @@ fn run(
         return Ok(());
     }
     // Reading the clock twice costs as much as a fast command.
-    if is_quick(command, arguments) && !context.timed || is_waiting(context, command) {
+    let is_untimed = is_quick(command, arguments) && !context.timed || is_waiting(context, command);
+    if is_untimed && !context.shows {
         return handler(context, arguments, reply);
     }
     let start = Instant::now();
     let outcome = handler(context, arguments, reply);
     if !matches!(outcome, Err(Failure::Blocked(_))) {
-        note_slow(context, command, arguments, start.elapsed());
+        if !is_untimed {
+            note_slow(context, command, arguments, start.elapsed());
+        }
+        if context.shows {
+            monitor::show(context, context.session.database, command, arguments);
+        }
     }
     outcome
 }
@@ -128,6 +135,11 @@ fn admit(
         return Err(Failure::from(error).into_error());
     }
     pubsub::check_mode(context, command)?;
+    if monitor::is_refused(context.session, command) {
+        return Err(CommandError::fixed(
+            "ERR Replica can't interact with the keyspace",
+        ));
+    }
     Ok((command, handler))
 }
 
@@ -226,8 +238,11 @@ pub(crate) fn note_slow(
     }
 }
 
-/// The arguments as the slow log may show them: no password in them.
-fn without_secrets<'a>(command: &'static Command, arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
+/// The arguments as the slow log and MONITOR may show them: no password in them.
+pub(crate) fn without_secrets<'a>(
+    command: &'static Command,
+    arguments: &[&'a [u8]],
+) -> Vec<&'a [u8]> {
     const HIDDEN: &[u8] = b"(redacted)";
     let mut shown = arguments.to_vec();
     match command.name {

@@ -19,7 +19,9 @@ pub struct Context<'a> {
     pub store: Access<'a>,
     /// Whether even the fastest commands are timed for the slow log.
     pub(crate) timed: bool,
-    /// Whether GET and SET may be run at once: they are neither timed nor queued.
+    /// Whether commands are shown to connections that MONITOR.
+    pub(crate) shows: bool,
+    /// Whether GET and SET may be run at once: they are neither timed nor queued nor shown.
     pub(crate) direct: bool,
 }
 
@@ -37,16 +39,19 @@ impl<'a> Context<'a> {
             host,
             store: store.access(),
             timed: false,
+            shows: false,
             direct: false,
         };
         context.choose_way();
         context
     }
 
-    /// To be called when the slow log's threshold was changed, or a transaction began or ended.
+    /// To be called when the slow log's threshold was changed, the connection began to monitor, or a transaction began
+    /// or ended.
     pub(crate) fn choose_way(&mut self) {
         self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold());
-        self.direct = !self.timed && self.session.multi.is_none();
+        self.shows = self.host.is_monitored();
+        self.direct = !self.timed && !self.shows && self.session.multi.is_none();
     }
 
     /// Forgets the commands that were queued since MULTI, and the watched keys.

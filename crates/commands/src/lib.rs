@@ -16,6 +16,7 @@ pub mod hyperloglog;
 pub mod info;
 pub mod lcs;
 mod lzf;
+mod monitor;
 mod multi;
 pub mod number;
 mod partial_sort;

@@ -70,7 +70,7 @@ impl Pause {
 }
 
 /// Whether a pause of writes holds a command back.
-fn may_replicate(command: &Command) -> bool {
+pub(crate) fn may_replicate(command: &Command) -> bool {
     command.flags.has(Flag::Write) || MAY_REPLICATE.contains(&command.name)
 }
 

@@ -99,6 +99,8 @@ pub struct Session {
     pub route: (usize, u64),
     /// CLIENT NO-EVICT: its buffers are to be spared where clients are disconnected for want of memory.
     pub no_evict: bool,
+    /// It is shown every command that is run (MONITOR).
+    pub monitors: bool,
     /// The command that waits for keys; until it is answered, no other is to be run.
     pub waiting: Option<Wait>,
     /// The command that runs now has confirmed subscriptions, while replies are not sent.
@@ -161,6 +163,7 @@ impl Session {
             subscriptions: Subscriptions::default(),
             route: (0, 0),
             no_evict: false,
+            monitors: false,
             waiting: None,
             confirms: false,
             counters: Counters::default(),
@@ -239,6 +242,7 @@ impl Session {
             unix_socket: self.unix_socket,
             closing: self.close_after_reply,
             no_evict: self.no_evict,
+            monitors: self.monitors,
             blocked: self.waiting.is_some(),
             queued: self.queued(),
             dirty: false,
@@ -276,6 +280,8 @@ pub struct ClientInfo {
     pub unix_socket: bool,
     /// Whether it ends once its replies are sent.
     pub closing: bool,
+    /// Whether it monitors.
+    pub monitors: bool,
     /// Whether CLIENT NO-EVICT protects it.
     pub no_evict: bool,
     /// Whether its command waits: for keys, for a lock, or for the end of a pause.
@@ -317,6 +323,7 @@ impl ClientInfo {
 impl fmt::Display for ClientInfo {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all_flags = [
+            (self.monitors, 'O'),
             (self.kind() == ClientKind::Pubsub, 'P'),
             (self.queued.is_some(), 'x'),
             (self.blocked, 'b'),
@@ -459,6 +466,25 @@ pub trait Host: Send + Sync {
     fn keeps_expired(&self) -> bool {
         false
     }
+
+    /// Whether some connection wants to see the commands that are run.
+    fn is_monitored(&self) -> bool {
+        false
+    }
+
+    /// From now on a connection is shown every command that is run.
+    ///
+    /// # Errors
+    /// The reply, where there are no connections: a whole error with its code.
+    fn monitor(&self, _: &Session) -> Result<(), String> {
+        Err("ERR there are no connections to monitor: this is no server".to_owned())
+    }
+
+    /// It is not any more.
+    fn end_monitor(&self, _: &Session) {}
+
+    /// Shows a command that a connection has run, as a line with its end.
+    fn show(&self, _: &Session, _: &[u8]) {}
 
     /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
     fn kill(&self, filter: &KillFilter) -> usize;

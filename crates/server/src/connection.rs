@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use undercroft_commands::session::{Protocol, Session};
+use undercroft_commands::session::{Protocol, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
 use undercroft_engine::Answer;
 use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
@@ -121,11 +121,16 @@ impl Connection {
         self.output.len() - self.sent
     }
 
+    /// Whether something is sent to the client that it has not asked for just now.
+    fn is_told(&self) -> bool {
+        !self.session.subscriptions.is_empty() || self.session.monitors
+    }
+
     fn output_limit(&self, limits: &Limits) -> OutputLimit {
-        if self.session.subscriptions.is_empty() {
-            limits.output
-        } else {
+        if self.is_told() {
             limits.messages
+        } else {
+            limits.output
         }
     }
 
@@ -141,6 +146,15 @@ impl Connection {
         was_idle || self.pending() > limits.messages.hard
     }
 
+    /// Takes lines of MONITOR and sends what goes at once.
+    pub(crate) fn send_lines(&mut self, lines: &[u8], limits: &Limits, moved: &mut Moved) -> Next {
+        if self.session.reply_mode == ReplyMode::Off {
+            return Next::Wait;
+        }
+        self.output.extend_from_slice(lines);
+        self.send_messages(limits, moved)
+    }
+
     /// Sends messages that were taken. A client that does not read them is closed once its limit is reached.
     pub(crate) fn send_messages(&mut self, limits: &Limits, moved: &mut Moved) -> Next {
         if self.send_output(moved).is_err() || self.pending() > self.output_limit(limits).hard {
@@ -151,7 +165,7 @@ impl Connection {
 
     /// Whether the client must read before it is listened to again.
     fn is_full(&self, limits: &Limits) -> bool {
-        let most = if !self.session.subscriptions.is_empty() {
+        let most = if self.is_told() {
             // Its messages come whether or not it is listened to.
             return false;
         } else if self.session.user.is_some() {
@@ -432,7 +446,7 @@ impl Connection {
             && idle > limits.idle_seconds.saturating_mul(1000)
             && self.parked.is_none()
             && self.session.waiting.is_none()
-            && self.session.subscriptions.is_empty();
+            && !self.is_told();
         let limit = self.output_limit(limits);
         self.over_limit_since = match (self.pending() > limit.soft, self.over_limit_since) {
             (false, _) => None,

@@ -14,6 +14,7 @@ mod hub;
 mod limits;
 mod listener;
 mod log;
+mod monitors;
 mod poll;
 mod registry;
 mod server;

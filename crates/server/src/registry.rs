@@ -64,6 +64,7 @@ impl Card {
         info.subscribed = Topic::ALL.map(|topic| session.subscriptions.count(topic));
         info.closing = session.close_after_reply;
         info.no_evict = session.no_evict;
+        info.monitors = session.monitors;
         info.blocked = parked || session.waiting.is_some();
         info.queued = session.queued();
         info.query_buffer = buffers.input;

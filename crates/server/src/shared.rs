@@ -16,6 +16,7 @@ use undercroft_engine::{Access, Begun, Error, Store, Topic, Waiters, Wanted};
 use crate::hub::Hub;
 use crate::limits::make_room_for;
 use crate::listener::Accepted;
+use crate::monitors::Monitors;
 use crate::poll::Waker;
 use crate::registry::{Card, Registry};
 
@@ -120,6 +121,7 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     /// CLIENT PAUSE.
     pub(crate) pause: Pause,
+    pub(crate) monitors: Monitors,
     /// For how many clients there are descriptors.
     room: AtomicU64,
     maxclients: AtomicI64,
@@ -150,11 +152,11 @@ impl Shared {
             slowlog,
             registry: Registry::default(),
             totals: Totals::default(),
-            mailboxes,
             connected: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             pause: Pause::default(),
+            monitors: Monitors::new(mailboxes.len()),
             room: AtomicU64::new(0),
             maxclients: AtomicI64::new(maxclients),
             started: now_microseconds() / 1000,
@@ -162,6 +164,7 @@ impl Shared {
             config_file,
             store: store.clone(),
             config,
+            mailboxes,
         };
         shared
             .room
@@ -313,6 +316,28 @@ impl Host for Shared {
 
     fn keeps_expired(&self) -> bool {
         self.pause.lasts(now_microseconds() / 1000)
+    }
+
+    fn is_monitored(&self) -> bool {
+        self.monitors.any()
+    }
+
+    fn monitor(&self, session: &Session) -> Result<(), String> {
+        self.monitors.begin(session.route);
+        Ok(())
+    }
+
+    fn end_monitor(&self, session: &Session) {
+        self.monitors.end(session.route);
+    }
+
+    fn show(&self, session: &Session, line: &[u8]) {
+        self.monitors.show(line, |thread| {
+            // The thread that runs the command looks before it sleeps.
+            if thread != session.route.0 {
+                self.mailboxes[thread].waker.wake();
+            }
+        });
     }
 
     fn kill(&self, filter: &KillFilter) -> usize {

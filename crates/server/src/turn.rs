@@ -4,7 +4,7 @@
 //! each does not wait for memory by itself: with more keys than the caches hold that is most of a command's time.
 
 use smallvec::SmallVec;
-use undercroft_commands::session::Protocol;
+use undercroft_commands::session::{Protocol, ReplyMode};
 use undercroft_commands::table::find;
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_resp::{Parsed, ProtocolError, RequestParser, Span};
@@ -259,7 +259,7 @@ impl Turn<'_> {
 
     #[inline]
     fn command(&mut self, arguments: &[&[u8]]) -> Result<Ran, Blocked> {
-        if self.shared.pause.is_set() {
+        if self.shared.pause.is_set() && !self.context.session.monitors {
             let now = self.context.host.now_microseconds() / 1000;
             let pause = &self.shared.pause;
             if pause.holds(self.context.session, arguments, now) {
@@ -281,6 +281,11 @@ impl Turn<'_> {
             let (thread, token) = session.route;
             let version = session.protocol;
             self.put_messages(before, thread, token, version == Protocol::Resp3);
+        }
+        let session = &*self.context.session;
+        if session.monitors && session.reply_mode != ReplyMode::Off {
+            let monitors = &self.shared.monitors;
+            monitors.take_for(session.route, &mut self.writer.out);
         }
         let session = &*self.context.session;
         Ok(if session.close_after_reply {

@@ -139,6 +139,7 @@ impl Worker {
             // Behind all that runs commands: the first that subscribes or waits needs a bell before the thread sleeps.
             self.deliver();
             self.answer();
+            self.show();
             self.add_totals();
             if start >= next_look {
                 next_look = start + LOOK;
@@ -307,6 +308,34 @@ impl Worker {
         }
     }
 
+    /// Hands the lines that have come to the connections that monitor.
+    fn show(&mut self) {
+        if !self.shared.monitors.any() {
+            return;
+        }
+        let Some(taken) = self.shared.monitors.take(self.index) else {
+            return;
+        };
+        for (token, start) in taken.listeners {
+            let Some(connection) = self.connections.get(token) else {
+                continue;
+            };
+            let lines = &taken.lines[start..];
+            if lines.is_empty() && !taken.overrun {
+                continue;
+            }
+            let next = connection.send_lines(lines, &self.limits, &mut self.moved);
+            if taken.overrun {
+                log(format_args!(
+                    "a connection that monitors is closed: there was more than it can be shown"
+                ));
+                self.close(token);
+            } else {
+                self.settle(token, next);
+            }
+        }
+    }
+
     /// Answers the connections whose wait for keys is over.
     fn answer(&mut self) {
         let poll = (&self.poll, ANSWERS);
@@ -426,6 +455,9 @@ impl Worker {
         }
         if let Some(wait) = &connection.session.waiting {
             self.blocked.give_up(wait, &self.shared, self.index);
+        }
+        if connection.session.monitors {
+            self.shared.monitors.end((self.index, token));
         }
         for topic in Topic::ALL {
             let names: Vec<&[u8]> = connection

@@ -205,6 +205,64 @@ fn a_pause_holds_writes_back_until_it_ends() {
 }
 
 #[test]
+fn monitors_of_all_threads_see_the_commands_of_all() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "2"]);
+    let mut monitors = [(); 2].map(|()| server.connect());
+    for monitor in &mut monitors {
+        assert_eq!(monitor.call("MONITOR"), "+OK");
+    }
+    let mut clients = [(); 2].map(|()| server.connect());
+    for number in 0..10 {
+        let client = &mut clients[number % 2];
+        assert_eq!(client.call(&format!("SET k {number}")), "+OK");
+    }
+    let tail = |line: String| line.split_once(" [").expect("a time").1.to_owned();
+    for monitor in &mut monitors {
+        for number in 0..10 {
+            let expected = format!("0 unix:{}] \"SET\" \"k\" \"{number}\"", server.socket);
+            assert_eq!(tail(monitor.line()), expected);
+        }
+    }
+    // One that resets is a client as any other again, and may use the data.
+    let [first, second] = &mut monitors;
+    let refused = "-ERR Replica can't interact with the keyspace";
+    assert_eq!(first.call("GET k"), refused);
+    assert_eq!(first.call("RESET"), "+RESET");
+    assert_eq!(first.get("k"), "9");
+    let expected = format!("0 unix:{}] \"RESET\"", server.socket);
+    assert_eq!(tail(second.line()), expected);
+    assert!(second.line().ends_with("] \"GET\" \"k\""));
+    assert_eq!(second.call("QUIT"), "+OK");
+    assert_eq!(clients[0].call("SET k v"), "+OK");
+}
+
+#[test]
+fn a_monitor_that_does_not_read_is_closed() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "2"]);
+    let (mut monitor, mut client) = (server.connect(), server.connect());
+    let limit = "CONFIG SET client-output-buffer-limit 'pubsub 100000 0 0'";
+    assert_eq!(client.call(limit), "+OK");
+    assert_eq!(monitor.call("MONITOR"), "+OK");
+    let id = monitor.call("CLIENT ID");
+    let list = format!("CLIENT LIST ID {}", &id[1..]);
+    let text = "x".repeat(50_000);
+    // Much more than sockets and the limit hold.
+    for _ in 0..2_000 {
+        assert_eq!(client.call(&format!("ECHO {text}")), "$50000");
+        assert_eq!(client.line(), text);
+        let header = client.call(&list);
+        client.line();
+        if header == "$0" {
+            return;
+        }
+        client.line();
+    }
+    panic!("the monitor is still there");
+}
+
+#[test]
 fn idle_clients_are_closed_but_those_that_wait() {
     let place = Place::new();
     // One thread looks at all of them at once.

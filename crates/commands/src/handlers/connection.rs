@@ -164,6 +164,9 @@ pub(crate) fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply
 /// RESET.
 pub(crate) fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_all(context)?;
+    if std::mem::take(&mut context.session.monitors) {
+        context.host.end_monitor(context.session);
+    }
     let user = context.host.initial_user();
     context.session.reset(user);
     context.discard();

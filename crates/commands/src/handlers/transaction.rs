@@ -8,6 +8,7 @@ use undercroft_engine::{Running, Store};
 use crate::arguments::CommandError;
 use crate::execute::{is_quick, note_slow, try_to_remove_met};
 use crate::handler::{Context, Failure, Outcome};
+use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::ReplyMode;
@@ -102,6 +103,8 @@ struct Done {
     tape: Tape,
     /// For each command where its reply is; none where it is still to run.
     replies: Vec<Option<(Mark, Mark)>>,
+    /// The database behind each command.
+    databases: Vec<u32>,
     /// The commands that are worth a look of the slow log, and how long they took.
     slow: Vec<(usize, Duration)>,
 }
@@ -144,6 +147,7 @@ impl Done {
     ) -> Result<(), Failure> {
         let queued = &multi.queue[at];
         if !queued.inside {
+            self.databases.push(context.session.database);
             self.replies.push(None);
             return Ok(());
         }
@@ -157,6 +161,7 @@ impl Done {
             host: context.host,
             store: running.access(),
             timed: context.timed,
+            shows: context.shows,
             direct: false,
         };
         let outcome = (queued.handler)(&mut inner, &arguments, &mut self.tape);
@@ -183,6 +188,7 @@ impl Done {
             self.slow.push((at, start.elapsed()));
         }
         inner.session.counters.commands += 1;
+        self.databases.push(inner.session.database);
         self.replies.push(Some((from, self.tape.mark())));
         Ok(())
     }
@@ -202,6 +208,10 @@ impl Done {
                 }
                 if let Some((_, time)) = slow.next_if(|(slow, _)| *slow == at) {
                     note_slow(context, queued.command, &queued.arguments(), time);
+                }
+                if context.shows {
+                    let database = self.databases[at];
+                    monitor::show(context, database, queued.command, &queued.arguments());
                 }
                 continue;
             }
@@ -225,6 +235,10 @@ impl Done {
                 unsent.play(Mark::default(), unsent.mark(), reply);
             }
             note_slow(context, queued.command, &arguments, start.elapsed());
+            if context.shows {
+                let database = context.session.database;
+                monitor::show(context, database, queued.command, &arguments);
+            }
         }
         context.session.confirms = confirms;
     }

@@ -2,6 +2,7 @@
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
 use crate::handlers;
+use crate::monitor::monitor;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("dbsize", 1, Group::Server, "1.0.0")
@@ -291,6 +292,15 @@ pub(super) const COMMANDS: &[Command] = &[
                 ]
             },
         ),
+    Command::new("monitor", 1, Group::Server, "1.0.0")
+        .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
+        .doc(
+            "",
+            "O(1), and O(N) for each command with N connections that monitor",
+            "Shows each command that the server runs. What processes do that map the store is not shown.",
+        )
+        .reply("OK, then a line for each command")
+        .handler(monitor),
     Command::new("debug", -2, Group::Server, "1.0.0")
         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
         .doc(

@@ -1,0 +1,100 @@
+//! MONITOR: each command that was run, as a line for the connections that want to see them.
+//!
+//! ```text
+//! +1700000000.123456 [0 127.0.0.1:50000] "SET" "key" "value"
+//! ```
+
+use std::io::Write as _;
+
+use crate::arguments::CommandError;
+use crate::execute::without_secrets;
+use crate::handler::{Context, Outcome};
+use crate::pause::may_replicate;
+use crate::print::quote;
+use crate::reply::Reply;
+use crate::session::Session;
+use crate::table::{Command, Flag};
+
+/// MONITOR.
+pub(crate) fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    if context.session.multi.is_some() {
+        return Err(
+            CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client").into(),
+        );
+    }
+    // As in Redis, the second one is not answered.
+    if context.session.monitors {
+        return Ok(());
+    }
+    context
+        .host
+        .monitor(context.session)
+        .map_err(CommandError::new)?;
+    context.session.monitors = true;
+    context.choose_way();
+    reply.ok();
+    Ok(())
+}
+
+/// Whether a command is refused to a connection that monitors: it is none of the clients that a pause holds back, so
+/// Redis keeps it from the data.
+pub(crate) fn is_refused(session: &Session, command: &Command) -> bool {
+    let uses_data = |command: &Command| may_replicate(command) || command.flags.has(Flag::ReadOnly);
+    session.monitors
+        && (uses_data(command) || command.name == "exec" && session.has_queued(uses_data))
+}
+
+/// Shows a command that was run, with the database that was chosen behind it. Those of administrators are not shown.
+#[cold]
+pub(crate) fn show(
+    context: &Context<'_>,
+    database: u32,
+    command: &'static Command,
+    arguments: &[&[u8]],
+) {
+    if command.flags.has(Flag::Admin) {
+        return;
+    }
+    let (host, session) = (context.host, &*context.session);
+    let now = host.now_microseconds();
+    let bytes: usize = arguments.iter().map(|argument| argument.len() + 3).sum();
+    let mut line = Vec::with_capacity(64 + bytes);
+    let (seconds, rest) = (now / 1_000_000, now % 1_000_000);
+    // Writing to a vector cannot fail.
+    let _ = write!(line, "+{seconds}.{rest:06} [{database} ");
+    if session.unix_socket {
+        line.extend(b"unix:");
+        line.extend(host.config().value("unixsocket").text());
+    } else {
+        line.extend(session.address.as_bytes());
+    }
+    line.push(b']');
+    for word in without_secrets(command, arguments) {
+        line.push(b' ');
+        quote(word, &mut line);
+    }
+    line.extend(b"\r\n");
+    host.show(session, &line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::find;
+
+    #[test]
+    fn who_monitors_is_kept_from_the_data() {
+        let mut session = Session::new(1, Some("default".into()), 0);
+        let refused = |session: &Session, name: &str| {
+            is_refused(session, find(name.as_bytes()).expect("a command"))
+        };
+        assert!(!refused(&session, "get"));
+        session.monitors = true;
+        for name in ["get", "set", "publish", "pfcount", "keys"] {
+            assert!(refused(&session, name), "{name}");
+        }
+        for name in ["ping", "subscribe", "exec", "quit", "reset"] {
+            assert!(!refused(&session, name), "{name}");
+        }
+    }
+}
