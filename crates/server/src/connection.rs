@@ -148,7 +148,8 @@ impl Connection {
 
     /// Takes lines of MONITOR and sends what goes at once.
     pub(crate) fn send_lines(&mut self, lines: &[u8], limits: &Limits, moved: &mut Moved) -> Next {
-        if self.session.reply_mode == ReplyMode::Off {
+        // One that ends is not kept by what others do.
+        if self.session.reply_mode == ReplyMode::Off || self.closing {
             return Next::Wait;
         }
         self.output.extend_from_slice(lines);

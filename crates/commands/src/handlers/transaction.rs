@@ -103,7 +103,7 @@ struct Done {
     tape: Tape,
     /// For each command where its reply is; none where it is still to run.
     replies: Vec<Option<(Mark, Mark)>>,
-    /// The database behind each command.
+    /// The database behind each command, where they are shown.
     databases: Vec<u32>,
     /// The commands that are worth a look of the slow log, and how long they took.
     slow: Vec<(usize, Duration)>,
@@ -146,8 +146,10 @@ impl Done {
         running: &Running<'_, '_>,
     ) -> Result<(), Failure> {
         let queued = &multi.queue[at];
-        if !queued.inside {
+        if context.shows {
             self.databases.push(context.session.database);
+        }
+        if !queued.inside {
             self.replies.push(None);
             return Ok(());
         }
@@ -188,7 +190,9 @@ impl Done {
             self.slow.push((at, start.elapsed()));
         }
         inner.session.counters.commands += 1;
-        self.databases.push(inner.session.database);
+        if let Some(database) = self.databases.get_mut(at) {
+            *database = inner.session.database;
+        }
         self.replies.push(Some((from, self.tape.mark())));
         Ok(())
     }
@@ -209,9 +213,8 @@ impl Done {
                 if let Some((_, time)) = slow.next_if(|(slow, _)| *slow == at) {
                     note_slow(context, queued.command, &queued.arguments(), time);
                 }
-                if context.shows {
-                    let database = self.databases[at];
-                    monitor::show(context, database, queued.command, &queued.arguments());
+                if let Some(database) = self.databases.get(at) {
+                    monitor::show(context, *database, queued.command, &queued.arguments());
                 }
                 continue;
             }
