@@ -610,3 +610,31 @@ def test_a_forked_child_does_not_touch_its_parent_s_connection(url: str) -> None
         await client.aclose()
 
     asyncio.run(main())
+
+
+def test_each_loop_has_a_connection_of_its_own(run: Run) -> None:
+    met: list[Any] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        met.append(writer)
+        while data := await reader.read(1 << 20):
+            writer.write(b"$1\r\nv\r\n" * data.count(b"GET"))
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server)
+
+        async def elsewhere() -> None:
+            assert await client.get("k") == b"v"
+            assert await client.get("k") == b"v"
+
+        await elsewhere()
+        # Another loop in another thread, while this one runs and has a connection.
+        await asyncio.to_thread(run, elsewhere())
+        await elsewhere()
+        assert len(met) == 3
+        await client.aclose()
+        server.close()
+
+    run(main())

@@ -6,6 +6,7 @@ import asyncio
 import os
 import weakref
 from collections import deque
+from threading import get_ident
 from typing import Any
 
 from redis.asyncio.sentinel import SentinelManagedConnection
@@ -19,8 +20,6 @@ from undercroft.resp import MISSING, Push
 # A peer that is silent is given up after so many looks without a reply in between.
 _LOOKS = 4
 _MARGIN = 0.001
-
-_running_loop = asyncio._get_running_loop
 
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
 
@@ -50,6 +49,7 @@ class Link(asyncio.Protocol):
     def __init__(self, connection: Any, timeout: float | None) -> None:
         """Take over a connection that redis-py has made, on the running loop."""
         self.loop = asyncio.get_running_loop()
+        self._thread = get_ident()
         self.connection = connection
         # Why it can be used no more.
         self.failure: Exception | None = None
@@ -96,10 +96,12 @@ class Link(asyncio.Protocol):
         says what is to be done (``failed``).
         """
         loop = self.loop
+        # What `usable` says, without the steps to get there.
         if (
             self.failure is not None
             or self._waiting is not None
-            or loop is not _running_loop()
+            or self._thread != get_ident()
+            or not loop.is_running()
             or (self._interval and loop.time() >= self._due)
         ):
             return None
@@ -139,9 +141,11 @@ class Link(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Whether the link can be used in the running loop, without a check before."""
+        # To ask for the running loop is a system call until Python 3.12.
         return (
             self.failure is None
-            and self.loop is _running_loop()
+            and self._thread == get_ident()
+            and self.loop.is_running()
             and not (self._interval and self.loop.time() >= self._due)
         )
 
