@@ -94,6 +94,16 @@ def test_one_turn_of_the_loop_is_one_write(run: Run) -> None:
         values = await asyncio.gather(*(client.get(f"key:{number}") for number in range(200)))
         assert values == [b"v"] * 200
         assert received[0].count(b"GET") == 200
+
+        async def get(number: int) -> Any:
+            return await client.get(f"key:{number}")
+
+        for _ in range(2):
+            received.clear()
+            tasks = [asyncio.create_task(get(number)) for number in range(200)]
+            assert await asyncio.gather(*tasks) == [b"v"] * 200
+            assert received[0].count(b"GET") == 200
+            assert await client.get("alone") == b"v"
         await client.aclose()
         server.close()
 
@@ -608,6 +618,31 @@ def test_a_forked_child_does_not_touch_its_parent_s_connection(url: str) -> None
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert await client.client_id() == before
         await client.aclose()
+
+    asyncio.run(main())
+
+
+def test_what_the_last_one_awaits_is_written_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 20):
+            writer.write(b"$1\r\nv\r\n" * data.count(b"GET"))
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        client = plain(server)
+        assert await client.get("first") == b"v"
+        flush, by_tasks = client._link._flush, []
+
+        def watched() -> None:
+            by_tasks.append(asyncio.current_task() is not None)
+            flush()
+
+        monkeypatch.setattr(client._link, "_flush", watched)
+        assert await client.get("alone") == b"v"
+        assert by_tasks[0]
+        await client.aclose()
+        server.close()
 
     asyncio.run(main())
 

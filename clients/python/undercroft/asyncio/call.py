@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from undercroft.asyncio.link import Link
+
 # Whose call it is, its arguments and its options.
 Request = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
@@ -43,6 +45,19 @@ class Call(asyncio.Future[Any]):
     def close(self) -> None:
         """End as a coroutine: nobody wants the result."""
         self.cancel()
+
+
+class ToldCall(Call):
+    """A call that tells by whom it was sent when somebody waits for it."""
+
+    __slots__ = ("link",)
+
+    link: Link
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait for the result."""
+        self.link.awaited()
+        return super().__await__()
 
 
 Coroutine.register(Call)

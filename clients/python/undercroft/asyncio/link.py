@@ -12,7 +12,7 @@ from typing import Any
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
-from undercroft.asyncio.call import Call
+from undercroft.asyncio.call import Call, ToldCall
 from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS, make_packer, make_reader
 from undercroft.replies import NEVER_DECODE, shaped
 from undercroft.resp import MISSING, Push
@@ -84,6 +84,11 @@ class Link(asyncio.Protocol):
         connection._reader = connection._writer = None
         self._transport: Any = self._streams[1].transport
         self._transport.set_protocol(self)
+        # What asyncio's loop has still to run in this turn; uvloop does not say.
+        self._ready: Any = getattr(self.loop, "_ready", None)
+        self._class: type[Call] = Call if self._ready is None else ToldCall
+        # Whether commands wait for the next turn to be written.
+        self._unsent = False
         left = bytes(getattr(self._streams[0], "_buffer", b""))
         if left:
             self.data_received(left)
@@ -111,21 +116,24 @@ class Link(asyncio.Protocol):
             # Who awaits it is to be told.
             return None
         if first:
+            self._unsent = True
             loop.call_soon(self._flush)
-        call = Call(loop=loop)
-        call.decode = NEVER_DECODE not in options
-        call.request = client, args, options
-        self._pending.append(call)
-        return call
+        return self._sent(NEVER_DECODE not in options, (client, args, options))
 
     def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
         """Send a command in this turn of the loop; its reply will be the call's result."""
         self._usable()
         if self._gather(args):
+            self._unsent = True
             self.loop.call_soon(self._flush)
-        call = Call(loop=self.loop)
+        return self._sent(decode, None)
+
+    def _sent(self, decode: bool, request: Any) -> Call:
+        call = self._class(loop=self.loop)
+        if type(call) is ToldCall:
+            call.link = self
         call.decode = decode
-        call.request = None
+        call.request = request
         self._pending.append(call)
         return call
 
@@ -164,8 +172,17 @@ class Link(asyncio.Protocol):
             # Each caller gets an exception of its own, with a traceback of its own.
             raise type(self.failure)(*self.failure.args)
 
+    def awaited(self) -> None:
+        """Write now what this turn's callers sent, if the last of them waits for a reply.
+
+        Else it is written by what the first of them has put behind everybody.
+        """
+        if self._unsent and self._ready is not None and len(self._ready) == 1:
+            self._flush()
+
     def _flush(self) -> None:
         """Write what this turn's callers sent."""
+        self._unsent = False
         leaving = self._packer.gathered()
         if self.failure is None and leaving:
             self._transport.write(leaving)
@@ -181,7 +198,7 @@ class Link(asyncio.Protocol):
             self._replies.feed(data)
             while True:
                 if answer is not None and self._undecodable is None:
-                    self._answered += answer(pending, Call, self._finish)
+                    self._answered += answer(pending, self._class, self._finish)
                 decode = True
                 if pending:
                     first = pending[0]
