@@ -26,6 +26,8 @@ const POOL: usize = 16;
 const BUCKETS: u64 = 64;
 /// Keys evicted for one command at most, unless very much is to be freed.
 const KEYS_AT_ONCE: u64 = 4096;
+/// Rounds in a row that one command loses to others at most.
+const LOST_AT_ONCE: u64 = 100;
 /// The part of what is to be freed that one command frees at least.
 const SHARE_AT_ONCE: u64 = 64;
 
@@ -210,6 +212,17 @@ impl Pool {
     }
 }
 
+/// What an attempt to make room came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// A key was evicted, or some of what was flushed was freed.
+    Made,
+    /// Others took or changed all keys that were found; they make room as well.
+    Lost,
+    /// There was nothing.
+    Nothing,
+}
+
 /// What became of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
@@ -296,8 +309,12 @@ impl Store {
             };
         }
         // A thread that finds the pool in use does without: after a fork the one
-        // who uses it may not exist.
-        let mut own = Pool::default();
+        // who uses it may not exist. It begins anywhere, so that no shard is emptied
+        // before the others.
+        let mut own = Pool {
+            shard: self.chance.next() as usize % self.shards(),
+            ..Pool::default()
+        };
         let mut shared = match self.pool.try_lock() {
             Ok(pool) => Some(pool),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -307,10 +324,11 @@ impl Store {
         if pool.policy != policy {
             *pool = Pool {
                 policy,
+                shard: pool.shard,
                 ..Pool::default()
             };
         }
-        let mut evicted = 0;
+        let (mut evicted, mut lost) = (0, 0);
         loop {
             let used = self.used_memory();
             let left = used.saturating_sub(limit);
@@ -319,17 +337,17 @@ impl Store {
             {
                 return Ok(());
             }
-            if !self.evict_one(pool, samples)? {
-                return Err(Error::MaxMemory);
+            match self.evict_one(pool, samples)? {
+                Round::Made => (evicted, lost) = (evicted + 1, 0),
+                Round::Lost if lost < LOST_AT_ONCE => lost += 1,
+                Round::Lost | Round::Nothing => return Err(Error::MaxMemory),
             }
-            evicted += 1;
         }
     }
 
-    /// Evicts one key, or frees some of what was flushed. Returns whether there
-    /// was anything.
-    fn evict_one(&self, pool: &mut Pool, samples: u64) -> Result<bool, Error> {
-        let mut locked = None;
+    /// Evicts one key, or frees some of what was flushed.
+    fn evict_one(&self, pool: &mut Pool, samples: u64) -> Result<Round, Error> {
+        let (mut locked, mut without) = (None, Round::Nothing);
         for _ in 0..self.shards() {
             let shard = pool.shard % self.shards();
             pool.shard = shard + 1;
@@ -339,7 +357,7 @@ impl Store {
             }
             // What was removed comes before any key.
             if self.reclaim_step(shard)? {
-                return Ok(true);
+                return Ok(Round::Made);
             }
             self.look_for_candidates(pool, shard, samples)?;
             // The worst may have been used since they were looked at.
@@ -364,23 +382,24 @@ impl Store {
                     continue;
                 }
                 match self.evict(pool.policy, &candidate, false)? {
-                    Attempt::Evicted => return Ok(true),
-                    Attempt::Void => {}
+                    Attempt::Evicted => return Ok(Round::Made),
+                    Attempt::Void => without = Round::Lost,
                     Attempt::Locked => locked = Some(candidate.shard),
                 }
             }
         }
         // Whoever holds the last shard there is has to be waited for.
         let Some(shard) = locked else {
-            return Ok(false);
+            return Ok(without);
         };
         self.look_for_candidates(pool, shard, samples)?;
         while let Some(candidate) = pool.candidates.pop() {
-            if self.evict(pool.policy, &candidate, true)? == Attempt::Evicted {
-                return Ok(true);
+            match self.evict(pool.policy, &candidate, true)? {
+                Attempt::Evicted => return Ok(Round::Made),
+                Attempt::Void | Attempt::Locked => without = Round::Lost,
             }
         }
-        Ok(false)
+        Ok(without)
     }
 
     /// Removes a candidate, unless it is no longer one.
@@ -563,9 +582,7 @@ mod tests {
 
     #[test]
     fn a_key_that_had_expired_and_was_set_anew_is_not_the_first_to_go() {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-        let path = directory.path().join("store");
-        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let (_directory, store) = fresh_store(1);
         let options = SetOptions {
             condition: Condition::Always,
             expiry: Expiry::At(2000),
@@ -587,5 +604,61 @@ mod tests {
         store.set_with(0, b"k", b"v", options).expect("room");
         store.set_time(2000);
         assert_eq!(evict().expect("no lock is held"), Attempt::Evicted);
+    }
+
+    fn fresh_store(shards: usize) -> (tempfile::TempDir, Store) {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let options = Options {
+            shards: Some(shards),
+            ..Options::default()
+        };
+        let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+        (directory, store)
+    }
+
+    #[test]
+    fn who_finds_the_pool_in_use_takes_keys_of_all_shards() {
+        let (_directory, store) = fresh_store(4);
+        store
+            .change_eviction(EvictionChange::Policy(EvictionPolicy::AllKeysLru))
+            .expect("writable");
+        let set = |number: u32| {
+            let key = number.to_string();
+            store.set(0, key.as_bytes(), &[b'v'; 1000]).expect("room");
+        };
+        (0..2000).for_each(set);
+        store.set_max_memory(store.used_memory()).expect("writable");
+        let _used = store.pool.lock();
+        (2000..6000).for_each(set);
+        for shard in 0..4 {
+            let keys = store
+                .read(ShardSet::one(shard), |reader| {
+                    Ok::<_, Error>(Root { shard, database: 0 }.get(reader.view(), KEYS))
+                })
+                .expect("no lock is held");
+            assert!(keys > 100, "{keys} of shard {shard}");
+        }
+    }
+
+    #[test]
+    fn candidates_that_others_took_are_not_the_last() {
+        let (_directory, store) = fresh_store(1);
+        store
+            .change_eviction(EvictionChange::Policy(EvictionPolicy::AllKeysLru))
+            .expect("writable");
+        store.set(0, b"k", &[b'v'; 1000]).expect("room");
+        let gone = |number: usize| Candidate {
+            score: EXPIRED,
+            database: 0,
+            shard: 0,
+            key: format!("gone:{number}").into_bytes(),
+        };
+        // Better ones than any there is, which leave no room for these.
+        store.pool.lock().expect("no panic").candidates = (0..POOL).map(gone).collect();
+        store.pool.lock().expect("no panic").policy = EvictionPolicy::AllKeysLru;
+        store
+            .make_room(store.used_memory() - 1)
+            .expect("there is a key");
+        assert_eq!(store.evicted_keys(), 1);
     }
 }
