@@ -77,14 +77,22 @@ def test_sessions_give_what_redis_py_gives(
     asyncio.run(main())
 
 
+async def answer_gets(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, received: list[bytes] | None = None
+) -> None:
+    """Answer every GET with v, and keep what was received at once."""
+    while data := await reader.read(1 << 20):
+        if received is not None:
+            received.append(data)
+        writer.write(b"$1\r\nv\r\n" * data.count(b"GET"))
+    writer.close()
+
+
 def test_one_turn_of_the_loop_is_one_write(run: Run) -> None:
     received: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(1 << 20):
-            received.append(data)
-            writer.write(b"$1\r\nv\r\n" * data.count(b"GET"))
-        writer.close()
+        await answer_gets(reader, writer, received)
 
     async def main() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -623,13 +631,8 @@ def test_a_forked_child_does_not_touch_its_parent_s_connection(url: str) -> None
 
 
 def test_what_the_last_one_awaits_is_written_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(1 << 20):
-            writer.write(b"$1\r\nv\r\n" * data.count(b"GET"))
-        writer.close()
-
     async def main() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(answer_gets, "127.0.0.1", 0)
         client = plain(server)
         assert await client.get("first") == b"v"
         flush, by_tasks = client._link._flush, []
@@ -652,9 +655,7 @@ def test_each_loop_has_a_connection_of_its_own(run: Run) -> None:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         met.append(writer)
-        while data := await reader.read(1 << 20):
-            writer.write(b"$1\r\nv\r\n" * data.count(b"GET"))
-        writer.close()
+        await answer_gets(reader, writer)
 
     async def main() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
