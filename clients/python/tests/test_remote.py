@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 import undercroft
+import undercroft.asyncio
 import undercroft.connection
 from redis._parsers import _RESP2Parser
 from redis.backoff import NoBackoff
@@ -121,6 +123,28 @@ def test_redis_py_s_arguments_make_a_client_of_a_server(server_socket: str) -> N
     )
     with pytest.raises(TypeError, match="decode_response"):
         undercroft.Redis(decode_response=True)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [(undercroft, redis), (undercroft.asyncio, redis.asyncio)]
+)
+def test_a_program_has_to_change_its_import_only(ours: Any, theirs: Any) -> None:
+    assert [name for name in theirs.__all__ if not hasattr(ours, name)] == []
+    assert ours.ConnectionError is theirs.ConnectionError
+    with pytest.raises(AttributeError, match=r"undercroft.* has no attribute 'no_such_name'"):
+        ours.no_such_name  # noqa: B018
+    wanted = inspect.signature(theirs.Redis.__init__)
+    assert inspect.signature(ours.RemoteRedis.__init__) == wanted
+
+
+def test_a_client_owns_the_pool_it_is_made_from(server_socket: str) -> None:
+    pool = undercroft.ConnectionPool.from_url(f"unix://{server_socket}")
+    with undercroft.Redis.from_pool(pool) as client:
+        assert isinstance(client, undercroft.RemoteRedis)
+        assert client.ping()
+        (connection,) = pool._available_connections
+        assert connection._sock is not None
+    assert connection._sock is None
 
 
 def test_a_program_s_own_class_works_on_both(server_socket: str, path: str) -> None:

@@ -111,6 +111,16 @@ def test_sentinels() -> None:
             assert client.client_info()["db"] == 3
         with redis.Redis(port=master, db=3) as direct:
             assert direct.get("k") == b"2"
+        hosts = undercroft.topology.Sentinels.of(url, redis.connection.parse_url).hosts
+        watching = undercroft.Sentinel(hosts, decode_responses=True)
+        with watching.master_for("main", db=3) as client:
+            assert type(client) is undercroft.RemoteRedis
+            assert client.get("k") == "2"
+            (connection,) = client.connection_pool._available_connections
+            assert type(connection) is undercroft.SentinelManagedConnection
+        with watching.slave_for("main", ssl=True) as client:
+            kind = client.connection_pool.connection_class
+            assert kind is undercroft.SentinelManagedSSLConnection
 
 
 def test_a_master_that_is_none_any_more_is_left() -> None:
@@ -185,6 +195,13 @@ def test_sentinels_on_asyncio(run: Run) -> None:  # noqa: F811
             assert (await client.client_info())["db"] == 3
         with redis.Redis(port=master, db=3) as direct:
             assert direct.get("k") == b"5"
+        hosts = undercroft.topology.Sentinels.of(url, redis.connection.parse_url).hosts
+        watching = undercroft.asyncio.Sentinel(hosts, decode_responses=True)
+        async with watching.master_for("main", db=3) as client:
+            assert type(client) is undercroft.asyncio.RemoteRedis
+            assert await client.get("k") == "5"
+        async with watching.slave_for("main") as client:
+            assert type(client) is undercroft.asyncio.RemoteRedis
 
     with sentinels() as (master, url):
         run(main(master, url))

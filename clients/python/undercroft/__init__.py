@@ -2,10 +2,19 @@
 
 from typing import TYPE_CHECKING, Any
 
-from redis import exceptions
+import redis
+from redis import (
+    CredentialProvider,
+    SentinelConnectionPool,
+    UsernamePasswordCredentialProvider,
+    default_backoff,
+    exceptions,
+)
 from redis.exceptions import (
     AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
     BusyLoadingError,
+    ChildDeadlockedError,
     ConnectionError,
     DataError,
     InvalidResponse,
@@ -27,18 +36,26 @@ from undercroft.connection import (
     UnixDomainSocketConnection,
 )
 from undercroft.remote import RemoteRedis
-from undercroft.topology import RedisCluster
+from undercroft.topology import (
+    RedisCluster,
+    Sentinel,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
 
 if TYPE_CHECKING:
     from undercroft.client import EmbeddedRedis
 
 __all__ = [
     "AuthenticationError",
+    "AuthenticationWrongNumberOfArgsError",
     "BlockingConnectionPool",
     "BusyLoadingError",
+    "ChildDeadlockedError",
     "Connection",
     "ConnectionError",
     "ConnectionPool",
+    "CredentialProvider",
     "DataError",
     "EmbeddedRedis",
     "InvalidResponse",
@@ -51,10 +68,16 @@ __all__ = [
     "RemoteRedis",
     "ResponseError",
     "SSLConnection",
+    "Sentinel",
+    "SentinelConnectionPool",
+    "SentinelManagedConnection",
+    "SentinelManagedSSLConnection",
     "StrictRedis",
     "TimeoutError",
     "UnixDomainSocketConnection",
+    "UsernamePasswordCredentialProvider",
     "WatchError",
+    "default_backoff",
     "exceptions",
     "from_url",
 ]
@@ -74,4 +97,7 @@ def __getattr__(name: str) -> Any:
         from undercroft.client import EmbeddedRedis
 
         return EmbeddedRedis
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # What else redis-py has, which is not the same in all of its versions.
+    if name.startswith("_") or not hasattr(redis, name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(redis, name)

@@ -112,6 +112,11 @@ class Redis(CoreCommands):
         kind = _embedded() if scheme == "undercroft" else _remote()
         return cast("Self", merged(cls, Redis, kind).from_url(url, **options))
 
+    @classmethod
+    def from_pool(cls, connection_pool: Any) -> Self:
+        """Return a client of a server, which closes these connections when it is closed."""
+        return cast("Self", merged(cls, Redis, _remote()).from_pool(connection_pool))
+
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
         raise NotImplementedError
@@ -122,6 +127,10 @@ class Redis(CoreCommands):
 
     def transaction(self, func: Callable[[Any], Any], *watches: Any, **options: Any) -> Any:
         """Call a function with a pipeline that watches keys until none of them was changed."""
+        raise NotImplementedError
+
+    def lock(self, name: str | bytes, timeout: float | None = None, **options: Any) -> Any:
+        """Return a lock of this name, with redis-py's options; it expires after ``timeout``."""
         raise NotImplementedError
 
     def pubsub(self, **options: Any) -> Any:

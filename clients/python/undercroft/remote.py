@@ -107,6 +107,10 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
         return connection.retry.call_with_retry(attempt, fail)
 
 
+# Whoever asks for the signature gets redis-py's.
+vars(RemoteRedis)["__init__"].__wrapped__ = redis.Redis.__init__
+
+
 class Pipeline(RedisPipeline):
     """redis-py's pipeline, which reads all replies at once."""
 

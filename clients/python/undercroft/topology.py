@@ -81,6 +81,38 @@ class SentinelManagedSSLConnection(_Managed, redis.sentinel.SentinelManagedSSLCo
     """A connection with TLS to the node that the Sentinels name."""
 
 
+class Sentinel(redis.sentinel.Sentinel):
+    """redis-py's Sentinels, whose clients of a service are of this package."""
+
+    def master_for(
+        self,
+        service_name: str,
+        redis_class: Any = RemoteRedis,
+        connection_pool_class: Any = redis.sentinel.SentinelConnectionPool,
+        **kwargs: Any,
+    ) -> Any:
+        """Return a client of a service's master."""
+        found: Any = super().master_for
+        return found(service_name, redis_class, connection_pool_class, **self._plugged(kwargs))
+
+    def slave_for(
+        self,
+        service_name: str,
+        redis_class: Any = RemoteRedis,
+        connection_pool_class: Any = redis.sentinel.SentinelConnectionPool,
+        **kwargs: Any,
+    ) -> Any:
+        """Return a client of a service's replicas."""
+        found: Any = super().slave_for
+        return found(service_name, redis_class, connection_pool_class, **self._plugged(kwargs))
+
+    def _plugged(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        settings = self.connection_kwargs | kwargs
+        tls = settings.get("ssl", False)
+        kind = SentinelManagedSSLConnection if tls else SentinelManagedConnection
+        return kwargs | {"connection_class": settings.get("connection_class", kind)}
+
+
 class Sentinels(NamedTuple):
     """What the URL of a Sentinels' service says."""
 
@@ -118,12 +150,8 @@ class Sentinels(NamedTuple):
 def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
     """Return a client of the master that the Sentinels at a URL name."""
     hosts, service, settings, tls = Sentinels.of(url, parse_url)
-    sentinel: Any = redis.sentinel.Sentinel
-    client: RemoteRedis = sentinel(hosts, **(options | settings)).master_for(
-        service,
-        redis_class=RemoteRedis,
-        connection_class=SentinelManagedSSLConnection if tls else SentinelManagedConnection,
-    )
+    made: Any = Sentinel
+    client: RemoteRedis = made(hosts, **(options | settings)).master_for(service, ssl=tls)
     return client
 
 

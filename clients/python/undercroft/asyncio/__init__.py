@@ -2,14 +2,74 @@
 
 from typing import TYPE_CHECKING, Any
 
+import redis.asyncio
+from redis.asyncio import (
+    BlockingConnectionPool,
+    Connection,
+    ConnectionPool,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+    SSLConnection,
+    UnixDomainSocketConnection,
+    default_backoff,
+)
+from redis.exceptions import (
+    AuthenticationError,
+    AuthenticationWrongNumberOfArgsError,
+    BusyLoadingError,
+    ChildDeadlockedError,
+    ConnectionError,
+    DataError,
+    InvalidResponse,
+    OutOfMemoryError,
+    PubSubError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TimeoutError,
+    WatchError,
+)
+
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.remote import RemoteRedis
-from undercroft.asyncio.topology import RedisCluster
+from undercroft.asyncio.topology import RedisCluster, Sentinel
 
 if TYPE_CHECKING:
     from undercroft.asyncio.embedded import EmbeddedRedis
 
-__all__ = ["EmbeddedRedis", "Redis", "RedisCluster", "RemoteRedis", "StrictRedis", "from_url"]
+__all__ = [
+    "AuthenticationError",
+    "AuthenticationWrongNumberOfArgsError",
+    "BlockingConnectionPool",
+    "BusyLoadingError",
+    "ChildDeadlockedError",
+    "Connection",
+    "ConnectionError",
+    "ConnectionPool",
+    "DataError",
+    "EmbeddedRedis",
+    "InvalidResponse",
+    "OutOfMemoryError",
+    "PubSubError",
+    "ReadOnlyError",
+    "Redis",
+    "RedisCluster",
+    "RedisError",
+    "RemoteRedis",
+    "ResponseError",
+    "SSLConnection",
+    "Sentinel",
+    "SentinelConnectionPool",
+    "SentinelManagedConnection",
+    "SentinelManagedSSLConnection",
+    "StrictRedis",
+    "TimeoutError",
+    "UnixDomainSocketConnection",
+    "WatchError",
+    "default_backoff",
+    "from_url",
+]
 
 # redis-py's other name for its client.
 StrictRedis = Redis
@@ -26,4 +86,7 @@ def __getattr__(name: str) -> Any:
         from undercroft.asyncio.embedded import EmbeddedRedis
 
         return EmbeddedRedis
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # What else redis-py has, which is not the same in all of its versions.
+    if name.startswith("_") or not hasattr(redis.asyncio, name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(redis.asyncio, name)

@@ -92,12 +92,21 @@ class Redis(Awaited, AsyncCoreCommands):  # type: ignore[misc]
         kind = _embedded() if scheme == "undercroft" else _remote()
         return cast("Self", merged(cls, Redis, kind).from_url(url, **options))
 
+    @classmethod
+    def from_pool(cls, connection_pool: Any) -> Self:
+        """Return a client of a server, which closes these connections when it is closed."""
+        return cast("Self", merged(cls, Redis, _remote()).from_pool(connection_pool))
+
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
         raise NotImplementedError
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Any:
         """Return a collection of commands that are run together."""
+        raise NotImplementedError
+
+    def lock(self, name: str | bytes, timeout: float | None = None, **options: Any) -> Any:
+        """Return a lock of this name, with redis-py's options; it expires after ``timeout``."""
         raise NotImplementedError
 
     def pubsub(self, **options: Any) -> Any:

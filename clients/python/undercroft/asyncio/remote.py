@@ -234,16 +234,16 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
                 link.abandon()
         await super().aclose(close_connection_pool)
 
-    def close(self, close_connection_pool: bool | None = None) -> Awaitable[None]:
-        """Close the connections, by the name that this had once."""
-        return self.aclose(close_connection_pool)
-
     def __del__(self, *args: Any, **kwargs: Any) -> None:
         """Close what nobody closed."""
         link = self.__dict__.get("_link")
         if link is not None:
             link.abandon()
         super().__del__(*args, **kwargs)
+
+
+# Whoever asks for the signature gets redis-py's.
+vars(RemoteRedis)["__init__"].__wrapped__ = redis.asyncio.Redis.__init__
 
 
 class Pipeline(RedisPipeline):

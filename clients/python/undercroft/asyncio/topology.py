@@ -47,18 +47,37 @@ class RedisCluster(redis.asyncio.RedisCluster):
         return client
 
 
+class Sentinel(redis.asyncio.sentinel.Sentinel):
+    """redis-py's Sentinels, whose clients of a service are of this package."""
+
+    def master_for(
+        self,
+        service_name: str,
+        redis_class: Any = RemoteRedis,
+        connection_pool_class: Any = redis.asyncio.sentinel.SentinelConnectionPool,
+        **kwargs: Any,
+    ) -> Any:
+        """Return a client of a service's master."""
+        found: Any = super().master_for
+        return found(service_name, redis_class, connection_pool_class, **kwargs)
+
+    def slave_for(
+        self,
+        service_name: str,
+        redis_class: Any = RemoteRedis,
+        connection_pool_class: Any = redis.asyncio.sentinel.SentinelConnectionPool,
+        **kwargs: Any,
+    ) -> Any:
+        """Return a client of a service's replicas."""
+        found: Any = super().slave_for
+        return found(service_name, redis_class, connection_pool_class, **kwargs)
+
+
 def from_sentinel_url(url: str, **options: Any) -> RemoteRedis:
     """Return a client of the master that the Sentinels at a URL name."""
     hosts, service, settings, tls = Sentinels.of(url, parse_url)
-    kinds = redis.asyncio.sentinel
-    sentinel: Any = kinds.Sentinel
-    client: RemoteRedis = sentinel(hosts, **(options | settings)).master_for(
-        service,
-        redis_class=RemoteRedis,
-        connection_class=kinds.SentinelManagedSSLConnection
-        if tls
-        else kinds.SentinelManagedConnection,
-    )
+    made: Any = Sentinel
+    client: RemoteRedis = made(hosts, **(options | settings)).master_for(service, ssl=tls)
     return client
 
 
