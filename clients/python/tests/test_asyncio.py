@@ -504,6 +504,23 @@ def test_blocking_commands_and_messages_delay_nobody(url: str, run: Run) -> None
     run(main())
 
 
+def test_a_name_and_a_user_are_those_of_the_shared_connection(url: str, run: Run) -> None:
+    async def main() -> None:
+        async with undercroft.asyncio.Redis.from_url(url, decode_responses=True) as client:
+            assert await client.client_setname("mine")
+            assert await client.client_getname() == "mine"
+            rules = {"enabled": True, "passwords": "+word", "categories": ["+@all"]}
+            assert await client.acl_setuser("guest", **rules)
+            try:
+                assert await client.auth("word", "guest")
+                assert await client.acl_whoami() == "guest"
+            finally:
+                with redis.Redis.from_url(url) as other:
+                    other.acl_deluser("guest")
+
+    run(main())
+
+
 def test_who_mutes_a_connection_mutes_its_own(url: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)

@@ -27,12 +27,13 @@ _ALONE = {
     *("WAIT", "WAITAOF", "XREAD", "XREADGROUP", "SHUTDOWN", "FAILOVER"),
     # They make another kind of connection of it.
     *("SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"),
-    *("MONITOR", "SYNC", "PSYNC", "QUIT", "RESET", "HELLO", "AUTH", "SELECT"),
+    *("MONITOR", "SYNC", "PSYNC", "QUIT", "RESET", "HELLO", "SELECT"),
     *("MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "READONLY", "READWRITE", "ASKING"),
     # redis-py sends it with others that it finds necessary.
     "HIMPORT",
 }
-_ALONE_OF_CLIENT = {"REPLY", "TRACKING", "CACHING", "SETNAME", "SETINFO", "NO-EVICT", "NO-TOUCH"}
+# Who is authenticated and what a connection is called is so for all calls that share it.
+_ALONE_OF_CLIENT = {"REPLY", "TRACKING", "CACHING"}
 _NAMES_KEPT = 1024
 _CLOSED = "Connection closed by its client."
 
