@@ -521,6 +521,23 @@ def test_a_name_and_a_user_are_those_of_the_shared_connection(url: str, run: Run
     run(main())
 
 
+def test_a_transaction_of_a_server_that_loads_its_data(run: Run) -> None:
+    async def load(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"EXEC\r\n")
+        writer.write(b"+OK\r\n+QUEUED\r\n*1\r\n-LOADING its data\r\n")
+        await reader.read()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(load, "127.0.0.1", 0)
+        async with plain(server) as client:
+            with pytest.raises(redis.BusyLoadingError, match="its data"):
+                await client.pipeline().get("k").execute(raise_on_error=False)
+        server.close()
+
+    run(main())
+
+
 def test_who_mutes_a_connection_mutes_its_own(url: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(url, decode_responses=True)

@@ -328,6 +328,16 @@ def whole(connection: socket.socket) -> None:
     connection.sendall(b"$5\r\nwhole\r\n")
 
 
+def test_a_server_that_loads_its_data_is_told_in_a_transaction() -> None:
+    def load(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(b"+OK\r\n+QUEUED\r\n*1\r\n-LOADING its data\r\n")
+
+    loading = pytest.raises(redis.BusyLoadingError, match="its data")
+    with scripted(load) as address, plain(address) as client, loading:
+        client.pipeline().get("k").execute(raise_on_error=False)
+
+
 def test_half_a_reply_is_an_error() -> None:
     closed = pytest.raises(redis.ConnectionError, match="Connection closed by server")
     with scripted(half) as address, plain(address) as client, closed:

@@ -72,6 +72,12 @@ def make_packer(encoder: Any) -> Any:
     return Packer(encoder.encoding, encoder.encoding_errors, encoder.encode)
 
 
+def fatal(reply: Any) -> ConnectionError | None:
+    """Return the error that makes a connection useless: a reply, or the first of EXEC's."""
+    first = reply[0] if type(reply) is list and reply else reply
+    return first if isinstance(first, ConnectionError) else None
+
+
 class Parser(_RESP3Parser):
     """Reads replies of either protocol for redis-py's connections."""
 
@@ -180,8 +186,8 @@ class Parser(_RESP3Parser):
                 answer = self._pushed(reply)
                 if push_request:
                     return answer
-            elif isinstance(reply, ConnectionError):
-                raise reply
+            elif (error := fatal(reply)) is not None:
+                raise error
             else:
                 return reply
 

@@ -9,7 +9,7 @@ from redis.client import Pipeline as RedisPipeline
 from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.base import Redis
-from undercroft.connection import ConnectionPool, _Plugged
+from undercroft.connection import ConnectionPool, _Plugged, fatal
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, observability, shaped, shaped_all
 
 if TYPE_CHECKING:
@@ -181,8 +181,10 @@ class _Exchange:
         if self._replies is None:
             return self._connection.read_response(*args, **options)
         reply = next(self._replies)
-        if isinstance(reply, ConnectionError):
+        error = fatal(reply)
+        if error is not None:
             self._connection.disconnect()
+            raise error
         if isinstance(reply, Exception):
             raise reply
         return reply

@@ -11,7 +11,7 @@ import redis.asyncio
 from redis._parsers.resp3 import _AsyncRESP3Parser
 from redis.exceptions import ConnectionError
 
-from undercroft.connection import CLOSED, PUSH_ARGUMENTS, make_packer, make_reader, plugged
+from undercroft.connection import CLOSED, PUSH_ARGUMENTS, fatal, make_packer, make_reader, plugged
 from undercroft.resp import MISSING, Push
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Parser(_AsyncRESP3Parser):
                     answer = await answer
                 if push_request:
                     return answer
-            elif isinstance(reply, ConnectionError):
-                raise reply
+            elif (error := fatal(reply)) is not None:
+                raise error
             else:
                 return reply
 

@@ -12,6 +12,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.link import Link
+from undercroft.connection import fatal
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, observability, shaped, shaped_all
 
 if TYPE_CHECKING:
@@ -325,6 +326,8 @@ class _Exchange:
         reply = next(self._replies)
         if isinstance(reply, Exception):
             raise reply
+        if (error := fatal(reply)) is not None:
+            raise error
         return reply
 
 
