@@ -6,6 +6,7 @@
 //! next in the class's order, which is redis-py's, with the very same arguments;
 //! so unusual arguments, errors and all, are redis-py's own business.
 
+use std::any::Any;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -217,15 +218,21 @@ unsafe extern "C" fn trampoline<M: Method>(
             ptr::null_mut()
         }
         Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied());
-            let text = text.unwrap_or("the native half of undercroft failed");
-            Python::attach(|py| PanicException::new_err(text.to_owned()).restore(py));
+            Python::attach(|py| panicked(&*panic).restore(py));
             ptr::null_mut()
         }
     }
+}
+
+/// The exception for a panic.
+#[cold]
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> PyErr {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = text.unwrap_or("the native half of undercroft failed");
+    PanicException::new_err(text.to_owned())
 }
 
 /// `super(Client, self).NAME(...)` with the arguments of the call.

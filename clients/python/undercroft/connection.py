@@ -100,7 +100,7 @@ class Parser(_RESP3Parser):
         encoder = connection.encoder
         self._reader = make_reader(encoder, self.parse_error)
         if NATIVE is not None and type(sock) is socket.socket:
-            self._reader.attach(sock.fileno())
+            self._reader.attach(sock.fileno(), sock.family == socket.AF_UNIX)
             self.wire = connection.wire = self._reader
         else:
             self._poller = select.poll()
@@ -268,18 +268,30 @@ class _Plugged:
         if wire is None or sock is None or self.health_check_interval:
             return self._by_parts(args, decode)
         try:
-            reply = wire.call(args, decode, sock.gettimeout())
-            while type(reply) is Push:
-                self._parser._pushed(reply)
-                reply = wire.receive(decode, sock.gettimeout())
+            came, raised = wire.call(args, decode, sock.gettimeout()), False
+        except BaseException as error:
+            came, raised = error, True
+        return self.settle(came, raised, decode)
+
+    def settle(self, came: Any, raised: bool, decode: bool) -> Any:
+        """Return the reply to a command that was sent, after which this came or was raised."""
+        wire, sock = self.wire, self._sock
+        try:
+            if raised:
+                raise came
+            while type(came) is Push:
+                self._parser._pushed(came)
+                if wire is None or sock is None:
+                    raise ConnectionError(CLOSED)
+                came = wire.receive(decode, sock.gettimeout())
         except BaseException as error:
             self._broken_off(error)
             raise
-        if isinstance(reply, Exception):
-            if isinstance(reply, ConnectionError):
+        if isinstance(came, Exception):
+            if isinstance(came, ConnectionError):
                 self.disconnect()
-            raise reply
-        return reply
+            raise came
+        return came
 
     def _by_parts(self, args: tuple[Any, ...], decode: bool) -> Any:
         """Send a command and return its reply, in redis-py's way."""
@@ -427,7 +439,14 @@ class ConnectionPool(redis.ConnectionPool):
         if connection._should_reconnect or connection.pid != self.pid:
             self.release(connection)
             return
-        self._in_use_connections.discard(connection)
+        wire = connection.wire
+        if wire is not None:
+            wire.suspect()
+        try:
+            self._in_use_connections.remove(connection)
+        except KeyError:
+            # The pool has begun anew, or others have given it back.
+            return
         self._available_connections.append(connection)
 
     # An interpreter that ends stops its daemon threads wherever they are, also with the lock
@@ -438,6 +457,9 @@ class ConnectionPool(redis.ConnectionPool):
         if sys.is_finalizing():
             connection.disconnect()
             return
+        wire = getattr(connection, "wire", None)
+        if wire is not None:
+            wire.suspect()
         super().release(connection)
 
     def disconnect(self, inuse_connections: bool = True) -> None:

@@ -9,7 +9,7 @@ from redis.client import Pipeline as RedisPipeline
 from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.base import Redis
-from undercroft.connection import ConnectionPool, _Plugged, fatal
+from undercroft.connection import NATIVE, ConnectionPool, _Plugged, fatal
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, observability, shaped, shaped_all
 
 if TYPE_CHECKING:
@@ -68,10 +68,6 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
         connection = pool.take()
         try:
             reply = connection.round_trip(args, NEVER_DECODE not in options)
-        except ResponseError as error:
-            if EMPTY_RESPONSE in options:
-                return options[EMPTY_RESPONSE]
-            return self._again(error, connection, args, options)
         except Exception as error:
             return self._again(error, connection, args, options)
         finally:
@@ -82,10 +78,22 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
         """Return a collection of commands that are run together."""
         return Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
 
+    def _resume(
+        self, connection: Any, came: Any, raised: bool, args: tuple[Any, ...], options: Any
+    ) -> Any:
+        """Go on with a call that was sent natively, after which this came or was raised."""
+        try:
+            reply = connection.settle(came, raised, True)
+        except Exception as error:
+            return self._again(error, connection, args, options)
+        return shaped(self.response_callbacks, args[0], reply, options)
+
     def _again(
         self, error: Exception, connection: Any, args: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         """Raise an error, or try again where the client's way of retrying says so."""
+        if EMPTY_RESPONSE in options and isinstance(error, ResponseError):
+            return options[EMPTY_RESPONSE]
         failed: Exception | None = error
 
         def attempt() -> Any:
@@ -109,6 +117,8 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
 
 # Whoever asks for the signature gets redis-py's.
 vars(RemoteRedis)["__init__"].__wrapped__ = redis.Redis.__init__
+if NATIVE is not None:
+    NATIVE.shorten(RemoteRedis, ConnectionPool, observability, shaped)
 
 
 class Pipeline(RedisPipeline):

@@ -10,7 +10,7 @@ use super::parse::Replies;
 use crate::codec::Codec;
 
 /// redis-py sends commands of this name with others that it finds necessary.
-const ACCOMPANIED: &[u8] = b"HIMPORT";
+pub(super) const ACCOMPANIED: &[u8] = b"HIMPORT";
 
 /// A command of a redis-py pipeline: its arguments, and what is said about its
 /// reply.
@@ -28,7 +28,7 @@ pub(super) fn pack(
     for command in commands {
         let (args, options): Command<'_> = command.extract()?;
         let start = out.len();
-        pack::command(codec, &args, out)?;
+        pack::command(codec, args.iter_borrowed(), out)?;
         // Behind the number of words and the length of the first.
         let mut lines = out[start..].splitn(4, |byte| *byte == b'\n');
         if lines

@@ -20,6 +20,7 @@ mod names;
 mod pack;
 mod parse;
 mod socket;
+mod usual;
 
 use parse::Replies;
 use socket::Patience;
@@ -39,6 +40,12 @@ pub(crate) struct Wire {
     /// Commands that leave together.
     gathered: Vec<u8>,
     patience: Patience,
+    /// Something was sent whose replies have not been read. They may not even have come.
+    owed: bool,
+    /// A peer on this machine, which cannot have closed its end when something is sent.
+    local: bool,
+    /// Nothing but whole calls has gone over a local socket since somebody looked at it.
+    trusted: bool,
 }
 
 #[pymethods]
@@ -61,6 +68,9 @@ impl Wire {
             out: Vec::new(),
             gathered: Vec::new(),
             patience: Patience::default(),
+            owed: false,
+            local: false,
+            trusted: false,
         })
     }
 
@@ -72,7 +82,7 @@ impl Wire {
         args: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyList>> {
         self.out.clear();
-        pack::command(&self.codec, args, &mut self.out)?;
+        pack::command(&self.codec, args.iter_borrowed(), &mut self.out)?;
         self.packed(py)
     }
 
@@ -90,7 +100,7 @@ impl Wire {
     /// Puts a command behind those that leave next. Returns whether it is the first.
     fn gather(&mut self, args: &Bound<'_, PyTuple>) -> PyResult<bool> {
         let first = self.gathered.is_empty();
-        pack::command(&self.codec, args, &mut self.gathered)?;
+        pack::command(&self.codec, args.iter_borrowed(), &mut self.gathered)?;
         Ok(first)
     }
 
@@ -120,9 +130,9 @@ impl Wire {
         Ok(())
     }
 
-    /// Whether there are bytes that are no part of a reply given so far.
+    /// Whether there are bytes that are no part of a reply given so far, or will be.
     fn has_data(&self) -> bool {
-        self.replies.has_data()
+        self.owed || self.replies.has_data()
     }
 
     /// Whether the reply that is half read is a message that nobody asked for.
@@ -139,8 +149,9 @@ impl Wire {
         }
     }
 
-    /// Uses a socket, which stays open until this is gone. Shut down, it ends.
-    fn attach(&mut self, socket: RawFd) -> PyResult<()> {
+    /// Uses a socket, which stays open until this is gone. Shut down, it ends. A `local` one
+    /// is a unix socket.
+    fn attach(&mut self, socket: RawFd, local: bool) -> PyResult<()> {
         if socket < 0 {
             return Err(ConnectionError::new_err(socket::CLOSED));
         }
@@ -149,12 +160,33 @@ impl Wire {
         let socket = unsafe { BorrowedFd::borrow_raw(socket) };
         self.socket = Some(socket.try_clone_to_owned()?);
         self.patience = Patience::default();
+        self.local = local;
         Ok(())
     }
 
     /// Whether nothing has come, neither here nor to the socket.
     fn quiet(&self) -> bool {
-        !self.replies.has_data() && attached(&self.socket).is_ok_and(socket::quiet)
+        !self.has_data() && attached(&self.socket).is_ok_and(socket::quiet)
+    }
+
+    /// Says that others have used the socket, which is to be looked at before the next call.
+    fn suspect(&mut self) {
+        self.trusted = false;
+    }
+
+    /// Gives a client's class a method `execute_command` that takes one step where a call is
+    /// usual, and leaves the others to the method that the class has.
+    ///
+    /// `pool` is the class of pools whose connections it takes, `measured` has a
+    /// `_provider_manager` while calls are measured, and `shaped` makes results of replies.
+    #[staticmethod]
+    fn shorten(
+        class: &Bound<'_, PyType>,
+        pool: &Bound<'_, PyType>,
+        measured: &Bound<'_, PyAny>,
+        shaped: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        usual::shorten(class, pool, measured, shaped)
     }
 
     /// Sends a command and returns its reply, or a message that came before it.
@@ -167,8 +199,9 @@ impl Wire {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         self.out.clear();
-        pack::command(&self.codec, args, &mut self.out)?;
+        pack::command(&self.codec, args.iter_borrowed(), &mut self.out)?;
         let socket = attached(&self.socket)?;
+        self.owed = true;
         socket::send(py, socket, &self.out, timeout)?;
         self.give_back();
         self.receive(py, decode, timeout)
@@ -181,14 +214,9 @@ impl Wire {
         decode: bool,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let socket = attached(&self.socket)?;
-        loop {
-            if let Some(reply) = self.replies.next(py, &self.codec, decode)? {
-                return Ok(reply);
-            }
-            let input = self.replies.input();
-            socket::receive(py, socket, input, timeout, &mut self.patience)?;
-        }
+        let reply = self.next(py, decode, timeout)?;
+        self.owed = many::is_message(&reply);
+        Ok(reply)
     }
 
     /// Sends the commands of a redis-py pipeline and returns their replies, with
@@ -205,17 +233,20 @@ impl Wire {
         let Some(decodes) = many::pack(&self.codec, commands, &mut self.out)? else {
             return Ok(None);
         };
-        socket::send(py, attached(&self.socket)?, &self.out, timeout)?;
+        let socket = attached(&self.socket)?;
+        self.owed = true;
+        socket::send(py, socket, &self.out, timeout)?;
         self.give_back();
         let replies = PyList::empty(py);
         for decode in decodes {
-            let mut reply = self.receive(py, decode, timeout)?;
+            let mut reply = self.next(py, decode, timeout)?;
             while many::is_message(&reply) {
                 messages.append(reply)?;
-                reply = self.receive(py, decode, timeout)?;
+                reply = self.next(py, decode, timeout)?;
             }
             replies.append(reply)?;
         }
+        self.owed = false;
         Ok(Some(replies))
     }
 
@@ -259,6 +290,54 @@ fn attached(socket: &Option<OwnedFd>) -> PyResult<BorrowedFd<'_>> {
 }
 
 impl Wire {
+    /// Sends a command, and returns its reply or a message that came before it.
+    ///
+    /// None, with nothing sent, where the connection may not be fit for a command, or the
+    /// peer has gone; after an error, too, nothing has been sent unless a reply is `owed`.
+    /// A command to a unix socket that is `trusted` needs no look before it: there the system
+    /// itself refuses to send to a peer that has closed, while one elsewhere may be told.
+    fn ask<'a, 'py: 'a>(
+        &mut self,
+        py: Python<'py>,
+        args: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let trusted = std::mem::take(&mut self.trusted);
+        if self.has_data() || !(trusted || self.quiet()) {
+            return Ok(None);
+        }
+        self.out.clear();
+        pack::command(&self.codec, args, &mut self.out)?;
+        let socket = attached(&self.socket)?;
+        let input = self.replies.input();
+        self.owed = true;
+        if !socket::ask(py, socket, &self.out, input, timeout, &mut self.patience)? {
+            self.owed = false;
+            return Ok(None);
+        }
+        self.give_back();
+        let reply = self.receive(py, true, timeout)?;
+        self.trusted = self.local && !self.owed;
+        Ok(Some(reply))
+    }
+
+    /// The next reply or message, received from the socket.
+    fn next<'py>(
+        &mut self,
+        py: Python<'py>,
+        decode: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let socket = attached(&self.socket)?;
+        loop {
+            if let Some(reply) = self.replies.next(py, &self.codec, decode)? {
+                return Ok(reply);
+            }
+            let input = self.replies.input();
+            socket::receive(py, socket, input, timeout, &mut self.patience)?;
+        }
+    }
+
     fn packed<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         if !self.out.is_empty() {

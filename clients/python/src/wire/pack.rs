@@ -9,7 +9,11 @@ use crate::execute::encode;
 
 /// Adds a command, its name first, or after an error nothing. A name may have
 /// several words, as in `CONFIG GET`.
-pub(super) fn command(codec: &Codec, args: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> PyResult<()> {
+pub(super) fn command<'a, 'py: 'a>(
+    codec: &Codec,
+    args: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
+    out: &mut Vec<u8>,
+) -> PyResult<()> {
     let before = out.len();
     let done = try_command(codec, args, out);
     if done.is_err() {
@@ -36,38 +40,43 @@ fn try_commands(codec: &Codec, commands: &Bound<'_, PyAny>, out: &mut Vec<u8>) -
     for command in commands.try_iter()? {
         let command = command?;
         match command.cast::<PyTuple>() {
-            Ok(args) => try_command(codec, args, out)?,
+            Ok(args) => try_command(codec, args.iter_borrowed(), out)?,
             Err(_) => {
                 let args = command.try_iter()?.collect::<PyResult<Vec<_>>>()?;
-                try_command(codec, &PyTuple::new(commands.py(), args)?, out)?;
+                try_command(codec, args.iter().map(Bound::as_borrowed), out)?;
             }
         }
     }
     Ok(())
 }
 
-fn try_command(codec: &Codec, args: &Bound<'_, PyTuple>, out: &mut Vec<u8>) -> PyResult<()> {
-    let Ok(name) = args.get_item(0) else {
+fn try_command<'a, 'py: 'a>(
+    codec: &Codec,
+    mut args: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
+    out: &mut Vec<u8>,
+) -> PyResult<()> {
+    let Some(first) = args.next() else {
         return Err(DataError::new_err("expected the name of a command"));
     };
+    let first: &Bound<'_, PyAny> = &first;
     // Names are ASCII, whatever the client's encoding is.
     let text;
     let own;
-    let name = match name.cast::<PyString>() {
+    let name = match first.cast::<PyString>() {
         Ok(name) => {
             text = name.to_cow()?;
             text.as_bytes()
         }
         Err(_) => {
-            own = encode(codec, &name)?;
+            own = encode(codec, first)?;
             own.bytes()
         }
     };
     let words = || name.split(|byte| byte.is_ascii_whitespace() || *byte == 0x0b);
     let words = || words().filter(|word| !word.is_empty());
-    header(b'*', words().count() + args.len() - 1, out);
+    header(b'*', words().count() + args.len(), out);
     words().for_each(|word| bulk(word, out));
-    for arg in args.iter_borrowed().skip(1) {
+    for arg in args {
         // SAFETY: the thread is attached, and the tuple keeps the object alive.
         if let Some(bytes) = unsafe { codec.bytes(arg.as_ptr()) } {
             bulk(bytes, out);

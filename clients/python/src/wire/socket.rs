@@ -131,6 +131,50 @@ impl Patience {
         }
         self.0.is_some()
     }
+
+    /// How to receive first where that may take so many seconds, and when these end, if a
+    /// `recv` waits for them.
+    fn begin(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        timeout: Option<f64>,
+    ) -> (RecvFlags, Option<Instant>) {
+        match timeout {
+            None => (RecvFlags::empty(), None),
+            Some(seconds) if self.lend(socket, seconds) => (RecvFlags::empty(), deadline(timeout)),
+            Some(_) => (RecvFlags::DONTWAIT, None),
+        }
+    }
+}
+
+/// Sends a command to a peer that owes nothing, and appends what comes first to a buffer with
+/// room for it. Returns false, with nothing sent, where nothing can be sent as it is.
+pub(super) fn ask(
+    py: Python<'_>,
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    buffer: &mut Vec<u8>,
+    timeout: Option<f64>,
+    patience: &mut Patience,
+) -> PyResult<bool> {
+    let (flags, until) = patience.begin(socket, timeout);
+    let (sent, came) = py.detach(|| {
+        let sent = send_some(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let whole = sent == Ok(bytes.len());
+        (sent, whole.then(|| receive_some(socket, buffer, flags)))
+    });
+    if let Some(first) = came {
+        received(py, socket, buffer, (timeout, until), patience, first)?;
+        return Ok(true);
+    }
+    let sent = match sent {
+        Ok(sent) => sent,
+        Err(Errno::AGAIN | Errno::INTR) => 0,
+        Err(_) => return Ok(false),
+    };
+    send(py, socket, &bytes[sent..], timeout)?;
+    receive(py, socket, buffer, timeout, patience)?;
+    Ok(true)
 }
 
 /// Appends what the socket has to a buffer with room for it.
@@ -141,26 +185,45 @@ pub(super) fn receive(
     timeout: Option<f64>,
     patience: &mut Patience,
 ) -> PyResult<()> {
-    let lent = timeout.is_some_and(|timeout| patience.lend(socket, timeout));
-    let until = if lent { deadline(timeout) } else { None };
-    let mut flags = if lent || timeout.is_none() {
-        RecvFlags::empty()
-    } else {
-        RecvFlags::DONTWAIT
+    let (flags, until) = patience.begin(socket, timeout);
+    let first = py.detach(|| receive_some(socket, buffer, flags));
+    received(py, socket, buffer, (timeout, until), patience, first)
+}
+
+fn receive_some(
+    socket: BorrowedFd<'_>,
+    buffer: &mut Vec<u8>,
+    flags: RecvFlags,
+) -> Result<usize, Errno> {
+    recv(socket, spare_capacity(buffer), flags).map(|(count, _)| count)
+}
+
+/// Goes on after the first attempt to receive, until something has come.
+fn received(
+    py: Python<'_>,
+    socket: BorrowedFd<'_>,
+    buffer: &mut Vec<u8>,
+    (timeout, until): (Option<f64>, Option<Instant>),
+    patience: &mut Patience,
+    first: Result<usize, Errno>,
+) -> PyResult<()> {
+    let count = match first {
+        Ok(count) => count,
+        Err(error) => {
+            // Python may have told the socket not to wait.
+            *patience = Patience::default();
+            let mut first = Some(error);
+            let waited = (socket, PollFlags::IN);
+            // Whatever ended the first wait, the rest of the time is waited for by `poll`.
+            complete(py, waited, timeout, until, "reading from", || {
+                match first.take() {
+                    Some(error) => Err(error),
+                    None => receive_some(socket, buffer, RecvFlags::DONTWAIT),
+                }
+            })?
+        }
     };
-    let mut looks = 0;
-    let waited = (socket, PollFlags::IN);
-    let received = complete(py, waited, timeout, until, "reading from", || {
-        looks += 1;
-        // Whatever ended the first wait, the rest of the time is waited for by `poll`.
-        let flags = std::mem::replace(&mut flags, RecvFlags::DONTWAIT);
-        recv(socket, spare_capacity(buffer), flags).map(|(count, _)| count)
-    })?;
-    if looks > 1 {
-        // Python may have told the socket not to wait.
-        *patience = Patience::default();
-    }
-    if received == 0 {
+    if count == 0 {
         return Err(ConnectionError::new_err(CLOSED));
     }
     Ok(())
