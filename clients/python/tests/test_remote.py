@@ -1,5 +1,6 @@
 """A client of a server does what redis-py's does, by its own way from call to reply."""
 
+import asyncio
 import inspect
 import os
 import re
@@ -160,6 +161,31 @@ def test_a_program_s_own_class_works_on_both(server_socket: str, path: str) -> N
             assert isinstance(client, Counting)
     with Counting(path) as client:
         assert client.twice("n") == 4
+
+
+def test_a_program_s_own_way_to_parse_is_gone(server_socket: str) -> None:
+    asked: list[Any] = []
+
+    class Noting(undercroft.RemoteRedis):
+        def parse_response(self, connection: Any, command_name: Any, **options: Any) -> Any:
+            asked.append(command_name)
+            parse: Any = super().parse_response
+            return parse(connection, command_name, **options)
+
+    class NotingLater(undercroft.asyncio.RemoteRedis):
+        async def parse_response(self, connection: Any, command_name: Any, **options: Any) -> Any:
+            asked.append(command_name)
+            parse: Any = super().parse_response
+            return await parse(connection, command_name, **options)
+
+    async def main() -> None:
+        async with NotingLater(unix_socket_path=server_socket) as client:
+            assert await client.echo("x") == b"x"
+
+    with Noting(unix_socket_path=server_socket) as client:
+        assert client.echo("x") == b"x"
+    asyncio.run(main())
+    assert asked == ["ECHO", "ECHO"]
 
 
 def test_pipelines_and_transactions(client: undercroft.Redis) -> None:

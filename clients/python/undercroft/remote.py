@@ -38,10 +38,12 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
             super().__init__(connection_pool=self.connection_pool, single_connection_client=True)
             self.auto_close_connection_pool = pool is None
         # Whether calls may go the short way, which has no cache, no connection of the
-        # client's own, and nobody to tell that a connection was released.
+        # client's own, nobody to tell that a connection was released, and no other parsing
+        # than redis-py's.
         self._short = (
             isinstance(self.connection_pool, ConnectionPool)
             and not single
+            and type(self).parse_response is redis.Redis.parse_response
             and getattr(self.connection_pool, "cache", None) is None
             and self.connection_pool.connection_kwargs.get("credential_provider") is None
             and issubclass(self.connection_pool.connection_class, _Plugged)

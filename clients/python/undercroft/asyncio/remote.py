@@ -65,9 +65,11 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         """Make a client with the arguments of redis-py's."""
         super().__init__(*args, **kwargs)
         pool = self.connection_pool
-        # Whether calls may share a connection, whose streams are then known.
+        # Whether calls may share a connection, whose streams are then known, and whose replies
+        # are parsed as redis-py does.
         self._short = (
             not self.single_connection_client
+            and type(self).parse_response is redis.asyncio.Redis.parse_response
             and pool.connection_kwargs.get("credential_provider") is None
             and issubclass(pool.connection_class, redis.asyncio.connection.AbstractConnection)
         )
