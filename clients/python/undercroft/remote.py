@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.base import Redis
 from undercroft.connection import NATIVE, ConnectionPool, _Plugged, fatal
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, observability, shaped, shaped_all
+from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, observability, shape_all, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -146,26 +146,28 @@ class Pipeline(RedisPipeline):
 
     def _execute_pipeline(self, connection: Any, commands: Any, raise_on_error: bool) -> list[Any]:
         """Send all commands, and return their results."""
-        replies = connection.exchange(commands) if isinstance(connection, _Plugged) else None
+        replies: Any = connection.exchange(commands) if isinstance(connection, _Plugged) else None
+        found: list[Any]
         if replies is None:
             if not isinstance(connection, _Plugged) or any(
                 args[0] in _ACCOMPANIED for args, _ in commands
             ):
                 whole: Any = super()._execute_pipeline
-                found: list[Any] = whole(connection, commands, raise_on_error)
+                found = whole(connection, commands, raise_on_error)
                 return found
             packed = connection.pack_commands([args for args, _ in commands])
             decode = [NEVER_DECODE not in options for _, options in commands]
             replies = connection.exchange_packed(packed, decode)
         try:
-            results = shaped_all(self.response_callbacks, commands, replies)
+            failed = shape_all(self.response_callbacks, commands, replies)
         except ConnectionError:
             connection.disconnect()
             raise
-        if raise_on_error:
+        if failed and raise_on_error:
             check: Any = self.raise_first_error
-            check(commands, results)
-        return results
+            check(commands, replies)
+        found = replies
+        return found
 
 
 class _Exchange:

@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.connection import NATIVE
 
-__all__ = ["EMPTY_RESPONSE", "NEVER_DECODE", "observability", "shaped", "shaped_all"]
+__all__ = ["EMPTY_RESPONSE", "NEVER_DECODE", "observability", "shape_all", "shaped", "shaped_all"]
 
 
 class _Unmeasured:
@@ -43,7 +43,17 @@ def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> An
 
 
 def shaped_all(callbacks: Any, commands: list[Any], replies: list[Any]) -> list[Any]:
-    """Make the replies to a pipeline's commands into their results, errors among them."""
+    """Return the results of a pipeline's commands, errors among them."""
+    shape_all(callbacks, commands, replies)
+    return replies
+
+
+def shape_all(callbacks: Any, commands: list[Any], replies: list[Any]) -> bool:
+    """Make the replies to a pipeline's commands into their results.
+
+    Returns whether there are errors among them.
+    """
+    failed = False
     places: Any = range(len(replies))
     if NATIVE is not None:
         places = NATIVE.unusual(callbacks, commands, replies)
@@ -51,9 +61,10 @@ def shaped_all(callbacks: Any, commands: list[Any], replies: list[Any]) -> list[
         reply = replies[place]
         args, options = commands[place]
         if not isinstance(reply, Exception):
-            replies[place] = shaped(callbacks, args[0], reply, options)
+            reply = replies[place] = shaped(callbacks, args[0], reply, options)
         elif isinstance(reply, ConnectionError):
             raise reply
         elif EMPTY_RESPONSE in options and isinstance(reply, ResponseError):
-            replies[place] = options[EMPTY_RESPONSE]
-    return replies
+            reply = replies[place] = options[EMPTY_RESPONSE]
+        failed = failed or isinstance(reply, Exception)
+    return failed

@@ -12,9 +12,15 @@ use crate::codec::Codec;
 /// redis-py sends commands of this name with others that it finds necessary.
 pub(super) const ACCOMPANIED: &[u8] = b"HIMPORT";
 
-/// A command of a redis-py pipeline: its arguments, and what is said about its
+/// The parts of a command of a redis-py pipeline: its arguments, and what is said about its
 /// reply.
-type Command<'py> = (Bound<'py, PyTuple>, Bound<'py, PyDict>);
+fn parts<'a, 'py>(
+    command: &'a Bound<'py, PyAny>,
+) -> PyResult<(Borrowed<'a, 'py, PyTuple>, Borrowed<'a, 'py, PyDict>)> {
+    let pair = command.cast::<PyTuple>()?;
+    let args = pair.get_borrowed_item(0)?.cast::<PyTuple>()?;
+    Ok((args, pair.get_borrowed_item(1)?.cast::<PyDict>()?))
+}
 
 /// Packs commands, and returns for each whether its reply may be decoded. None
 /// where they cannot be sent as they are.
@@ -25,17 +31,23 @@ pub(super) fn pack(
 ) -> PyResult<Option<Vec<bool>>> {
     let py = commands.py();
     let mut decodes = Vec::with_capacity(commands.len());
+    // In long pipelines most names are one and the same object.
+    let mut last: Option<Bound<'_, PyAny>> = None;
     for command in commands {
-        let (args, options): Command<'_> = command.extract()?;
+        let (args, options) = parts(&command)?;
         let start = out.len();
         pack::command(codec, args.iter_borrowed(), out)?;
-        // Behind the number of words and the length of the first.
-        let mut lines = out[start..].splitn(4, |byte| *byte == b'\n');
-        if lines
-            .nth(2)
-            .is_some_and(|name| name.starts_with(ACCOMPANIED))
-        {
-            return Ok(None);
+        let name = args.get_borrowed_item(0)?;
+        if !last.as_ref().is_some_and(|last| last.is(name)) {
+            // Behind the number of words and the length of the first.
+            let mut lines = out[start..].splitn(4, |byte| *byte == b'\n');
+            if lines
+                .nth(2)
+                .is_some_and(|name| name.starts_with(ACCOMPANIED))
+            {
+                return Ok(None);
+            }
+            last = Some(name.to_owned());
         }
         let raw = !options.is_empty() && options.contains(intern!(py, "NEVER_DECODE"))?;
         decodes.push(!raw);
@@ -77,19 +89,21 @@ pub(super) fn unusual(
     replies: &Bound<'_, PyList>,
 ) -> PyResult<Vec<usize>> {
     let mut places = Vec::new();
-    // In long pipelines most names are one and the same object.
     let mut last: Option<(Bound<'_, PyAny>, bool)> = None;
     for (place, (command, reply)) in commands.iter().zip(replies).enumerate() {
-        let (args, _): Command<'_> = command.extract()?;
-        let name = args.get_item(0)?;
+        let (args, _) = parts(&command)?;
+        let name = args.get_borrowed_item(0)?;
         let shaped = match &last {
-            Some((other, shaped)) if other.is(&name) => *shaped,
-            _ => is_shaped(callbacks, &name)?,
+            Some((other, shaped)) if other.is(name) => *shaped,
+            _ => {
+                let shaped = is_shaped(callbacks, &name)?;
+                last = Some((name.to_owned(), shaped));
+                shaped
+            }
         };
         if shaped || reply.is_instance_of::<PyBaseException>() {
             places.push(place);
         }
-        last = Some((name, shaped));
     }
     Ok(places)
 }
