@@ -248,6 +248,32 @@ def test_a_connection_that_is_to_be_made_anew_is_closed_when_it_comes_back(
         assert client.get("k") == b"v"
 
 
+@pytest.mark.parametrize("transaction", [False, True])
+def test_a_pipeline_gives_its_connection_back(server_socket: str, transaction: bool) -> None:
+    with undercroft.Redis(unix_socket_path=server_socket, max_connections=1) as client:
+        client.set("k", "v")
+        connection = idle(client)
+        pipe = client.pipeline(transaction)
+        for _ in range(2):
+            assert pipe.get("k").echo("x").execute() == [b"v", b"x"]
+            assert idle(client) is connection
+        with pytest.raises(redis.ResponseError, match="not an integer"):
+            pipe.incr("k").execute()
+        assert idle(client) is connection
+        with pytest.raises(redis.DataError):
+            pipe.get("k").get(object()).execute()
+        assert idle(client) is connection
+        pipe.watch("k")
+        assert not client.connection_pool._available_connections
+        pipe.multi()
+        assert pipe.get("k").execute() == [b"v"]
+        assert idle(client) is connection
+        pipe.get("k")
+        pipe.reset()
+        assert (pipe.execute(), client.get("k")) == ([], b"v")
+        assert idle(client) is connection
+
+
 def test_a_program_s_own_pool_is_asked(server_socket: str) -> None:
     class Counting(undercroft.ConnectionPool):
         taken = 0

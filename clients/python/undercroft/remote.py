@@ -78,7 +78,10 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Return a collection of commands that are run together."""
-        return Pipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+        pool, callbacks = self.connection_pool, self.response_callbacks
+        pipeline = Pipeline(pool, callbacks, transaction, shard_hint)
+        pipeline._short = self._short
+        return pipeline
 
     def _resume(
         self, connection: Any, came: Any, raised: bool, args: tuple[Any, ...], options: Any
@@ -125,6 +128,30 @@ if NATIVE is not None:
 
 class Pipeline(RedisPipeline):
     """redis-py's pipeline, which reads all replies at once."""
+
+    # What redis-py's has.
+    connection_pool: Any
+
+    # Whether connections may come and go the short way, as those of single calls.
+    _short = False
+
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Run all commands and return their results."""
+        if self.connection is None and self.command_stack and self._is_quick():
+            self.connection = self.connection_pool.take()
+        whole: Any = super().execute
+        found: list[Any] = whole(raise_on_error)
+        return found
+
+    def reset(self) -> None:  # type: ignore[override]
+        """Forget all commands and watched keys, and give the connection back."""
+        if self.connection is not None and not self.watching and self._is_quick():
+            self.connection_pool.give(self.connection)
+            self.connection = None
+        super().reset()
+
+    def _is_quick(self) -> bool:
+        return self._short and observability._provider_manager is None
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Add a command to the others; while keys are watched, run it and return its reply."""
