@@ -93,19 +93,24 @@ unsafe extern "C-unwind" fn execute_command(
         if next.function.is_null() {
             return next.result;
         }
-        let result = PyObject_Call(next.function, next.args, next.options);
+        let result = call_object()(next.function, next.args, next.options);
         end(next, result)
     }
 }
 
-unsafe extern "C-unwind" {
-    /// As in `pyo3::ffi`, where it is said not to unwind.
-    #[allow(clashing_extern_declarations)]
-    fn PyObject_Call(
-        function: *mut ffi::PyObject,
-        args: *mut ffi::PyObject,
-        options: *mut ffi::PyObject,
-    ) -> *mut ffi::PyObject;
+/// `PyObject_Call`, which may unwind.
+type CallObject = unsafe extern "C-unwind" fn(
+    function: *mut ffi::PyObject,
+    args: *mut ffi::PyObject,
+    options: *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
+/// The interpreter's function, of which the compiler is not to know the name: for `pyo3::ffi`
+/// functions of that name do not unwind, and what it knows of one it may use for all.
+fn call_object() -> CallObject {
+    let function = ffi::PyObject_Call as *const ();
+    // SAFETY: these ABIs differ only in what may unwind.
+    unsafe { std::mem::transmute::<*const (), CallObject>(std::hint::black_box(function)) }
 }
 
 /// What comes after the native part of a call: its result, or a function to be called.
