@@ -1,12 +1,18 @@
 """What the tests share: a store of their own, and a real Redis server to compare with."""
 
+import asyncio
+import importlib.util
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 import pytest
 import undercroft
+
+# What runs a coroutine on an event loop of its own.
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 # A container's /tmp is often an overlay, where a store may not live.
 SCRATCH = "/dev/shm"
@@ -55,3 +61,16 @@ def server_socket() -> Iterator[str]:
         finally:
             server.terminate()
             server.wait()
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Iterator[Run]:
+    """Return what runs a coroutine on a fresh event loop of one kind."""
+    if request.param == "asyncio":
+        yield asyncio.run
+        return
+    if importlib.util.find_spec("uvloop") is None:
+        pytest.skip("uvloop is not installed")
+    import uvloop
+
+    yield uvloop.run

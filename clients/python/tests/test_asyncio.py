@@ -2,39 +2,24 @@
 
 import asyncio
 import gc
-import importlib.util
 import inspect
 import os
 import random
 import re
-from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 import redis
 import redis.asyncio
 import undercroft.asyncio
+from conftest import Run
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from test_like_redis import NAMESPACE, SESSIONS
 from test_remote import VOLATILE
 
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
 # One call, without another inside it.
 CALL = re.compile(r"r\.\w+\(((?!\br\.).)*\)$")
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Return what runs a coroutine on a fresh event loop of one kind."""
-    if request.param == "asyncio":
-        yield asyncio.run
-        return
-    if importlib.util.find_spec("uvloop") is None:
-        pytest.skip("uvloop is not installed")
-    import uvloop
-
-    yield uvloop.run
 
 
 @pytest.fixture
@@ -86,36 +71,6 @@ async def answer_gets(
             received.append(data)
         writer.write(b"$1\r\nv\r\n" * data.count(b"GET"))
     writer.close()
-
-
-def test_one_turn_of_the_loop_is_one_write(run: Run) -> None:
-    received: list[bytes] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await answer_gets(reader, writer, received)
-
-    async def main() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        client = plain(server)
-        assert await client.get("first") == b"v"
-        received.clear()
-        values = await asyncio.gather(*(client.get(f"key:{number}") for number in range(200)))
-        assert values == [b"v"] * 200
-        assert received[0].count(b"GET") == 200
-
-        async def get(number: int) -> Any:
-            return await client.get(f"key:{number}")
-
-        for _ in range(2):
-            received.clear()
-            tasks = [asyncio.create_task(get(number)) for number in range(200)]
-            assert await asyncio.gather(*tasks) == [b"v"] * 200
-            assert received[0].count(b"GET") == 200
-            assert await client.get("alone") == b"v"
-        await client.aclose()
-        server.close()
-
-    run(main())
 
 
 def test_an_idle_connection_is_checked_before_it_is_used(run: Run) -> None:
@@ -660,26 +615,6 @@ def test_a_forked_child_does_not_touch_its_parent_s_connection(url: str) -> None
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert await client.client_id() == before
         await client.aclose()
-
-    asyncio.run(main())
-
-
-def test_what_the_last_one_awaits_is_written_in_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        server = await asyncio.start_server(answer_gets, "127.0.0.1", 0)
-        client = plain(server)
-        assert await client.get("first") == b"v"
-        flush, by_tasks = client._link._flush, []
-
-        def watched() -> None:
-            by_tasks.append(asyncio.current_task() is not None)
-            flush()
-
-        monkeypatch.setattr(client._link, "_flush", watched)
-        assert await client.get("alone") == b"v"
-        assert by_tasks[0]
-        await client.aclose()
-        server.close()
 
     asyncio.run(main())
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import undercroft
 import undercroft.asyncio
-from test_asyncio import Run, run  # noqa: F401
+from conftest import Run
 from test_processes import in_child
 
 CHANNEL = b"undercroft:released:0:l"
@@ -24,7 +24,7 @@ async def in_line(client: Any, number: int) -> list[asyncio.Task[bool]]:
     return tasks
 
 
-def test_more_tasks_wait_than_there_are_seats(path: str, run: Run) -> None:  # noqa: F811
+def test_more_tasks_wait_than_there_are_seats(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         order: list[int] = []
@@ -44,7 +44,7 @@ def test_more_tasks_wait_than_there_are_seats(path: str, run: Run) -> None:  # n
     run(main())
 
 
-def test_who_leaves_the_line_lets_the_next_one_look(path: str, run: Run) -> None:  # noqa: F811
+def test_who_leaves_the_line_lets_the_next_one_look(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         # Another lock is waited for beside it, the name of which is not text.
@@ -64,7 +64,7 @@ def test_who_leaves_the_line_lets_the_next_one_look(path: str, run: Run) -> None
     run(main())
 
 
-def test_who_gives_up_in_time_does_not_stand_in_the_way(path: str, run: Run) -> None:  # noqa: F811
+def test_who_gives_up_in_time_does_not_stand_in_the_way(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         async with client.lock("l"):
@@ -92,7 +92,7 @@ def test_a_closed_loop_s_tasks_keep_no_receiver(path: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_child_leaves_its_parent_s_line_alone(path: str, run: Run) -> None:  # noqa: F811
+def test_a_forked_child_leaves_its_parent_s_line_alone(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         async with client.lock("l"):

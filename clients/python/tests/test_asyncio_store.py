@@ -7,7 +7,8 @@ import pytest
 import redis
 import undercroft
 import undercroft.asyncio
-from test_asyncio import CALL, VOLATILE, Run, evaluate, run  # noqa: F401
+from conftest import Run
+from test_asyncio import CALL, VOLATILE, evaluate
 from test_like_redis import SESSIONS
 from test_like_redis import evaluate as evaluate_at_once
 
@@ -36,7 +37,7 @@ def test_sessions_give_what_they_give_without_asyncio(path: str) -> None:
     asyncio.run(main())
 
 
-def test_commands_finish_at_once(path: str, run: Run) -> None:  # noqa: F811
+def test_commands_finish_at_once(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis.from_url(f"undercroft://{path}") as client:
             assert isinstance(client, undercroft.asyncio.EmbeddedRedis)
@@ -54,7 +55,7 @@ def test_commands_finish_at_once(path: str, run: Run) -> None:  # noqa: F811
     run(main())
 
 
-def test_pipelines_and_transactions(path: str, run: Run) -> None:  # noqa: F811
+def test_pipelines_and_transactions(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         async with client.pipeline() as pipe:
@@ -78,7 +79,7 @@ def test_pipelines_and_transactions(path: str, run: Run) -> None:  # noqa: F811
     run(main())
 
 
-def test_messages_are_awaited_in_the_loop(path: str, run: Run) -> None:  # noqa: F811
+def test_messages_are_awaited_in_the_loop(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         async with client.pubsub() as messages:
@@ -108,7 +109,7 @@ def test_messages_are_awaited_in_the_loop(path: str, run: Run) -> None:  # noqa:
     run(main())
 
 
-def test_who_waits_lets_others_run(path: str, run: Run) -> None:  # noqa: F811
+def test_who_waits_lets_others_run(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         assert await client.blpop(["empty"], timeout=0.01) is None
@@ -139,7 +140,7 @@ def test_who_waits_lets_others_run(path: str, run: Run) -> None:  # noqa: F811
     run(main())
 
 
-def test_a_closed_receiver_lets_go_of_who_waits(path: str, run: Run) -> None:  # noqa: F811
+def test_a_closed_receiver_lets_go_of_who_waits(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         p = client.pubsub(ignore_subscribe_messages=True)

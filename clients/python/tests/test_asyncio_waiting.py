@@ -15,7 +15,7 @@ import pytest
 import redis
 import undercroft
 import undercroft.asyncio
-from test_asyncio import Run, run  # noqa: F401
+from conftest import Run
 from test_processes import Holder, in_child
 
 WAITER = """
@@ -62,7 +62,7 @@ async def begun(*calls: Any) -> list[asyncio.Task[Any]]:
     return tasks
 
 
-def test_tasks_loops_and_processes_are_served_in_turn(path: str, run: Run) -> None:  # noqa: F811
+def test_tasks_loops_and_processes_are_served_in_turn(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         (first,) = await begun(client.blpop("jobs"))
@@ -86,7 +86,7 @@ def test_tasks_loops_and_processes_are_served_in_turn(path: str, run: Run) -> No
     run(main())
 
 
-def test_a_cancelled_task_gives_up_its_place(path: str, run: Run) -> None:  # noqa: F811
+def test_a_cancelled_task_gives_up_its_place(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         first, second = await begun(client.blpop("k"), client.blpop("k"))
@@ -103,7 +103,7 @@ def test_a_cancelled_task_gives_up_its_place(path: str, run: Run) -> None:  # no
     run(main())
 
 
-def test_what_a_cancelled_task_was_given_goes_back(path: str, run: Run) -> None:  # noqa: F811
+def test_what_a_cancelled_task_was_given_goes_back(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         calls = client.blpop("k"), client.bzpopmin("z"), client.blmove("from", "to", 9)
@@ -131,7 +131,7 @@ def test_what_a_cancelled_task_was_given_goes_back(path: str, run: Run) -> None:
     run(main())
 
 
-def test_no_cancellation_loses_or_doubles_an_item(path: str, run: Run) -> None:  # noqa: F811
+def test_no_cancellation_loses_or_doubles_an_item(path: str, run: Run) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -166,7 +166,7 @@ def test_no_cancellation_loses_or_doubles_an_item(path: str, run: Run) -> None: 
     run(main())
 
 
-def test_a_thousand_tasks_are_served_in_turn(path: str, run: Run) -> None:  # noqa: F811
+def test_a_thousand_tasks_are_served_in_turn(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         tasks = await begun(*(client.blpop("k") for _ in range(1000)))
@@ -196,7 +196,7 @@ def test_several_loops_wait_for_one_key(path: str) -> None:
         assert store.exists("k") == 0
 
 
-def test_timeouts_are_kept(path: str, run: Run) -> None:  # noqa: F811
+def test_timeouts_are_kept(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         for timeout in (0.001, 0.05, 0.15):
@@ -210,7 +210,7 @@ def test_timeouts_are_kept(path: str, run: Run) -> None:  # noqa: F811
     run(main())
 
 
-def test_a_closed_client_s_tasks_are_told(path: str, run: Run) -> None:  # noqa: F811
+def test_a_closed_client_s_tasks_are_told(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path)
         tasks = await begun(client.blpop("k"), client.blpop("k"))
@@ -240,7 +240,7 @@ def test_a_closed_loop_s_tasks_keep_nothing(path: str) -> None:
     assert asyncio.run(client.blpop("k")) == (b"k", b"v")
 
 
-def test_in_a_pipeline_a_task_waits_in_the_loop(path: str, run: Run) -> None:  # noqa: F811
+def test_in_a_pipeline_a_task_waits_in_the_loop(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         pipe = client.pipeline(transaction=False)
@@ -261,7 +261,7 @@ def test_in_a_pipeline_a_task_waits_in_the_loop(path: str, run: Run) -> None:  #
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_child_leaves_its_parent_s_tasks_alone(path: str, run: Run) -> None:  # noqa: F811
+def test_a_forked_child_leaves_its_parent_s_tasks_alone(path: str, run: Run) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis(path, decode_responses=True)
         tasks = await begun(client.blpop("k"), client.blpop("k"))

@@ -13,7 +13,7 @@ import pytest
 import redis
 import undercroft
 import undercroft.asyncio
-from test_asyncio import Run, run  # noqa: F401
+from conftest import Run
 
 LOST = redis.ConnectionError, redis.TimeoutError
 LARGE = 512 << 20
@@ -100,7 +100,7 @@ def test_a_server_is_killed_and_started_again_under_load(server: Restarted, prot
 
 def test_a_server_is_killed_and_started_again_under_tasks(
     server: Restarted,
-    run: Run,  # noqa: F811
+    run: Run,
 ) -> None:
     async def main() -> None:
         client = undercroft.asyncio.Redis.from_url(f"unix://{server.socket}", decode_responses=True)
@@ -174,7 +174,7 @@ def descriptors() -> Any:
 
 
 @pytest.mark.usefixtures("descriptors")
-def test_a_thousand_connections(path: str, run: Run) -> None:  # noqa: F811
+def test_a_thousand_connections(path: str, run: Run) -> None:
     server = Restarted(Path(path).parent)
     url = f"unix://{server.socket}?max_connections=2000&socket_timeout=120"
     url += "&socket_connect_timeout=120"

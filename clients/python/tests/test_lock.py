@@ -13,8 +13,8 @@ import redis.asyncio.lock
 import redis.lock
 import undercroft
 import undercroft.asyncio
+from conftest import Run
 from redis.exceptions import LockError, LockNotOwnedError, NoScriptError
-from test_asyncio import Run, run  # noqa: F401
 
 
 @pytest.mark.parametrize("kind", [None, redis.lock.Lock])
@@ -46,7 +46,7 @@ def test_a_lock_is_redis_py_s(r: undercroft.Redis, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [None, redis.asyncio.lock.Lock])
-def test_a_lock_is_redis_py_s_on_asyncio(path: str, kind: Any, run: Run) -> None:  # noqa: F811
+def test_a_lock_is_redis_py_s_on_asyncio(path: str, kind: Any, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
             lock = client.lock("l", timeout=10, lock_class=kind)
@@ -75,7 +75,7 @@ def test_a_lock_is_redis_py_s_on_asyncio(path: str, kind: Any, run: Run) -> None
     run(main())
 
 
-def test_a_task_is_woken_by_a_release(path: str, run: Run) -> None:  # noqa: F811
+def test_a_task_is_woken_by_a_release(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
             # Who would only look again after this time would never get it.
@@ -116,7 +116,7 @@ lock.release()
     run(main())
 
 
-def test_a_task_gets_a_lock_that_expires(path: str, run: Run) -> None:  # noqa: F811
+def test_a_task_gets_a_lock_that_expires(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
             # From before it is taken: what the machine does in between shortens no wait.

@@ -16,9 +16,9 @@ import redis.asyncio.retry
 import redis.asyncio.sentinel
 import undercroft
 import undercroft.asyncio
+from conftest import Run
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from test_asyncio import Run, run  # noqa: F401
 
 
 def spare_port() -> int:
@@ -157,7 +157,7 @@ def test_a_master_that_is_none_any_more_is_left() -> None:
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
-def test_a_cluster_on_asyncio(run: Run, protocol: int) -> None:  # noqa: F811
+def test_a_cluster_on_asyncio(run: Run, protocol: int) -> None:
     async def main(port: int) -> None:
         url = f"redis+cluster://127.0.0.1:{port}"
         client = undercroft.asyncio.Redis.from_url(url, protocol=protocol, decode_responses=True)
@@ -184,7 +184,7 @@ def test_a_cluster_on_asyncio(run: Run, protocol: int) -> None:  # noqa: F811
         run(main(port))
 
 
-def test_sentinels_on_asyncio(run: Run) -> None:  # noqa: F811
+def test_sentinels_on_asyncio(run: Run) -> None:
     async def main(master: int, url: str) -> None:
         async with undercroft.asyncio.Redis.from_url(url, decode_responses=True) as client:
             assert isinstance(client, undercroft.asyncio.RemoteRedis)

@@ -77,18 +77,13 @@ class Packer:
         pieces.append(b"".join(parts))
         return pieces
 
-    def gather(self, args: tuple[Any, ...]) -> bool:
-        """Put a command behind those that leave next. Return whether it is the first."""
-        return self._put(self.pack(*args))
+    def gather(self, args: tuple[Any, ...]) -> None:
+        """Put a command behind those that leave next."""
+        self._gathered += self.pack(*args)
 
-    def gather_many(self, commands: Iterable[tuple[Any, ...]]) -> bool:
+    def gather_many(self, commands: Iterable[tuple[Any, ...]]) -> None:
         """Put several commands there, all or, after an error, none of them."""
-        return self._put(self.pack_many(commands))
-
-    def _put(self, pieces: list[bytes]) -> bool:
-        first = not self._gathered
-        self._gathered += pieces
-        return first
+        self._gathered += self.pack_many(commands)
 
     def gathered(self) -> bytes:
         """Return the commands that leave now."""

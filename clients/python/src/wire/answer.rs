@@ -3,51 +3,72 @@
 use pyo3::exceptions::PyUnicodeDecodeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
+use super::Wire;
 use super::many::is_shaped;
-use super::parse::Replies;
-use crate::codec::Codec;
 
-/// Takes calls of this class off the front of a deque, and gives each its reply. What
-/// redis-py makes something else of goes to `finish(call, reply)`.
+/// What gives calls their results, all of it Python's: what takes the first call off the
+/// line; the class of what is no call, but several; `settle(call, result)`, which does not
+/// call who is kept apart as its `waiter`; and `finish(call, reply)`, for replies of which
+/// redis-py makes something else.
+pub(super) type Answering<'py> = (
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+    Bound<'py, PyAny>,
+);
+
+/// Takes calls off the front of a line, and gives each its reply. Those that it settles and
+/// somebody waits for are added to `woken`.
 ///
 /// Stops before an error, a message that nobody asked for, a reply that cannot be decoded or has
-/// not come as a whole, and whatever is not of this class. Returns how many replies there were.
+/// not come as a whole, and whatever is no call. Returns whether anything is left.
 pub(super) fn all(
-    replies: &mut Replies,
-    codec: &Codec,
+    wire: &Bound<'_, Wire>,
     calls: &Bound<'_, PyAny>,
-    class: &Bound<'_, PyType>,
-    finish: &Bound<'_, PyAny>,
-) -> PyResult<usize> {
+    (take, batch, settle, finish): &Answering<'_>,
+    woken: &Bound<'_, PyList>,
+) -> PyResult<bool> {
     let py = calls.py();
-    let mut count = 0;
-    while replies.is_plain() && !calls.is_empty()? {
+    while !calls.is_empty()? {
         let call = calls.get_item(0)?;
-        if !call.get_type().is(class) {
+        if call.get_type().is(batch) {
             break;
         }
         let decode = call.getattr(intern!(py, "decode"))?.is_truthy()?;
-        let reply = match replies.next(py, codec, decode) {
-            Ok(Some(reply)) => reply,
-            Ok(None) => break,
-            Err(error) if error.is_instance_of::<PyUnicodeDecodeError>(py) => break,
-            Err(error) => return Err(error),
+        let Some(reply) = next(wire, decode)? else {
+            break;
         };
-        calls.call_method0(intern!(py, "popleft"))?;
-        count += 1;
+        take.call0()?;
+        let is_waited_for = !call.getattr(intern!(py, "waiter"))?.is_none();
         // Nobody waits for the reply to a call that was cancelled.
-        if call.call_method0(intern!(py, "done"))?.is_truthy()? {
+        if !is_waited_for && call.call_method0(intern!(py, "done"))?.is_truthy()? {
             continue;
         }
-        if is_result(&call.getattr(intern!(py, "request"))?)? {
-            call.call_method1(intern!(py, "set_result"), (reply,))?;
-        } else {
+        if !is_result(&call.getattr(intern!(py, "request"))?)? {
             finish.call1((call, reply))?;
+            continue;
+        }
+        settle.call1((&call, reply))?;
+        if is_waited_for {
+            woken.append(call)?;
         }
     }
-    Ok(count)
+    Ok(wire.borrow().replies.has_data())
+}
+
+/// The next reply, if it is a usual one.
+fn next<'py>(wire: &Bound<'py, Wire>, decode: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = wire.py();
+    let Wire { replies, codec, .. } = &mut *wire.borrow_mut();
+    if !replies.is_plain() {
+        return Ok(None);
+    }
+    match replies.next(py, codec, decode) {
+        Err(error) if error.is_instance_of::<PyUnicodeDecodeError>(py) => Ok(None),
+        reply => reply,
+    }
 }
 
 /// Whether redis-py returns the reply to this request as it is.
@@ -55,9 +76,10 @@ fn is_result(request: &Bound<'_, PyAny>) -> PyResult<bool> {
     if request.is_none() {
         return Ok(true);
     }
-    let (client, args, _): (Bound<'_, PyAny>, Bound<'_, PyTuple>, Bound<'_, PyAny>) =
-        request.extract()?;
-    let callbacks = client.getattr(intern!(request.py(), "response_callbacks"))?;
+    let request = request.cast::<PyTuple>()?;
+    let args = request.get_item(1)?;
+    let callbacks = intern!(request.py(), "response_callbacks");
+    let callbacks = request.get_item(0)?.getattr(callbacks)?;
     match callbacks.cast::<PyDict>() {
         Ok(callbacks) => Ok(!is_shaped(callbacks, &args.get_item(0)?)?),
         Err(_) => Ok(false),

@@ -22,6 +22,7 @@ mod parse;
 mod socket;
 mod usual;
 
+use answer::Answering;
 use parse::Replies;
 use socket::Patience;
 
@@ -97,18 +98,14 @@ impl Wire {
         self.packed(py)
     }
 
-    /// Puts a command behind those that leave next. Returns whether it is the first.
-    fn gather(&mut self, args: &Bound<'_, PyTuple>) -> PyResult<bool> {
-        let first = self.gathered.is_empty();
-        pack::command(&self.codec, args.iter_borrowed(), &mut self.gathered)?;
-        Ok(first)
+    /// Puts a command behind those that leave next.
+    fn gather(&mut self, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+        pack::command(&self.codec, args.iter_borrowed(), &mut self.gathered)
     }
 
     /// Puts several commands there, all or, after an error, none of them.
-    fn gather_many(&mut self, commands: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let first = self.gathered.is_empty();
-        pack::commands(&self.codec, commands, &mut self.gathered)?;
-        Ok(first)
+    fn gather_many(&mut self, commands: &Bound<'_, PyAny>) -> PyResult<()> {
+        pack::commands(&self.codec, commands, &mut self.gathered)
     }
 
     /// The commands that leave now.
@@ -261,15 +258,18 @@ impl Wire {
         many::fill(&mut self.replies, &self.codec, found, wanted, decode)
     }
 
-    /// Gives the calls of a deque that are of this class their replies, in order, as
-    /// far as there is nothing special. Returns how many.
+    /// Takes bytes that came, and gives the calls of a deque their replies, in order, as
+    /// far as there is nothing special. Adds those that somebody waits for to `woken`, and
+    /// returns whether anything is left.
     fn answer(
-        &mut self,
+        slf: &Bound<'_, Self>,
+        data: &Bound<'_, PyAny>,
         calls: &Bound<'_, PyAny>,
-        class: &Bound<'_, PyType>,
-        finish: &Bound<'_, PyAny>,
-    ) -> PyResult<usize> {
-        answer::all(&mut self.replies, &self.codec, calls, class, finish)
+        how: Answering<'_>,
+        woken: &Bound<'_, PyList>,
+    ) -> PyResult<bool> {
+        slf.borrow_mut().feed(data)?;
+        answer::all(slf, calls, &how, woken)
     }
 
     /// The places of those replies to a pipeline that are errors, that redis-py

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
+    from contextvars import Context
 
     from undercroft.asyncio.link import Link
 
@@ -20,15 +22,57 @@ class Call(asyncio.Future[Any]):
 
     As a future it needs no task, neither where it is awaited nor in ``asyncio.gather``. It has a
     coroutine's methods as well, for ``asyncio.create_task`` and its like, which take nothing else.
+
+    A future lets the loop call in its next turn whoever waits for it. Here the first who waits
+    is kept apart, for the link to call as soon as it has the reply.
     """
 
-    __slots__ = ("_steps", "decode", "request")
+    __slots__ = ("_steps", "context", "decode", "request", "waiter")
 
     # Whether the reply may be decoded.
     decode: bool
     # None where the reply itself is the result.
     request: Request | None
+    # Who is to be called with this, the first of those who are.
+    waiter: Callable[[Any], object] | None
+    context: Context | None
     _steps: Generator[Any, None, Any]
+
+    def add_done_callback(
+        self, fn: Callable[[Any], object], /, *, context: Context | None = None
+    ) -> None:
+        """Let a function be called when there is a result."""
+        if self.waiter is None and self.context is None and not self.done():
+            self.waiter = fn
+            self.context = copy_context() if context is None else context
+        else:
+            super().add_done_callback(fn, context=context)
+
+    def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
+        """Let a function not be called; return how many times it would have been."""
+        self.join()
+        return super().remove_done_callback(fn)
+
+    def join(self) -> None:
+        """Let whoever was kept apart be called by the loop, as others are."""
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None:
+            super().add_done_callback(waiter, context=self.context)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Give up; the reply is nobody's then."""
+        self.join()
+        return super().cancel(msg)
+
+    def set_result(self, result: Any, /) -> None:
+        """Let the loop call who waits."""
+        self.join()
+        super().set_result(result)
+
+    def set_exception(self, exception: type | BaseException, /) -> None:
+        """Let the loop call who waits."""
+        self.join()
+        super().set_exception(exception)
 
     def send(self, value: Any) -> Any:
         """Go on as a coroutine."""
@@ -47,8 +91,8 @@ class Call(asyncio.Future[Any]):
         self.cancel()
 
 
-class ToldCall(Call):
-    """A call that tells by whom it was sent when somebody waits for it."""
+class FirstCall(Call):
+    """The first call of a turn, which tells by whom it was sent when somebody waits for it."""
 
     __slots__ = ("link",)
 

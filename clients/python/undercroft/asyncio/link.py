@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import weakref
 from collections import deque
@@ -12,7 +13,7 @@ from typing import Any
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
-from undercroft.asyncio.call import Call, ToldCall
+from undercroft.asyncio.call import Call, FirstCall
 from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS, make_packer, make_reader
 from undercroft.replies import NEVER_DECODE, shaped
 from undercroft.resp import MISSING, Push
@@ -21,17 +22,20 @@ from undercroft.resp import MISSING, Push
 _LOOKS = 4
 _MARGIN = 0.001
 
+# Gives a call its result, and lets whoever is kept apart as its waiter be.
+_settle = asyncio.Future.set_result
+
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
 
 
 class Batch:
     """Several commands in a row, whose replies are given together."""
 
-    __slots__ = ("error", "future", "missing", "replies")
+    __slots__ = ("call", "error", "missing", "replies")
 
-    def __init__(self, future: asyncio.Future[list[Any]], missing: int) -> None:
+    def __init__(self, call: Call, missing: int) -> None:
         """Expect so many replies."""
-        self.future = future
+        self.call = call
         self.missing = missing
         self.replies: list[Any] = []
         # Why the reply that comes next is not decoded.
@@ -84,11 +88,16 @@ class Link(asyncio.Protocol):
         connection._reader = connection._writer = None
         self._transport: Any = self._streams[1].transport
         self._transport.set_protocol(self)
-        # What asyncio's loop has still to run in this turn; uvloop does not say.
-        self._ready: Any = getattr(self.loop, "_ready", None)
-        self._class: type[Call] = Call if self._ready is None else ToldCall
+        # What the loop has still to run in this turn.
+        self._ready = _ready(self.loop)
         # Whether commands wait for the next turn to be written.
         self._unsent = False
+        # Calls with replies, for which somebody waits.
+        self._woken: list[Any] = []
+        # How the native reader gives replies to calls.
+        self._how = (self._pending.popleft, Batch, _settle, self._finish)
+        # Whether those who wait are being woken.
+        self._waking = False
         left = bytes(getattr(self._streams[0], "_buffer", b""))
         if left:
             self.data_received(left)
@@ -111,40 +120,46 @@ class Link(asyncio.Protocol):
         ):
             return None
         try:
-            first = self._gather(args)
+            self._gather(args)
         except Exception:
             # Who awaits it is to be told.
             return None
-        if first:
-            self._unsent = True
-            loop.call_soon(self._flush)
         return self._sent(NEVER_DECODE not in options, (client, args, options))
 
     def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
         """Send a command in this turn of the loop; its reply will be the call's result."""
         self._usable()
-        if self._gather(args):
-            self._unsent = True
-            self.loop.call_soon(self._flush)
+        self._gather(args)
         return self._sent(decode, None)
 
+    def send_many(self, commands: list[Any]) -> Call:
+        """Send commands with none of others' between them; the result is all their replies."""
+        self._usable()
+        self._packer.gather_many(commands)
+        call = self._leaving()
+        self._pending.append(Batch(call, len(commands)))
+        return call
+
     def _sent(self, decode: bool, request: Any) -> Call:
-        call = self._class(loop=self.loop)
-        if type(call) is ToldCall:
-            call.link = self
+        call = self._leaving()
         call.decode = decode
         call.request = request
         self._pending.append(call)
         return call
 
-    def send_many(self, commands: list[Any]) -> asyncio.Future[list[Any]]:
-        """Send commands with none of others' between them; the result is all their replies."""
-        self._usable()
-        if self._packer.gather_many(commands):
+    def _leaving(self) -> Call:
+        """Let what was packed leave at the end of this turn; return a call for its result."""
+        call: Call
+        # Who wakes those who wait writes what they send.
+        if self._unsent or self._waking:
+            call = Call(loop=self.loop)
+        else:
+            call = FirstCall(loop=self.loop)
+            call.link = self
             self.loop.call_soon(self._flush)
-        future: asyncio.Future[list[Any]] = self.loop.create_future()
-        self._pending.append(Batch(future, len(commands)))
-        return future
+        self._unsent = True
+        call.waiter = call.context = None
+        return call
 
     @property
     def usable(self) -> bool:
@@ -177,7 +192,7 @@ class Link(asyncio.Protocol):
 
         Else it is written by what the first of them has put behind everybody.
         """
-        if self._unsent and self._ready is not None and len(self._ready) == 1:
+        if self._unsent and not self._waking and self._ready is not None and len(self._ready) == 1:
             self._flush()
 
     def _flush(self) -> None:
@@ -194,11 +209,16 @@ class Link(asyncio.Protocol):
         pending, answer = self._pending, self._answer
         if self._interval:
             self._due = self.loop.time() + self._interval
+        before = len(pending)
         try:
-            self._replies.feed(data)
+            if answer is None or self._undecodable is not None:
+                self._replies.feed(data)
+                data = b""
             while True:
                 if answer is not None and self._undecodable is None:
-                    self._answered += answer(pending, self._class, self._finish)
+                    if not answer(data, pending, self._how, self._woken):
+                        return
+                    data = b""
                 decode = True
                 if pending:
                     first = pending[0]
@@ -219,7 +239,6 @@ class Link(asyncio.Protocol):
                     self._deliver(reply)
                     continue
                 call = pending.popleft()
-                self._answered += 1
                 if self._undecodable is not None:
                     reply, self._undecodable = self._undecodable, None
                 if call.done():
@@ -235,19 +254,53 @@ class Link(asyncio.Protocol):
             self.fail(ConnectionError(f"{self._name} answered what nobody had asked"))
         except Exception as error:
             self.fail(error)
+        finally:
+            self._answered += before - len(pending)
+            if self._woken:
+                self._wake()
+
+    def _wake(self) -> None:
+        """Let those who wait for replies go on at once, and write what they send."""
+        woken, self._woken = self._woken, []
+        if asyncio.current_task(self.loop) is not None:
+            # Within a task no other may run.
+            for call in woken:
+                call.join()
+            return
+        is_first = not self._unsent
+        self._waking = True
+        for call in woken:
+            waiter, call.waiter = call.waiter, None
+            if waiter is not None:
+                try:
+                    call.context.run(waiter, call)
+                except BaseException as error:
+                    # The loop knows what to do about it.
+                    self.loop.call_soon(_raise, error)
+        self._waking = False
+        if is_first and self._unsent:
+            if self._ready is not None and not self._ready:
+                self._flush()
+            else:
+                self.loop.call_soon(self._flush)
 
     def _finish(self, call: Call, reply: Any) -> None:
         """Let a call have what its client makes of a reply."""
-        if call.request is None:
-            call.set_result(reply)
-            return
-        client, args, options = call.request
         try:
-            result = shaped(client.response_callbacks, args[0], reply, options)
+            if call.request is not None:
+                client, args, options = call.request
+                reply = shaped(client.response_callbacks, args[0], reply, options)
         except Exception as error:
             call.set_exception(error)
         else:
-            call.set_result(result)
+            self._settled(call, reply)
+
+    def _settled(self, call: Call, result: Any) -> None:
+        """Let a call have its result, unless it was cancelled."""
+        if not call.done():
+            _settle(call, result)
+            if call.waiter is not None:
+                self._woken.append(call)
 
     def _complete(self, batch: Batch) -> bool:
         """Give a batch, which is the first in line, what has come; return whether that is all."""
@@ -278,8 +331,7 @@ class Link(asyncio.Protocol):
         if self._elected and any(isinstance(reply, ReadOnlyError) for reply in replies):
             raise ConnectionError(DEMOTED)
         self._pending.popleft()
-        if not batch.future.done():
-            batch.future.set_result(replies)
+        self._settled(batch.call, replies)
         return True
 
     def _fail(self, call: Call, error: Exception) -> None:
@@ -363,8 +415,8 @@ class Link(asyncio.Protocol):
             if type(each) is not Batch:
                 if not each.done():
                     self._fail(each, own)
-            elif not each.future.done():
-                each.future.set_exception(own)
+            elif not each.call.done():
+                each.call.set_exception(own)
 
     def abandon(self) -> None:
         """Close the connection, from wherever its last user has gone."""
@@ -374,6 +426,25 @@ class Link(asyncio.Protocol):
     def _forked(self) -> None:
         """Be of no use in a forked child, whose parent goes on with the connection."""
         self.failure = ConnectionError("Connection belongs to the parent process")
+
+
+def _ready(loop: asyncio.AbstractEventLoop) -> deque[Any] | None:
+    """Return where a loop keeps what it has still to run in this turn, if that can be seen."""
+    handle = loop.call_soon(_nothing)
+    handle.cancel()
+    # asyncio's has a name; uvloop's is one of the objects that the loop refers to.
+    for each in (getattr(loop, "_ready", None), *gc.get_referents(loop)):
+        if type(each) is deque and each and each[-1] is handle:
+            return each
+    return None
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _forked() -> None:

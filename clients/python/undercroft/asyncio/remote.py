@@ -319,7 +319,8 @@ class _Exchange:
     async def replies(self, commands: list[Any]) -> list[Any]:
         if self._link.full:
             await self._link.writable()
-        return await self._link.send_many(commands)
+        found: list[Any] = await self._link.send_many(commands)
+        return found
 
     async def send_packed_command(self, commands: list[Any]) -> None:
         self._replies = iter(await self.replies(commands))
