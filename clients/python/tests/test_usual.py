@@ -173,6 +173,35 @@ def test_a_call_that_is_cut_short_leaves_no_reply(
         assert idle(client) is connection
 
 
+@KINDS
+@pytest.mark.parametrize("name", ["MONITOR", "subscribe"])
+@pytest.mark.parametrize("together", [False, True])
+def test_what_nobody_asked_for_is_nobody_s_reply(
+    kind: int, path: str, name: str, together: bool
+) -> None:
+    had = threading.Event()
+
+    def stream(connection: socket.socket) -> None:
+        for _ in range(4):
+            whole(connection)
+        had.wait(60)
+        connection.sendall(b"+stray\r\n")
+        late(connection)
+
+    with served(kind, path, stream, whole) as client:
+        pipe = client.pipeline(False)
+        assert client.get("k") == b"whole"
+        if together:
+            assert len(pipe.execute_command(name, "c").execute()) == 1
+        else:
+            client.execute_command(name, "c")
+        assert [client.get("k"), client.get("k")] == [b"whole"] * 2
+        connection = idle(client)
+        had.set()
+        readable(connection)
+        assert client.get("k") == b"whole"
+
+
 def test_what_cannot_be_sent_costs_no_connection(server_socket: str) -> None:
     class Unsayable:
         def encode(self) -> bytes:

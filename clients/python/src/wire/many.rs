@@ -22,15 +22,23 @@ fn parts<'a, 'py>(
     Ok((args, pair.get_borrowed_item(1)?.cast::<PyDict>()?))
 }
 
-/// Packs commands, and returns for each whether its reply may be decoded. None
-/// where they cannot be sent as they are.
+/// What is known of packed commands.
+pub(super) struct Packed {
+    /// For each whether its reply may be decoded.
+    pub(super) decodes: Vec<bool>,
+    /// Whether more than their replies may come.
+    pub(super) streams: bool,
+}
+
+/// Packs commands. None where they cannot be sent as they are.
 pub(super) fn pack(
     codec: &Codec,
     commands: &Bound<'_, PyList>,
     out: &mut Vec<u8>,
-) -> PyResult<Option<Vec<bool>>> {
+) -> PyResult<Option<Packed>> {
     let py = commands.py();
     let mut decodes = Vec::with_capacity(commands.len());
+    let mut streams = false;
     // In long pipelines most names are one and the same object.
     let mut last: Option<Bound<'_, PyAny>> = None;
     for command in commands {
@@ -39,20 +47,17 @@ pub(super) fn pack(
         pack::command(codec, args.iter_borrowed(), out)?;
         let name = args.get_borrowed_item(0)?;
         if !last.as_ref().is_some_and(|last| last.is(name)) {
-            // Behind the number of words and the length of the first.
-            let mut lines = out[start..].splitn(4, |byte| *byte == b'\n');
-            if lines
-                .nth(2)
-                .is_some_and(|name| name.starts_with(ACCOMPANIED))
-            {
+            let word = pack::name(&out[start..]);
+            if word.starts_with(ACCOMPANIED) {
                 return Ok(None);
             }
+            streams |= pack::streams(word);
             last = Some(name.to_owned());
         }
         let raw = !options.is_empty() && options.contains(intern!(py, "NEVER_DECODE"))?;
         decodes.push(!raw);
     }
-    Ok(Some(decodes))
+    Ok(Some(Packed { decodes, streams }))
 }
 
 /// Adds replies to a list that is to have so many, as far as they have come.

@@ -43,7 +43,8 @@ pub(crate) struct Wire {
     patience: Patience,
     /// Something was sent whose replies have not been read. They may not even have come.
     owed: bool,
-    /// A peer on this machine, which cannot have closed its end when something is sent.
+    /// A peer on this machine, which cannot have closed its end when something is sent, and
+    /// which sends only what it is asked for.
     local: bool,
     /// Nothing but whole calls has gone over a local socket since somebody looked at it.
     trusted: bool,
@@ -197,6 +198,8 @@ impl Wire {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.out.clear();
         pack::command(&self.codec, args.iter_borrowed(), &mut self.out)?;
+        // What comes later is to be looked for before each call.
+        self.local &= !pack::streams(pack::name(&self.out));
         let socket = attached(&self.socket)?;
         self.owed = true;
         socket::send(py, socket, &self.out, timeout)?;
@@ -227,15 +230,16 @@ impl Wire {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
         self.out.clear();
-        let Some(decodes) = many::pack(&self.codec, commands, &mut self.out)? else {
+        let Some(packed) = many::pack(&self.codec, commands, &mut self.out)? else {
             return Ok(None);
         };
+        self.local &= !packed.streams;
         let socket = attached(&self.socket)?;
         self.owed = true;
         socket::send(py, socket, &self.out, timeout)?;
         self.give_back();
         let replies = PyList::empty(py);
-        for decode in decodes {
+        for decode in packed.decodes {
             let mut reply = self.next(py, decode, timeout)?;
             while many::is_message(&reply) {
                 messages.append(reply)?;

@@ -7,6 +7,29 @@ use crate::codec::{self, Codec};
 use crate::error::DataError;
 use crate::execute::encode;
 
+/// Commands after which a server goes on to send what nobody has asked for.
+const STREAMS: [&[u8]; 6] = [
+    b"SUBSCRIBE",
+    b"PSUBSCRIBE",
+    b"SSUBSCRIBE",
+    b"MONITOR",
+    b"SYNC",
+    b"PSYNC",
+];
+
+/// Whether more than its reply may come after a command of this name.
+pub(super) fn streams(name: &[u8]) -> bool {
+    let same = |other: &&[u8]| name.eq_ignore_ascii_case(other);
+    STREAMS.iter().any(same)
+}
+
+/// The first word of a packed command.
+pub(super) fn name(packed: &[u8]) -> &[u8] {
+    // Behind the number of words and the length of the first.
+    let mut lines = packed.splitn(4, |byte| *byte == b'\n');
+    lines.nth(2).unwrap_or_default().trim_ascii_end()
+}
+
 /// Adds a command, its name first, or after an error nothing. A name may have
 /// several words, as in `CONFIG GET`.
 pub(super) fn command<'a, 'py: 'a>(

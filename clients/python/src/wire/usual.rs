@@ -16,6 +16,7 @@ use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple, PyType};
 
 use super::Wire;
 use super::many::{self, ACCOMPANIED};
+use super::pack;
 use crate::method::panicked;
 
 /// What this uses of the Python half of the package.
@@ -296,7 +297,8 @@ impl<'a, 'py> Call<'a, 'py> {
         };
         // redis-py's dictionary of callbacks finds names however they are written.
         let small = text.bytes().any(|byte| byte.is_ascii_lowercase());
-        if small || text.as_bytes().starts_with(ACCOMPANIED) {
+        let text = text.as_bytes();
+        if small || text.starts_with(ACCOMPANIED) || pack::streams(text) {
             return Ok(None);
         }
         for option in self.names.iter().flat_map(|names| names.iter_borrowed()) {
