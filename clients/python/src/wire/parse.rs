@@ -143,7 +143,10 @@ impl Replies {
         loop {
             let item = match self.long {
                 Some(_) => self.rest(py).map(Item::Value),
-                None => self.item(py, codec, decode)?,
+                None => {
+                    self.strings(py, codec, decode)?;
+                    self.item(py, codec, decode)?
+                }
             };
             let Some(item) = item else {
                 return Ok(None);
@@ -193,6 +196,26 @@ impl Replies {
         }
         self.at += 2;
         self.long.take().map(|long| long.finish(py))
+    }
+
+    /// Reads what most of what comes is: short strings of an array, as far as they are there
+    /// and not the last of it.
+    #[inline]
+    fn strings(&mut self, py: Python<'_>, codec: &Codec, decode: bool) -> PyResult<()> {
+        let Some(array) = self.open.last_mut() else {
+            return Ok(());
+        };
+        while array.missing > 1 {
+            let rest = &self.buffer[self.at..];
+            let Some((begin, end)) = short_string(rest) else {
+                break;
+            };
+            let value = string(py, codec, decode, &rest[begin..end])?;
+            array.items.push(value.unbind());
+            array.missing -= 1;
+            self.at += end + 2;
+        }
+        Ok(())
     }
 
     /// Reads one item and goes behind it; None if it has not come as a whole.
@@ -296,6 +319,27 @@ fn line(buffer: &[u8], at: usize) -> Option<(&[u8], usize)> {
             Some(_) => from = end + 1,
         }
     }
+}
+
+/// Where a string of up to four digits of bytes lies, if there is one and it is here as a whole.
+#[inline(always)]
+fn short_string(bytes: &[u8]) -> Option<(usize, usize)> {
+    let [b'$', line @ ..] = bytes else {
+        return None;
+    };
+    let mut length = 0;
+    for (digits, byte) in line.iter().take(5).enumerate() {
+        match byte {
+            b'0'..=b'9' => length = length * 10 + usize::from(byte - b'0'),
+            b'\r' if digits > 0 && line.get(digits + 1) == Some(&b'\n') => {
+                let begin = digits + 3;
+                let end = begin + length;
+                return (end + 2 <= bytes.len()).then_some((begin, end));
+            }
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// A decimal number with an optional sign; None where it is none or is too large.
