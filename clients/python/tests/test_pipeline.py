@@ -52,6 +52,27 @@ def fails(transaction: bool, raises: bool) -> Act:
     return act
 
 
+def without_keys(transaction: bool) -> Act:
+    """Ask for the values of no keys, which needs no answer."""
+
+    def act(client: Any) -> Any:
+        pipe = client.pipeline(transaction=transaction)
+        first = pipe.set("a", "1").mget([]).get("a").execute()
+        pipe.mget([]).set("a", "text").incr("a")
+        return first, pipe.mget([]).execute(raise_on_error=False)[:2]
+
+    return act
+
+
+def long_error(client: Any) -> Any:
+    """Let a command fail whose text is longer than one wants to read."""
+    pipe = client.pipeline()
+    pipe.set("a", "text").rpush("a", *(f"item:{number}" for number in range(50)))
+    with pytest.raises(redis.ResponseError) as raised:
+        pipe.execute()
+    return str(raised.value)
+
+
 def refused(client: Any) -> Any:
     """Queue a command that no server takes."""
     with client.pipeline() as pipe:
@@ -163,6 +184,9 @@ ACTS = [
     fails(True, False),
     fails(False, True),
     fails(False, False),
+    without_keys(True),
+    without_keys(False),
+    long_error,
     refused,
     unchanged,
     changed,

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import redis
+import redis.utils
 from redis.commands import CoreCommands
 
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from types import TracebackType
 
     from undercroft._native import Client
 
 Command = tuple[tuple[Any, ...], dict[str, Any]]
 
-_FEW = 10
+# Older versions of redis-py show a command whole, however long it is.
+_shortened: Callable[[str], str] = getattr(redis.utils, "truncate_text", str)
 
 
 def _text(part: Any) -> str:
@@ -29,12 +32,10 @@ def _text(part: Any) -> str:
 
 def _annotated(error: Exception, number: int, command: Command) -> Exception:
     """Let an error say which command of a pipeline it is about."""
-    arguments = command[0]
-    shown = " ".join(_text(part) for part in arguments[:_FEW])
-    more = " ..." if len(arguments) > _FEW else ""
+    shown = _shortened(" ".join(map(_text, command[0])))
     reason = error.args[0] if error.args else ""
     error.args = (
-        f"Command # {number} ({shown}{more}) of pipeline caused error: {reason}",
+        f"Command # {number} ({shown}) of pipeline caused error: {reason}",
         *error.args[1:],
     )
     return error
@@ -172,9 +173,12 @@ class Pipeline(CoreCommands):
         self, replies: list[Any], commands: list[Command], raise_on_error: bool = True
     ) -> list[Any]:
         """Return what redis-py makes of the replies to commands, or raise the first error."""
-        if raise_on_error:
-            for index, reply in enumerate(replies):
-                if isinstance(reply, Exception):
+        for index, reply in enumerate(replies):
+            if isinstance(reply, Exception):
+                options = commands[index][1]
+                if EMPTY_RESPONSE in options and isinstance(reply, redis.ResponseError):
+                    replies[index] = options[EMPTY_RESPONSE]
+                elif raise_on_error:
                     raise _annotated(reply, index + 1, commands[index])
         return [
             reply
@@ -186,16 +190,23 @@ class Pipeline(CoreCommands):
     def _run_transaction(self, commands: list[Command]) -> list[Any]:
         """Run commands as one change, and return their replies."""
         around: tuple[Command, Command] = ((("MULTI",), {}), (("EXEC",), {}))
-        *queued, replies = self._run([around[0], *commands, around[1]])
+        # What has a result without any server, such as MGET of no key, would be refused.
+        places = [at for at, (_, options) in enumerate(commands) if EMPTY_RESPONSE not in options]
+        *queued, replies = self._run([around[0], *(commands[at] for at in places), around[1]])
         self.watching = False
-        for index, answer in enumerate(queued[1:]):
+        for at, answer in zip(places, queued[1:], strict=True):
             if isinstance(answer, Exception):
-                raise _annotated(answer, index + 1, commands[index])
+                raise _annotated(answer, at + 1, commands[at])
         if isinstance(replies, Exception):
             raise replies
         if replies is None:
             raise redis.WatchError("Watched variable changed.")
-        return list(replies)
+        results = list(replies)
+        if len(places) < len(commands):
+            for at, (_, options) in enumerate(commands):
+                if EMPTY_RESPONSE in options:
+                    results.insert(at, options[EMPTY_RESPONSE])
+        return results
 
     def _run(self, commands: Iterable[Command]) -> list[Any]:
         """Run commands in one call, and return what they answer."""
