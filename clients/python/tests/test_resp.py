@@ -21,6 +21,15 @@ REPLIES: list[tuple[bytes, object]] = [
     (b"*-1\r\n", None),
     (b"*0\r\n", []),
     (b"*3\r\n$1\r\na\r\n*2\r\n:1\r\n$-1\r\n+x\r\n", [b"a", [1, None], b"x"]),
+    (
+        b"*5\r\n$1\r\na\r\n$0\r\n\r\n$-1\r\n$12\r\nhello\r\nworld\r\n$010\r\n$3\r\n+x\r\n:1\r\n",
+        [b"a", b"", None, b"hello\r\nworld", b"$3\r\n+x\r\n:1"],
+    ),
+    (
+        b"*3\r\n$9999\r\n%b\r\n$10000\r\n%b\r\n$1\r\nc\r\n" % (b"a" * 9999, b"b" * 10000),
+        [b"a" * 9999, b"b" * 10000, b"c"],
+    ),
+    (b"%2\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n", {b"a": b"b", b"c": b"d"}),
     (b"_\r\n", None),
     (b"#t\r\n", True),
     (b"#f\r\n", False),
