@@ -163,6 +163,34 @@ def test_a_program_s_own_class_works_on_both(server_socket: str, path: str) -> N
         assert client.twice("n") == 4
 
 
+def test_who_wraps_redis_py_s_methods_sees_the_calls(
+    server_socket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+    for kind in (redis.Redis, redis.asyncio.Redis):
+        plain: Any = kind.execute_command
+
+        def traced(*args: Any, plain: Any = plain, **options: Any) -> Any:
+            seen.append(args[1:])
+            return plain(*args, **options)
+
+        monkeypatch.setattr(kind, "execute_command", traced)
+
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(unix_socket_path=server_socket) as client:
+            for _ in range(2):
+                assert await client.echo("later") == b"later"
+
+    with undercroft.Redis(unix_socket_path=server_socket) as client:
+        for _ in range(2):
+            assert client.echo("now") == b"now"
+    asyncio.run(main())
+    assert seen == [("ECHO", "now")] * 2 + [("ECHO", "later")] * 2
+    monkeypatch.undo()
+    for usual in (undercroft.RemoteRedis(), undercroft.asyncio.RemoteRedis()):
+        assert usual._short
+
+
 def test_a_program_s_own_way_to_parse_is_gone(server_socket: str) -> None:
     asked: list[Any] = []
 

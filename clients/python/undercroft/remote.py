@@ -10,7 +10,14 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.base import Redis
 from undercroft.connection import NATIVE, ConnectionPool, _Plugged, fatal
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, observability, shape_all, shaped
+from undercroft.replies import (
+    EMPTY_RESPONSE,
+    NEVER_DECODE,
+    observability,
+    shape_all,
+    shaped,
+    untouched,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,11 +46,12 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
             self.auto_close_connection_pool = pool is None
         # Whether calls may go the short way, which has no cache, no connection of the
         # client's own, nobody to tell that a connection was released, and no other parsing
-        # than redis-py's.
+        # than redis-py's. Whoever wraps redis-py's methods, to trace calls, is to see them.
         self._short = (
             isinstance(self.connection_pool, ConnectionPool)
             and not single
             and type(self).parse_response is redis.Redis.parse_response
+            and untouched(redis.Redis.execute_command, redis.client)
             and getattr(self.connection_pool, "cache", None) is None
             and self.connection_pool.connection_kwargs.get("credential_provider") is None
             and issubclass(self.connection_pool.connection_class, _Plugged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from types import FunctionType
 from typing import Any
 
 from redis.client import EMPTY_RESPONSE, NEVER_DECODE
@@ -10,7 +11,15 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.connection import NATIVE
 
-__all__ = ["EMPTY_RESPONSE", "NEVER_DECODE", "observability", "shape_all", "shaped", "shaped_all"]
+__all__ = [
+    "EMPTY_RESPONSE",
+    "NEVER_DECODE",
+    "observability",
+    "shape_all",
+    "shaped",
+    "shaped_all",
+    "untouched",
+]
 
 
 class _Unmeasured:
@@ -25,6 +34,11 @@ with suppress(ImportError):
     from redis.observability.providers import get_observability_instance
 
     observability = get_observability_instance()
+
+
+def untouched(method: Any, home: Any) -> bool:
+    """Return whether a method is what redis-py's module made it: programs that trace wrap it."""
+    return type(method) is FunctionType and method.__globals__ is vars(home)
 
 
 def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> Any:

@@ -13,7 +13,14 @@ from redis.exceptions import ConnectionError, ResponseError
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.link import Link
 from undercroft.connection import fatal
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, observability, shaped, shaped_all
+from undercroft.replies import (
+    EMPTY_RESPONSE,
+    NEVER_DECODE,
+    observability,
+    shaped,
+    shaped_all,
+    untouched,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -66,10 +73,11 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         pool = self.connection_pool
         # Whether calls may share a connection, whose streams are then known, and whose replies
-        # are parsed as redis-py does.
+        # are parsed as redis-py does. Whoever wraps redis-py's methods is to see all calls.
         self._short = (
             not self.single_connection_client
             and type(self).parse_response is redis.asyncio.Redis.parse_response
+            and untouched(redis.asyncio.Redis.execute_command, redis.asyncio.client)
             and pool.connection_kwargs.get("credential_provider") is None
             and issubclass(pool.connection_class, redis.asyncio.connection.AbstractConnection)
         )
