@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -130,12 +131,31 @@ def test_redis_py_s_arguments_make_a_client_of_a_server(server_socket: str) -> N
     ("ours", "theirs"), [(undercroft, redis), (undercroft.asyncio, redis.asyncio)]
 )
 def test_a_program_has_to_change_its_import_only(ours: Any, theirs: Any) -> None:
+    # A module of redis-py's would keep one of this package from being imported.
+    for name, value in vars(theirs).items():
+        if isinstance(value, ModuleType) and hasattr(ours, name) and value is not redis.exceptions:
+            assert getattr(ours, name) is not value, name
     assert [name for name in theirs.__all__ if not hasattr(ours, name)] == []
     assert ours.ConnectionError is theirs.ConnectionError
     with pytest.raises(AttributeError, match=r"undercroft.* has no attribute 'no_such_name'"):
         ours.no_such_name  # noqa: B018
     wanted = inspect.signature(theirs.Redis.__init__)
     assert inspect.signature(ours.RemoteRedis.__init__) == wanted
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from undercroft import asyncio as found, remote",
+        "import undercroft as redis; found = redis.asyncio",
+        "from undercroft import connection as found",
+        "from undercroft.asyncio import connection as found",
+    ],
+)
+def test_modules_are_this_package_s(program: str) -> None:
+    told = f"{program}; print(found.__name__)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("undercroft."), done.stdout
 
 
 def test_a_client_owns_the_pool_it_is_made_from(server_socket: str) -> None:

@@ -1,5 +1,7 @@
 """Redis data structures in shared memory, with redis-py's API."""
 
+import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -97,7 +99,11 @@ def __getattr__(name: str) -> Any:
         from undercroft.client import EmbeddedRedis
 
         return EmbeddedRedis
-    # What else redis-py has, which is not the same in all of its versions.
-    if name.startswith("_") or not hasattr(redis, name):
+    if name == "asyncio":
+        return importlib.import_module("undercroft.asyncio")
+    # What else redis-py has, which is not the same in all of its versions. Its modules are not
+    # meant: some have the names of this package's, which would then not be imported.
+    found = None if name.startswith("_") else getattr(redis, name, None)
+    if found is None or isinstance(found, ModuleType):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(redis, name)
+    return found

@@ -1,5 +1,6 @@
 """Clients for asyncio, with the API of redis.asyncio."""
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import redis.asyncio
@@ -86,7 +87,9 @@ def __getattr__(name: str) -> Any:
         from undercroft.asyncio.embedded import EmbeddedRedis
 
         return EmbeddedRedis
-    # What else redis-py has, which is not the same in all of its versions.
-    if name.startswith("_") or not hasattr(redis.asyncio, name):
+    # What else redis-py has, which is not the same in all of its versions, but no modules: some
+    # have the names of this package's.
+    found = None if name.startswith("_") else getattr(redis.asyncio, name, None)
+    if found is None or isinstance(found, ModuleType):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(redis.asyncio, name)
+    return found
