@@ -158,7 +158,12 @@ def test_a_call_that_is_cut_short_leaves_no_reply(
             connection.sendall(b"$4\r\nlate\r\n")
             late(connection)
 
-    with served(kind, path, slow, whole) as client:
+    def once(connection: socket.socket) -> None:
+        whole(connection)
+        connection.recv(100)
+        connection.recv(100)
+
+    with served(kind, path, slow, once) as client:
         assert client.get("k") == b"whole"
         idle(client)._sock.settimeout(0.05)
         with monkeypatch.context() as patch:
@@ -166,11 +171,17 @@ def test_a_call_that_is_cut_short_leaves_no_reply(
             patch.setattr(undercroft.RemoteRedis, "_resume", tell)
             with pytest.raises(Told):
                 client.get("k")
+        # Whoever takes it next need not see that a reply is to come.
         connection = idle(client)
+        assert connection._sock is None
         silent.set()
-        readable(connection)
         assert client.get("k") == b"whole"
         assert idle(client) is connection
+        connection = client.connection_pool.take()
+        with pytest.raises(redis.TimeoutError):
+            connection.wire.call(("GET", "k"), True, 0.01)
+        client.connection_pool.give(connection)
+        assert connection._sock is None
 
 
 @KINDS

@@ -440,8 +440,8 @@ class ConnectionPool(redis.ConnectionPool):
             self.release(connection)
             return
         wire = connection.wire
-        if wire is not None:
-            wire.suspect()
+        if wire is not None and wire.suspect():
+            connection.disconnect()
         try:
             self._in_use_connections.remove(connection)
         except KeyError:
@@ -458,8 +458,8 @@ class ConnectionPool(redis.ConnectionPool):
             connection.disconnect()
             return
         wire = getattr(connection, "wire", None)
-        if wire is not None:
-            wire.suspect()
+        if wire is not None and wire.suspect():
+            connection.disconnect()
         super().release(connection)
 
     def disconnect(self, inuse_connections: bool = True) -> None:

@@ -43,8 +43,8 @@ pub(crate) struct Wire {
     patience: Patience,
     /// Something was sent whose replies have not been read. They may not even have come.
     owed: bool,
-    /// A peer on this machine, which cannot have closed its end when something is sent, and
-    /// which sends only what it is asked for.
+    /// A peer on this machine, which cannot have closed its end when something is sent. What
+    /// else it may have sent is a message, which is told from a reply.
     local: bool,
     /// Nothing but whole calls has gone over a local socket since somebody looked at it.
     trusted: bool,
@@ -168,8 +168,11 @@ impl Wire {
     }
 
     /// Says that others have used the socket, which is to be looked at before the next call.
-    fn suspect(&mut self) {
+    /// Returns whether replies are to come that nobody waits for any more: then it is of no
+    /// use, as a look need not tell.
+    fn suspect(&mut self) -> bool {
         self.trusted = false;
+        self.owed
     }
 
     /// Gives a client's class a method `execute_command` that takes one step where a call is

@@ -80,7 +80,8 @@ pub(super) fn shorten(
 /// The C function of the method.
 ///
 /// Before Python 3.14 an interpreter that ends unwinds its daemon threads as soon as they are to
-/// run Python again. So Python runs from here only, where there is nothing to drop.
+/// run Python again. So methods and callbacks run from here only, where there is nothing to
+/// drop; what makes an error of a reply, or bytes of an unusual argument, runs inside.
 unsafe extern "C-unwind" fn execute_command(
     client: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
@@ -432,6 +433,9 @@ impl<'py> Taken<'py> {
     /// Gives the connection back, unless somebody else has done so.
     fn give(self) -> PyResult<()> {
         let py = self.pool.py();
+        if self.wire.borrow().owed {
+            self.connection.call_method0(intern!(py, "disconnect"))?;
+        }
         let anew = self.connection.getattr(intern!(py, "_should_reconnect"))?;
         if anew.is_truthy()? {
             let release = intern!(py, "release");
