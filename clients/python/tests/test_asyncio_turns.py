@@ -240,3 +240,67 @@ def test_a_reply_that_comes_within_a_task_wakes_others_later(run: Run) -> None:
             link.fail(ConnectionError("its own reply is one too many"))
 
     run(main())
+
+
+class Interrupting:
+    """What a signal's handler does to who comes by."""
+
+    @property
+    def waiter(self) -> None:
+        """Raise as the handler does."""
+        raise KeyboardInterrupt
+
+    def join(self) -> None:
+        """Have nobody who waits."""
+
+
+def test_an_interrupt_leaves_nobody_waiting(run: Run) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with answered() as client:
+            link = client._link
+            task = asyncio.create_task(client.get("k"))
+            while link._pending[0].waiter is None:
+                await asyncio.sleep(0)
+            link._woken.append(Interrupting())
+            raised: list[BaseException] = []
+
+            def receive() -> None:
+                try:
+                    link.data_received(b"$5\r\nearly\r\n")
+                except KeyboardInterrupt as error:
+                    raised.append(error)
+
+            loop.call_soon(receive)
+            assert await task == b"early"
+            assert len(raised) == 1
+            # The link writes as before, and its own reply is one that nobody asked for.
+            call = client.get("k")
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert not link._unsent
+            assert await call == b"v"
+            link.fail(ConnectionError("it has one more reply"))
+
+    run(main())
+
+
+def test_a_task_may_run_the_loop_as_nest_asyncio_lets_it() -> None:
+    async def main() -> None:
+        loop: Any = asyncio.get_running_loop()
+        async with answered() as client:
+            loop._nest_patched = True
+            assert await client.get("k") == b"v"
+            written: list[str] = []
+            client._link._transport = Watched(client._link._transport, written)
+            current: Any = asyncio.current_task()
+            asyncio.tasks._leave_task(loop, current)  # type: ignore[attr-defined]
+            inner = loop.create_task(client.get("k"))
+            for _ in range(5):
+                loop.call_soon(lambda: None)
+                loop._run_once()
+            asyncio.tasks._enter_task(loop, current)  # type: ignore[attr-defined]
+            assert written
+            assert await inner == b"v"
+
+    asyncio.run(main())

@@ -81,9 +81,8 @@ class Link(asyncio.Protocol):
         self._interval = getattr(connection, "health_check_interval", 0) or 0
         self._due = self.loop.time() + self._interval
         self._watch: asyncio.TimerHandle | None = None
-        # How many replies have come, those that nobody waited for any more among them.
-        self._answered = 0
-        self._watched: tuple[int | None, int] = (None, 0)
+        # Who is the first to wait for replies, how many have come to it, and since how many looks.
+        self._watched: tuple[Any, int, int] = (None, 0, 0)
         # redis-py's streams close a transport that they believe to be theirs.
         self._streams = (connection._reader, connection._writer)
         connection._reader = connection._writer = None
@@ -213,7 +212,6 @@ class Link(asyncio.Protocol):
         pending, answer = self._pending, self._answer
         if self._interval:
             self._due = self.loop.time() + self._interval
-        before = len(pending)
         try:
             if answer is None or self._undecodable is not None:
                 self._replies.feed(data)
@@ -259,37 +257,45 @@ class Link(asyncio.Protocol):
         except Exception as error:
             self.fail(error)
         finally:
-            self._answered += before - len(pending)
             if self._woken:
                 self._wake()
 
     def _wake(self) -> None:
         """Let those who wait for replies go on at once, and write what they send."""
         woken, self._woken = self._woken, []
-        if asyncio.current_task(self.loop) is not None:
-            # Within a task no other may run.
+        # Within a task no other may run. nest_asyncio lets a task run the loop, which then is
+        # to write what others send.
+        nested = getattr(self.loop, "_nest_patched", False)
+        if nested or asyncio.current_task(self.loop) is not None:
             for call in woken:
                 call.join()
             return
         is_first = not self._unsent
         self._waking = True
-        for call in woken:
-            waiter, call.waiter = call.waiter, None
-            if waiter is not None:
-                # A task finds out in far less time from a plain future than from another that
-                # it may go on; its result it has from the call in either case.
-                is_task = type(waiter) is BuiltinFunctionType and type(waiter.__self__) is Task
-                try:
-                    call.context.run(waiter, self._plain if is_task else call)
-                except BaseException as error:
-                    # The loop knows what to do about it.
-                    self.loop.call_soon(_raise, error)
-        self._waking = False
-        if is_first and self._unsent:
-            if self._ready is not None and not self._ready:
-                self._flush()
-            else:
-                self.loop.call_soon(self._flush)
+        try:
+            for call in woken:
+                waiter, call.waiter = call.waiter, None
+                if waiter is not None:
+                    # A task finds out in far less time from a plain future than from another
+                    # that it may go on; its result it has from the call in either case.
+                    is_task = type(waiter) is BuiltinFunctionType and type(waiter.__self__) is Task
+                    try:
+                        call.context.run(waiter, self._plain if is_task else call)
+                    except BaseException as error:
+                        # The loop knows what to do about it.
+                        self.loop.call_soon(_raise, error)
+        except BaseException:
+            # A signal's handler may raise anywhere; nobody is to wait for ever after that.
+            for call in woken:
+                call.join()
+            raise
+        finally:
+            self._waking = False
+            if is_first and self._unsent:
+                if self._ready is not None and not self._ready:
+                    self._flush()
+                else:
+                    self.loop.call_soon(self._flush)
 
     def _finish(self, call: Call, reply: Any) -> None:
         """Let a call have what its client makes of a reply."""
@@ -311,7 +317,7 @@ class Link(asyncio.Protocol):
 
     def _complete(self, batch: Batch) -> bool:
         """Give a batch, which is the first in line, what has come; return whether that is all."""
-        replies, before = batch.replies, len(batch.replies)
+        replies = batch.replies
         while len(replies) < batch.missing:
             if batch.error is None:
                 try:
@@ -332,7 +338,6 @@ class Link(asyncio.Protocol):
                 else:
                     replies.append(batch.error)
                 batch.error = None
-        self._answered += len(replies) - before
         if len(replies) < batch.missing:
             return False
         if self._elected and any(isinstance(reply, ReadOnlyError) for reply in replies):
@@ -363,14 +368,16 @@ class Link(asyncio.Protocol):
         """Give up a peer whose next reply has not come for too long."""
         self._watch = None
         if not self._pending or self._timeout is None or self.failure is not None:
-            self._watched = (None, 0)
+            self._watched = (None, 0, 0)
             return
-        answered = self._answered
-        times = self._watched[1] + 1 if answered == self._watched[0] else 0
+        first = self._pending[0]
+        come = len(first.replies) if type(first) is Batch else 0
+        before, come_before, times = self._watched
+        times = times + 1 if first is before and come == come_before else 0
         if times >= _LOOKS:
             self.fail(TimeoutError(f"Timeout reading from {self._name}"))
             return
-        self._watched = (answered, times)
+        self._watched = (first, come, times)
         self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
 
     @property
