@@ -1,12 +1,12 @@
 """Rows that native code measures: Rust, readers, memory, opening, instructions."""
 
 import json
-import re
 import subprocess
 from typing import Any
 
 from core import peers
 from core.bench import Bench
+from core.callgrind import instructions
 from core.report import Figure, Row
 
 PAGE = 4096
@@ -149,7 +149,10 @@ def instruction_rows(bench: Bench) -> list[Row]:
         operation = row.id.rpartition("-")[2]
         keys, rounds = 1_000, bench.pick(20, 50)
         try:
-            none, some = (_instructions(bench, operation, keys, count) for count in (0, rounds))
+            command = [bench.binaries / "undercroft-bench", "loop", operation, "--keys", str(keys)]
+            none, some = (
+                instructions(bench, [*command, "--rounds", str(count)]) for count in (0, rounds)
+            )
         except (OSError, RuntimeError) as error:
             row.note = bench.without_places(f"not measured: {error}")
             continue
@@ -157,16 +160,3 @@ def instruction_rows(bench: Bench) -> list[Row]:
         row.ours = Figure(operation, each, each, each, "instructions")
         row.note = f"callgrind, {keys:,} keys: ({some:,} - {none:,}) / {keys * rounds:,}."
     return rows
-
-
-def _instructions(bench: Bench, operation: str, keys: int, rounds: int) -> int:
-    command = [
-        *("valgrind", "--tool=callgrind", f"--callgrind-out-file={bench.directory() / 'out'}"),
-        *(str(bench.binaries / "undercroft-bench"), "loop", operation),
-        *("--keys", str(keys), "--rounds", str(rounds)),
-    ]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    collected = re.search(r"Collected\s*:\s*(\d+)", run.stderr)
-    if run.returncode or not collected:
-        raise RuntimeError(f"callgrind ended with {run.returncode}: {run.stderr[-200:].strip()}")
-    return int(collected[1])

@@ -2,11 +2,14 @@
 
 import sys
 from collections.abc import Iterable
+from importlib import metadata
 
 from core import embedded, peers
 from core.bench import Bench
-from core.clients import ALL, LOOPS, Clients, Side, clients
+from core.callgrind import instructions
+from core.clients import ALL, LOOPS, Clients, Side, clients, fill
 from core.report import Figure, Grid, Row
+from core.turns import LOOPS as SCRIPTS
 from core.turns import interleaved, loop
 
 WORKS = {"get": "GET", "keys": "KEYS * of one key"}
@@ -56,6 +59,41 @@ def _fastest(found: Rounds, sides: Iterable[Side]) -> Side:
 def _missing(name: str) -> list[Row] | None:
     missing = peers.has("redis-server")
     return [Row(id=name, work=name, note=missing)] if missing else None
+
+
+def counted(bench: Bench) -> list[Row]:
+    """Count the instructions of a GET, beside redis-py's in the same environment."""
+    rows = [
+        Row(id=f"instructions-{flavour}", work=f"instructions of a GET over unix socket, {flavour}")
+        for flavour in ALL
+    ]
+    if missing := peers.has("redis-server") or peers.has("valgrind"):
+        rows[0].note = missing
+        return rows
+    few, many = 200, bench.pick(1_200, 2_200)
+    with peers.redis_server(bench.directory()) as server:
+        fill(server)
+        for row, flavour in zip(rows, ALL, strict=True):
+
+            def each(client: str, flavour: str = flavour) -> float:
+                command = [sys.executable, SCRIPTS / "remote.py", client, server.path, "0"]
+                less, more = (
+                    instructions(bench, command, f"{flavour} unix get {count}\n")
+                    for count in (few, many)
+                )
+                return (more - less) / (many - few)
+
+            try:
+                ours, theirs = each("undercroft"), each("redis")
+            except (OSError, RuntimeError) as error:
+                row.note = bench.without_places(f"not measured: {error}")
+                continue
+            row.ours = Figure("undercroft", ours, ours, ours, "instructions")
+            peer = f"redis-py {metadata.version('redis')} with hiredis"
+            row.peer = Figure(peer, theirs, theirs, theirs, "instructions")
+            row.ratio = theirs / ours
+    rows[0].note = f"callgrind, the process of the client: {many:,} calls less {few:,}."
+    return rows
 
 
 def _grid(running: Clients, title: str, lines: dict[str, Rounds]) -> Grid:

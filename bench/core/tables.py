@@ -30,6 +30,7 @@ TABLES: dict[str, dict[str, Group]] = {
     },
     "python": {
         "sequential": remote.sequential,
+        "instructions": remote.counted,
         "concurrent": remote.concurrent,
         "pipelines": remote.pipelines,
         "replies": remote.replies,
