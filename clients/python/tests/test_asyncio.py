@@ -224,6 +224,10 @@ def test_a_peer_that_answers_whom_nobody_waits_for_is_not_silent(run: Run) -> No
         await reader.read()
         writer.close()
 
+    def come(pending: Any) -> int:
+        # Of the twenty of the batch, and of the one behind it.
+        return len(pending[0].replies) if len(pending) == 2 else 21 - len(pending)
+
     async def main() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         client = plain(server, socket_timeout=1000)
@@ -239,7 +243,7 @@ def test_a_peer_that_answers_whom_nobody_waits_for_is_not_silent(run: Run) -> No
             client._link._look()
             assert client._link.failure is None
             peers[0].write(b"$1\r\nv\r\n")
-            while client._link._answered < answered:
+            while come(client._link._pending) < answered:
                 await asyncio.sleep(0)
         assert await other == b"v"
         await client.aclose()
