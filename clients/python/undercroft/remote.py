@@ -128,8 +128,6 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
         return connection.retry.call_with_retry(attempt, fail)
 
 
-# Whoever asks for the signature gets redis-py's.
-vars(RemoteRedis)["__init__"].__wrapped__ = redis.Redis.__init__
 if NATIVE is not None:
     NATIVE.shorten(RemoteRedis, ConnectionPool, observability, shaped)
 

@@ -254,10 +254,6 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         super().__del__(*args, **kwargs)
 
 
-# Whoever asks for the signature gets redis-py's.
-vars(RemoteRedis)["__init__"].__wrapped__ = redis.asyncio.Redis.__init__
-
-
 class Pipeline(RedisPipeline):
     """redis-py's pipeline, which shares its client's connection unless it watches keys."""
 
