@@ -70,6 +70,8 @@ def _redis(place: Place) -> AbstractAsyncContextManager[Calls]:
 async def _glide(place: Place) -> AsyncIterator[Calls]:
     import glide
 
+    # It would write of slow replies between our answers, to standard output.
+    glide.Logger.set_logger_config(glide.LogLevel.OFF)
     address = glide.NodeAddress(place.host, place.port)
     client = await glide.GlideClient.create(glide.GlideClientConfiguration([address]))
 
