@@ -357,9 +357,12 @@ def test_a_connection_that_the_server_closed_is_made_anew(
 
 
 @contextmanager
-def scripted(*answers: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
-    """Serve one connection after the other, each by one of these functions."""
-    listener = socket.create_server(("127.0.0.1", 0))
+def scripted(
+    *answers: Callable[[socket.socket], None], listener: socket.socket | None = None
+) -> Iterator[Any]:
+    """Serve one connection after the other, each by one of these functions; give the address."""
+    if listener is None:
+        listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
         for answer in answers:
@@ -380,14 +383,17 @@ def scripted(*answers: Callable[[socket.socket], None]) -> Iterator[tuple[str, i
         listener.close()
 
 
-def plain(address: tuple[str, int], retries: int = 0, **options: Any) -> Any:
+def plain(address: tuple[str, int] | str, retries: int = 0, **options: Any) -> Any:
     """Return a client that says nothing of its own to a server."""
     known = inspect.signature(redis.Redis.__init__).parameters
     named = "driver_info" in known
     silent = {"driver_info": None} if named else {"lib_name": None, "lib_version": None}
-    host, port = address
+    if isinstance(address, str):
+        place: dict[str, Any] = {"unix_socket_path": address}
+    else:
+        place = dict(zip(("host", "port"), address, strict=True))
     retry = Retry(NoBackoff(), retries)
-    return undercroft.Redis(host=host, port=port, protocol=2, retry=retry, **silent, **options)
+    return undercroft.Redis(protocol=2, retry=retry, **place, **silent, **options)
 
 
 def half(connection: socket.socket) -> None:

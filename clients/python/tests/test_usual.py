@@ -12,9 +12,7 @@ import pytest
 import redis
 import undercroft
 import undercroft.connection
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-from test_remote import Told, late, tell, whole
+from test_remote import Told, late, plain, scripted, tell, whole
 
 native = pytest.mark.skipif(
     undercroft.connection.NATIVE is None, reason="redis-py's way: it looks before each call"
@@ -25,36 +23,11 @@ KINDS = pytest.mark.parametrize("kind", [socket.AF_UNIX, socket.AF_INET], ids=["
 @contextmanager
 def served(kind: int, path: str, *answers: Callable[[socket.socket], None]) -> Iterator[Any]:
     """Serve one connection after the other, each by one of these functions, to a client."""
-    known = inspect.signature(redis.Redis.__init__).parameters
-    named = "driver_info" in known
-    silent = {"driver_info": None} if named else {"lib_name": None, "lib_version": None}
     listener = socket.socket(kind)
     listener.bind(path if kind == socket.AF_UNIX else ("127.0.0.1", 0))
     listener.listen()
-
-    def serve() -> None:
-        for answer in answers:
-            try:
-                connection, _ = listener.accept()
-            except OSError:  # nobody comes any more
-                return
-            with connection:
-                answer(connection)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    if kind == socket.AF_UNIX:
-        place: dict[str, Any] = {"unix_socket_path": path}
-    else:
-        place = dict(zip(("host", "port"), listener.getsockname(), strict=True))
-    retry = Retry(NoBackoff(), 0)
-    try:
-        with undercroft.Redis(protocol=2, retry=retry, **silent, **place) as client:
-            yield client
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        listener.close()
+    with scripted(*answers, listener=listener) as address, plain(address) as client:
+        yield client
 
 
 def readable(connection: Any) -> None:
