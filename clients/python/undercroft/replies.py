@@ -17,7 +17,6 @@ __all__ = [
     "observability",
     "shape_all",
     "shaped",
-    "shaped_all",
     "untouched",
 ]
 
@@ -54,12 +53,6 @@ def shaped(callbacks: Any, name: Any, reply: Any, options: dict[str, Any]) -> An
         asked = (NEVER_DECODE, EMPTY_RESPONSE, "keys")
         return callback(reply, **{key: options[key] for key in options if key not in asked})
     return callback(reply)
-
-
-def shaped_all(callbacks: Any, commands: list[Any], replies: list[Any]) -> list[Any]:
-    """Return the results of a pipeline's commands, errors among them."""
-    shape_all(callbacks, commands, replies)
-    return replies
 
 
 def shape_all(callbacks: Any, commands: list[Any], replies: list[Any]) -> bool:

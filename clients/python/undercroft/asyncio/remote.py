@@ -17,8 +17,8 @@ from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
     observability,
+    shape_all,
     shaped,
-    shaped_all,
     untouched,
 )
 
@@ -296,15 +296,15 @@ class Pipeline(RedisPipeline):
             found: list[Any] = await whole(connection, commands, raise_on_error)
             return found
         replies = await connection.replies([args for args, _ in commands])
-        results = shaped_all(self.response_callbacks, commands, replies)
-        if raise_on_error:
-            for result in results:
+        failed = shape_all(self.response_callbacks, commands, replies)
+        if failed and raise_on_error:
+            for reply in replies:
                 # redis-py raises it where it reads the reply, and looks for error replies here.
-                if isinstance(result, UnicodeDecodeError):
-                    raise result
+                if isinstance(reply, UnicodeDecodeError):
+                    raise reply
             check: Any = self.raise_first_error
-            check(commands, results)
-        return results
+            check(commands, replies)
+        return replies
 
 
 class _Exchange:
