@@ -85,26 +85,18 @@ class Sentinel(redis.sentinel.Sentinel):
     """redis-py's Sentinels, whose clients of a service are of this package."""
 
     def master_for(
-        self,
-        service_name: str,
-        redis_class: Any = RemoteRedis,
-        connection_pool_class: Any = redis.sentinel.SentinelConnectionPool,
-        **kwargs: Any,
+        self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
         """Return a client of a service's master."""
         found: Any = super().master_for
-        return found(service_name, redis_class, connection_pool_class, **self._plugged(kwargs))
+        return found(service_name, redis_class, *more, **self._plugged(kwargs))
 
     def slave_for(
-        self,
-        service_name: str,
-        redis_class: Any = RemoteRedis,
-        connection_pool_class: Any = redis.sentinel.SentinelConnectionPool,
-        **kwargs: Any,
+        self, service_name: str, redis_class: Any = RemoteRedis, *more: Any, **kwargs: Any
     ) -> Any:
         """Return a client of a service's replicas."""
         found: Any = super().slave_for
-        return found(service_name, redis_class, connection_pool_class, **self._plugged(kwargs))
+        return found(service_name, redis_class, *more, **self._plugged(kwargs))
 
     def _plugged(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         settings = self.connection_kwargs | kwargs
