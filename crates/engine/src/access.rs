@@ -36,6 +36,10 @@ pub(crate) trait Within {
     fn free_after_commit(&self);
     /// Sends a message after the commit.
     fn send_after_commit(&self, letter: Letter);
+    /// See [`Running::savepoint`].
+    fn savepoint(&self) -> Savepoint;
+    /// See [`Running::roll_back_to`].
+    fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error>;
 }
 
 /// A transaction over many commands; see [`Store::transact`].
@@ -128,6 +132,14 @@ impl Within for Running<'_, '_> {
         let notices = &self.writer.borrow().notices;
         let before = notices.as_ref().map_or(0, |notices| notices.count());
         self.letters.borrow_mut().push((before, letter));
+    }
+
+    fn savepoint(&self) -> Savepoint {
+        Running::savepoint(self)
+    }
+
+    fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
+        Running::roll_back_to(self, savepoint)
     }
 }
 
@@ -364,6 +376,26 @@ impl<'a> Access<'a> {
             None => self.store.transact(shards, body),
             Some(_) => Err(Error::OutsideTransaction.into()),
         }
+    }
+
+    /// Runs one of several commands of a transaction and undoes what it changed where it fails. By itself the store
+    /// does that anyway.
+    ///
+    /// # Errors
+    /// Those of [`Running::roll_back_to`]; those of `body` are within the result.
+    pub fn attempt<R, E>(
+        &self,
+        body: impl FnOnce() -> Result<R, E>,
+    ) -> Result<Result<R, E>, Error> {
+        let Some(running) = self.running else {
+            return Ok(body());
+        };
+        let savepoint = running.savepoint();
+        let result = body();
+        if result.is_err() {
+            running.roll_back_to(&savepoint)?;
+        }
+        Ok(result)
     }
 
     /// Whether this is the store within a transaction.

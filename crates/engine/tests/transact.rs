@@ -49,6 +49,25 @@ fn an_error_undoes_what_all_commands_did() {
 }
 
 #[test]
+fn a_command_that_fails_undoes_only_what_it_changed() {
+    let (_directory, store) = fresh::store(4);
+    let kept = store.transact(store.all_shards(), |running| {
+        let access = running.access();
+        access.attempt(|| access.set(0, b"first", b"1"))??;
+        let failed = access.attempt(|| {
+            access.set(0, b"first", b"2")?;
+            access.set(0, b"second", b"2")?;
+            Err::<(), _>(Error::TooLong)
+        })?;
+        assert!(matches!(failed, Err(Error::TooLong)), "{failed:?}");
+        Ok::<_, Error>(())
+    });
+    kept.expect("no lock is held");
+    assert_eq!(get(&store, b"first").as_deref(), Some(&b"1"[..]));
+    assert_eq!(get(&store, b"second"), None);
+}
+
+#[test]
 fn a_shard_that_was_not_foreseen_makes_it_run_again() {
     let (_directory, store) = fresh::store(4);
     let mut runs = 0;

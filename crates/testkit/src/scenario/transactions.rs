@@ -1,6 +1,6 @@
 //! Many commands as one transaction, some of them undone by themselves.
 
-use undercroft_engine::{Access, Error, Store};
+use undercroft_engine::{Access, AddRule, Error, PackedLimits, Store};
 
 use super::{
     Scenario, expiring_keys, full, key, large_in_both, quick, some_keys, steps, two_databases,
@@ -75,6 +75,16 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("EXEC, a flush undone", two_databases, |s| {
         exec(s, &[&[set_00], &[flush, insert_10, fail], &[delete_01]])
     }),
+    quick("a script", some_keys, |s| {
+        script(s, &[add_member, add_scored, expire_00])
+    }),
+    full("a script that a command's error stops", some_keys, |s| {
+        let change_and_fail: Command = |access| {
+            set_00(access)?;
+            fail(access)
+        };
+        script(s, &[add_member, insert_large, change_and_fail, add_scored])
+    }),
 ];
 
 /// Removes a key that holds what it should, or sets when it expires.
@@ -131,6 +141,25 @@ fn exec(store: &Store, groups: &[&[Command]]) {
         .expect("room");
 }
 
+/// Runs commands as one transaction, up to the first that has an error, which is undone.
+fn script(store: &Store, commands: &[Command]) {
+    store
+        .transact(store.all_shards(), |running| {
+            let access = running.access();
+            for command in commands {
+                let done = access.attempt(|| command(&access))?;
+                if running.starts_again() {
+                    return done;
+                }
+                if done.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+        .expect("room");
+}
+
 /// The command that has an error.
 fn fail(_: &Access<'_>) -> Result<(), Error> {
     Err(Error::NotAnInteger)
@@ -138,6 +167,32 @@ fn fail(_: &Access<'_>) -> Result<(), Error> {
 
 fn set_00(access: &Access<'_>) -> Result<(), Error> {
     access.set(0, &key(0, 0), &value(62))
+}
+
+fn expire_00(access: &Access<'_>) -> Result<(), Error> {
+    let name = key(0, 0);
+    let key = access.key(&name);
+    access.write(access.shards_of([&key]), |writer| {
+        writer.set_expiry(0, &key, Some(NOW + 5000)).map(drop)
+    })
+}
+
+fn add_member(access: &Access<'_>) -> Result<(), Error> {
+    let name = key(1, 92);
+    let key = access.key(&name);
+    access.write(access.shards_of([&key]), |writer| {
+        writer.set_add(0, &key, &[b"part"], 8).map(drop)
+    })
+}
+
+fn add_scored(access: &Access<'_>) -> Result<(), Error> {
+    let (name, limits) = (key(0, 92), PackedLimits::SORTED_SET);
+    let key = access.key(&name);
+    access.write(access.shards_of([&key]), |writer| {
+        let members = &[(&b"result"[..], 1.0)];
+        let rule = AddRule::default();
+        writer.sorted_add(0, &key, members, rule, &limits).map(drop)
+    })
 }
 
 fn append_00(access: &Access<'_>) -> Result<(), Error> {
