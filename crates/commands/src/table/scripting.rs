@@ -1,4 +1,4 @@
-//! The commands of scripts, of which those are known that redis-py's locks are made of.
+//! The commands of scripts, of which those of redis-py's locks, of kombu and of Celery are known.
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
 use crate::handlers::{scripting, server};
@@ -23,8 +23,8 @@ pub(super) const COMMANDS: &[Command] = &[
         })
         .doc(
             "script numkeys [key [key ...]] [arg [arg ...]]",
-            "O(1)",
-            "Runs a script of redis-py's locks (release, extend, reacquire); with any other it is an unknown command.",
+            "That of the commands in the script",
+            "Runs a script of redis-py's locks, of kombu 5.7 or of Celery 5.7; with any other it is an unknown command.",
         )
         .reply("that of the script")
         .handler(scripting::eval),
@@ -34,8 +34,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(const { &[KeySpec::counted(2, USE)] })
         .doc(
             "sha1 numkeys [key [key ...]] [arg [arg ...]]",
-            "O(1)",
-            "Runs a script of redis-py's locks by its SHA-1; answers NOSCRIPT for any other.",
+            "That of the commands in the script",
+            "Runs a script of redis-py's locks, of kombu 5.7 or of Celery 5.7 by its SHA-1; answers NOSCRIPT for any other.",
         )
         .reply("that of the script")
         .handler(scripting::evalsha),
@@ -55,7 +55,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "sha1 [sha1 ...]",
                             "O(N) for N scripts",
-                            "Says which scripts are known; those of redis-py's locks always are.",
+                            "Says which scripts are known; those that EVAL runs always are.",
                         )
                         .reply("array of integers: 1 known, 0 not")
                         .handler(scripting::exists),
@@ -69,7 +69,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "script",
                             "O(N) in the length of the script",
-                            "Returns the SHA-1 of a script of redis-py's locks; with any other it is an unknown command.",
+                            "Returns the SHA-1 of a script that EVAL runs; with any other it is an unknown command.",
                         )
                         .reply("bulk")
                         .handler(scripting::load),

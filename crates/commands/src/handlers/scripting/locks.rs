@@ -1,0 +1,138 @@
+//! The scripts of redis-py's locks.
+
+use std::borrow::Cow;
+
+use undercroft_engine::{Error, Key, KeyEvent, Writer};
+
+use super::{Call, Script};
+use crate::arguments::{CommandError, TimeBase, TimeUnit, deadline, is_keyword};
+use crate::handler::{Context, Failure, Outcome};
+use crate::number::Extended;
+use crate::reply::Reply;
+
+/// The line of each text that reads the token, and of the one that adds to the time to live.
+const READS: u32 = 2;
+const ADDS: u32 = 16;
+/// From here on Lua writes a number with an exponent, which is no integer to PEXPIRE.
+const EXPONENT_FROM: u64 = 100_000_000_000_000_000;
+
+/// The line of a text that sets the time to live.
+fn expires(script: Script) -> u32 {
+    if script == Script::Extend { 18 } else { 6 }
+}
+
+/// Runs one of them.
+pub(super) fn run(
+    script: Script,
+    call: &Call<'_>,
+    context: &mut Context<'_>,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let lock = Lock {
+        script,
+        key: call.key(1),
+        token: call.argument(1),
+        time: call.argument(2),
+        replaces: call.argument(3).is_none_or(|replaces| replaces != b"0"),
+    };
+    lock.run(context, reply)
+}
+
+/// What a script is called with.
+struct Lock<'a> {
+    script: Script,
+    key: Option<&'a [u8]>,
+    token: Option<&'a [u8]>,
+    time: Option<&'a [u8]>,
+    replaces: bool,
+}
+
+impl<'a> Lock<'a> {
+    fn run(&self, context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
+        let script = self.script;
+        let (store, database) = (context.store, context.database());
+        let key = self.key.ok_or_else(|| script.no_argument(READS))?;
+        let key = store.key(key);
+        let found = store.write(store.shards_of([&key]), |writer| {
+            // A token that was not given is like none that a key could hold.
+            let held = match writer.holds(database, &key, self.token.unwrap_or_default()) {
+                Err(Error::WrongType) => {
+                    let text = CommandError::WRONG_TYPE;
+                    return Err(script.error(text.text(), READS).into());
+                }
+                held => held?.map(|held| held && self.token.is_some()),
+            };
+            match held {
+                None => writer.tell(KeyEvent::KeyMiss, database, &key),
+                Some(true) => return Ok(Some(self.change(writer, database, &key)?)),
+                Some(false) => {}
+            }
+            Ok::<_, Failure>(held)
+        })?;
+        store.note_use(&key);
+        context.count_lookup(found.is_some());
+        reply.integer(found.unwrap_or_default().into());
+        Ok(())
+    }
+
+    /// What the script does where the key holds the token. Returns whether it did it.
+    fn change(
+        &self,
+        writer: &mut Writer<'_, '_>,
+        database: usize,
+        key: &Key<'_>,
+    ) -> Result<bool, Failure> {
+        let script = self.script;
+        if script == Script::Release {
+            return Ok(writer.remove(database, key)?);
+        }
+        let now = writer.now();
+        let time = if script == Script::Extend {
+            let Some(old) = writer.expiry(database, key)?.flatten() else {
+                return Ok(false);
+            };
+            self.extended(old.saturating_sub(now))?
+        } else {
+            self.time.map(Cow::Borrowed)
+        };
+        let line = expires(script);
+        let time = time.ok_or_else(|| script.no_argument(line))?;
+        let (unit, base) = (TimeUnit::Milliseconds, TimeBase::Now);
+        let deadline = deadline(&time, unit, base, now as i64, "pexpire")
+            .map_err(|error| script.error(error.text(), line))?;
+        match u64::try_from(deadline) {
+            Ok(deadline) if deadline > now => {
+                writer.set_expiry(database, key, Some(deadline))?;
+            }
+            _ => {
+                writer.remove(database, key)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The time to live that Extend sets, as it gives it to PEXPIRE.
+    fn extended(&self, left: u64) -> Result<Option<Cow<'a, [u8]>>, CommandError> {
+        let (Some(time), false) = (self.time, self.replaces) else {
+            return Ok(self.time.map(Cow::Borrowed));
+        };
+        let time = time.trim_ascii();
+        if is_keyword(time, "nan") || is_keyword(time, "-nan") {
+            return Ok(Some(Cow::Borrowed(b"nan")));
+        }
+        let Some(time) = Extended::parse(time) else {
+            return Err(Script::Extend.own_error(
+                "attempt to perform arithmetic on field '?' (a string value)",
+                ADDS,
+            ));
+        };
+        let left = Extended::from_integer(i64::try_from(left).unwrap_or(i64::MAX));
+        let sum = time.checked_add(left).map(Extended::text);
+        let sum = sum.filter(|sum| {
+            let whole = sum.parse::<i64>();
+            whole.is_ok_and(|whole| whole.unsigned_abs() < EXPONENT_FROM)
+        });
+        // Anything else is no integer to PEXPIRE, however Lua writes it.
+        Ok(Some(Cow::Owned(sum.unwrap_or_default().into_bytes())))
+    }
+}

@@ -1,0 +1,235 @@
+//! EVAL and its like, for scripts that are known by their SHA-1: those of redis-py's locks, of which redis-py 5.0 to
+//! the newest send the same texts, and those of kombu and Celery 5.7; older ones have none. They are written here in
+//! Rust, each as one transaction, and answer and fail as the texts do in Redis 7.0. All other scripts are unknown
+//! commands.
+
+mod calls;
+mod celery;
+mod kombu;
+mod locks;
+
+use sha1_smol::Sha1;
+
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::handler::{Context, Outcome};
+use crate::reply::Reply;
+use crate::table::Command;
+
+/// A script that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Script {
+    /// redis-py: deletes the key where it holds the token.
+    Release,
+    /// redis-py: adds to the time to live of such a key, which has one, or sets it.
+    Extend,
+    /// redis-py: sets the time to live of such a key.
+    Reacquire,
+    /// kombu: adds to an exchange's table of bindings and puts its deadline off.
+    RefreshBinding,
+    /// kombu: deletes tables whose deadline has passed.
+    SweepBindings,
+    /// Celery: counts a part of a chord that is done, and claims the chord where it was the last.
+    ChordPartReturn,
+    /// Celery: deletes what is kept of a chord that the token claims.
+    ChordCleanup,
+    /// Celery: lengthens such a claim, or claims the chord anew.
+    ChordClaimExtend,
+}
+
+/// Each with its SHA-1 and the length of its text.
+const SCRIPTS: [(Script, &str, usize); 8] = [
+    (
+        Script::Release,
+        "c3f8721cbb97f72bc19e972846bd7aaf91901658",
+        185,
+    ),
+    (
+        Script::Extend,
+        "a4e8783852e6b949f9ef3a97212805108459a890",
+        503,
+    ),
+    (
+        Script::Reacquire,
+        "1cac51482acf5858da00f6d685d68f886cd6b6b2",
+        198,
+    ),
+    (
+        Script::RefreshBinding,
+        "ef7a9e205fbaf46bf959e1522ff796622fc676c7",
+        209,
+    ),
+    (
+        Script::SweepBindings,
+        "9a2b966a0a2d2d0e36ec32bc30fc89342b94a4bf",
+        420,
+    ),
+    (
+        Script::ChordPartReturn,
+        "b8fc152c83a7e634103ccebd49dcd3146a8f4366",
+        1587,
+    ),
+    (
+        Script::ChordCleanup,
+        "59d7aab41242d82196947ba8926cab712416da4f",
+        395,
+    ),
+    (
+        Script::ChordClaimExtend,
+        "dc87180d6bcb7f73c7275eb0fe7a70baf0a8b7c7",
+        344,
+    ),
+];
+
+impl Script {
+    fn by_sha(sha: &[u8]) -> Option<Script> {
+        let mut known = SCRIPTS.iter();
+        let found = known.find(|(_, known, _)| is_keyword(sha, known));
+        found.map(|(script, ..)| *script)
+    }
+
+    fn by_text(text: &[u8]) -> Option<Script> {
+        // Most texts need not be hashed.
+        let mut known = SCRIPTS.iter();
+        known.find(|(.., length)| *length == text.len())?;
+        Script::by_sha(Sha1::from(text).digest().to_string().as_bytes())
+    }
+
+    fn sha(self) -> &'static str {
+        SCRIPTS[self as usize].1
+    }
+
+    fn run(self, call: &Call<'_>, context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
+        let body = match self {
+            Script::Release | Script::Extend | Script::Reacquire => {
+                return locks::run(self, call, context, reply);
+            }
+            Script::RefreshBinding => kombu::refresh_binding,
+            Script::SweepBindings => kombu::sweep_bindings,
+            Script::ChordPartReturn => celery::chord_part_return,
+            Script::ChordCleanup => celery::chord_cleanup,
+            Script::ChordClaimExtend => celery::chord_claim_extend,
+        };
+        calls::run(self, body, call, context, reply)
+    }
+
+    /// What Redis makes of a command's error within a script.
+    fn error(self, text: &str, line: u32) -> CommandError {
+        let sha = self.sha();
+        CommandError::new(format!("{text} script: {sha}, on @user_script:{line}."))
+    }
+
+    /// What Redis makes of an error of the script itself.
+    fn own_error(self, text: &str, line: u32) -> CommandError {
+        self.error(&format!("ERR user_script:{line}: {text}"), line)
+    }
+
+    fn no_argument(self, line: u32) -> CommandError {
+        self.error(
+            "ERR Lua redis lib command arguments must be strings or integers",
+            line,
+        )
+    }
+}
+
+/// Scripts that are not known are unknown commands, also where they would only be queued.
+pub(crate) fn admit(command: &Command, arguments: &[&[u8]]) -> Result<(), CommandError> {
+    let text = match (command.name, arguments) {
+        ("eval", [_, text, ..]) | ("script|load", [_, _, text]) => text,
+        _ => return Ok(()),
+    };
+    match Script::by_text(text) {
+        Some(_) => Ok(()),
+        None => Err(CommandError::unknown_command(arguments)),
+    }
+}
+
+/// EVAL.
+pub(crate) fn eval(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let call = Call::parse(arguments)?;
+    match Script::by_text(arguments[1]) {
+        Some(script) => script.run(&call, context, reply),
+        None => Err(CommandError::unknown_command(arguments).into()),
+    }
+}
+
+/// EVALSHA.
+pub(crate) fn evalsha(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    const NONE: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
+    if arguments[1].len() != 40 {
+        return Err(NONE.into());
+    }
+    let call = Call::parse(arguments)?;
+    let script = Script::by_sha(arguments[1]).ok_or(NONE)?;
+    script.run(&call, context, reply)
+}
+
+/// SCRIPT EXISTS.
+pub(crate) fn exists(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    reply.array(arguments.len() - 2);
+    for sha in &arguments[2..] {
+        reply.integer(Script::by_sha(sha).is_some().into());
+    }
+    Ok(())
+}
+
+/// SCRIPT LOAD.
+pub(crate) fn load(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let script = Script::by_text(arguments[2]);
+    let script = script.ok_or_else(|| CommandError::unknown_command(arguments))?;
+    reply.bulk(script.sha().as_bytes());
+    Ok(())
+}
+
+/// What a script is called with.
+struct Call<'a> {
+    keys: &'a [&'a [u8]],
+    arguments: &'a [&'a [u8]],
+}
+
+impl<'a> Call<'a> {
+    fn parse(arguments: &'a [&'a [u8]]) -> Result<Call<'a>, CommandError> {
+        let (count, rest) = (integer(arguments[2])?, &arguments[3..]);
+        if count > rest.len() as i64 {
+            return Err(CommandError::fixed(
+                "ERR Number of keys can't be greater than number of args",
+            ));
+        }
+        let count = usize::try_from(count)
+            .map_err(|_| CommandError::fixed("ERR Number of keys can't be negative"))?;
+        let (keys, arguments) = rest.split_at(count);
+        Ok(Call { keys, arguments })
+    }
+
+    /// One of KEYS, counted from 1 as the texts do.
+    fn key(&self, number: usize) -> Option<&'a [u8]> {
+        self.keys.get(number - 1).copied()
+    }
+
+    /// One of ARGV, counted from 1.
+    fn argument(&self, number: usize) -> Option<&'a [u8]> {
+        self.arguments.get(number - 1).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_in_the_order_of_their_table() {
+        for (script, sha, _) in SCRIPTS {
+            assert_eq!(script.sha(), sha);
+            assert_eq!(Script::by_sha(sha.to_uppercase().as_bytes()), Some(script));
+        }
+        assert_eq!(Script::by_text(&[b' '; 185]), None);
+        assert_eq!(Script::by_text(b"return 1"), None);
+    }
+}
