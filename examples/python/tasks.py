@@ -1,7 +1,7 @@
 """Tasks for a Celery worker: where they are queued and where results go, two variables say.
 
     undercroft serve --store undercroft://queue --port 6379 &
-    celery --app tasks worker --without-mingle --without-gossip &
+    celery --app tasks worker &
     python tasks.py
 
 Queues lie in a store that is served, because workers wait for them by the Redis protocol;
@@ -17,9 +17,6 @@ app = Celery(
     broker=os.environ.get("QUEUE", "redis://localhost:6379/0"),
     backend=os.environ.get("RESULTS", "undercroft://results"),
 )
-# What asks workers how they are has queues that expire, which kombu keeps by scripts;
-# so has their talk among themselves, which the worker's two options leave out.
-app.conf.worker_enable_remote_control = False
 
 
 @app.task(name="tasks.length")

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from celery import Celery
 from celery.exceptions import TimeoutError
+from kombu import Connection, Exchange, Queue
 from undercroft.celery import Backend
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,13 +44,19 @@ def broker(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
         server.communicate()
 
 
+@pytest.fixture(params=["in shared memory", "beside the queues"])
+def results(request: pytest.FixtureRequest, broker: str, path: str) -> str:
+    """Return the URL of where results go."""
+    return broker if request.param == "beside the queues" else f"undercroft://{path}"
+
+
 @pytest.fixture
-def worker(broker: str, path: str) -> Iterator[dict[str, str]]:
+def worker(broker: str, results: str) -> Iterator[dict[str, str]]:
     """Return the environment of a program that a worker runs tasks for."""
-    environment = os.environ | {"QUEUE": broker, "RESULTS": f"undercroft://{path}"}
+    environment = os.environ | {"QUEUE": broker, "RESULTS": results}
     command = [sys.executable, "-m", "celery", "--app", "tasks", "worker", "--concurrency", "1"]
     running = subprocess.Popen(
-        [*command, "--loglevel", "INFO", "--without-mingle", "--without-gossip"],
+        [*command, "--loglevel", "INFO"],
         cwd=EXAMPLE,
         env=environment,
         stdout=subprocess.PIPE,
@@ -83,10 +90,40 @@ def test_a_worker_runs_tasks(worker: dict[str, str]) -> None:
         capture_output=True,
         text=True,
         check=False,
+        # A chord whose tasks are not counted never ends.
+        timeout=300,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     page = (ROOT / "docs/celery.md").read_text(encoding="utf-8")
     assert f"```text\n{run.stdout}```" in page
+    app = Celery("tasks", broker=worker["QUEUE"])
+    # It is ready shortly before it listens to questions, and those that come too early are lost.
+    answers = (app.control.ping(timeout=1, limit=1) for _ in range(100))
+    (answer,) = next(filter(None, answers), [{}])
+    ((name, said),) = answer.items()
+    assert said == {"ok": "pong"}
+    known = app.control.inspect([name], timeout=100, limit=1).registered()
+    assert known == {name: ["tasks.fail", "tasks.length", "tasks.total"]}
+
+
+def test_bindings_of_queues_that_expire_are_swept(broker: str) -> None:
+    with Connection(broker) as connection:
+        channel = connection.default_channel
+        client, deadlines = channel.client, channel.keyprefix_binding_deadlines
+        client.flushdb()
+        second_before = client.time()[0] - 1
+        for name, exchange, expires in [("a", "left", 60), ("b", "used", 60), ("c", "used", None)]:
+            queue = Queue(name, Exchange(exchange, "topic"), f"{name}.*", expires=expires)
+            queue(channel).declare()
+        # An hour, in milliseconds, is the least that they live.
+        living = client.zrangebyscore(deadlines, second_before * 1000 + 3_600_000, "inf")
+        assert sorted(living) == [b"left", b"used"]
+        assert channel.sweep_bindings() == 0
+        client.zadd(deadlines, {"left": 1, "used": 1})
+        assert channel.sweep_bindings() == 2
+        assert channel.get_table("left") == []
+        assert sorted(queue for *_, queue in channel.get_table("used")) == ["b", "c"]
+        assert not client.exists(deadlines)
 
 
 @pytest.fixture
