@@ -16,6 +16,7 @@ mod keys;
 mod lists;
 mod messages;
 pub mod payload;
+mod scripting;
 mod server;
 mod sets;
 mod sort;
@@ -53,6 +54,7 @@ pub const FAMILIES: &[Family] = &[
     sort::FAMILY,
     messages::FAMILY,
     blocking::FAMILY,
+    scripting::FAMILY,
 ];
 
 /// Databases in use; few, so that they fill up.
@@ -371,7 +373,7 @@ mod tests {
             ZPOPMIN ZPOPMAX ZMPOP ZRANDMEMBER ZSCAN ZUNION ZUNIONSTORE ZINTER ZINTERSTORE ZINTERCARD ZDIFF ZDIFFSTORE \
             GEOADD GEOPOS GEODIST GEOHASH GEOSEARCH GEOSEARCHSTORE GEORADIUS GEORADIUS_RO GEORADIUSBYMEMBER \
             GEORADIUSBYMEMBER_RO MEMORY PING ECHO SELECT HELLO AUTH RESET TIME CLIENT COMMAND INFO CONFIG SLOWLOG MULTI \
-            EXEC DISCARD WATCH UNWATCH PUBLISH SPUBLISH PUBSUB SORT SORT_RO";
+            EXEC DISCARD WATCH UNWATCH PUBLISH SPUBLISH PUBSUB SORT SORT_RO EVAL";
         let mut generator = Generator::new(3, FAMILIES);
         let mut seen = std::collections::HashMap::new();
         for _ in 0..100_000 {

@@ -2,8 +2,8 @@
 //! watched keys that somebody changes.
 
 use super::{
-    Family, Generator, bitmaps, command, expire, geo, hashes, hyperloglog, keys, lists, sets,
-    sorted, strings,
+    Family, Generator, bitmaps, command, expire, geo, hashes, hyperloglog, keys, lists, scripting,
+    sets, sorted, strings,
 };
 use crate::command::Command;
 use crate::differential::SECOND;
@@ -20,7 +20,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 /// The families whose commands are queued.
-const QUEUED: [Family; 10] = [
+const QUEUED: [Family; 11] = [
     strings::FAMILY,
     keys::FAMILY,
     expire::FAMILY,
@@ -31,6 +31,7 @@ const QUEUED: [Family; 10] = [
     sorted::FAMILY,
     geo::FAMILY,
     hyperloglog::FAMILY,
+    scripting::FAMILY,
 ];
 
 /// One command of the families above, now and then a wrong one.
