@@ -12,9 +12,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import undercroft
 from celery import Celery
+from celery.backends.redis import CHORD_PART_RETURN_LUA
 from celery.exceptions import TimeoutError
 from kombu import Connection, Exchange, Queue
+from redis.exceptions import ResponseError
 from undercroft.celery import Backend
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -124,6 +127,19 @@ def test_bindings_of_queues_that_expire_are_swept(broker: str) -> None:
         assert channel.get_table("left") == []
         assert sorted(queue for *_, queue in channel.get_table("used")) == ["b", "c"]
         assert not client.exists(deadlines)
+
+
+def test_a_store_knows_the_scripts_of_chords(r: undercroft.Redis) -> None:
+    part = r.register_script(CHORD_PART_RETURN_LUA)
+    keys = list("jtsdgc")
+    assert part(keys, ["a", "result", 1, 0, 100, 0, 60, "token"]) == [1, None, None, 0]
+    r.set("s", 2)
+    with r.pipeline() as pipe:
+        part(keys, ["b", "another", 1, 1, 100, 0, 60, "token"], client=pipe)
+        pipe.zrange("j", 0, -1).get("c")
+        assert pipe.execute() == [[2, None, b"2", 1], [b"result", b"another"], b"token"]
+    with pytest.raises(ResponseError, match=r"value is not a valid float script: \w+, on @user_s"):
+        part(keys, ["c", "third", 1, "last", 100, 0, 60, "token"])
 
 
 @pytest.fixture
