@@ -19,6 +19,7 @@ mod host;
 mod hot;
 mod many;
 mod method;
+mod outside;
 mod reply;
 mod shared;
 mod subscription;
@@ -33,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<waiters::Waiters>()?;
     module.add_class::<waiters::Wait>()?;
     module.add_class::<wire::Wire>()?;
+    module.add_class::<wire::Line>()?;
     busy::watch_forks(module)?;
     hot::install(module.py())
 }

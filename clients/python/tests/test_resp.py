@@ -1,7 +1,6 @@
 """Replies are read alike however their bytes are cut up."""
 
 import random
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -231,82 +230,3 @@ def test_commands_leave_together(packer: Make) -> None:
     assert commands.gathered() == one + two + one + two
     commands.gather_many([("PING",)])
     assert commands.gathered() == one
-
-
-class Waiting:
-    """A call that waits for its reply, and one who waits for the call."""
-
-    def __init__(self, name: str | None, decode: bool = True, waiter: str | None = "task") -> None:
-        self.request = None if name is None else (self, (name, "k"), {})
-        self.decode = decode
-        self.waiter = waiter
-        self.response_callbacks = {"SET": bool}
-        self.results: list[Any] = []
-
-    def done(self) -> bool:
-        return bool(self.results)
-
-    def set_result(self, result: Any) -> None:
-        self.results.append(result)
-
-
-class Several:
-    """What is no call."""
-
-
-def answered(
-    data: bytes, calls: list[Any], cut: int = 0
-) -> tuple[int, list[Any], list[Any], bytes]:
-    """Return how many got a reply, who waits, what goes elsewhere, and what is left."""
-    native = pytest.importorskip("undercroft._native")
-    replies = native.Wire(ResponseError, True)
-    woken: list[Any] = []
-    elsewhere: list[Any] = []
-    waiting = deque(calls)
-    how = (waiting.popleft, Several, Waiting.set_result, lambda *each: elsewhere.append(each))
-    left = False
-    for part in (data[:cut], data[cut:]):
-        left = replies.answer(part, waiting, how, woken)
-    found = replies.gets(False)
-    assert left == (found is not MISSING)
-    return len(calls) - len(waiting), woken, elsewhere, found
-
-
-def test_calls_get_usual_replies() -> None:
-    data = b"$1\r\nv\r\n*2\r\n:1\r\n$-1\r\n$1\r\n\xff\r\n+OK\r\n+late\r\n"
-    for cut in range(len(data)):
-        calls = [
-            *(Waiting("GET"), Waiting(None, waiter=None)),
-            *(Waiting("GET", decode=False), Waiting("SET")),
-        ]
-        gone = Waiting("GET", waiter=None)
-        gone.results.append("cancelled")
-        count, woken, elsewhere, left = answered(data, [*calls, gone], cut)
-        assert [call.results for call in calls] == [["v"], [[1, None]], [b"\xff"], []]
-        assert gone.results == ["cancelled"]
-        assert woken == [calls[0], calls[2]]
-        assert elsewhere == [(calls[3], "OK")]
-        assert (count, left) == (5, MISSING)
-
-
-@pytest.mark.parametrize(
-    ("special", "left"),
-    [
-        (b"-ERR no\r\n", ResponseError),
-        (b"!6\r\nERR no\r\n", ResponseError),
-        (b">1\r\n+invalidate\r\n", Push),
-        (b"|1\r\n+a\r\n:1\r\n-ERR no\r\n", ResponseError),
-        (b"$1\r\n\xff\r\n", bytes),
-    ],
-)
-def test_calls_are_answered_up_to_what_is_special(special: bytes, left: type[Any]) -> None:
-    for cut in range(len(special) + 4):
-        calls = [Waiting("GET"), Waiting("GET")]
-        count, woken, elsewhere, found = answered(b":1\r\n" + special + b":2\r\n", calls, cut)
-        assert [call.results for call in calls] == [[1], []]
-        assert (count, woken, elsewhere, type(found)) == (1, calls[:1], [], left)
-
-
-def test_only_calls_are_answered() -> None:
-    assert answered(b":1\r\n:2\r\n", [Several()]) == (0, [], [], 1)
-    assert answered(b":1\r\n", []) == (0, [], [], 1)

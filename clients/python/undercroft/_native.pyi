@@ -1,6 +1,5 @@
 """The native half of the package."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, Self, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
-__all__ = ["Client", "Subscription", "Wait", "Waiters", "Wire"]
+__all__ = ["Client", "Line", "Subscription", "Wait", "Waiters", "Wire"]
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
@@ -162,16 +161,23 @@ class Wire:
         timeout: float | None,
     ) -> list[Any] | None: ...
     def fill(self, found: list[Any], wanted: int, decode: bool) -> Any: ...
-    def answer(
-        self,
-        data: _Bytes,
-        calls: deque[Any],
-        how: tuple[
-            Callable[[], Any], type[Any], Callable[[Any, Any], None], Callable[[Any, Any], None]
-        ],
-        woken: list[Any],
-    ) -> bool: ...
     @staticmethod
     def unusual(
         callbacks: dict[Any, Any], commands: list[Any], replies: list[Any]
     ) -> list[int]: ...
+
+@disjoint_base
+class Line:
+    """What native code knows of a connection that many tasks use at once."""
+
+    loop: Any
+    failure: Any
+    def __new__(cls, *_arguments: Any) -> Self: ...
+    @staticmethod
+    def shorten(
+        link: type[Any],
+        client: type[Any],
+        calls: tuple[type[Any], type[Any], type[Any]],
+        measured: Any,
+        current: Callable[[Any], Any],
+    ) -> None: ...

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 use crate::codec::Codec;
 use crate::error::ConnectionError;
 
-mod answer;
+mod link;
 mod long;
 mod many;
 mod names;
@@ -22,7 +22,7 @@ mod parse;
 mod socket;
 mod usual;
 
-use answer::Answering;
+pub(crate) use link::Line;
 use parse::Replies;
 use socket::Patience;
 
@@ -263,20 +263,6 @@ impl Wire {
         decode: bool,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         many::fill(&mut self.replies, &self.codec, found, wanted, decode)
-    }
-
-    /// Takes bytes that came, and gives the calls of a deque their replies, in order, as
-    /// far as there is nothing special. Adds those that somebody waits for to `woken`, and
-    /// returns whether anything is left.
-    fn answer(
-        slf: &Bound<'_, Self>,
-        data: &Bound<'_, PyAny>,
-        calls: &Bound<'_, PyAny>,
-        how: Answering<'_>,
-        woken: &Bound<'_, PyList>,
-    ) -> PyResult<bool> {
-        slf.borrow_mut().feed(data)?;
-        answer::all(slf, calls, &how, woken)
     }
 
     /// The places of those replies to a pipeline that are errors, that redis-py

@@ -7,6 +7,8 @@ from collections.abc import Coroutine
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
+from undercroft.replies import NEVER_DECODE
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from contextvars import Context
@@ -27,24 +29,27 @@ class Call(asyncio.Future[Any]):
     is kept apart, for the link to call as soon as it has the reply.
     """
 
-    __slots__ = ("_steps", "context", "decode", "request", "waiter")
+    __slots__ = ("_steps", "request", "waiter")
 
-    # Whether the reply may be decoded.
-    decode: bool
-    # None where the reply itself is the result.
-    request: Request | None
-    # Who is to be called with this, the first of those who are.
-    waiter: Callable[[Any], object] | None
-    context: Context | None
+    # Where the reply itself is the result, whether it may be decoded.
+    request: Request | bool
+    # Who is to be called with this first, in which context; None while there is nobody, and
+    # False from when on nobody is kept apart.
+    waiter: tuple[Callable[[Any], object], Context] | bool | None
     _steps: Generator[Any, None, Any]
+
+    @property
+    def decode(self) -> bool:
+        """Whether the reply may be decoded."""
+        request = self.request
+        return request if type(request) is bool else NEVER_DECODE not in request[2]
 
     def add_done_callback(
         self, fn: Callable[[Any], object], /, *, context: Context | None = None
     ) -> None:
         """Let a function be called when there is a result."""
-        if self.waiter is None and self.context is None and not self.done():
-            self.waiter = fn
-            self.context = copy_context() if context is None else context
+        if self.waiter is None:
+            self.waiter = (fn, copy_context() if context is None else context)
         else:
             super().add_done_callback(fn, context=context)
 
@@ -55,9 +60,9 @@ class Call(asyncio.Future[Any]):
 
     def join(self) -> None:
         """Let whoever was kept apart be called by the loop, as others are."""
-        waiter, self.waiter = self.waiter, None
-        if waiter is not None:
-            super().add_done_callback(waiter, context=self.context)
+        waiter, self.waiter = self.waiter, False
+        if type(waiter) is tuple:
+            super().add_done_callback(waiter[0], context=waiter[1])
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Give up; the reply is nobody's then."""

@@ -9,15 +9,23 @@ import weakref
 from asyncio import Task
 from collections import deque
 from threading import get_ident
+from time import monotonic
 from types import BuiltinFunctionType
 from typing import Any
 
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
-from undercroft.asyncio.call import Call, FirstCall
-from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS, make_packer, make_reader
-from undercroft.replies import NEVER_DECODE, shaped
+from undercroft.asyncio.call import Call, FirstCall, Request
+from undercroft.connection import (
+    CLOSED,
+    DEMOTED,
+    LINE,
+    PUSH_ARGUMENTS,
+    make_packer,
+    make_reader,
+)
+from undercroft.replies import shaped
 from undercroft.resp import MISSING, Push
 
 # A peer that is silent is given up after so many looks without a reply in between.
@@ -44,18 +52,24 @@ class Batch:
         self.error: UnicodeDecodeError | None = None
 
 
-class Link(asyncio.Protocol):
+class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
     """A connection that answers in the order in which it was asked.
 
     redis-py makes and greets the connection; then its transport is this protocol's. All
     commands that are sent in one turn of the event loop leave in one write. A caller that
     is cancelled leaves its place in the order to a reply that nobody gets.
+
+    Where there is native code, it does what is usual in the place of ``data_received``, and what
+    it looks at for that is kept in attributes of its own.
     """
 
     def __init__(self, connection: Any, timeout: float | None) -> None:
         """Take over a connection that redis-py has made, on the running loop."""
-        # An object with 30 attributes and more is a slow one.
+        # An object with 30 attributes of its own and more is a slow one.
         self.loop = asyncio.get_running_loop()
+        self._of_loop = {"loop": self.loop}
+        # In one that is asyncio's own, tasks may run the loop, once nest_asyncio allows it.
+        self._nests = isinstance(self.loop, asyncio.BaseEventLoop)
         self._thread = get_ident()
         self.connection = connection
         # Why it can be used no more.
@@ -69,9 +83,8 @@ class Link(asyncio.Protocol):
         self._packer = make_packer(connection.encoder)
         self._replies = make_reader(connection.encoder, connection._parser.parse_error)
         self._gather = self._packer.gather
-        # The native reader gives usual replies to calls by itself.
-        self._answer = getattr(self._replies, "answer", None)
         self._pending: deque[Any] = deque()  # calls, and batches
+        self._append, self._popleft = self._pending.append, self._pending.popleft
         # Why the reply to the first call is not decoded, against its caller's wish.
         self._undecodable: UnicodeDecodeError | None = None
         self._waiting: list[asyncio.Future[None]] | None = None
@@ -79,7 +92,7 @@ class Link(asyncio.Protocol):
         self._timeout = timeout
         # From when on the peer is asked whether it is there before it is asked anything else.
         self._interval = getattr(connection, "health_check_interval", 0) or 0
-        self._due = self.loop.time() + self._interval
+        self._due = monotonic() + self._interval
         self._watch: asyncio.TimerHandle | None = None
         # Who is the first to wait for replies, how many have come to it, and since how many looks.
         self._watched: tuple[Any, int, int] = (None, 0, 0)
@@ -94,8 +107,6 @@ class Link(asyncio.Protocol):
         self._unsent = False
         # Calls with replies, for which somebody waits.
         self._woken: list[Any] = []
-        # How the native reader gives replies to calls.
-        self._how = (self._pending.popleft, Batch, _settle, self._finish)
         # A future that has a result.
         self._plain: asyncio.Future[None] = self.loop.create_future()
         self._plain.set_result(None)
@@ -119,7 +130,7 @@ class Link(asyncio.Protocol):
             or self._waiting is not None
             or self._thread != get_ident()
             or not loop.is_running()
-            or (self._interval and loop.time() >= self._due)
+            or (self._interval and monotonic() >= self._due)
         ):
             return None
         try:
@@ -127,13 +138,13 @@ class Link(asyncio.Protocol):
         except Exception:
             # Who awaits it is to be told.
             return None
-        return self._sent(NEVER_DECODE not in options, (client, args, options))
+        return self._sent((client, args, options))
 
     def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
         """Send a command in this turn of the loop; its reply will be the call's result."""
         self._usable()
         self._gather(args)
-        return self._sent(decode, None)
+        return self._sent(decode)
 
     def send_many(self, commands: list[Any]) -> Call:
         """Send commands with none of others' between them; the result is all their replies."""
@@ -143,9 +154,8 @@ class Link(asyncio.Protocol):
         self._pending.append(Batch(call, len(commands)))
         return call
 
-    def _sent(self, decode: bool, request: Any) -> Call:
+    def _sent(self, request: Request | bool) -> Call:
         call = self._leaving()
-        call.decode = decode
         call.request = request
         self._pending.append(call)
         return call
@@ -161,7 +171,7 @@ class Link(asyncio.Protocol):
             call.link = self
             self.loop.call_soon(self._flush)
         self._unsent = True
-        call.waiter = call.context = None
+        call.waiter = None
         return call
 
     @property
@@ -172,7 +182,7 @@ class Link(asyncio.Protocol):
             self.failure is None
             and self._thread == get_ident()
             and self.loop.is_running()
-            and not (self._interval and self.loop.time() >= self._due)
+            and not (self._interval and monotonic() >= self._due)
         )
 
     async def check(self) -> bool:
@@ -207,104 +217,116 @@ class Link(asyncio.Protocol):
             if self._watch is None and self._timeout is not None:
                 self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes, /) -> None:
         """Give replies to those who wait for them."""
-        pending, answer = self._pending, self._answer
         if self._interval:
-            self._due = self.loop.time() + self._interval
+            self._due = monotonic() + self._interval
         try:
-            if answer is None or self._undecodable is not None:
-                self._replies.feed(data)
-                data = b""
-            while True:
-                if answer is not None and self._undecodable is None:
-                    if not answer(data, pending, self._how, self._woken):
-                        return
-                    data = b""
-                decode = True
-                if pending:
-                    first = pending[0]
-                    if type(first) is Batch:
-                        if not self._complete(first):
-                            return
-                        continue
-                    decode = first.decode and self._undecodable is None
-                try:
-                    reply = self._replies.gets(decode)
-                except UnicodeDecodeError as error:
-                    if not self._replies.is_push():
-                        self._undecodable = error
-                    reply = self._replies.gets(False)
-                if reply is MISSING:
-                    return
-                if type(reply) is Push:
-                    self._deliver(reply)
-                    continue
-                call = pending.popleft()
-                if self._undecodable is not None:
-                    reply, self._undecodable = self._undecodable, None
-                if call.done():
-                    continue
-                if not isinstance(reply, Exception):
-                    self._finish(call, reply)
-                    continue
-                if self._elected and isinstance(reply, ReadOnlyError):
-                    pending.appendleft(call)
-                    raise ConnectionError(DEMOTED)
+            self._replies.feed(data)
+            while self._next():
+                pass
+        finally:
+            if self._woken:
+                self._wake()
+
+    def _next(self) -> bool:
+        """Take the next reply or message; return whether that has come as a whole."""
+        pending = self._pending
+        try:
+            decode = True
+            if pending:
+                first = pending[0]
+                if type(first) is Batch:
+                    return self._complete(first)
+                decode = first.decode and self._undecodable is None
+            try:
+                reply = self._replies.gets(decode)
+            except UnicodeDecodeError as error:
+                if not self._replies.is_push():
+                    self._undecodable = error
+                reply = self._replies.gets(False)
+            if reply is MISSING:
+                return False
+            if type(reply) is Push:
+                self._deliver(reply)
+                return True
+            call = pending.popleft()
+            if self._undecodable is not None:
+                reply, self._undecodable = self._undecodable, None
+            if call.done():
+                return True
+            if not isinstance(reply, Exception):
+                self._finish(call, reply)
+            elif self._elected and isinstance(reply, ReadOnlyError):
+                pending.appendleft(call)
+                raise ConnectionError(DEMOTED)
+            else:
                 self._fail(call, reply)
         except IndexError:
             self.fail(ConnectionError(f"{self._name} answered what nobody had asked"))
         except Exception as error:
             self.fail(error)
-        finally:
-            if self._woken:
-                self._wake()
+        return self.failure is None
 
     def _wake(self) -> None:
         """Let those who wait for replies go on at once, and write what they send."""
         woken, self._woken = self._woken, []
         # Within a task no other may run. nest_asyncio lets a task run the loop, which then is
         # to write what others send.
-        nested = getattr(self.loop, "_nest_patched", False)
+        nested = self._nests and getattr(self.loop, "_nest_patched", False)
         if nested or asyncio.current_task(self.loop) is not None:
-            for call in woken:
-                call.join()
+            self._delay(woken)
             return
         is_first = not self._unsent
         self._waking = True
         try:
             for call in woken:
-                waiter, call.waiter = call.waiter, None
-                if waiter is not None:
+                kept, call.waiter = call.waiter, False
+                if kept:
+                    waiter, context = kept
                     # A task finds out in far less time from a plain future than from another
                     # that it may go on; its result it has from the call in either case.
                     is_task = type(waiter) is BuiltinFunctionType and type(waiter.__self__) is Task
                     try:
-                        call.context.run(waiter, self._plain if is_task else call)
+                        context.run(waiter, self._plain if is_task else call)
                     except BaseException as error:
-                        # The loop knows what to do about it.
-                        self.loop.call_soon(_raise, error)
+                        self._report(error)
         except BaseException:
             # A signal's handler may raise anywhere; nobody is to wait for ever after that.
-            for call in woken:
-                call.join()
-            raise
-        finally:
             self._waking = False
-            if is_first and self._unsent:
-                if self._ready is not None and not self._ready:
-                    self._flush()
-                else:
-                    self.loop.call_soon(self._flush)
+            self._delay(woken)
+            raise
+        self._waking = False
+        if is_first and self._unsent:
+            if self._ready is not None and not self._ready:
+                self._flush()
+            else:
+                self.loop.call_soon(self._flush)
+
+    def _delay(self, woken: list[Any]) -> None:
+        """Let the loop call those who wait, and write what was sent."""
+        others, self._woken = self._woken, []
+        for call in (*woken, *others):
+            call.join()
+        if self._unsent:
+            self.loop.call_soon(self._flush)
+
+    def _report(self, error: BaseException) -> None:
+        """Let the loop know what somebody who was called has raised."""
+        self.loop.call_soon(_raise, error)
 
     def _finish(self, call: Call, reply: Any) -> None:
         """Let a call have what its client makes of a reply."""
         try:
-            if call.request is not None:
+            if type(call.request) is tuple:
                 client, args, options = call.request
                 reply = shaped(client.response_callbacks, args[0], reply, options)
         except Exception as error:
             call.set_exception(error)
+        except BaseException as error:
+            # As with a task, it is raised both where the loop runs and where the call is awaited.
+            call.set_exception(error)
+            raise
         else:
             self._settled(call, reply)
 
@@ -312,7 +334,9 @@ class Link(asyncio.Protocol):
         """Let a call have its result, unless it was cancelled."""
         if not call.done():
             _settle(call, result)
-            if call.waiter is not None:
+            if call.waiter is None:
+                call.waiter = False
+            elif call.waiter:
                 self._woken.append(call)
 
     def _complete(self, batch: Batch) -> bool:
@@ -348,10 +372,10 @@ class Link(asyncio.Protocol):
 
     def _fail(self, call: Call, error: Exception) -> None:
         """Let a call have an error, or its client what to do about it."""
-        if call.request is None:
-            call.set_exception(error)
-        else:
+        if type(call.request) is tuple:
             call.request[0].failed(call, error, self)
+        else:
+            call.set_exception(error)
 
     def _deliver(self, message: Any) -> None:
         """Let redis-py's handlers have a message that nobody asked for."""
@@ -422,7 +446,8 @@ class Link(asyncio.Protocol):
         self._transport.abort()
         self._packer.gathered()
         self.resume_writing()
-        pending, self._pending = self._pending, deque()
+        pending = list(self._pending)
+        self._pending.clear()
         for each in pending:
             # Each caller gets an exception of its own, with a traceback of its own.
             own = type(error)(*error.args)
