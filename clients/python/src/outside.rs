@@ -4,6 +4,9 @@
 //! run Python again. No frame on the way may have anything to drop. So a native function that
 //! calls Python works in steps: each says what is to be called next, and it is called from
 //! [`run`], which holds nothing but plain values.
+//!
+//! As the interpreter calls these functions directly, `pyo3` does not know that the thread is
+//! attached: a `Py` that a step drops is kept until somebody else attaches. Steps drop `Bound`s.
 
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,6 +69,9 @@ pub(crate) trait Steps<'py>: Copy {
 
     /// The step after a call that returned or raised this.
     fn resume(&mut self, py: Python<'py>, came: PyResult<Bound<'py, PyAny>>) -> PyResult<Next>;
+
+    /// Drops what is kept, after a step that failed and before the function returns.
+    fn release(&mut self, _: Python<'py>) {}
 }
 
 /// Runs a native function to its end.
@@ -94,8 +100,14 @@ unsafe fn guarded<'py, S: Steps<'py>>(
     let py = unsafe { Python::assume_attached() };
     match catch_unwind(AssertUnwindSafe(|| step(steps, py))) {
         Ok(Ok(next)) => next,
-        Ok(Err(error)) => Next::failed(py, error),
-        Err(panic) => Next::failed(py, panicked(&*panic)),
+        Ok(Err(error)) => {
+            steps.release(py);
+            Next::failed(py, error)
+        }
+        Err(panic) => {
+            steps.release(py);
+            Next::failed(py, panicked(&*panic))
+        }
     }
 }
 

@@ -2,13 +2,16 @@
 
 import asyncio
 import gc
+import tracemalloc
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import undercroft.asyncio
 from conftest import Run
-from redis.exceptions import ResponseError
+from redis.exceptions import ConnectionError, ResponseError
 from test_asyncio import plain
 from test_asyncio_turns import answered
 
@@ -107,9 +110,6 @@ def test_what_nobody_asked_for_ends_the_connection(run: Run) -> None:
 
 def test_an_interrupted_callback_leaves_nobody_waiting(run: Run) -> None:
     async def main() -> None:
-        def interrupt(*_: Any, **__: Any) -> Any:
-            raise KeyboardInterrupt
-
         async with unanswered() as client:
             client.set_response_callback("SET", interrupt)
             calls = [client.get("k"), client.set("k", "v"), client.get("k")]
@@ -120,6 +120,108 @@ def test_an_interrupted_callback_leaves_nobody_waiting(run: Run) -> None:
             with pytest.raises(KeyboardInterrupt):
                 calls[1].result()
             assert await calls[2] == b"b"
+
+    run(main())
+
+
+def interrupt(*_: Any, **__: Any) -> Any:
+    """Raise what a signal's handler may raise anywhere."""
+    raise KeyboardInterrupt
+
+
+class Interrupting:
+    """A transport that is interrupted before it has written anything."""
+
+    write = interrupt
+
+    def __init__(self, transport: Any) -> None:
+        self.abort = transport.abort
+
+
+def test_an_interrupted_write_leaves_nobody_waiting(run: Run) -> None:
+    async def main() -> None:
+        async with unanswered() as client:
+            link = client._link
+
+            async def ask() -> None:
+                assert await client.get("k") == b"a"
+                with pytest.raises(ConnectionError, match=r"writing to .* KeyboardInterrupt"):
+                    await client.get("k")
+
+            asking = asyncio.create_task(ask())
+            while not link._pending or link._pending[0].waiter is None or link._unsent:
+                await asyncio.sleep(0)
+            link._transport = Interrupting(link._transport)
+            # As if nothing else were to run in this turn.
+            link._ready = deque()
+
+            def receive() -> None:
+                with pytest.raises(KeyboardInterrupt):
+                    link.data_received(b"$1\r\na\r\n")
+
+            asyncio.get_running_loop().call_soon(receive)
+            await asking
+            assert isinstance(link.failure, ConnectionError)
+
+    run(main())
+
+
+@pytest.mark.parametrize("part", ["_popleft", "_complete"])
+def test_an_interrupted_reply_leaves_nobody_waiting(run: Run, part: str) -> None:
+    async def main() -> None:
+        async with unanswered() as client:
+            link = client._link
+            pipeline = client.pipeline(transaction=False).get("k").get("k")
+            first = client.get("k") if part == "_popleft" else pipeline.execute()
+            tasks = [asyncio.ensure_future(first)]
+            while not link._pending:
+                await asyncio.sleep(0)
+            tasks.append(client.get("k"))
+            setattr(link, part, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                link.data_received(b"-ERR no\r\n$1\r\nv\r\n")
+            for task in tasks:
+                with pytest.raises(ConnectionError, match="interrupted"):
+                    await task
+
+    run(main())
+
+
+def test_what_a_finalizer_sends_has_its_own_reply(server_socket: str, run: Run) -> None:
+    class Sender:
+        """Garbage that has something to ask before it goes."""
+
+        def __init__(self, client: Any, asked: list[Any]) -> None:
+            self.client = client
+            self.asked = asked
+            self.itself = self
+
+        def __del__(self) -> None:
+            self.asked.append(self.client.get("finalizer"))
+
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(unix_socket_path=server_socket) as client:
+            await client.mset({"finalizer": "f", "task": "t"})
+            await client.get("task")
+            threshold = gc.get_threshold()
+            try:
+                # It is called at one allocation after another.
+                for count in range(40):
+                    asked: list[Any] = []
+                    gc.collect()
+                    gc.disable()
+                    Sender(client, asked)
+                    gc.set_threshold(gc.get_count()[0] + count, 1, 1)
+                    gc.enable()
+                    assert await client.get("task") == b"t"
+                    pipeline = client.pipeline(transaction=False).get("task").echo("e")
+                    assert await pipeline.execute() == [b"t", b"e"]
+                    gc.set_threshold(*threshold)
+                    gc.collect()
+                    assert [await each for each in asked] == [b"f"]
+            finally:
+                gc.set_threshold(*threshold)
+                gc.enable()
 
     run(main())
 
@@ -139,6 +241,81 @@ def test_calls_leave_nothing_behind(run: Run) -> None:
             await ask(500)
             gc.collect()
             assert len(gc.get_objects()) - before < 500
+
+    run(main())
+
+
+def test_replies_that_are_collections_leave_nothing_behind(server_socket: str, run: Run) -> None:
+    ask = "redis.setresp(3); return redis.call('HGETALL', KEYS[1])"
+    text = b"v" * 10_000
+
+    async def main() -> None:
+        async with undercroft.asyncio.Redis(unix_socket_path=server_socket, protocol=3) as client:
+            await client.hset("map", text, text)
+            for _ in range(3):
+                assert await client.eval(ask, 1, "map") == {text: text}
+            tracemalloc.start()
+            try:
+                for _ in range(300):
+                    await client.eval(ask, 1, "map")
+                kept, _ = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+            assert kept < 1_000_000
+
+    run(main())
+
+
+def test_a_call_that_is_cancelled_while_it_is_settled_harms_nobody(run: Run) -> None:
+    class Cancelling:
+        """Garbage that cancels a call before it goes."""
+
+        def __init__(self, call: Any) -> None:
+            self.call = call
+            self.itself = self
+
+        def __del__(self) -> None:
+            self.call.cancel()
+
+    async def main() -> None:
+        async with unanswered() as client:
+            threshold = gc.get_threshold()
+            try:
+                # The garbage is found at one allocation after another.
+                for count in range(20):
+                    gc.collect()
+                    gc.disable()
+                    calls = [client.get("k"), client.get("k")]
+                    Cancelling(calls[0])
+                    gc.set_threshold(gc.get_count()[0] + count, 1, 1)
+                    gc.enable()
+                    client._link.data_received(b"$1\r\na\r\n$1\r\nb\r\n")
+                    gc.set_threshold(*threshold)
+                    assert await calls[1] == b"b"
+            finally:
+                gc.set_threshold(*threshold)
+                gc.enable()
+
+    run(main())
+
+
+def test_an_interrupted_argument_is_not_sent(run: Run) -> None:
+    class Interrupted(int):
+        """A number that is interrupted once when it is written."""
+
+        times = 0
+
+        def __repr__(self) -> str:
+            Interrupted.times += 1
+            if Interrupted.times == 1:
+                raise KeyboardInterrupt
+            return super().__repr__()
+
+    async def main() -> None:
+        async with answered() as client:
+            with pytest.raises(KeyboardInterrupt):
+                client.get(Interrupted(3))
+            assert await client.get("k") == b"v"
 
     run(main())
 

@@ -218,15 +218,17 @@ def test_a_bytearray_is_bytes(packer: Make) -> None:
 def test_commands_leave_together(packer: Make) -> None:
     commands = packer("utf-8")
     one, two = (b"".join(packer("utf-8").pack(*args)) for args in (("PING",), ("GET", "k")))
+    waiting: list[str] = []
     assert commands.gathered() == b""
-    commands.gather(("PING",))
-    commands.gather(("GET", "k"))
+    commands.gather(("PING",), waiting.append, "one")
+    commands.gather(("GET", "k"), waiting.append, "two")
     # Those that cannot be packed leave nothing of theirs behind.
     with pytest.raises(DataError):
-        commands.gather(("GET", None))
+        commands.gather(("GET", None), waiting.append, "none")
     with pytest.raises(DataError):
-        commands.gather_many([("PING",), ("GET", None)])
-    commands.gather_many([("PING",), ("GET", "k")])
+        commands.gather_many([("PING",), ("GET", None)], waiting.append, "none")
+    commands.gather_many([("PING",), ("GET", "k")], waiting.append, "both")
     assert commands.gathered() == one + two + one + two
-    commands.gather_many([("PING",)])
+    commands.gather_many([("PING",)], waiting.append, "last")
     assert commands.gathered() == one
+    assert waiting == ["one", "two", "both", "last"]

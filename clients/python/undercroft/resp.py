@@ -77,13 +77,23 @@ class Packer:
         pieces.append(b"".join(parts))
         return pieces
 
-    def gather(self, args: tuple[Any, ...]) -> None:
-        """Put a command behind those that leave next."""
-        self._gathered += self.pack(*args)
+    def gather(self, args: tuple[Any, ...], append: Callable[[Any], object], waits: Any) -> None:
+        """Put a command behind those that leave next, and append who waits for its reply.
 
-    def gather_many(self, commands: Iterable[tuple[Any, ...]]) -> None:
+        No other command comes between: the interpreter looks neither for signals nor for garbage
+        from the one to the other.
+        """
+        pieces = self.pack(*args)
+        self._gathered += pieces
+        append(waits)
+
+    def gather_many(
+        self, commands: Iterable[tuple[Any, ...]], append: Callable[[Any], object], waits: Any
+    ) -> None:
         """Put several commands there, all or, after an error, none of them."""
-        self._gathered += self.pack_many(commands)
+        pieces = self.pack_many(commands)
+        self._gathered += pieces
+        append(waits)
 
     def gathered(self) -> bytes:
         """Return the commands that leave now."""

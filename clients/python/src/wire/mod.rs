@@ -99,14 +99,29 @@ impl Wire {
         self.packed(py)
     }
 
-    /// Puts a command behind those that leave next.
-    fn gather(&mut self, args: &Bound<'_, PyTuple>) -> PyResult<()> {
-        pack::command(&self.codec, args.iter_borrowed(), &mut self.gathered)
+    /// Puts a command behind those that leave next, and has `append` take who waits for its
+    /// reply, with no other command between the two.
+    fn gather(
+        slf: &Bound<'_, Self>,
+        args: &Bound<'_, PyTuple>,
+        append: &Bound<'_, PyAny>,
+        waits: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        Wire::put(slf, append, waits, |codec, out| {
+            pack::command(codec, args.iter_borrowed(), out)
+        })
     }
 
     /// Puts several commands there, all or, after an error, none of them.
-    fn gather_many(&mut self, commands: &Bound<'_, PyAny>) -> PyResult<()> {
-        pack::commands(&self.codec, commands, &mut self.gathered)
+    fn gather_many(
+        slf: &Bound<'_, Self>,
+        commands: &Bound<'_, PyAny>,
+        append: &Bound<'_, PyAny>,
+        waits: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        Wire::put(slf, append, waits, |codec, out| {
+            pack::commands(codec, commands, out)
+        })
     }
 
     /// The commands that leave now.
@@ -312,6 +327,33 @@ impl Wire {
         let reply = self.receive(py, true, timeout)?;
         self.trusted = self.local && !self.owed;
         Ok(Some(reply))
+    }
+
+    /// Packs behind the commands that leave next, and has `append` take who waits for the replies.
+    /// After an error neither is done.
+    ///
+    /// Between the two nothing is made that the interpreter might look for garbage before, whose
+    /// finalizers may send commands as well.
+    fn put(
+        slf: &Bound<'_, Self>,
+        append: &Bound<'_, PyAny>,
+        waits: &Bound<'_, PyAny>,
+        pack: impl FnOnce(&Codec, &mut Vec<u8>) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let waits = (waits,).into_pyobject(slf.py())?;
+        let before = {
+            let Wire {
+                codec, gathered, ..
+            } = &mut *slf.try_borrow_mut()?;
+            let before = gathered.len();
+            pack(codec, gathered)?;
+            before
+        };
+        let appended = append.call1(&waits).map(drop);
+        if appended.is_err() {
+            slf.borrow_mut().gathered.truncate(before);
+        }
+        appended
     }
 
     /// The next reply or message, received from the socket.

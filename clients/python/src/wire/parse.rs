@@ -178,11 +178,12 @@ impl Replies {
                 let Some(whole) = self.open.pop() else {
                     break;
                 };
+                let items = bound(py, whole.items);
                 if whole.kind == b'|' {
                     // What it says about the next value nobody has asked for.
                     break;
                 }
-                value = finish(py, whole.kind, whole.items, self.sets)?;
+                value = finish(py, whole.kind, items, self.sets)?;
             }
         }
     }
@@ -388,11 +389,17 @@ fn string<'py>(
     unsafe { Bound::from_owned_ptr_or_err(py, object) }
 }
 
+/// Items that are dropped at once where they are not wanted: those that are not bound to the
+/// interpreter's lock would be kept until it is taken anew.
+fn bound<'py>(py: Python<'py>, items: Vec<Py<PyAny>>) -> Vec<Bound<'py, PyAny>> {
+    items.into_iter().map(|item| item.into_bound(py)).collect()
+}
+
 /// What the items of a collection of this kind are.
 fn finish<'py>(
     py: Python<'py>,
     kind: u8,
-    items: Vec<Py<PyAny>>,
+    items: Vec<Bound<'py, PyAny>>,
     sets: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     if kind == b'%' {

@@ -16,7 +16,7 @@ from typing import Any
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
-from undercroft.asyncio.call import Call, FirstCall, Request
+from undercroft.asyncio.call import Call, FirstCall
 from undercroft.connection import (
     CLOSED,
     DEMOTED,
@@ -82,7 +82,6 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
         )
         self._packer = make_packer(connection.encoder)
         self._replies = make_reader(connection.encoder, connection._parser.parse_error)
-        self._gather = self._packer.gather
         self._pending: deque[Any] = deque()  # calls, and batches
         self._append, self._popleft = self._pending.append, self._pending.popleft
         # Why the reply to the first call is not decoded, against its caller's wish.
@@ -133,35 +132,32 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
             or (self._interval and monotonic() >= self._due)
         ):
             return None
+        call = self._leaving()
+        call.request = (client, args, options)
         try:
-            self._gather(args)
+            self._packer.gather(args, self._append, call)
         except Exception:
             # Who awaits it is to be told.
             return None
-        return self._sent((client, args, options))
+        return call
 
     def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
         """Send a command in this turn of the loop; its reply will be the call's result."""
         self._usable()
-        self._gather(args)
-        return self._sent(decode)
+        call = self._leaving()
+        call.request = decode
+        self._packer.gather(args, self._append, call)
+        return call
 
     def send_many(self, commands: list[Any]) -> Call:
         """Send commands with none of others' between them; the result is all their replies."""
         self._usable()
-        self._packer.gather_many(commands)
         call = self._leaving()
-        self._pending.append(Batch(call, len(commands)))
-        return call
-
-    def _sent(self, request: Request | bool) -> Call:
-        call = self._leaving()
-        call.request = request
-        self._pending.append(call)
+        self._packer.gather_many(commands, self._append, Batch(call, len(commands)))
         return call
 
     def _leaving(self) -> Call:
-        """Let what was packed leave at the end of this turn; return a call for its result."""
+        """Let what will be packed leave at the end of this turn; return a call for its result."""
         call: Call
         # Who wakes those who wait writes what they send.
         if self._unsent or self._waking:
@@ -211,11 +207,20 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
     def _flush(self) -> None:
         """Write what this turn's callers sent."""
         self._unsent = False
-        leaving = self._packer.gathered()
-        if self.failure is None and leaving:
-            self._transport.write(leaving)
-            if self._watch is None and self._timeout is not None:
-                self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
+        try:
+            leaving = self._packer.gathered()
+            if self.failure is None and leaving:
+                self._transport.write(leaving)
+                if self._watch is None and self._timeout is not None:
+                    self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
+        except BaseException as error:
+            self._unwritten(error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _unwritten(self, error: BaseException) -> None:
+        """Close the connection, as what was to be written may not be, or not as a whole."""
+        self.fail(ConnectionError(f"Error while writing to {self._name} : {error!r}"))
 
     def data_received(self, data: bytes, /) -> None:
         """Give replies to those who wait for them."""
@@ -231,42 +236,56 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
 
     def _next(self) -> bool:
         """Take the next reply or message; return whether that has come as a whole."""
-        pending = self._pending
+        first = self._pending[0] if self._pending else None
         try:
-            decode = True
-            if pending:
-                first = pending[0]
-                if type(first) is Batch:
-                    return self._complete(first)
-                decode = first.decode and self._undecodable is None
-            try:
-                reply = self._replies.gets(decode)
-            except UnicodeDecodeError as error:
-                if not self._replies.is_push():
-                    self._undecodable = error
-                reply = self._replies.gets(False)
+            if type(first) is Batch:
+                return self._complete(first)
+            reply = self._reply(first)
             if reply is MISSING:
                 return False
             if type(reply) is Push:
                 self._deliver(reply)
                 return True
-            call = pending.popleft()
-            if self._undecodable is not None:
-                reply, self._undecodable = self._undecodable, None
-            if call.done():
-                return True
-            if not isinstance(reply, Exception):
-                self._finish(call, reply)
-            elif self._elected and isinstance(reply, ReadOnlyError):
-                pending.appendleft(call)
+            if first is None:
+                raise ConnectionError(f"{self._name} answered what nobody had asked")
+            if self._elected and isinstance(reply, ReadOnlyError):
                 raise ConnectionError(DEMOTED)
-            else:
-                self._fail(call, reply)
-        except IndexError:
-            self.fail(ConnectionError(f"{self._name} answered what nobody had asked"))
+            self._popleft()
+            if first.done():
+                return True
+            if isinstance(reply, Exception):
+                self._fail(first, reply)
+                return True
         except Exception as error:
-            self.fail(error)
-        return self.failure is None
+            self._lost(first, error)
+            return False
+        except BaseException:
+            # Whoever raised this in between, nobody is to have the reply to another's command.
+            self._lost(first, ConnectionError(f"Reading from {self._name} was interrupted"))
+            raise
+        self._finish(first, reply)
+        return True
+
+    def _lost(self, first: Any, error: Exception) -> None:
+        """Close the connection after an error with the reply to whoever was the first in line."""
+        is_first = bool(self._pending) and self._pending[0] is first
+        self.fail(error)
+        call = first.call if type(first) is Batch else first
+        if call is not None and not is_first and not call.done():
+            call.set_exception(error)
+
+    def _reply(self, call: Call | None) -> Any:
+        """Return the next reply or message, or the error for a reply that cannot be decoded."""
+        decode = (call is None or call.decode) and self._undecodable is None
+        try:
+            reply = self._replies.gets(decode)
+        except UnicodeDecodeError as error:
+            if not self._replies.is_push():
+                self._undecodable = error
+            reply = self._replies.gets(False)
+        if self._undecodable is not None and reply is not MISSING and type(reply) is not Push:
+            reply, self._undecodable = self._undecodable, None
+        return reply
 
     def _wake(self) -> None:
         """Let those who wait for replies go on at once, and write what they send."""

@@ -9,7 +9,6 @@ use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::Wire;
 
@@ -38,6 +37,9 @@ struct Parts {
     builtin: Py<PyType>,
     getattr: Py<PyAny>,
     copy_context: Py<PyAny>,
+    monotonic: Py<PyAny>,
+    /// What a future raises that has a result.
+    invalid_state: Py<PyAny>,
     /// Options of which none says anything of the reply.
     no_options: Py<PyDict>,
 }
@@ -180,6 +182,8 @@ impl Line {
             builtin: builtins.getattr("len")?.get_type().unbind(),
             getattr: builtins.getattr("getattr")?.unbind(),
             copy_context: py.import("contextvars")?.getattr("copy_context")?.unbind(),
+            monotonic: py.import("time")?.getattr("monotonic")?.unbind(),
+            invalid_state: asyncio.getattr("InvalidStateError")?.unbind(),
             no_options: PyDict::new(py).unbind(),
         };
         // The interpreter's lock is held since the look above.
@@ -225,24 +229,27 @@ impl Line {
 
 impl Line {
     /// Whether a command may be sent now, if the loop runs.
-    fn is_open(&self) -> bool {
-        self.failure.is_none()
+    fn is_open(&self, py: Python<'_>) -> PyResult<bool> {
+        let is_usable = self.failure.is_none()
             && self.waiting.is_none()
-            && std::thread::current().id() == self.thread
-            && (self.interval == 0.0 || now() < self.due)
+            && std::thread::current().id() == self.thread;
+        Ok(is_usable && (self.interval == 0.0 || now(py)? < self.due))
     }
 }
 
 /// `time.monotonic()`, in seconds.
-fn now() -> f64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+fn now(py: Python<'_>) -> PyResult<f64> {
+    parts(py).monotonic.bind(py).call0()?.extract()
 }
 
-/// What a link has since it was made.
-fn made<'a, 'py, T>(of: &'a Option<Py<T>>, py: Python<'py>) -> &'a Bound<'py, T> {
-    let Some(of) = of else {
+/// What a link has since it was made. It is looked at for no longer than that takes: whatever
+/// makes an object may have the interpreter look for garbage, whose finalizers may use the link.
+fn of<'py, T>(link: &Bound<'py, Line>, part: impl Fn(&Line) -> &Option<Py<T>>) -> Bound<'py, T> {
+    let Some(part) = part(&link.borrow())
+        .as_ref()
+        .map(|part| part.bind(link.py()).clone())
+    else {
         unreachable!("a link that is used has been made");
     };
-    of.bind(py)
+    part
 }

@@ -2,13 +2,13 @@
 
 use std::ptr;
 
-use pyo3::exceptions::PyUnicodeDecodeError;
+use pyo3::exceptions::{PyException, PyUnicodeDecodeError};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple, PyType};
 
-use super::{Line, Parts, made, now, parts};
+use super::{Line, Parts, now, of, parts};
 use crate::outside::{self, Arguments, Next, Steps};
 use crate::wire::Wire;
 use crate::wire::many::is_shaped;
@@ -49,6 +49,8 @@ enum Stage {
     Settled { is_waited_for: bool },
     /// What makes something else of a reply.
     Finished,
+    /// What fails the call for which that was interrupted.
+    Failed,
     /// What takes the next reply, whatever it is.
     Taken,
     /// What fails the connection.
@@ -63,7 +65,9 @@ enum Stage {
     Reported,
     /// What leaves all of them to the loop.
     Delayed,
-    /// What writes, now or later.
+    /// What has commands written, now or later.
+    Planned,
+    /// What writes them.
     Written,
 }
 
@@ -91,14 +95,14 @@ impl<'a, 'py: 'a> Steps<'py> for Receiving<'a> {
         let link = self.link(py);
         let interval = link.borrow().interval;
         if interval != 0.0 {
-            link.borrow_mut().due = now() + interval;
+            let due = now(py)? + interval;
+            link.borrow_mut().due = due;
         }
-        let replies = made(&link.borrow().replies, py).clone();
-        match replies.borrow_mut().feed(data) {
-            Ok(()) => {}
-            Err(error) => return self.broken(py, error),
+        let fed = of(link, |line| &line.replies).borrow_mut().feed(data);
+        match fed {
+            Ok(()) => self.answer(py),
+            Err(error) => self.broken(py, error),
         }
-        self.answer(py)
     }
 
     fn resume(&mut self, py: Python<'py>, came: PyResult<Bound<'py, PyAny>>) -> PyResult<Next> {
@@ -111,6 +115,13 @@ impl<'a, 'py: 'a> Steps<'py> for Receiving<'a> {
                 self.keep(py, error);
                 self.delay(py)
             }
+        }
+    }
+
+    fn release(&mut self, py: Python<'py>) {
+        drop([&mut self.call, &mut self.woken, &mut self.raised].map(|held| taken(py, held)));
+        if let Ok(mut line) = self.link(py).try_borrow_mut() {
+            line.waking = false;
         }
     }
 }
@@ -127,15 +138,27 @@ impl<'a> Receiving<'a> {
                 let call = taken(py, &mut self.call);
                 match came {
                     Ok(_) if is_waited_for => {
-                        let woken = made(&self.link(py).borrow().woken, py).clone();
+                        let woken = of(self.link(py), |line| &line.woken);
                         woken.cast::<PyList>()?.append(call)?;
                     }
                     Ok(_) => {}
+                    // A finalizer that ran in between has cancelled it.
+                    Err(error) if error.is_instance(py, parts(py).invalid_state.bind(py)) => {}
                     Err(error) => self.keep(py, error),
                 }
                 self.answer(py)
             }
-            Stage::Finished => {
+            Stage::Finished => match came {
+                Ok(_) => {
+                    drop(taken(py, &mut self.call));
+                    self.answer(py)
+                }
+                Err(error) => {
+                    self.keep(py, error);
+                    self.fail_call(py)
+                }
+            },
+            Stage::Failed => {
                 if let Err(error) = came {
                     self.keep(py, error);
                 }
@@ -171,10 +194,7 @@ impl<'a> Receiving<'a> {
             },
             Stage::Woken => match came {
                 Ok(_) => self.wake_next(py),
-                Err(error) => {
-                    let args = (error.into_value(py),).into_pyobject(py)?;
-                    self.method(py, Stage::Reported, intern!(py, "_report"), args)
-                }
+                Err(error) => self.report(py, error),
             },
             Stage::Reported => {
                 if let Err(error) = came {
@@ -182,12 +202,22 @@ impl<'a> Receiving<'a> {
                 }
                 self.wake_next(py)
             }
-            Stage::Delayed | Stage::Written => {
+            Stage::Delayed | Stage::Planned => {
                 if let Err(error) = came {
                     self.keep(py, error);
                 }
                 self.end(py)
             }
+            Stage::Written => match came {
+                Ok(_) => self.end(py),
+                Err(error) => {
+                    let args = (error.value(py),).into_pyobject(py)?;
+                    if !error.is_instance_of::<PyException>(py) {
+                        self.keep(py, error);
+                    }
+                    self.method(py, Stage::Planned, intern!(py, "_unwritten"), args)
+                }
+            },
         }
     }
 
@@ -219,7 +249,8 @@ impl<'a> Receiving<'a> {
                 Ok(Next::call(parts(py).settle.bind(py).clone(), args, None))
             }
             Ok(Answer::Reply(call, reply)) => {
-                let args = (call, reply).into_pyobject(py)?;
+                let args = (&call, reply).into_pyobject(py)?;
+                self.call = call.into_ptr();
                 self.method(py, Stage::Finished, intern!(py, "_finish"), args)
             }
             Ok(Answer::Special) => {
@@ -229,6 +260,23 @@ impl<'a> Receiving<'a> {
             Ok(Answer::None) => self.wake(py),
             Err(error) => self.broken(py, error),
         }
+    }
+
+    /// Gives a call whose reply is lost what was raised instead, unless it has it.
+    #[cold]
+    fn fail_call<'py: 'a>(&mut self, py: Python<'py>) -> PyResult<Next> {
+        let call = taken(py, &mut self.call);
+        // SAFETY: this has a reference of its own, or it is null.
+        let raised = unsafe { Bound::from_borrowed_ptr_or_opt(py, self.raised) };
+        let (Some(call), Some(raised)) = (call, raised) else {
+            return self.answer(py);
+        };
+        if call.call_method0(intern!(py, "done"))?.is_truthy()? {
+            return self.answer(py);
+        }
+        self.stage = Stage::Failed;
+        let fail = call.getattr(intern!(py, "set_exception"))?;
+        Ok(Next::call(fail, (raised,).into_pyobject(py)?, None))
     }
 
     /// Fails the connection over which this came.
@@ -241,7 +289,7 @@ impl<'a> Receiving<'a> {
     /// Calls those who wait for what has come, unless a task runs, in which no other may.
     fn wake<'py: 'a>(&mut self, py: Python<'py>) -> PyResult<Next> {
         let link = self.link(py);
-        if made(&link.borrow().woken, py).len()? == 0 {
+        if of(link, |line| &line.woken).len()? == 0 {
             return self.end(py);
         }
         let others = PyList::empty(py).into_any().unbind();
@@ -250,7 +298,7 @@ impl<'a> Receiving<'a> {
         if !link.borrow().nests {
             return self.look_for_task(py);
         }
-        let of_loop = made(&link.borrow().event_loop, py).clone();
+        let of_loop = of(link, |line| &line.event_loop);
         self.stage = Stage::Nests;
         let args = (of_loop, intern!(py, "_nest_patched"), false).into_pyobject(py)?;
         Ok(Next::call(parts(py).getattr.bind(py).clone(), args, None))
@@ -258,7 +306,7 @@ impl<'a> Receiving<'a> {
 
     fn look_for_task<'py: 'a>(&mut self, py: Python<'py>) -> PyResult<Next> {
         self.stage = Stage::Current;
-        let of_loop = made(&self.link(py).borrow().event_loop, py).clone();
+        let of_loop = of(self.link(py), |line| &line.event_loop);
         let args = (of_loop,).into_pyobject(py)?;
         Ok(Next::call(parts(py).current.bind(py).clone(), args, None))
     }
@@ -275,11 +323,14 @@ impl<'a> Receiving<'a> {
             };
             call.setattr(known, PyBool::new(py, false))?;
             let waiter = kept.get_item(0)?;
-            let run = kept.get_borrowed_item(1)?.getattr(intern!(py, "run"))?;
+            let run = match kept.get_borrowed_item(1)?.getattr(intern!(py, "run")) {
+                Ok(run) => run,
+                Err(error) => return self.report(py, error),
+            };
             // A task finds out in far less time from a plain future than from another that it
             // may go on; its result it has from the call in either case.
             let told = match is_task(&waiter, parts(py)) {
-                true => made(&self.link(py).borrow().plain, py).clone(),
+                true => of(self.link(py), |line| &line.plain),
                 false => call,
             };
             self.stage = Stage::Woken;
@@ -287,6 +338,13 @@ impl<'a> Receiving<'a> {
         }
         self.link(py).borrow_mut().waking = false;
         self.write(py)
+    }
+
+    /// Lets the loop know what somebody who waited has raised.
+    #[cold]
+    fn report<'py: 'a>(&mut self, py: Python<'py>, error: PyErr) -> PyResult<Next> {
+        let args = (error.into_value(py),).into_pyobject(py)?;
+        self.method(py, Stage::Reported, intern!(py, "_report"), args)
     }
 
     /// Lets the loop call those who wait and have not been called.
@@ -302,32 +360,37 @@ impl<'a> Receiving<'a> {
     /// Writes what those who were called have sent, unless the loop has more to run in this turn.
     fn write<'py: 'a>(&mut self, py: Python<'py>) -> PyResult<Next> {
         let link = self.link(py);
-        let line = link.borrow();
-        if !self.is_first || !line.unsent {
-            drop(line);
+        if !self.is_first || !link.borrow().unsent {
             return self.end(py);
         }
-        self.stage = Stage::Written;
-        let is_last = match &line.ready {
-            Some(ready) => ready.bind(py).len()? == 0,
+        let ready = link
+            .borrow()
+            .ready
+            .as_ref()
+            .map(|ready| ready.bind(py).clone());
+        let is_last = match ready {
+            Some(ready) => ready.len()? == 0,
             None => false,
         };
         if !is_last {
-            let soon = made(&line.event_loop, py).getattr(intern!(py, "call_soon"))?;
-            drop(line);
             let flush = link.getattr(intern!(py, "_flush"))?;
+            let soon = of(link, |line| &line.event_loop).getattr(intern!(py, "call_soon"))?;
+            self.stage = Stage::Planned;
             return Ok(Next::call(soon, (flush,).into_pyobject(py)?, None));
         }
-        let is_watched = line.timeout.is_none() || line.watch.is_some();
-        if !is_watched || line.failure.is_some() {
-            drop(line);
-            let flush = link.getattr(intern!(py, "_flush"))?;
-            return Ok(Next::call(flush, PyTuple::empty(py), None));
-        }
-        let leaving = made(&line.packer, py).borrow_mut().gathered(py);
-        let write = made(&line.transport, py).getattr(intern!(py, "write"))?;
+        let line = link.borrow();
+        let is_usual = line.failure.is_none() && (line.timeout.is_none() || line.watch.is_some());
         drop(line);
+        if !is_usual {
+            let flush = intern!(py, "_flush");
+            return self.method(py, Stage::Planned, flush, PyTuple::empty(py));
+        }
+        let write = of(link, |line| &line.transport).getattr(intern!(py, "write"))?;
+        let packer = of(link, |line| &line.packer);
+        // What a finalizer sends from here on has a turn of its own.
         link.borrow_mut().unsent = false;
+        let leaving = packer.borrow_mut().gathered(py);
+        self.stage = Stage::Written;
         Ok(Next::call(write, (leaving,).into_pyobject(py)?, None))
     }
 
@@ -371,19 +434,18 @@ enum Answer<'py> {
 /// whatever comes while no call is the first.
 fn next<'py>(link: &Bound<'py, Line>, parts: &Parts) -> PyResult<Answer<'py>> {
     let py = link.py();
-    let line = link.borrow();
-    let calls = made(&line.pending, py);
-    let wire = made(&line.replies, py);
-    while line.undecodable.is_none() && !calls.is_empty()? {
+    let calls = of(link, |line| &line.pending);
+    let wire = of(link, |line| &line.replies);
+    while link.borrow().undecodable.is_none() && !calls.is_empty()? {
         let call = calls.get_item(0)?;
         if call.get_type().is(&parts.batch) {
             break;
         }
         let request = Request::of(&call)?;
-        let Some(reply) = next_plain(wire, request.decode)? else {
+        let Some(reply) = next_plain(&wire, request.decode)? else {
             break;
         };
-        made(&line.popleft, py).call0()?;
+        of(link, |line| &line.popleft).call0()?;
         let known = intern!(py, "waiter");
         let waiter = call.getattr(known)?;
         let is_waited_for = waiter.is_exact_instance_of::<PyTuple>();
@@ -398,9 +460,11 @@ fn next<'py>(link: &Bound<'py, Line>, parts: &Parts) -> PyResult<Answer<'py>> {
             false => Answer::Reply(call, reply),
         });
     }
-    Ok(match wire.borrow().replies.has_data() {
-        true => Answer::Special,
-        false => Answer::None,
+    let is_left = wire.borrow().replies.has_data();
+    Ok(if is_left {
+        Answer::Special
+    } else {
+        Answer::None
     })
 }
 

@@ -2,12 +2,13 @@
 
 use std::ptr;
 
+use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString, PyTuple, PyType};
 
-use super::{Line, made, parts};
+use super::{Line, of, parts};
 use crate::outside::{self, Arguments, Next, Steps};
 use crate::wire::{Wire, pack};
 
@@ -63,28 +64,19 @@ impl<'a, 'py: 'a> Steps<'py> for Sending<'a> {
         let Some(link) = self.usual(py)? else {
             return self.leave(py);
         };
-        let line = link.borrow();
+        let (is_waking, of_loop) = (link.borrow().waking, of(&link, |line| &line.event_loop));
+        self.link = link.into_ptr();
         // Whoever wakes others is called by the loop.
-        if line.waking {
-            drop(line);
-            self.link = link.into_ptr();
+        if is_waking {
             return self.make(py);
         }
-        let runs = made(&line.event_loop, py).getattr(intern!(py, "is_running"))?;
-        drop(line);
-        self.link = link.into_ptr();
         self.stage = Stage::Asked;
+        let runs = of_loop.getattr(intern!(py, "is_running"))?;
         Ok(Next::call(runs, PyTuple::empty(py), None))
     }
 
     fn resume(&mut self, py: Python<'py>, came: PyResult<Bound<'py, PyAny>>) -> PyResult<Next> {
-        let came = match came {
-            Ok(came) => came,
-            Err(error) => {
-                self.release(py);
-                return Err(error);
-            }
-        };
+        let came = came?;
         match self.stage {
             Stage::Asked if came.is_truthy()? => self.make(py),
             Stage::Asked => self.leave(py),
@@ -101,6 +93,14 @@ impl<'a, 'py: 'a> Steps<'py> for Sending<'a> {
                 self.send(py)
             }
             Stage::Left => Ok(Next::done(came)),
+        }
+    }
+
+    fn release(&mut self, py: Python<'py>) {
+        for held in [&mut self.link, &mut self.call] {
+            let held = std::mem::replace(held, ptr::null_mut());
+            // SAFETY: a reference of its own, which nobody uses any more.
+            drop(unsafe { Bound::from_owned_ptr_or_opt(py, held) });
         }
     }
 }
@@ -128,7 +128,7 @@ impl<'a> Sending<'a> {
         let is_measured = !measured
             .getattr(intern!(py, "_provider_manager"))?
             .is_none();
-        let is_open = link.try_borrow().is_ok_and(|line| line.is_open());
+        let is_open = link.borrow().is_open(py)?;
         Ok((is_open && !is_measured).then_some(link))
     }
 
@@ -139,9 +139,10 @@ impl<'a> Sending<'a> {
 
     /// Makes a call, which is the turn's first if nobody is to write yet.
     fn make<'py: 'a>(&mut self, py: Python<'py>) -> PyResult<Next> {
-        let line = self.line(py).borrow();
+        let link = self.line(py);
+        let of_loop = of(link, |line| &line.of_loop);
+        let line = link.borrow();
         let is_first = !line.unsent && !line.waking;
-        let of_loop = made(&line.of_loop, py).clone();
         drop(line);
         self.stage = Stage::Made { is_first };
         let parts = parts(py);
@@ -157,7 +158,7 @@ impl<'a> Sending<'a> {
         let call = unsafe { Bound::ref_from_ptr(py, &self.call) };
         call.setattr(intern!(py, "link"), link)?;
         let flush = link.getattr(intern!(py, "_flush"))?;
-        let soon = made(&link.borrow().event_loop, py).getattr(intern!(py, "call_soon"))?;
+        let soon = of(link, |line| &line.event_loop).getattr(intern!(py, "call_soon"))?;
         self.stage = Stage::Planned;
         Ok(Next::call(soon, (flush,).into_pyobject(py)?, None))
     }
@@ -174,18 +175,25 @@ impl<'a> Sending<'a> {
         let request = (self.arguments.receiver(py), &args, options);
         call.setattr(intern!(py, "request"), request)?;
         call.setattr(intern!(py, "waiter"), py.None().into_bound(py))?;
-        let line = self.line(py).borrow();
+        let link = self.line(py);
+        let packer = of(link, |line| &line.packer);
+        let append = of(link, |line| &line.append);
         // A handler of a signal may have closed it meanwhile.
-        if line.failure.is_some() || !gathered(made(&line.packer, py), &args) {
-            drop(line);
-            // Who awaits it is to be told.
+        if link.borrow().failure.is_some() {
             return self.leave(py);
         }
-        made(&line.append, py).call1((&call,))?;
-        if line.waking {
-            drop(line);
-            self.line(py).borrow_mut().unsent = true;
+        let put = Wire::put(&packer, &append, &call, |codec, out| {
+            pack::command(codec, args.iter_borrowed(), out)
+        });
+        match put {
+            Ok(()) => {}
+            // Who awaits it is to be told.
+            Err(error) if error.is_instance_of::<PyException>(py) => return self.leave(py),
+            Err(error) => return Err(error),
         }
+        let mut line = link.borrow_mut();
+        line.unsent |= line.waking;
+        drop(line);
         self.release(py);
         Ok(Next::done(call))
     }
@@ -207,22 +215,4 @@ impl<'a> Sending<'a> {
         self.stage = Stage::Left;
         self.arguments.call(py, &parts(py).execute_command)
     }
-
-    fn release(&mut self, py: Python<'_>) {
-        for held in [&mut self.link, &mut self.call] {
-            let held = std::mem::replace(held, ptr::null_mut());
-            // SAFETY: a reference of its own, which nobody uses any more.
-            drop(unsafe { Bound::from_owned_ptr_or_opt(py, held) });
-        }
-    }
-}
-
-/// Puts a command behind those that leave next; returns whether that could be done.
-fn gathered(packer: &Bound<'_, Wire>, args: &Bound<'_, PyTuple>) -> bool {
-    packer.try_borrow_mut().is_ok_and(|mut packer| {
-        let Wire {
-            codec, gathered, ..
-        } = &mut *packer;
-        pack::command(codec, args.iter_borrowed(), gathered).is_ok()
-    })
 }
