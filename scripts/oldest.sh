@@ -22,4 +22,5 @@ export PYTHONPATH="$root/clients/python"
 cd clients/python/tests
 exec "$root/$venv/bin/python" -m pytest -q -p no:cacheprovider \
     test_client.py test_like_redis.py test_pipeline.py test_pubsub.py test_remote.py \
-    test_asyncio.py test_asyncio_turns.py test_asyncio_store.py test_topology.py test_usual.py "$@"
+    test_asyncio.py test_asyncio_turns.py test_asyncio_replies.py test_asyncio_store.py \
+    test_topology.py test_usual.py "$@"
