@@ -76,6 +76,8 @@ pub use sorted::{AddRule, Added, Bounds, Limit, ScoreBound, Scored, SortedSet, T
 pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
 pub use subscriber::{Event, Message, Subscriber, Waiting};
+#[cfg(feature = "races")]
+pub use undercroft_memory::race;
 pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Options, Report, ShardSet, Staged, Statistics, View,
     WaitHook, defer_signals, remove_sockets,

@@ -358,6 +358,12 @@ impl Store {
         self.segment.set_wait_hook(hook);
     }
 
+    /// Has a hook called in the midst of this handle's reads, or none any more; see [`undercroft_memory::race`].
+    #[cfg(feature = "races")]
+    pub fn interrupt_reads(&self, hook: Option<undercroft_memory::race::Hook>) {
+        self.segment.interrupt_reads(hook);
+    }
+
     /// Lets go of this process' place as if it had been killed; for tests.
     pub fn abandon(&self) {
         self.segment.abandon();

@@ -41,6 +41,7 @@ mod platform;
 mod polling;
 mod pool;
 mod process;
+pub mod race;
 mod ring;
 mod ring_reader;
 mod savepoint;

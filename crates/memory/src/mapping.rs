@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::error::Fault;
 use crate::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
 use crate::platform::Map;
+use crate::race::Race;
 
 /// The mapped file and where things lie in it.
 pub(crate) struct Mapping {
@@ -17,6 +18,8 @@ pub(crate) struct Mapping {
     heap_size: u64,
     /// Offset of the file's last word.
     last_word: u64,
+    /// What tests do in the midst of this handle's reads.
+    race: Race,
 }
 
 /// A place in the heap that was checked once: aligned, in an extent backed by
@@ -75,12 +78,18 @@ impl Mapping {
             writable,
             heap_size: layout.extents * EXTENT,
             last_word: layout.file_length - 8,
+            race: Race::default(),
         }
     }
 
     #[inline(always)]
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    #[inline(always)]
+    pub(crate) fn race(&self) -> &Race {
+        &self.race
     }
 
     #[inline(always)]

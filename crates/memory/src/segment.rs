@@ -13,6 +13,7 @@ use crate::log::Log;
 use crate::mapping::Mapping;
 use crate::platform;
 use crate::process::Process;
+use crate::race::Moment;
 use crate::seat::Lively;
 use crate::shards::ShardSet;
 use crate::transaction::{Shortage, Transaction};
@@ -109,6 +110,12 @@ impl Segment {
         self.hook = Some(hook);
     }
 
+    /// Has a hook called in the midst of this handle's reads, or none any more; see [`race`](crate::race).
+    #[cfg(feature = "races")]
+    pub fn interrupt_reads(&self, hook: Option<crate::race::Hook>) {
+        self.mapping.race().set(hook);
+    }
+
     pub(crate) fn hook(&self) -> Option<&dyn WaitHook> {
         self.hook.as_deref()
     }
@@ -158,6 +165,7 @@ impl Segment {
                         notes: Notes::One(at, noted),
                     };
                     let result = body(&view);
+                    self.mapping.race().at(Moment::Tried);
                     if view.unchanged() {
                         return result;
                     }
@@ -227,6 +235,7 @@ impl Segment {
                 notes: Notes::Many(shards, &counters[..shards.len()]),
             };
             let result = body(&view);
+            self.mapping.race().at(Moment::Tried);
             if view.unchanged() {
                 return Some(result);
             }

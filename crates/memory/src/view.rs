@@ -10,6 +10,7 @@ use crate::counter;
 use crate::error::Fault;
 use crate::layout::shard;
 use crate::mapping::{Mapping, Place};
+use crate::race::Watch;
 use crate::shards::ShardSet;
 
 /// Offset of a block in the heap, in bytes from the start of the file; 0 is
@@ -34,30 +35,40 @@ pub(crate) enum Notes<'a> {
 
 /// A block of the heap that is being read; see [`View::block`].
 #[derive(Clone, Copy)]
-pub struct Block<'a>(Place<'a>);
+pub struct Block<'a> {
+    place: Place<'a>,
+    watch: Watch<'a>,
+}
 
 impl Block<'_> {
     /// Asks for the block's second cache line ahead of its use.
     #[inline(always)]
     pub fn prefetch_next_line(&self) {
-        self.0.prefetch_next_line();
+        self.place.prefetch_next_line();
     }
 
     /// The word so many bytes behind the block's start, a multiple of 8.
     #[inline(always)]
     pub fn word(&self, behind: u64) -> Result<u64, Fault> {
-        self.0.word(behind)
+        self.watch.looking();
+        self.place.word(behind)
     }
 
     /// Whether the bytes behind the block's start are the given ones; `behind`
     /// is a multiple of 8.
     #[inline(always)]
     pub fn equals(&self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
-        self.0.equals(behind, bytes)
+        self.watch.looking();
+        self.place.equals(behind, bytes)
     }
 }
 
 impl<'a> View<'a> {
+    #[inline(always)]
+    fn watch(&self) -> Watch<'a> {
+        Watch::of(self)
+    }
+
     /// Whether nothing changed since the view was made. To be asked before a
     /// length that was read makes the caller allocate or copy much (R3).
     #[inline(always)]
@@ -98,7 +109,10 @@ impl<'a> View<'a> {
     /// a [`word`](Self::word) at a time.
     #[inline(always)]
     pub fn block(&self, at: Offset) -> Result<Block<'a>, Fault> {
-        self.mapping.place_at(at).map(Block)
+        let watch = self.watch();
+        watch.looking();
+        let place = self.mapping.place_at(at)?;
+        Ok(Block { place, watch })
     }
 
     /// Bytes that the allocated block at an offset takes: at least what was
@@ -110,6 +124,7 @@ impl<'a> View<'a> {
     /// The word at an offset in the heap.
     #[inline(always)]
     pub fn word(&self, at: Offset) -> Result<u64, Fault> {
+        self.watch().looking();
         self.mapping.place_at(at)?.word(0)
     }
 
@@ -137,6 +152,7 @@ impl<'a> View<'a> {
     /// `N` words from an offset on.
     #[inline(always)]
     pub fn words<const N: usize>(&self, at: Offset) -> Result<[u64; N], Fault> {
+        self.watch().looking();
         self.mapping.check(at, N as u64 * 8)?;
         Ok(std::array::from_fn(|index| {
             self.mapping.load(at + index as u64 * 8)
@@ -146,6 +162,7 @@ impl<'a> View<'a> {
     /// Whether the bytes at an offset are the given ones.
     #[inline(always)]
     pub fn equals(&self, at: Offset, bytes: &[u8]) -> Result<bool, Fault> {
+        self.watch().looking();
         self.mapping.place_at(at)?.equals(0, bytes)
     }
 
@@ -157,6 +174,7 @@ impl<'a> View<'a> {
         if length > 4096 {
             self.recheck()?;
         }
+        self.watch().looking();
         self.mapping.append_to(at, length as usize, out);
         Ok(())
     }
@@ -177,6 +195,7 @@ impl<'a> View<'a> {
         if length > 4096 {
             self.recheck()?;
         }
+        self.watch().looking();
         self.mapping
             .append_from(first, skip as usize, length as usize, out);
         Ok(())
@@ -186,6 +205,7 @@ impl<'a> View<'a> {
     #[inline]
     pub fn copy_to(&self, at: Offset, out: &mut [u8]) -> Result<(), Fault> {
         self.mapping.check(at, out.len() as u64)?;
+        self.watch().looking();
         self.mapping.copy_to(at, out);
         Ok(())
     }
@@ -197,6 +217,7 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub fn root(&self, index: usize, word: usize) -> u64 {
         assert!((word as u64) < shard::ROOT_WORDS);
+        self.watch().looking();
         let at = self.mapping.layout().shard(index) + shard::ROOTS;
         self.mapping.load(at + word as u64 * 8)
     }

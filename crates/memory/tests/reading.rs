@@ -3,8 +3,11 @@
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use undercroft_memory::layout::{Layout, shard};
+use undercroft_memory::race::Moment;
 use undercroft_memory::{Error, Options, Segment, ShardSet};
 
 const RING: u64 = 64 << 10;
@@ -70,6 +73,46 @@ fn a_change_of_any_of_several_shards_is_seen_at_the_end() {
         assert_eq!(read.expect("a read"), value + 1);
         assert_eq!(runs, 2, "shard {changed} alone");
         value += 1;
+    }
+}
+
+/// How many tries a read makes before it takes the lock.
+const TRIES: u64 = 64;
+
+/// Reads root 0 of some shards, while a hook sets it to 1, 2, 3, ... at one kind of moment. Returns what was read, and
+/// how often the hook ran.
+fn read_interrupted(write: bool, shards: usize, moment: Moment, changes: u64) -> (u64, u64) {
+    let (_directory, path, writer) = create();
+    let reader = Segment::open(&path, write).expect("the same store");
+    let runs = Arc::new(AtomicU64::new(0));
+    let count = runs.clone();
+    reader.interrupt_reads(Some(Box::new(move |now| {
+        if now == moment && count.fetch_add(1, Ordering::Relaxed) < changes {
+            set(&writer, 0..SHARDS, count.load(Ordering::Relaxed));
+        }
+    })));
+    let read = reader.read(ShardSet::first(shards), |view| {
+        Ok::<_, Error>(view.root(0, 0))
+    });
+    reader.interrupt_reads(None);
+    (read.expect("a read"), runs.load(Ordering::Relaxed))
+}
+
+#[test]
+fn a_read_is_interrupted_where_a_test_says() {
+    for shards in [1, SHARDS] {
+        for moment in [Moment::Looking, Moment::Tried] {
+            for changes in [0, 1, 3, TRIES - 1] {
+                let (read, runs) = read_interrupted(true, shards, moment, changes);
+                assert_eq!((read, runs), (changes, changes + 1), "{shards} {moment:?}");
+            }
+            // Under the lock nobody interrupts it.
+            let (read, runs) = read_interrupted(true, shards, moment, u64::MAX);
+            assert_eq!((read, runs), (TRIES, TRIES), "{shards} {moment:?}");
+            // A handle that only reads goes on trying.
+            let (read, runs) = read_interrupted(false, shards, moment, TRIES + 3);
+            assert_eq!((read, runs), (TRIES + 3, TRIES + 4), "{shards} {moment:?}");
+        }
     }
 }
 
