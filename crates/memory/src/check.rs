@@ -63,7 +63,7 @@ impl Segment {
     ) -> Result<Report, Error> {
         let mut report = Report::default();
         let shards = ShardSet::first(self.shards());
-        self.write(shards, |transaction| {
+        self.write_marked(shards, |transaction| {
             report = Report::default();
             let mut owned = self.with_heap(|_| Ok(self.check_pages(&mut report)))?;
             self.check_ring(&mut |text| report.problem(|| text))?;
@@ -294,6 +294,9 @@ impl Segment {
                     format!("shard {index} counts {counted} {name} and has {expected}")
                 });
             }
+        }
+        if self.is_marked(index) != (mapping.load(base + shard::MARK) != 0) {
+            report.problem(|| format!("shard {index}: its counter has another mark than its word"));
         }
         let free = owned
             .listed

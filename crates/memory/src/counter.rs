@@ -1,6 +1,16 @@
 //! The version counter of a shard (W5, R1): odd while a transaction changes the
 //! shard, raised once more when it is done.
 //!
+//! ```text
+//!  63 .. 2               1       0
+//! +---------------------+-------+------+
+//! | counts the changes  | mark  | odd  |
+//! +---------------------+-------+------+
+//! ```
+//!
+//! The mark is part of the word that everybody looks at anyway, so that a shard
+//! without one costs nobody an instruction (L5).
+//!
 //! Generic over the word, so that the loom models run this very code.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +40,20 @@ impl Version for AtomicU64 {
     fn fence(order: Ordering) {
         std::sync::atomic::fence(order);
     }
+}
+
+/// The shard is being changed.
+pub(crate) const ODD: u64 = 1;
+/// Somebody has to look after the shard before it is read or changed.
+pub(crate) const MARK: u64 = 2;
+/// From an odd counter to the next even one; the mark stays.
+const TO_EVEN: u64 = 3;
+
+/// Whether a shard with this counter may be read at once: nobody changes it, and
+/// it has no mark.
+#[inline(always)]
+pub(crate) fn is_plain(noted: u64) -> bool {
+    noted & (ODD | MARK) == 0
 }
 
 /// A reader's first look: what it reads next is at least as new.
@@ -69,5 +93,13 @@ pub(crate) fn start_of_changes<V: Version>() {
 #[inline(always)]
 pub(crate) fn make_even<V: Version>(counter: &V) {
     let value = counter.get(Ordering::Relaxed);
-    counter.put(value.wrapping_add(1), Ordering::Release);
+    counter.put(value.wrapping_add(TO_EVEN), Ordering::Release);
+}
+
+/// Sets or removes the mark of a shard that is locked, and odd where that
+/// changes anything.
+pub(crate) fn set_mark<V: Version>(counter: &V, marked: bool) {
+    let value = counter.get(Ordering::Relaxed);
+    let mark = if marked { MARK } else { 0 };
+    counter.put(value & !MARK | mark, Ordering::Relaxed);
 }

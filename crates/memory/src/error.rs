@@ -61,6 +61,9 @@ pub enum Error {
     },
     /// The wait for a lock was interrupted by a signal.
     Interrupted,
+    /// Somebody has to look after a shard before it is read or changed; see
+    /// [`Transaction::set_mark`](crate::Transaction::set_mark).
+    Marked,
     /// The handle maps the store read-only.
     ReadOnly,
     /// The path no longer names the mapped file: somebody removed or replaced it.
@@ -117,6 +120,9 @@ impl fmt::Display for Error {
                 ),
             },
             Error::Interrupted => f.write_str("interrupted while waiting for a lock"),
+            Error::Marked => {
+                f.write_str("what dead processes left in the store has to be settled first")
+            }
             Error::ReadOnly => f.write_str("the store is mapped read-only"),
             Error::Removed { path } => write!(
                 f,

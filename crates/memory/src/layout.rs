@@ -143,8 +143,12 @@ pub mod shard {
     use super::PAGE;
     /// The lock word (the low half is used).
     pub const LOCK: u64 = 0;
-    /// The version counter: odd while a transaction changes the shard.
+    /// The version counter: odd while a transaction changes the shard. Its
+    /// second bit is the mark: set where the next word is not 0.
     pub const COUNTER: u64 = 64;
+    /// What has to be looked after before the shard is read or changed, as the
+    /// engine numbers it in bits; 0 is nothing.
+    pub const MARK: u64 = 72;
     /// Undo log: slot, generation and record of the transaction.
     pub const LOG_OWNER: u64 = 128;
     /// Undo log: the transaction's number.
@@ -414,6 +418,7 @@ pub(crate) fn fingerprint() -> u64 {
         slot::RECORDS,
         slot::RECORD_STRIDE,
         shard::COUNTER,
+        shard::MARK,
         shard::LOG_OWNER,
         shard::USED_BYTES,
         shard::CLASSES,

@@ -42,6 +42,7 @@ mod polling;
 mod pool;
 mod process;
 pub mod race;
+mod recovery;
 mod ring;
 mod ring_reader;
 mod savepoint;

@@ -46,6 +46,7 @@ impl Transaction<'_> {
     pub fn roll_back_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
         for (index, &tail) in self.shards().iter().zip(&savepoint.tails) {
             self.segment.roll_back_shard_to(index, tail)?;
+            self.segment.renew_mark(index);
         }
         self.frees.truncate(savepoint.frees);
         self.granted.truncate(savepoint.granted);

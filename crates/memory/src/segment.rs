@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counter;
-use crate::error::{Error, Fault, Holder};
+use crate::error::{Error, Holder};
 use crate::fault;
-use crate::layout::{PAGE, SLOTS, control, ring, shard, slot};
+use crate::layout::{PAGE, control, shard};
 use crate::lock::{self, Owner};
 use crate::log::Log;
 use crate::mapping::Mapping;
@@ -29,6 +29,15 @@ const ODD_SPINS: u32 = 32;
 const ROOM_ATTEMPTS: u32 = 100;
 /// Default for [`Segment::set_patience`].
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the mark of a shard means to who comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marks {
+    /// Somebody has to look after the shard first: [`Error::Marked`].
+    Respected,
+    /// Nothing, as for who does look after it.
+    Ignored,
+}
 
 /// A store file mapped into this process. Shared freely between threads;
 /// survives `fork` (the child joins as a process of its own).
@@ -148,6 +157,10 @@ impl Segment {
     /// attempts the shards are locked.
     ///
     /// `body` must not keep anything between its runs.
+    ///
+    /// # Errors
+    /// [`Error::Marked`] where somebody has to look after one of the shards
+    /// first; then by [`read_marked`](Self::read_marked). Those of `body`.
     #[inline]
     pub fn read<R, E: From<Error>>(
         &self,
@@ -159,7 +172,7 @@ impl Segment {
             let counter = self.mapping.word(at);
             for _ in 0..READ_ATTEMPTS {
                 let noted = counter::note(counter);
-                if noted & 1 == 0 {
+                if counter::is_plain(noted) {
                     let view = View {
                         mapping: &self.mapping,
                         notes: Notes::One(at, noted),
@@ -170,23 +183,37 @@ impl Segment {
                         return result;
                     }
                 } else {
-                    self.spin_while_odd(index);
+                    self.pass_by(index, noted)?;
                 }
             }
-        } else if let Some(result) = self.read_many(shards, &mut body) {
+        } else if let Some(result) = self.read_many(shards, Marks::Respected, &mut body) {
             return result;
         }
-        self.read_slowly(shards, body)
+        self.read_slowly(shards, Marks::Respected, body)
+    }
+
+    /// [`read`](Self::read) that no mark keeps from anything: for who has looked
+    /// after the shards, or does.
+    #[cold]
+    pub fn read_marked<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&View<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        match self.read_many(shards, Marks::Ignored, &mut body) {
+            Some(result) => result,
+            None => self.read_slowly(shards, Marks::Ignored, body),
+        }
     }
 
     /// Reads shards as they were at one moment, like [`read`](Self::read), but
-    /// never waits: none where others keep changing them.
-    pub fn try_read<R, E>(
+    /// never waits: none where others keep changing them. Marks are ignored.
+    pub fn try_read<R, E: From<Error>>(
         &self,
         shards: ShardSet,
         mut body: impl FnMut(&View<'_>) -> Result<R, E>,
     ) -> Option<Result<R, E>> {
-        self.read_many(shards, &mut body)
+        self.read_many(shards, Marks::Ignored, &mut body)
     }
 
     /// Looks at the shards as they are at this moment, torn or not: only to
@@ -200,35 +227,51 @@ impl Segment {
         });
     }
 
+    /// A shard that cannot be read at once: an error where it has a mark, a
+    /// moment's wait where it is being changed.
+    #[cold]
+    fn pass_by(&self, index: usize, noted: u64) -> Result<(), Error> {
+        if noted & counter::ODD == 0 {
+            return Err(Error::Marked);
+        }
+        self.spin_while_odd(index);
+        Ok(())
+    }
+
     #[cold]
     fn spin_while_odd(&self, index: usize) {
-        let counter = self.mapping.layout().shard(index) + shard::COUNTER;
+        let at = self.mapping.layout().shard(index) + shard::COUNTER;
         for _ in 0..ODD_SPINS {
-            if self.mapping.load(counter) & 1 == 0 {
+            if self.mapping.load(at) & counter::ODD == 0 {
                 return;
             }
             std::hint::spin_loop();
         }
     }
 
-    fn read_many<R, E>(
+    fn read_many<R, E: From<Error>>(
         &self,
         shards: ShardSet,
+        marks: Marks,
         body: &mut impl FnMut(&View<'_>) -> Result<R, E>,
     ) -> Option<Result<R, E>> {
         let mut counters = [0; crate::layout::SHARDS_MAX];
         for _ in 0..READ_ATTEMPTS {
-            let mut odd = None;
+            let (mut odd, mut marked) = (None, false);
             for (place, index) in counters.iter_mut().zip(shards.iter()) {
                 let at = self.mapping.layout().shard(index) + shard::COUNTER;
                 *place = counter::note(self.mapping.word(at));
-                if *place & 1 == 1 {
-                    odd = Some(index);
+                if !counter::is_plain(*place) {
+                    marked |= *place & counter::MARK != 0;
+                    odd = (*place & counter::ODD != 0).then_some(index).or(odd);
                 }
             }
             if let Some(index) = odd {
                 self.spin_while_odd(index);
                 continue;
+            }
+            if marked && marks == Marks::Respected {
+                return Some(Err(Error::Marked.into()));
             }
             let view = View {
                 mapping: &self.mapping,
@@ -247,12 +290,13 @@ impl Segment {
     fn read_slowly<R, E: From<Error>>(
         &self,
         shards: ShardSet,
+        marks: Marks,
         mut body: impl FnMut(&View<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         // Who cannot join (the file was removed, the process table is full) reads
         // on without a lock, as a read-only handle does.
         if self.writable() && self.join().is_ok() {
-            self.lock_shards(shards)?;
+            self.lock_shards(shards, marks)?;
             let _unlock = Unlock {
                 segment: self,
                 shards,
@@ -265,7 +309,7 @@ impl Segment {
         // R5: no lock to take; try until the patience is used up.
         let start = Instant::now();
         loop {
-            if let Some(result) = self.read_many(shards, &mut body) {
+            if let Some(result) = self.read_many(shards, marks, &mut body) {
                 return result;
             }
             if start.elapsed() >= self.patience() {
@@ -292,7 +336,7 @@ impl Segment {
                 .mapping
                 .half(base + shard::LOCK)
                 .load(Ordering::Relaxed);
-            if self.mapping.load(base + shard::COUNTER) & 1 == 1 {
+            if self.mapping.load(base + shard::COUNTER) & counter::ODD != 0 {
                 if word == lock::FREE {
                     // Left by a process whose rollback could not be finished.
                     return Error::Busy {
@@ -312,15 +356,40 @@ impl Segment {
     /// Changes shards as one transaction: all or nothing, whatever happens to
     /// this process. An error from `body` rolls back. `body` may run several
     /// times where memory had to be reserved in between (H2).
+    ///
+    /// # Errors
+    /// [`Error::Marked`] where somebody has to look after one of the shards
+    /// first; then by [`write_marked`](Self::write_marked). Those of `body`.
     #[inline]
     pub fn write<R, E: From<Error>>(
         &self,
         shards: ShardSet,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.write_where(shards, Marks::Respected, body)
+    }
+
+    /// [`write`](Self::write) that no mark keeps from anything: for who has
+    /// looked after the shards, or does.
+    #[cold]
+    pub fn write_marked<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.write_where(shards, Marks::Ignored, body)
+    }
+
+    #[inline(always)]
+    fn write_where<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        marks: Marks,
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         self.prepare_to_write()?;
         for _ in 0..ROOM_ATTEMPTS {
-            let locked = Transaction::lock(self, shards)?;
+            let locked = Transaction::lock(self, shards, marks)?;
             let mut transaction = Transaction::new(self, shards, locked);
             let result = body(&mut transaction);
             let shortage = transaction.shortage;
@@ -420,7 +489,7 @@ impl Segment {
     }
 
     #[cold]
-    fn check_place(&self) {
+    pub(crate) fn check_place(&self) {
         if !self.process.file_in_place() {
             self.removed.store(true, Ordering::Relaxed);
         }
@@ -458,7 +527,7 @@ impl Segment {
 
     /// Takes the locks in order (W7) and settles each shard (W3).
     #[inline(always)]
-    pub(crate) fn lock_shards(&self, shards: ShardSet) -> Result<(), Error> {
+    pub(crate) fn lock_shards(&self, shards: ShardSet, marks: Marks) -> Result<(), Error> {
         let me = self.process.owner();
         if let Some(index) = shards.single() {
             let word = self
@@ -469,13 +538,13 @@ impl Segment {
             }
             fault::step();
             return self
-                .settle(index)
+                .settle(index, marks)
                 .inspect_err(|_| self.unlock_shards(shards));
         }
-        self.lock_several(shards)
+        self.lock_several(shards, marks)
     }
 
-    fn lock_several(&self, shards: ShardSet) -> Result<(), Error> {
+    fn lock_several(&self, shards: ShardSet, marks: Marks) -> Result<(), Error> {
         let me = self.process.owner();
         let start = Instant::now();
         'again: loop {
@@ -502,7 +571,7 @@ impl Segment {
                 }
                 held.insert(index);
                 fault::step();
-                self.settle(index)
+                self.settle(index, marks)
                     .inspect_err(|_| self.unlock_shards(held))?;
             }
             return Ok(());
@@ -541,160 +610,6 @@ impl Segment {
             platform::futex_wake_one(word);
         }
         fault::step();
-    }
-
-    /// W3: whoever gets a shard's lock recovers what a dead owner left.
-    #[inline(always)]
-    fn settle(&self, index: usize) -> Result<(), Error> {
-        let base = self.mapping.layout().shard(index);
-        let counter = self.mapping.load(base + shard::COUNTER);
-        if self.mapping.load(base + shard::LOG_TAIL) == 0 && counter & 1 == 0 {
-            return Ok(());
-        }
-        self.recover_shard(index)
-    }
-
-    /// Keeps what a dead transaction committed, and undoes it otherwise (W6).
-    #[cold]
-    fn recover_shard(&self, index: usize) -> Result<(), Error> {
-        self.check_place();
-        let base = self.mapping.layout().shard(index);
-        let log = self.shard_log(index);
-        if !log.is_empty() {
-            let owner = self.mapping.load(base + shard::LOG_OWNER);
-            let number = self.mapping.load(base + shard::LOG_NUMBER);
-            let (slot_index, record) = (owner >> 8, owner & 0xff);
-            let slots = self.mapping.load(control::SLOTS_USED).min(SLOTS);
-            if slot_index >= slots || record >= slot::RECORD_COUNT {
-                return Err(Error::Damaged(Fault {
-                    at: base + shard::LOG_OWNER,
-                    what: "a log header that names a record",
-                }));
-            }
-            let record = self.mapping.layout().record(slot_index, record);
-            if self.mapping.load(record + slot::COMMITTED) == number {
-                log.clear();
-                fault::step();
-            } else {
-                self.roll_back_shard(index)?;
-            }
-        }
-        if self.mapping.load(base + shard::COUNTER) & 1 == 1 {
-            self.even_counter(index);
-            fault::step();
-        }
-        Ok(())
-    }
-
-    /// Undoes the changes in a shard's log.
-    pub(crate) fn roll_back_shard(&self, index: usize) -> Result<(), Error> {
-        self.roll_back_shard_to(index, 0)
-    }
-
-    /// Undoes the changes in a shard's log that were made since it was so many
-    /// bytes long.
-    pub(crate) fn roll_back_shard_to(&self, index: usize, until: u64) -> Result<(), Error> {
-        let layout = *self.mapping.layout();
-        let base = layout.shard(index);
-        let descriptors_end = layout.descriptor(layout.pages());
-        self.shard_log(index).roll_back(
-            until,
-            |at, words| {
-                let length = words.saturating_mul(8);
-                let end = at.saturating_add(length);
-                let inside = |start: u64, stop: u64| at >= start && end <= stop;
-                at % 8 == 0
-                    && (inside(base + shard::USED_BYTES, base + shard::HINT_BITS)
-                        || inside(base + shard::CLASSES, base + shard::HINTS)
-                        || inside(layout.descriptors, descriptors_end)
-                        || self.mapping.reserved(at, length))
-            },
-            |page| self.with_heap(|heap| heap.take_back(index, page)),
-        )
-    }
-
-    /// Ends a change as readers see it.
-    #[inline(always)]
-    pub(crate) fn even_counter(&self, index: usize) {
-        let at = self.mapping.layout().shard(index) + shard::COUNTER;
-        counter::make_even(self.mapping.word(at));
-    }
-
-    /// Recovers whatever names a slot whose owner died, before it is reused
-    /// (L4): the shards listed in its records, and the heap.
-    fn recover_slot(&self, index: u64) -> Result<(), Error> {
-        let layout = *self.mapping.layout();
-        let mut listed = 0;
-        for record in 0..slot::RECORD_COUNT {
-            listed |= self
-                .mapping
-                .load(layout.record(index, record) + slot::SHARDS);
-        }
-        for shard_index in ShardSet::from_bits(listed, layout.shards).iter() {
-            self.recover_named(shard_index, index)?;
-        }
-        let heap = self
-            .mapping
-            .half(control::HEAP_LOCK)
-            .load(Ordering::Relaxed);
-        if heap != lock::FREE && Owner::of(heap).slot() == index {
-            self.with_heap(|_| Ok(()))?;
-        }
-        let ring = self.mapping.half(layout.ring + ring::LOCK);
-        let ring = ring.load(Ordering::Relaxed);
-        if ring != lock::FREE && Owner::of(ring).slot() == index {
-            self.recover_ring()?;
-        }
-        for record in 0..slot::RECORD_COUNT {
-            self.mapping
-                .store(layout.record(index, record) + slot::SHARDS, 0);
-        }
-        self.free_staged_of_the_dead(Some(index))
-    }
-
-    /// Recovers one shard, unless a living process holds it and its log does
-    /// not name the slot.
-    fn recover_named(&self, shard_index: usize, slot_index: u64) -> Result<(), Error> {
-        let base = self.mapping.layout().shard(shard_index);
-        let word = self.mapping.half(base + shard::LOCK);
-        let me = self.process.owner();
-        let start = Instant::now();
-        loop {
-            let mut waiter =
-                Waiter::new(self, Which::Shard(shard_index), Duration::ZERO).probe_first();
-            match lock::acquire(word, me, &mut waiter) {
-                Ok(()) => {
-                    let settled = self.settle(shard_index);
-                    self.unlock_shards(ShardSet::one(shard_index));
-                    return settled;
-                }
-                Err(refusal) => {
-                    let named = self.mapping.load(base + shard::LOG_TAIL) != 0
-                        && self.mapping.load(base + shard::LOG_OWNER) >> 8 == slot_index;
-                    if !named {
-                        return Ok(());
-                    }
-                    if start.elapsed() >= self.patience() {
-                        return Err(waiter.explain(refusal));
-                    }
-                    std::thread::yield_now();
-                }
-            }
-        }
-    }
-
-    /// Recovers every shard and the heap now, rather than when the next writer
-    /// comes.
-    pub fn recover(&self) -> Result<(), Error> {
-        self.prepare_to_write()?;
-        for index in 0..self.shards() {
-            self.lock_shards(ShardSet::one(index))?;
-            self.drain_graveyard(index);
-            self.unlock_shards(ShardSet::one(index));
-        }
-        self.with_heap(|_| Ok(()))?;
-        self.recover_ring()?;
-        self.free_staged_of_the_dead(None)
     }
 }
 

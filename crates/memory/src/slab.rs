@@ -15,7 +15,7 @@ use crate::heap::Run;
 use crate::kind::{Kind, Place, all_free, bitmap_word, bitmap_words};
 use crate::layout::{EXTENT_PAGES, PAGE, descriptor, shard};
 use crate::pool::Pool;
-use crate::segment::{Segment, Unlock};
+use crate::segment::{Marks, Segment, Unlock};
 use crate::shards::ShardSet;
 use crate::transaction::{Shortage, Transaction};
 use crate::view::Offset;
@@ -470,7 +470,7 @@ impl Segment {
         }
         self.join()?;
         let shards = ShardSet::one(index);
-        self.lock_shards(shards)?;
+        self.lock_shards(shards, Marks::Ignored)?;
         let _unlock = Unlock {
             segment: self,
             shards,

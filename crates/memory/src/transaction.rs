@@ -11,7 +11,7 @@ use crate::fault;
 use crate::layout::{shard, slot};
 use crate::log::{Full, Log};
 use crate::pool::Pool;
-use crate::segment::Segment;
+use crate::segment::{Marks, Segment};
 use crate::shards::ShardSet;
 use crate::view::{Notes, Offset, View};
 
@@ -54,7 +54,11 @@ impl<'a> Transaction<'a> {
     /// record and the number of the transaction that [`new`](Self::new) is to
     /// begin: apart, so that the transaction is built where it stays.
     #[inline(always)]
-    pub(crate) fn lock(segment: &Segment, shards: ShardSet) -> Result<(u64, u64), Error> {
+    pub(crate) fn lock(
+        segment: &Segment,
+        shards: ShardSet,
+        marks: Marks,
+    ) -> Result<(u64, u64), Error> {
         let record = segment.process.take_record();
         let mapping = &segment.mapping;
         let at = mapping.layout().record(segment.process.slot(), record);
@@ -65,7 +69,7 @@ impl<'a> Transaction<'a> {
         compiler_fence(Ordering::SeqCst);
         fault::step();
         segment
-            .lock_shards(shards)
+            .lock_shards(shards, marks)
             .inspect_err(|_| segment.process.put_record(record))?;
         Ok((record, number))
     }
@@ -98,7 +102,7 @@ impl<'a> Transaction<'a> {
 
     /// Locks the shards and begins a transaction.
     pub(crate) fn begin(segment: &'a Segment, shards: ShardSet) -> Result<Self, Error> {
-        let locked = Transaction::lock(segment, shards)?;
+        let locked = Transaction::lock(segment, shards, Marks::Ignored)?;
         Ok(Transaction::new(segment, shards, locked))
     }
 
@@ -281,6 +285,17 @@ impl<'a> Transaction<'a> {
         self.set(index, at + word as u64 * 8, value)
     }
 
+    /// Sets what has to be looked after before a shard is read or changed by
+    /// [`Segment::read`] and [`Segment::write`]; 0 is nothing. The meaning of
+    /// the bits is the caller's.
+    pub fn set_mark(&mut self, index: usize, bits: u64) -> Result<(), Error> {
+        let at = self.segment.mapping.layout().shard(index) + shard::MARK;
+        self.set(index, at, bits)?;
+        self.segment.renew_mark(index);
+        fault::step();
+        Ok(())
+    }
+
     /// Makes the changes final: frees, then one store decides (W5). Where the
     /// frees find the log too short, everything is rolled back and the shortage
     /// returned.
@@ -331,6 +346,7 @@ impl Drop for Transaction<'_> {
                 // What cannot be undone now (a stopped process holds the heap)
                 // stays in the log for whoever gets the lock next (W3).
                 if self.segment.roll_back_shard(index).is_ok() {
+                    self.segment.renew_mark(index);
                     self.segment.even_counter(index);
                 }
             }

@@ -210,6 +210,14 @@ impl<'a> View<'a> {
         Ok(())
     }
 
+    /// What has to be looked after before a shard is read or changed; see
+    /// [`Transaction::set_mark`](crate::Transaction::set_mark).
+    #[inline]
+    pub fn mark(&self, index: usize) -> u64 {
+        self.mapping
+            .load(self.mapping.layout().shard(index) + shard::MARK)
+    }
+
     /// A word of a shard's roots.
     ///
     /// # Panics
