@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::error::Error;
 use crate::layout::shard;
 use crate::segment::Segment;
-use crate::transaction::{Shortage, Transaction};
+use crate::transaction::Transaction;
 
 impl Segment {
     /// The hint for a key of the shard.
@@ -73,11 +73,14 @@ impl Segment {
         Ok(())
     }
 
-    /// [`grow_hints`](Self::grow_hints), where there is memory for it: a guess
-    /// is no reason to fail.
-    pub(crate) fn try_to_grow_hints(&self, index: usize, keys: u64) {
-        self.hints_asked[index].fetch_max(bits_for(keys), Ordering::Relaxed);
-        let _ = self.grow_hints(index, keys);
+    /// [`grow_hints`](Self::grow_hints) in some shards, where there is memory
+    /// for it: a guess is no reason to fail.
+    #[cold]
+    pub(crate) fn try_to_grow_hints(&self, wanted: &[(usize, u64)]) {
+        for &(index, keys) in wanted {
+            self.hints_asked[index].fetch_max(bits_for(keys), Ordering::Relaxed);
+            let _ = self.grow_hints(index, keys);
+        }
     }
 
     #[inline(always)]
@@ -95,13 +98,13 @@ fn bits_for(keys: u64) -> u64 {
 
 impl Transaction<'_> {
     /// Says how many keys a shard has, now and then, so that its hint table
-    /// grows with them. Where it is too short, the transaction runs again with
-    /// a longer one, unless this process has tried that before.
+    /// grows with them: after the commit, outside the lock, and unless this
+    /// process has tried that before.
     pub fn expect_keys(&mut self, index: usize, keys: u64) {
         let asked = self.segment.hints_asked[index].load(Ordering::Relaxed);
         let long_enough = self.segment.hint_bits(index).max(asked);
-        if bits_for(keys) > long_enough && self.shortage.is_none() {
-            self.shortage = Some(Shortage::Hints(index, keys));
+        if bits_for(keys) > long_enough {
+            self.hints.push((index, keys));
         }
     }
 }

@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 use crate::counter;
 use crate::error::{Error, Holder};
 use crate::fault;
-use crate::layout::{PAGE, control, shard};
+use crate::layout::{control, shard};
 use crate::lock::{self, Owner};
 use crate::log::Log;
 use crate::mapping::Mapping;
 use crate::platform;
 use crate::process::Process;
 use crate::race::Moment;
+use crate::room::Runs;
 use crate::seat::Lively;
 use crate::shards::ShardSet;
-use crate::transaction::{Shortage, Transaction};
+use crate::transaction::Transaction;
 use crate::view::{Notes, View};
 use crate::wait::{self, Suspicion, WaitHook, Waiter, Which};
 
@@ -24,9 +25,6 @@ use crate::wait::{self, Suspicion, WaitHook, Waiter, Which};
 const READ_ATTEMPTS: u32 = 64;
 /// Looks at an odd counter before it counts as a failed attempt.
 const ODD_SPINS: u32 = 32;
-/// Times that memory is reserved for one transaction. Others may be faster to
-/// use what was reserved, but only damage makes them so time after time.
-const ROOM_ATTEMPTS: u32 = 100;
 /// Default for [`Segment::set_patience`].
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -388,75 +386,29 @@ impl Segment {
         mut body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         self.prepare_to_write()?;
-        for _ in 0..ROOM_ATTEMPTS {
+        let mut runs = Runs::default();
+        loop {
             let locked = Transaction::lock(self, shards, marks)?;
             let mut transaction = Transaction::new(self, shards, locked);
             let result = body(&mut transaction);
-            let shortage = transaction.shortage;
-            match (result, shortage) {
-                (Ok(value), None) => {
-                    let shortage = transaction.commit()?;
-                    drop(transaction);
-                    match shortage {
-                        None => return Ok(value),
-                        Some(shortage) => self.make_room(shortage)?,
+            let shortage = match (result, transaction.shortage) {
+                (Ok(value), None) => match transaction.commit()? {
+                    None => {
+                        let hints = std::mem::take(&mut transaction.hints);
+                        drop(transaction);
+                        if !hints.is_empty() {
+                            self.try_to_grow_hints(&hints);
+                        }
+                        return Ok(value);
                     }
-                }
+                    Some(shortage) => shortage,
+                },
                 (Err(error), None) => return Err(error),
-                (_, Some(shortage)) => {
-                    drop(transaction);
-                    self.make_room(shortage)?;
-                }
-            }
-        }
-        Err(Error::OutOfMemory.into())
-    }
-
-    #[cold]
-    fn make_room(&self, shortage: Shortage) -> Result<(), Error> {
-        match shortage {
-            Shortage::Pages(pages) => match self.reserve(pages) {
-                Err(Error::OutOfMemory) if self.give_back_all()? => Ok(()),
-                result => result,
-            },
-            Shortage::Log(index, needed) => self.grow_log(index, needed),
-            Shortage::Hints(index, keys) => {
-                self.try_to_grow_hints(index, keys);
-                Ok(())
-            }
-        }
-    }
-
-    /// Backs more of a shard's undo log with memory (W7).
-    fn grow_log(&self, index: usize, needed: u64) -> Result<(), Error> {
-        let layout = *self.mapping.layout();
-        if needed > layout.log_capacity {
-            return Err(Error::OutOfMemory);
-        }
-        let base = layout.shard(index);
-        let reserved = self.mapping.word(base + shard::LOG_RESERVED);
-        let now = reserved.load(Ordering::Relaxed).min(layout.log_capacity);
-        let target = (needed * 2).next_multiple_of(PAGE).min(layout.log_capacity);
-        if target > now {
-            self.back_range(base + shard::LOG, target)
-                .map_err(|_| Error::OutOfMemory)?;
-            reserved.fetch_max(target, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    /// Allocates a range of the file, through the mapping or, where the kernel
-    /// is too old for that, through the path after a check of the inode (H2).
-    pub(crate) fn back_range(&self, start: u64, length: u64) -> std::io::Result<()> {
-        match self.mapping.populate(start, length) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                let file = platform::open(self.path(), true)?;
-                if !self.process.is_file(&platform::status(&file)?) {
-                    return Err(std::io::ErrorKind::NotFound.into());
-                }
-                platform::allocate(&file, start, length)
-            }
-            result => result,
+                (_, Some(shortage)) => shortage,
+            };
+            let used = transaction.used(shortage);
+            drop(transaction);
+            self.make_room(&used, &mut runs)?;
         }
     }
 

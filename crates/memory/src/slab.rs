@@ -276,6 +276,7 @@ impl Transaction<'_> {
         }
         let page = result?;
         if let Some(page) = page {
+            self.granted_pages += pages;
             self.add(pool.shard(), shard::PAGES, pages as i64)?;
             if pool.is_arena() {
                 self.join_arena(pool, page, pages, runs)?;

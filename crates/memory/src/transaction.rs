@@ -22,8 +22,6 @@ pub(crate) enum Shortage {
     Pages(u64),
     /// So many bytes in a shard's undo log.
     Log(usize, u64),
-    /// A hint table for so many keys of a shard.
-    Hints(usize, u64),
 }
 
 /// A logged set of changes to the shards it has locked. Made by
@@ -41,6 +39,10 @@ pub struct Transaction<'a> {
     pub(crate) frees: SmallVec<[(Pool, Offset); 4]>,
     /// Runs granted to shards by this transaction.
     pub(crate) granted: SmallVec<[u64; 4]>,
+    /// Pages in them.
+    pub(crate) granted_pages: u64,
+    /// Shards whose hint tables have become too short, and the keys they have.
+    pub(crate) hints: Vec<(usize, u64)>,
     /// Modification counters to raise with the commit: shard and number.
     pub(crate) changes: Vec<(u8, u16)>,
     /// Runs and arenas that this transaction moved to another shard.
@@ -94,6 +96,8 @@ impl<'a> Transaction<'a> {
             shortage: None,
             frees: SmallVec::new(),
             granted: SmallVec::new(),
+            granted_pages: 0,
+            hints: Vec::new(),
             changes: Vec::new(),
             moved: SmallVec::new(),
             cut: false,
