@@ -3,7 +3,7 @@
 //! Each lives in a temporary directory with a port of its own on loopback and
 //! is stopped by its own process handle when dropped.
 
-use std::fs::{File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -243,6 +243,8 @@ fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
 
 fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Result<Process> {
     let binary = undercroft_binary().context("the undercroft binary has not been built")?;
+    let config = directory.join("undercroft.conf");
+    fs::write(&config, "enable-debug-command yes\n")?;
     let mut process = Process::new(binary);
     process
         .arg("serve")
@@ -250,6 +252,8 @@ fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Resul
         .arg(directory.join("store"))
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--maxclients", &settings.maxclients.to_string()])
+        .arg("--config")
+        .arg(&config)
         // Nothing of the user's configuration may reach a test.
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())

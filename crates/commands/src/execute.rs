@@ -8,11 +8,12 @@ use undercroft_engine::{Error, Ranges, Store};
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::{PARAMETERS, Value};
 use crate::handler::{Blocked, Context, Failure, Handler};
-use crate::handlers::{pubsub, scripting, strings};
+use crate::handlers::{pubsub, scripting, server, strings};
 use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
-use crate::table::{Command, EXEC, Flag, GET, Group, SET, resolve};
+use crate::session::ReplyMode;
+use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve};
 
 /// A connection's buffer for values is given back where one value made it larger than this.
 const SCRATCH_MAX: usize = 64 * 1024;
@@ -106,7 +107,7 @@ fn admit(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
 ) -> Result<(&'static Command, Handler), CommandError> {
-    let command = resolve(arguments)?;
+    let command = resolve(arguments).inspect_err(|_| refuse_other_protocols(context, arguments))?;
     let Some(handler) = command.handler else {
         return Err(CommandError::wrong_arity(command.name));
     };
@@ -117,6 +118,9 @@ fn admit(
         return Err(CommandError::fixed("NOAUTH Authentication required."));
     }
     context.session.last_command = Some(command);
+    if std::ptr::eq(command, DEBUG) {
+        server::admit_debug(context)?;
+    }
     let mut may_need_memory = command.flags.has(Flag::DenyOom);
     if let Some(multi) = &context.session.multi {
         if command.flags.has(Flag::NoMulti) {
@@ -141,6 +145,18 @@ fn admit(
         ));
     }
     Ok((command, handler))
+}
+
+/// Closes a connection that speaks HTTP, and answers nothing: a page in somebody's browser may have been made to send
+/// commands within a request. As in Redis, where it is known by its first words.
+#[cold]
+fn refuse_other_protocols(context: &mut Context<'_>, arguments: &[&[u8]]) {
+    let is = |word| arguments.first().is_some_and(|name| is_keyword(name, word));
+    if is("POST") || is("HOST:") {
+        context.session.close_after_reply = true;
+        context.session.reply_mode = ReplyMode::Off;
+        context.host.suspect(context.session);
+    }
 }
 
 /// A command that may not run spoils the transaction it belongs to.

@@ -4,6 +4,7 @@
 //! [`Host`], which an embedding process implements, too.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,6 +184,17 @@ impl Session {
         }
         self.reply_mode = mode.after_command();
         std::mem::take(&mut self.confirms)
+    }
+
+    /// Whether it is no connection, but a process that embeds the store.
+    pub fn is_embedded(&self) -> bool {
+        self.address.is_empty()
+    }
+
+    /// Whether its peer is on this machine: a unix socket, or a loopback address.
+    pub(crate) fn is_local(&self) -> bool {
+        let loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        self.is_embedded() || self.unix_socket || self.address.parse().is_ok_and(loopback)
     }
 
     /// The number of commands queued since MULTI, and the bytes of their arguments; None outside of a transaction.
@@ -435,6 +447,11 @@ pub trait Host: Send + Sync {
     /// The clock, in Unix microseconds.
     fn now_microseconds(&self) -> i64;
 
+    /// Keeps the calling thread from doing anything else for so long, or until the server is stopped.
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
     /// The configuration; changed only through [`Config::set`].
     fn config(&self) -> &Config;
 
@@ -485,6 +502,9 @@ pub trait Host: Send + Sync {
 
     /// Shows a command that a connection has run, as a line with its end.
     fn show(&self, _: &Session, _: &[u8]) {}
+
+    /// A connection that speaks HTTP was cut off.
+    fn suspect(&self, _: &Session) {}
 
     /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
     fn kill(&self, filter: &KillFilter) -> usize;

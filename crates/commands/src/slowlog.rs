@@ -163,7 +163,7 @@ mod tests {
     fn the_newest_come_first_and_the_oldest_go() {
         let log = SlowLog::new();
         let config = Config::new();
-        assert_eq!(config.set_at_start("slowlog-max-len", "3"), Ok(()));
+        assert_eq!(config.set_at_start("slowlog-max-len", "3"), Ok(None));
         log.configure(&config);
         for microseconds in 0..5 {
             log.record(&[b"GET"], 1, microseconds, "", b"");

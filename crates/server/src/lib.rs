@@ -25,4 +25,5 @@ mod worker;
 mod writer;
 
 pub use error::Error;
+pub use log::log;
 pub use server::{Handle, Options, Server, default_config};

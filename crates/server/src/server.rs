@@ -93,6 +93,11 @@ impl Server {
         self.listeners.iter().map(|l| l.name.as_str()).collect()
     }
 
+    /// Whether clients on other machines are turned away: no password is set, and nobody has allowed it.
+    pub fn is_protected(&self) -> bool {
+        self.shared.is_protected()
+    }
+
     /// Number of threads that serve connections.
     pub fn threads(&self) -> usize {
         self.polls.len()

@@ -1,7 +1,7 @@
 //! What all threads of a server share, and how commands reach it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_commands::config::{Config, Parameter, Value};
@@ -16,12 +16,16 @@ use undercroft_engine::{Access, Begun, Error, Store, Topic, Waiters, Wanted};
 use crate::hub::Hub;
 use crate::limits::make_room_for;
 use crate::listener::Accepted;
+use crate::log::log;
 use crate::monitors::Monitors;
 use crate::poll::Waker;
 use crate::registry::{Card, Registry};
 
 /// How long a command waits for a lock right where it runs (M6).
 const PATIENCE: Duration = Duration::from_millis(1);
+
+/// Microseconds between two lines of the log on connections that speak HTTP.
+const BETWEEN_SUSPICIONS: i64 = 60_000_000;
 
 /// What one thread tells another.
 pub(crate) enum Message {
@@ -119,6 +123,10 @@ pub(crate) struct Shared {
     /// Connections whose command waits for a lock.
     parked: AtomicUsize,
     stopping: AtomicBool,
+    /// When it was last said that a connection spoke HTTP, Unix microseconds.
+    told_suspicion: AtomicI64,
+    /// Told when the server stops.
+    stopped: (Mutex<()>, Condvar),
     /// CLIENT PAUSE.
     pub(crate) pause: Pause,
     pub(crate) monitors: Monitors,
@@ -155,6 +163,8 @@ impl Shared {
             connected: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            told_suspicion: AtomicI64::new(0),
+            stopped: Default::default(),
             pause: Pause::default(),
             monitors: Monitors::new(mailboxes.len()),
             room: AtomicU64::new(0),
@@ -214,6 +224,14 @@ impl Shared {
     /// Lets all threads end.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        // Taken so that nobody is between a look at the flag and the wait.
+        drop(
+            self.stopped
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        self.stopped.1.notify_all();
         for mailbox in &self.mailboxes {
             mailbox.waker.wake();
         }
@@ -263,6 +281,35 @@ fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
 impl Host for Shared {
     fn now_microseconds(&self) -> i64 {
         now_microseconds()
+    }
+
+    fn suspect(&self, session: &Session) {
+        let now = self.now_microseconds();
+        let told = self.told_suspicion.load(Ordering::Relaxed);
+        let is_told = now.saturating_sub(told) < BETWEEN_SUSPICIONS && told != 0;
+        let mine = || {
+            let swapped = self.told_suspicion.compare_exchange(
+                told,
+                now,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            swapped.is_ok()
+        };
+        if !is_told && mine() {
+            log(format_args!(
+                "{} was cut off: it sent POST or Host: as a command. Somebody may be trying Cross Protocol Scripting, \
+                 which sends commands to this server from a page in a browser",
+                session.address
+            ));
+        }
+    }
+
+    fn sleep(&self, time: Duration) {
+        let (lock, stopped) = &self.stopped;
+        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whether it was the time or the end makes no difference.
+        let _ = stopped.wait_timeout_while(guard, time, |()| !self.stopping());
     }
 
     fn config(&self) -> &Config {

@@ -219,6 +219,9 @@ impl Config {
             let old = self.read()[found.index].clone();
             let value = found.parameter.parse(&old, text);
             let value = value.map_err(|reason| failure(found.name.as_bytes(), &reason))?;
+            if let Some(reason) = found.parameter.refuses(&value) {
+                return Err(failure(found.name.as_bytes(), reason));
+            }
             changes.push((found.parameter, value));
         }
         apply(&changes)
@@ -232,19 +235,23 @@ impl Config {
         Ok(())
     }
 
-    /// Sets a parameter at start, from the command line or a file: immutable ones, too.
+    /// Sets a parameter at start, from the command line or a file: immutable ones, too. Where a value is one that is
+    /// not done, the default stays, and the reason is returned.
     ///
     /// # Errors
     /// What is wrong with the name or the value, for a person to read.
-    pub fn set_at_start(&self, name: &str, text: &str) -> Result<(), String> {
+    pub fn set_at_start(&self, name: &str, text: &str) -> Result<Option<&'static str>, String> {
         let found = find(name.as_bytes())
             .ok_or_else(|| format!("there is no configuration parameter '{name}'"))?;
         let mut values = self.values.write().unwrap_or_else(PoisonError::into_inner);
         let value = found.parameter.parse(&values[found.index], text.as_bytes());
         let value = value.map_err(|reason| format!("{name} '{text}': {reason}"))?;
-        self.numbers[found.index].store(value.number(), Ordering::Relaxed);
-        values[found.index] = value;
-        Ok(())
+        let refused = found.parameter.refuses(&value);
+        if refused.is_none() {
+            self.numbers[found.index].store(value.number(), Ordering::Relaxed);
+            values[found.index] = value;
+        }
+        Ok(refused)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Vec<Value>> {
@@ -317,14 +324,34 @@ mod tests {
     #[test]
     fn immutable_parameters_can_be_set_at_start_only() {
         let config = Config::new();
-        assert!(config.set(&[(b"databases", b"4")], |_| Ok(())).is_err());
-        assert_eq!(config.set_at_start("databases", "4"), Ok(()));
-        assert_eq!(config.integer("databases"), 4);
+        assert!(config.set(&[(b"tcp-backlog", b"4")], |_| Ok(())).is_err());
+        assert_eq!(config.set_at_start("tcp-backlog", "4"), Ok(None));
+        assert_eq!(config.integer("tcp-backlog"), 4);
         assert!(
             config
-                .set_at_start("databases", "0")
-                .is_err_and(|text| text.contains("between 1 and"))
+                .set_at_start("tcp-backlog", "-1")
+                .is_err_and(|text| text.contains("between 0 and"))
         );
+    }
+
+    #[test]
+    fn what_is_not_done_is_never_said_to_be() {
+        let config = Config::new();
+        for (name, value) in [("appendonly", "yes"), ("save", "900 1")] {
+            let before = config.value(name);
+            let refused = config.set(&[(name.as_bytes(), value.as_bytes())], |_| Ok(()));
+            let text = refused.expect_err("refused").text().to_owned();
+            assert!(text.contains(name) && text.contains("yet"), "{text}");
+            let reason = config.set_at_start(name, value).expect("a known name");
+            assert!(reason.is_some_and(|reason| reason.contains("yet")));
+            assert_eq!(config.value(name), before);
+            let default = before.text();
+            assert!(
+                config
+                    .set(&[(name.as_bytes(), &default)], |_| Ok(()))
+                    .is_ok()
+            );
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct Parameter {
     pub immutable: bool,
     /// Whether its value must not appear in logs.
     pub secret: bool,
+    /// Why no other value than the default is done; None where they are. What is not done is never said to be.
+    pub not_done: Option<&'static str>,
 }
 
 impl Parameter {
@@ -47,6 +49,7 @@ impl Parameter {
             kind,
             immutable: false,
             secret: false,
+            not_done: None,
         }
     }
 
@@ -57,6 +60,7 @@ impl Parameter {
             kind,
             immutable: true,
             secret: false,
+            not_done: None,
         }
     }
 
@@ -67,6 +71,11 @@ impl Parameter {
 
     const fn secret(mut self) -> Parameter {
         self.secret = true;
+        self
+    }
+
+    const fn not_done(mut self, reason: &'static str) -> Parameter {
+        self.not_done = Some(reason);
         self
     }
 
@@ -103,6 +112,11 @@ impl Parameter {
             Kind::Choice(word, _) => Value::Choice(word),
             Kind::Text(text) | Kind::Checked(text, _) => Value::Text(text.as_bytes().to_vec()),
         }
+    }
+
+    /// Why a value cannot be had: it is not the default, and no other is done.
+    pub(super) fn refuses(&self, value: &Value) -> Option<&'static str> {
+        self.not_done.filter(|_| *value != self.default_value())
     }
 
     /// The value in a text, or Redis' words for what is wrong with it.
@@ -205,23 +219,28 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("hz", Integer(10, 0, INT)),
     Parameter::new("dynamic-hz", Boolean(true)),
     Parameter::new("activerehashing", Boolean(true)),
-    Parameter::fixed("databases", Integer(16, 1, INT)),
+    Parameter::fixed("databases", Integer(16, 1, INT)).not_done("every store has 16"),
     Parameter::new(
         "loglevel",
         Choice("notice", &["debug", "verbose", "notice", "warning"]),
     ),
-    Parameter::fixed("logfile", Text("")),
-    Parameter::fixed("daemonize", Boolean(false)),
+    Parameter::fixed("logfile", Text("")).not_done("the log goes to standard error"),
+    Parameter::fixed("daemonize", Boolean(false))
+        .not_done("the server stays in the foreground, for a service manager to look after"),
     Parameter::fixed(
         "enable-debug-command",
         Choice("no", &["no", "yes", "local"]),
     ),
-    Parameter::new("appendonly", Boolean(false)),
+    Parameter::new("appendonly", Boolean(false)).not_done(
+        "there is no append-only file yet: the store lives in its file, and 'undercroft export' writes a copy",
+    ),
     Parameter::new(
         "appendfsync",
         Choice("everysec", &["everysec", "always", "no"]),
     ),
-    Parameter::new("save", Checked("", save)),
+    Parameter::new("save", Checked("", save)).not_done(
+        "there are no snapshots yet: the store lives in its file, and 'undercroft export' writes a copy",
+    ),
     Parameter::new("list-max-listpack-size", Integer(-2, -INT - 1, INT))
         .alias("list-max-ziplist-size"),
     Parameter::new("list-compress-depth", Integer(0, 0, INT)),

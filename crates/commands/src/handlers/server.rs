@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
-use crate::config::{store_value, stored_value};
+use crate::config::{Value, store_value, stored_value};
 use crate::handler::{Context, Failure, Outcome};
 use crate::handlers::keys::check_database;
 use crate::handlers::object;
@@ -221,7 +221,24 @@ pub(crate) fn slowlog_reset(
     Ok(())
 }
 
-/// DEBUG SLEEP, OBJECT and HELP. They harm nobody's data, so they need no permission in the configuration.
+/// Refuses DEBUG where `enable-debug-command` does not allow it for this connection, as Redis does. A process that embeds the
+/// store only asks itself.
+pub(crate) fn admit_debug(context: &Context<'_>) -> Result<(), CommandError> {
+    let allowed = match context.host.config().value("enable-debug-command") {
+        Value::Choice("yes") => true,
+        Value::Choice("local") => context.session.is_local(),
+        _ => context.session.is_embedded(),
+    };
+    if allowed {
+        return Ok(());
+    }
+    Err(CommandError::fixed(
+        "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a \
+         local connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+    ))
+}
+
+/// DEBUG SLEEP, OBJECT and HELP.
 pub(crate) fn debug(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
@@ -232,7 +249,8 @@ pub(crate) fn debug(
             // What is no number is zero, as C reads it.
             let seconds = std::str::from_utf8(seconds).ok();
             let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(0.0);
-            std::thread::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+            let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            context.host.sleep(time);
             reply.ok();
             Ok(())
         }

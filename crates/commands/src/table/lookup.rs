@@ -44,6 +44,8 @@ pub(crate) static GET: &Command = named("get");
 pub(crate) static SET: &Command = named("set");
 /// EXEC, of which more is asked than of other commands before it may run.
 pub(crate) static EXEC: &Command = named("exec");
+/// DEBUG, which the configuration may forbid.
+pub(crate) static DEBUG: &Command = named("debug");
 
 /// A name's first and last bytes, in lower case.
 type Words = (u64, u64);

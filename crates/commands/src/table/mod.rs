@@ -22,5 +22,5 @@ mod strings;
 mod transaction;
 
 pub use command::{Categories, Category, Command, Flag, Flags, Group, KeyFlag, KeyFlags, KeySpec};
-pub(crate) use lookup::{EXEC, GET, SET};
+pub(crate) use lookup::{DEBUG, EXEC, GET, SET};
 pub use lookup::{all, find, find_full, resolve, resolve_name};
