@@ -1,7 +1,8 @@
 //! The command line: what there is, and the help that teaches it.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser};
 
@@ -16,16 +17,19 @@ Redis data structures in shared memory.
 A store is one file that any number of processes map and use at the same time, without a server. \
 `undercroft serve` gives it to Redis clients as well; the other commands look at it, mend it and copy it.
 
-A STORE is named in one of three ways:
-  undercroft://NAME    a store in shared memory, in a directory of yours under /dev/shm
+A STORE is named in one of four ways:
+  NAME                 a store in shared memory, in a directory of yours under /dev/shm
+  undercroft://NAME    the same, as clients write it
   undercroft:///PATH   a file, by its absolute path
-  PATH                 a file";
+  PATH                 a file, by a path with a '/' in it
+Where none is named it is undercroft://default, or what UNDERCROFT_STORE says.";
 
 const EXAMPLES: &str = "\
 Examples:
   undercroft serve                         serve undercroft://default on 127.0.0.1:6379
   undercroft exec SET greeting hello       run one command, without a server
   undercroft stat                          what the store holds and who uses it
+  undercroft stat cache                    the same of the store undercroft://cache
   undercroft export backup.undercroft      copy the store into a file
   undercroft help serve                    more about a command
 
@@ -52,7 +56,7 @@ process that holds each and whether it runs, is stopped or is dead. Changes noth
 
 Examples:
   undercroft stat
-  undercroft stat --store undercroft://cache")]
+  undercroft stat cache")]
     Stat(OfStore),
     /// Check every structure of a store
     #[command(after_help = "\
@@ -61,7 +65,7 @@ it is damaged; then each line says what is wrong, and where.
 
 Examples:
   undercroft check
-  undercroft check --store ./store && echo sound")]
+  undercroft check ./store && echo sound")]
     Check(OfStore),
     /// Recover at once what dead processes left in a store
     #[command(after_help = "\
@@ -69,7 +73,7 @@ Nobody needs it: whoever comes next to a lock that a dead process holds recovers
 makes sure that all of it is recovered now.
 
 Examples:
-  undercroft recover --store undercroft://cache")]
+  undercroft recover cache")]
     Recover(OfStore),
     Export(Export),
     Import(Import),
@@ -84,12 +88,53 @@ Examples:
     Rm(Remove),
 }
 
-/// Which store.
+/// Which store, where a command has other words of its own.
+#[derive(Debug, Args)]
+pub(crate) struct StoreOption {
+    /// The store: NAME, undercroft://NAME, undercroft:///PATH, or a path with a '/' [default: undercroft://default]
+    #[arg(
+        long,
+        value_name = "STORE",
+        env = "UNDERCROFT_STORE",
+        hide_env_values = true
+    )]
+    store: Option<String>,
+}
+
+impl StoreOption {
+    /// The store that is meant.
+    pub(crate) fn name(&self) -> &str {
+        self.store.as_deref().unwrap_or(DEFAULT_STORE)
+    }
+}
+
+/// Which store, by its place or by the option.
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgument {
-    /// The store: undercroft://NAME, undercroft:///PATH or PATH
-    #[arg(long, value_name = "STORE", env = "UNDERCROFT_STORE", hide_env_values = true, default_value = DEFAULT_STORE)]
-    pub(crate) store: String,
+    /// The store: NAME, undercroft://NAME, undercroft:///PATH, or a path with a '/' [default: undercroft://default]
+    #[arg(value_name = "STORE")]
+    store: Option<String>,
+    /// The same as STORE
+    #[arg(
+        id = "store-option",
+        long = "store",
+        value_name = "STORE",
+        env = "UNDERCROFT_STORE",
+        hide_env_values = true
+    )]
+    option: Option<String>,
+}
+
+impl StoreArgument {
+    /// The store that somebody named.
+    pub(crate) fn given(&self) -> Option<&str> {
+        self.store.as_deref().or(self.option.as_deref())
+    }
+
+    /// The store that is meant.
+    pub(crate) fn name(&self) -> &str {
+        self.given().unwrap_or(DEFAULT_STORE)
+    }
 }
 
 /// Serve a store to Redis clients
@@ -101,23 +146,18 @@ those on other machines need a password: set one with --requirepass or UNDERCROF
 It ends cleanly by Ctrl-C, SIGTERM or the SHUTDOWN command; the data stays in the store.
 
 A configuration file has lines of a name and a value, as redis.conf has, with the names above and those of \
-CONFIG GET (timeout, hz, slowlog-log-slower-than ...). The command line counts before the environment, and that before the file.
+CONFIG GET (timeout, hz, slowlog-log-slower-than ...). What a redis.conf says of replication, snapshots and the like is named in the \
+log and skipped. The command line counts before the environment, and that before the file.
 
 Examples:
   undercroft serve
-  undercroft serve --store undercroft://cache --port 6400 --maxmemory 4gb
+  undercroft serve cache --port 6400 --maxmemory 4gb
   undercroft serve --port 0 --unixsocket /run/me/undercroft.sock
   UNDERCROFT_REQUIREPASS=secret undercroft serve --bind '* -::*'
   undercroft serve --config /etc/undercroft.conf")]
 pub(crate) struct Serve {
-    /// The store, created where it is missing [default: undercroft://default]
-    #[arg(
-        long,
-        value_name = "STORE",
-        env = "UNDERCROFT_STORE",
-        hide_env_values = true
-    )]
-    pub(crate) store: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
     /// TCP port; 0 is none [default: 6379]
     #[arg(
         long,
@@ -209,21 +249,26 @@ pub(crate) struct Serve {
 /// Run one command on a store, without a server
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints the reply as redis-cli does: with types and quotes on a terminal, plain otherwise (--raw and --no-raw \
-choose). The exit status is 1 where the reply is an error.
+The store is created where it is missing. Prints the reply as redis-cli does: with types and quotes on a terminal, \
+plain otherwise (--raw and --no-raw choose). The exit status is 1 where the reply is an error.
+
+Options of exec stand before the command. Words behind it are the command's; those that look like an option of exec \
+are refused, unless the command stands behind '--'.
 
 Examples:
   undercroft exec SET greeting 'hello world' EX 60
   undercroft exec GET greeting
-  undercroft exec --store undercroft://cache SCAN 0 MATCH 'user:*' COUNT 100
+  undercroft exec --store cache --db 1 SCAN 0 MATCH 'user:*' COUNT 100
+  undercroft exec -- LPUSH words --store --raw
   undercroft exec INFO keyspace")]
 pub(crate) struct Exec {
     #[command(flatten)]
-    pub(crate) store: StoreArgument,
+    pub(crate) store: StoreOption,
     /// Database to run it in
     #[arg(
         short = 'n',
-        long,
+        long = "db",
+        alias = "database",
         value_name = "N",
         default_value_t = 0,
         hide_default_value = true
@@ -261,12 +306,27 @@ The format is described in docs/export-format.md; import reads it.
 
 Examples:
   undercroft export backup.undercroft
-  undercroft export --store undercroft://cache backup.undercroft")]
+  undercroft export cache backup.undercroft")]
+#[command(override_usage = "undercroft export [OPTIONS] [STORE] <FILE>")]
 pub(crate) struct Export {
     #[command(flatten)]
-    pub(crate) store: StoreArgument,
-    /// The file to write; one that is there is replaced
-    pub(crate) file: PathBuf,
+    store: StoreOption,
+    /// The file to write, one that is there is replaced; with two words the first is the store
+    #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
+    words: Vec<PathBuf>,
+}
+
+impl Export {
+    /// The store to copy, and the file to write.
+    pub(crate) fn names(&self) -> (Cow<'_, str>, &Path) {
+        match &self.words[..] {
+            [store, file] => (store.to_string_lossy(), file),
+            words => {
+                let file = words.first().map_or(Path::new(""), PathBuf::as_path);
+                (self.store.name().into(), file)
+            }
+        }
+    }
 }
 
 /// Fill a store from a file that export wrote
@@ -277,13 +337,13 @@ place of the damage, and changes nothing. Keys that have expired meanwhile are l
 
 Examples:
   undercroft import backup.undercroft
-  undercroft import backup.undercroft --store undercroft://copy --maxmemory 8gb
+  undercroft import backup.undercroft copy --maxmemory 8gb
   undercroft import backup.undercroft --replace")]
 pub(crate) struct Import {
-    #[command(flatten)]
-    pub(crate) store: StoreArgument,
     /// The file to read
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
     /// Remove all keys of the store first; without it a store that has keys is refused
     #[arg(long)]
     pub(crate) replace: bool,

@@ -4,18 +4,19 @@ use std::process::ExitCode;
 
 use crate::arguments::OfStore;
 use crate::failure::Outcome;
+use crate::out::say;
 use crate::progress::Progress;
 use crate::size::{counted, human};
 use crate::store::{self, Access};
 
 pub(crate) fn run(arguments: &OfStore) -> Outcome {
-    let store = store::open(&arguments.store.store, Access::Write)?;
+    let store = store::open(arguments.store.name(), Access::Write)?;
     let report = {
         let _progress = Progress::spin("checking");
         store.check()?
     };
     if report.problems.is_empty() {
-        println!(
+        say!(
             "sound: {} of {} in {}",
             counted(report.blocks, "block"),
             human(report.block_bytes),
@@ -24,9 +25,9 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     for problem in &report.problems {
-        println!("{problem}");
+        say!("{problem}");
     }
-    println!(
+    say!(
         "damaged: {} in {}; undercroft export saves what can be read",
         counted(report.problems.len() as u64, "problem"),
         store.path().display()

@@ -1,6 +1,7 @@
 //! `undercroft exec`.
 
-use std::io::{IsTerminal, Write};
+use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
@@ -10,9 +11,13 @@ use undercroft_commands::session::{Host, Protocol, Session};
 use undercroft_commands::{Context, execute};
 
 use crate::arguments::Exec;
-use crate::failure::{Failure, Outcome, at};
+use crate::failure::{Failure, Outcome};
 use crate::host::CommandLine;
-use crate::store::{self, Access};
+use crate::out;
+use crate::store;
+
+/// Options of exec; its short one may well be meant for a command.
+const OPTIONS: [&str; 5] = ["--store", "--db", "--database", "--raw", "--no-raw"];
 
 pub(crate) fn run(arguments: &Exec) -> Outcome {
     if arguments.database as usize >= undercroft_engine::DATABASES {
@@ -22,16 +27,13 @@ pub(crate) fn run(arguments: &Exec) -> Outcome {
             arguments.database
         )));
     }
-    let store = store::open(&arguments.store.store, Access::Write)?;
+    let command = words(arguments)?;
+    let store = store::open_or_create(arguments.store.name(), None)?;
     let host = CommandLine::new();
     let now = host.now_microseconds() / 1000;
     let mut session = Session::new(1, host.initial_user(), now);
     session.database = arguments.database;
-    let words: Vec<&[u8]> = arguments
-        .command
-        .iter()
-        .map(|word| word.as_bytes())
-        .collect();
+    let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
     let mut recorder = Recorder::new();
     let mut context = Context::new(&mut session, &host, &store);
     execute(&mut context, &words, &mut recorder).map_err(Failure::new)?;
@@ -53,17 +55,35 @@ pub(crate) fn run(arguments: &Exec) -> Outcome {
             text.extend(print(&reply));
         }
     }
-    let mut out = std::io::stdout().lock();
-    match out.write_all(&text).and_then(|()| out.flush()) {
-        // Who reads it has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        result => result.map_err(at("writing the reply"))?,
-    }
+    out::bytes(&text);
     Ok(if failed {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// The command's words. One that looks like an option of ours is no silent part of it.
+fn words(arguments: &Exec) -> Result<&[OsString], Failure> {
+    let command = &arguments.command;
+    let mut line = std::env::args_os().rev().skip(command.len());
+    if line.next().is_some_and(|word| word == "--") {
+        return Ok(command);
+    }
+    let ours = |word: &&OsString| {
+        let name = word.to_str().map(|word| word.split('=').next());
+        name.flatten().is_some_and(|name| OPTIONS.contains(&name))
+    };
+    match command.iter().find(ours) {
+        None => Ok(command),
+        Some(option) => Err(Failure::usage(format_args!(
+            "{} stands behind the command {}: options of exec stand before it, and what is meant for the command \
+             stands behind '--', as in: undercroft exec -- {} ... {0}",
+            option.display(),
+            command[0].display(),
+            command[0].display(),
+        ))),
+    }
 }
 
 /// Appends a reply as redis-cli does where its output is no terminal: each item on a line of its own.

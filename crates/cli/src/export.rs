@@ -10,12 +10,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::archive::{Builder, Counts};
 use crate::arguments::Export;
 use crate::failure::{Failure, Outcome, at};
+use crate::out::say;
 use crate::progress::Progress;
 use crate::size::{counted, human};
 use crate::store::{self, Access};
 
 pub(crate) fn run(arguments: &Export) -> Outcome {
-    let store = store::open(&arguments.store.store, Access::Write)?;
+    let (name, file) = arguments.names();
+    let store = store::open(&name, Access::Write)?;
     let mut builder = Builder::default();
     {
         let _progress = Progress::spin("reading");
@@ -26,12 +28,12 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
         })?;
     }
     let length = builder.length();
-    let counts = write_file(&arguments.file, builder, length)?;
-    println!(
+    let counts = write_file(file, builder, length)?;
+    say!(
         "exported {} ({} of keys and values) to {}, {}",
         counted(counts.keys(), "key"),
         human(counts.bytes),
-        arguments.file.display(),
+        file.display(),
         human(length)
     );
     Ok(ExitCode::SUCCESS)

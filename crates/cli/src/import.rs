@@ -12,6 +12,7 @@ use undercroft_engine::{
 use crate::archive::{self, Counts, Record, Refusal};
 use crate::arguments::Import;
 use crate::failure::{Failure, Outcome, at};
+use crate::out::say;
 use crate::progress::Progress;
 use crate::size::{counted, human};
 use crate::store;
@@ -30,7 +31,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
     let mut file = BufReader::with_capacity(1 << 20, file);
     let counts = verify(&mut file, status.len())
         .map_err(|refusal| Failure::new(format_args!("{path}: {refusal}; nothing was changed")))?;
-    let store = store::open_or_create(&arguments.store.store, arguments.capacity)?;
+    let store = store::open_or_create(arguments.store.name(), arguments.capacity)?;
     if let Some(bytes) = arguments.maxmemory {
         store.set_max_memory(bytes)?;
     }
@@ -42,7 +43,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
         0 => String::new(),
         expired => format!("; {} had expired meanwhile", counted(expired, "key")),
     };
-    println!(
+    say!(
         "imported {} ({} of keys and values) into {}{expired}",
         counted(imported, "key"),
         human(counts.bytes),

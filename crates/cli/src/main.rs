@@ -8,9 +8,11 @@ mod export;
 mod failure;
 mod host;
 mod import;
+mod out;
 mod processes;
 mod progress;
 mod recover;
+mod redis_conf;
 mod serve;
 mod settings;
 mod size;
@@ -19,12 +21,20 @@ mod store;
 mod stores;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Parser;
+use signal_hook::consts::SIGXFSZ;
 
 use crate::arguments::{Arguments, Subcommand};
 
 fn main() -> ExitCode {
+    // Where a file may not grow, the system is to answer with an error, which each command tells, and not to end it.
+    let exceeded = Arc::new(AtomicBool::new(false));
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, exceeded) {
+        out::tell(format_args!("undercroft: preparing for signals: {error}\n"));
+    }
     let arguments = Arguments::parse();
     let outcome = match arguments.subcommand {
         Subcommand::Serve(arguments) => serve::run(&arguments),
@@ -37,8 +47,9 @@ fn main() -> ExitCode {
         Subcommand::List => stores::list(),
         Subcommand::Rm(arguments) => stores::remove(&arguments),
     };
+    out::finish();
     outcome.unwrap_or_else(|failure| {
-        eprintln!("undercroft: {failure}");
+        out::tell(format_args!("undercroft: {failure}\n"));
         failure.code()
     })
 }

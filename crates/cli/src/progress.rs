@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::out::tell;
+
 /// Nothing is shown before.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Between two lines where there is no terminal.
@@ -46,8 +48,8 @@ impl Progress {
         } else if elapsed >= self.next_line {
             self.next_line = elapsed + BETWEEN_LINES;
             match (done * 100).checked_div(self.total) {
-                Some(percent) => eprintln!("{}: {percent} %", self.doing),
-                None => eprintln!("{}: {} s", self.doing, elapsed.as_secs()),
+                Some(percent) => tell(format_args!("{}: {percent} %\n", self.doing)),
+                None => tell(format_args!("{}: {} s\n", self.doing, elapsed.as_secs())),
             }
         }
     }

@@ -1,12 +1,13 @@
 //! `undercroft serve`.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use undercroft_commands::config::{STORED, store_value, stored_value};
-use undercroft_server::{Options, Server};
+use undercroft_server::{Handle, Options, Server, log};
 
 use crate::arguments::Serve;
 use crate::failure::{Failure, Outcome, at};
@@ -26,6 +27,12 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
             config.set_at_start(name, &value).map_err(Failure::new)?;
         }
     }
+    if !settings.skipped.is_empty() {
+        log(format_args!(
+            "the configuration has what is not done here, and was left out: {}",
+            settings.skipped.join(", ")
+        ));
+    }
     let path = store.path().display().to_string();
     let limit = match store.max_memory() {
         0 => "no limit of memory".to_owned(),
@@ -35,28 +42,43 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
         threads: settings.threads,
         config_file: config_file(arguments),
     };
+    // The default one waits where nobody reads standard error, and the server would not end.
+    std::panic::set_hook(Box::new(|panic| log(format_args!("{panic}"))));
     // Before any thread starts, so that a signal cannot come in between and end the process uncleanly.
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(at("preparing for signals"))?;
+    let mut signals =
+        Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(at("preparing for signals"))?;
     let server = Server::bind(store, config, options).map_err(Failure::new)?;
-    eprintln!(
-        "undercroft {} serves {path} on {}\n{}, {limit}; Ctrl-C or SIGTERM ends it, the data stays",
+    log(format_args!(
+        "version {} serves {path} on {}\n{}, {limit}; Ctrl-C or SIGTERM ends it, the data stays",
         env!("CARGO_PKG_VERSION"),
         server.addresses().join(" and "),
         crate::size::counted(server.threads() as u64, "thread"),
-    );
+    ));
+    if server.is_protected() && server.addresses().into_iter().any(is_open) {
+        log(format_args!(
+            "other machines reach this server but are refused, as no password is set: set one with --requirepass or \
+             UNDERCROFT_REQUIREPASS"
+        ));
+    }
     let handle = server.handle();
     let listener = signals.handle();
     let waiting = thread::spawn(move || {
+        let handle = StopOnEnd(handle);
         for signal in signals.forever() {
-            eprintln!(
-                "undercroft: {}: stopping",
+            // A terminal that is closed ends no server, and the log is no file that could be opened anew.
+            if signal == SIGHUP {
+                continue;
+            }
+            // Nothing that may fail or wait comes before this.
+            handle.0.stop();
+            log(format_args!(
+                "{}: stopping",
                 if signal == SIGINT {
                     "interrupted"
                 } else {
                     "terminated"
                 }
-            );
-            handle.stop();
+            ));
         }
     });
     let result = server.run();
@@ -65,6 +87,21 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
     let _ = waiting.join();
     result.map_err(Failure::new)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether other machines can reach an address that the server listens on.
+fn is_open(address: &str) -> bool {
+    let address: Result<SocketAddr, _> = address.parse();
+    address.is_ok_and(|address| !address.ip().to_canonical().is_loopback())
+}
+
+/// Stops the server where the thread that waits for signals ends: without it nobody could stop it.
+struct StopOnEnd(Handle);
+
+impl Drop for StopOnEnd {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// The configuration file by its whole path, as INFO shows it.

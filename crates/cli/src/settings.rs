@@ -8,6 +8,7 @@ use undercroft_resp::split_args;
 
 use crate::arguments::{DEFAULT_STORE, Serve};
 use crate::failure::{Failure, at};
+use crate::redis_conf::{self, Meaning};
 use crate::size::parse_bytes;
 
 /// Everything `serve` needs to know.
@@ -19,6 +20,8 @@ pub(crate) struct Settings {
     /// The parameters of the store that somebody set; the others stay as they are in it.
     pub(crate) stored: Vec<&'static str>,
     pub(crate) config: Config,
+    /// Directives of the file that are not done, as they stand there.
+    pub(crate) skipped: Vec<String>,
 }
 
 impl Settings {
@@ -29,6 +32,7 @@ impl Settings {
             threads: 0,
             stored: Vec::new(),
             config: undercroft_server::default_config(),
+            skipped: Vec::new(),
         };
         if let Some(path) = &arguments.config {
             let text = fs::read_to_string(path).map_err(at(format_args!(
@@ -38,7 +42,6 @@ impl Settings {
             settings.read_file(path, &text)?;
         }
         let given = [
-            ("store", &arguments.store),
             ("port", &arguments.port),
             ("bind", &arguments.bind),
             ("unixsocket", &arguments.unixsocket),
@@ -49,9 +52,13 @@ impl Settings {
             ("maxclients", &arguments.maxclients),
             ("threads", &arguments.threads),
         ];
+        if let Some(store) = arguments.store.given() {
+            settings.store = store.to_owned();
+        }
         for (name, value) in given {
             if let Some(value) = value {
-                settings
+                // None of these has a value that is not done.
+                let _ = settings
                     .set(name, value)
                     .map_err(|reason| Failure::usage(format_args!("--{name}: {reason}")))?;
             }
@@ -85,11 +92,26 @@ impl Settings {
         match words.split_first() {
             None => Ok(()),
             Some((name, [])) => Err(format!("expected a value after '{name}'")),
-            Some((name, values)) => self.set(&name.to_ascii_lowercase(), &values.join(" ")),
+            Some((name, values)) => self.direct(&name.to_ascii_lowercase(), &values.join(" ")),
         }
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+    /// A line of the file: a setting of ours, or one of Redis'.
+    fn direct(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match redis_conf::meaning(name, value) {
+            Meaning::Skipped => self.skipped.push(name.to_owned()),
+            Meaning::Refused(reason) => return Err(format!("{name} {value}: {reason}")),
+            Meaning::Unknown => {
+                if let Some(reason) = self.set(name, value)? {
+                    self.skipped.push(format!("{name} {value} ({reason})"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns why a value is not done, where it is not.
+    fn set(&mut self, name: &str, value: &str) -> Result<Option<&'static str>, String> {
         match name {
             "store" => self.store = value.to_owned(),
             "capacity" => self.capacity = Some(parse_bytes(value)?),
@@ -100,12 +122,13 @@ impl Settings {
                 })?;
             }
             _ => {
-                self.config.set_at_start(name, value)?;
+                let not_done = self.config.set_at_start(name, value)?;
                 self.stored
                     .extend(STORED.into_iter().find(|stored| *stored == name));
+                return Ok(not_done);
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 

@@ -7,6 +7,7 @@ use undercroft_engine::{DATABASES, Holder, Store, ValueType};
 
 use crate::arguments::OfStore;
 use crate::failure::{Failure, Outcome};
+use crate::out::say;
 use crate::processes::name_of;
 use crate::size::{counted, grouped, human};
 use crate::store::{self, Access};
@@ -19,11 +20,11 @@ const AT_ONCE: u64 = 256;
 const SAMPLES: u64 = 5;
 
 pub(crate) fn run(arguments: &OfStore) -> Outcome {
-    let store = store::open(&arguments.store.store, Access::Read)?;
+    let store = store::open(arguments.store.name(), Access::Read)?;
     // A holder that is stopped is something to show, not to wait for.
     store.set_patience(PATIENCE);
     if store.removed() {
-        println!(
+        say!(
             "WARNING: the file was removed or replaced while it was looked at; its users must open the store again"
         );
     }
@@ -35,12 +36,12 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
 }
 
 fn line(name: &str, value: impl std::fmt::Display) {
-    println!("{name:<12} {value}");
+    say!("{name:<12} {value}");
 }
 
 fn size(name: &str, bytes: u64, note: &str) {
     let exact = grouped(bytes);
-    println!("{name:<12} {:>10}  {exact:>18} bytes  {note}", human(bytes));
+    say!("{name:<12} {:>10}  {exact:>18} bytes  {note}", human(bytes));
 }
 
 fn sizes(store: &Store) {
@@ -48,7 +49,7 @@ fn sizes(store: &Store) {
     line("store", store.path().display());
     line("age", age(statistics.created));
     line("shards", statistics.shards);
-    println!();
+    say!("");
     size(
         "capacity",
         statistics.capacity,
@@ -88,7 +89,7 @@ fn process(pid: u32) -> String {
 
 fn locks(store: &Store) {
     let held = store.held_locks();
-    println!();
+    say!("");
     if held.is_empty() {
         return line("locks", "none held");
     }
@@ -100,19 +101,19 @@ fn locks(store: &Store) {
             Holder::Stopped => "STOPPED while it holds the lock (SIGCONT lets it go on)",
             Holder::Dead => "DEAD (the next writer recovers it, or undercroft recover)",
         };
-        println!("  {what}: {}, {doing}", process(lock.pid));
+        say!("  {what}: {}, {doing}", process(lock.pid));
     }
 }
 
 fn processes(store: &Store) {
     let members = store.members();
-    println!();
+    say!("");
     if members.is_empty() {
         return line("writers", "no living process has written to the store");
     }
     line("writers", counted(members.len() as u64, "process"));
     for member in members {
-        println!(
+        say!(
             "  slot {}: {}, joined {} ago",
             member.slot,
             process(member.pid),
@@ -123,7 +124,7 @@ fn processes(store: &Store) {
 
 fn keys(store: &Store) -> Result<(), Failure> {
     let mut databases = Vec::new();
-    println!();
+    say!("");
     for database in 0..DATABASES {
         let keys = match store.count_keys(database) {
             Err(error) if error.is_wait() => {
@@ -143,7 +144,7 @@ fn keys(store: &Store) -> Result<(), Failure> {
     let total = databases.iter().map(|(_, keys, _)| keys).sum();
     line("keys", counted(total, "key"));
     for (database, keys, expiring) in databases {
-        println!(
+        say!(
             "  db {database}: {}, {} of them expire",
             counted(keys, "key"),
             grouped(expiring)
@@ -195,7 +196,7 @@ fn types(store: &Store) -> Result<(), Failure> {
     }
     for ((_, name), (keys, bytes)) in TYPES.iter().zip(sums) {
         if keys > 0 {
-            println!("  {name}: {}, {}", counted(keys, "key"), human(bytes));
+            say!("  {name}: {}, {}", counted(keys, "key"), human(bytes));
         }
     }
     Ok(())

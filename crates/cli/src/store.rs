@@ -1,5 +1,9 @@
 //! Finding, opening and creating stores.
 
+use std::borrow::Cow;
+use std::fs::Metadata;
+use std::io::ErrorKind;
+
 use undercroft_engine::{Options, Store, StoreName};
 
 use crate::failure::Failure;
@@ -11,18 +15,30 @@ pub(crate) enum Access {
     Write,
 }
 
+/// A store's name as clients write it. A bare word is a name here, so that nobody makes or removes a store in the
+/// working directory by accident.
+pub(crate) fn full_name(name: &str) -> Cow<'_, str> {
+    match name.contains('/') || name.is_empty() {
+        true => name.into(),
+        false => format!("undercroft://{name}").into(),
+    }
+}
+
+/// What a store's name on the command line stands for.
+pub(crate) fn parse(name: &str) -> Result<StoreName, Failure> {
+    StoreName::parse(&full_name(name)).map_err(Failure::usage)
+}
+
 /// Opens a store that must be there.
 pub(crate) fn open(name: &str, access: Access) -> Result<Store, Failure> {
-    let found = StoreName::parse(name).map_err(Failure::usage)?;
-    if found.path.symlink_metadata().is_err() {
-        return Err(missing(name, &found));
-    }
+    let found = parse(name)?;
+    must_be_there(name, &found)?;
     Ok(Store::open(&found.path, access == Access::Write)?)
 }
 
 /// Opens a store, or creates it.
 pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store, Failure> {
-    let found = StoreName::parse(name).map_err(Failure::usage)?;
+    let found = parse(name)?;
     found.prepare()?;
     let options = Options {
         capacity,
@@ -31,14 +47,23 @@ pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store,
     Ok(Store::open_or_create(&found.path, &options)?)
 }
 
-/// That there is no such store, and what makes one.
-pub(crate) fn missing(name: &str, found: &StoreName) -> Failure {
-    let place = if found.named {
-        format!(" ({})", found.path.display())
-    } else {
-        String::new()
-    };
-    Failure::new(format_args!(
-        "there is no store {name}{place}; undercroft serve, undercroft import and clients create one"
-    ))
+/// What the system says of a store's file.
+///
+/// # Errors
+/// There is none, and what makes one; or that it cannot be seen, and why.
+pub(crate) fn must_be_there(name: &str, found: &StoreName) -> Result<Metadata, Failure> {
+    let path = found.path.display();
+    found.path.symlink_metadata().map_err(|error| {
+        if error.kind() != ErrorKind::NotFound {
+            return Failure::new(format_args!("looking for the store {path}: {error}"));
+        }
+        let place = match found.named {
+            true => format!(" ({path})"),
+            false => String::new(),
+        };
+        Failure::new(format_args!(
+            "there is no store {}{place}; undercroft serve, exec, import and clients create one",
+            full_name(name)
+        ))
+    })
 }

@@ -1,17 +1,18 @@
 //! `undercroft list` and `undercroft rm`.
 
 use std::fs;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-use undercroft_engine::{DATABASES, Member, Store, StoreName, list_stores, remove_sockets};
+use undercroft_engine::{DATABASES, Member, Store, list_stores, remove_sockets};
 
 use crate::arguments::Remove;
 use crate::failure::{Failure, Outcome, at};
+use crate::out::{say, tell};
 use crate::processes::name_of;
 use crate::size::{counted, grouped, human};
-use crate::store::missing;
+use crate::store;
 
 /// One line of the list.
 struct Row {
@@ -24,7 +25,7 @@ struct Row {
 pub(crate) fn list() -> Outcome {
     let stores = list_stores().map_err(at("reading the directory of stores"))?;
     if stores.is_empty() {
-        println!("no stores in shared memory; undercroft serve creates undercroft://default");
+        say!("no stores in shared memory; undercroft serve creates undercroft://default");
         return Ok(ExitCode::SUCCESS);
     }
     let rows: Vec<Row> = stores.iter().map(|(name, path)| row(name, path)).collect();
@@ -35,14 +36,19 @@ pub(crate) fn list() -> Outcome {
     let name = widest(|row| &row.name, "store");
     let keys = widest(|row| &row.keys, "keys");
     let data = widest(|row| &row.data, "data");
-    println!(
+    say!(
         "{:<name$}  {:>keys$}  {:>data$}  writers",
-        "store", "keys", "data"
+        "store",
+        "keys",
+        "data"
     );
     for row in &rows {
-        println!(
+        say!(
             "{:<name$}  {:>keys$}  {:>data$}  {}",
-            row.name, row.keys, row.data, row.writers
+            row.name,
+            row.keys,
+            row.data,
+            row.writers
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -74,17 +80,9 @@ fn row(name: &str, path: &Path) -> Row {
 }
 
 pub(crate) fn remove(arguments: &Remove) -> Outcome {
-    // A bare word is a name here: nobody removes a store in the working directory by accident.
-    let text = if arguments.store.contains('/') {
-        arguments.store.clone()
-    } else {
-        format!("undercroft://{}", arguments.store)
-    };
-    let name = StoreName::parse(&text).map_err(Failure::usage)?;
-    let status = match name.path.symlink_metadata() {
-        Ok(status) => status,
-        Err(_) => return Err(missing(&text, &name)),
-    };
+    let text = store::full_name(&arguments.store);
+    let name = store::parse(&text)?;
+    let status = store::must_be_there(&text, &name)?;
     let question = match Store::open(&name.path, false) {
         Ok(store) => in_use(&store.members()),
         // Never a file that only looks like one: what is no store is not removed by its name.
@@ -98,7 +96,7 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     }
     fs::remove_file(&name.path).map_err(at(format_args!("removing {}", name.path.display())))?;
     remove_sockets(&name.path).map_err(at("removing the sockets of who waited for messages"))?;
-    println!("removed {text}");
+    say!("removed {text}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -123,9 +121,7 @@ fn confirm(state: &str) -> Result<(), Failure> {
             "{state}: {kept}; --yes removes it all the same"
         )));
     }
-    eprint!("{state}. Remove it? [y/N] ");
-    // The question stands there even where flushing fails.
-    let _ = std::io::stderr().flush();
+    tell(format_args!("{state}. Remove it? [y/N] "));
     let mut answer = String::new();
     std::io::stdin()
         .read_line(&mut answer)

@@ -72,11 +72,12 @@ fn a_store_that_is_not_there_is_not_made() {
     let path = place.path("none");
     let file = place.path("file");
     for arguments in [
-        &["exec", "--store", &path, "GET", "k"][..],
-        &["stat", "--store", &path],
-        &["check", "--store", &path],
+        &["stat", "--store", &path][..],
+        &["stat", &path],
+        &["check", &path],
         &["recover", "--store", &path],
         &["export", "--store", &path, &file],
+        &["export", &path, &file],
         &["rm", &path],
     ] {
         let line = fail(arguments, 1);
@@ -104,9 +105,49 @@ fn exec_prints_as_redis_cli_does() {
     let values = succeed(&exec(&["--no-raw", "MGET", "k", "none"]));
     assert_eq!(values, "1) \"line\\none\"\n2) (nil)\n");
     assert_eq!(succeed(&exec(&["MGET", "k", "none"])), "line\none\n\n");
-    assert_eq!(succeed(&exec(&["SET", "-x", "--raw"])), "OK\n");
-    assert_eq!(succeed(&exec(&["-n", "3", "SET", "k", "3"])), "OK\n");
+    assert_eq!(succeed(&exec(&["--", "SET", "-x", "--raw"])), "OK\n");
+    assert_eq!(succeed(&exec(&["SET", "-x", "-n"])), "OK\n");
+    assert_eq!(succeed(&exec(&["--db", "3", "SET", "k", "3"])), "OK\n");
     assert_eq!(succeed(&exec(&["-n", "3", "DBSIZE"])), "1\n");
+}
+
+#[test]
+fn an_option_behind_the_command_is_no_silent_part_of_it() {
+    let place = Place::new();
+    let store = place.store("store", &[]);
+    for option in ["--store", "--store=x", "--db", "--raw"] {
+        let line = fail(
+            &["exec", "--store", &store, "LPUSH", "list", option, "x"],
+            2,
+        );
+        assert!(
+            line.contains(&format!("{option} stands behind the command LPUSH")),
+            "{line}"
+        );
+    }
+    assert_eq!(succeed(&["exec", "--store", &store, "LLEN", "list"]), "0\n");
+}
+
+#[test]
+fn exec_makes_the_store_as_serve_does() {
+    let place = Place::new();
+    let path = place.path("new");
+    assert_eq!(
+        succeed(&["exec", "--store", &path, "SET", "greeting", "hello"]),
+        "OK\n"
+    );
+    assert!(succeed(&["stat", &path]).contains("1 key"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_entered_is_told_as_that() {
+    let place = Place::new();
+    let file = place.path("file");
+    fs::write(&file, b"").expect("room");
+    let path = format!("{file}/store");
+    let line = fail(&["stat", &path], 1);
+    let start = format!("undercroft: looking for the store {path}: Not a directory");
+    assert!(line.starts_with(&start), "{line}");
 }
 
 #[test]

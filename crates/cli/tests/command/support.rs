@@ -91,7 +91,9 @@ impl Place {
 pub(crate) struct Server {
     child: Child,
     pub(crate) socket: String,
-    /// Its standard error after the two lines of the start.
+    /// What it said until it listened.
+    pub(crate) start: String,
+    /// Its standard error from then on.
     log: BufReader<std::process::ChildStderr>,
 }
 
@@ -108,13 +110,18 @@ impl Server {
             .spawn()
             .expect("the binary runs");
         let mut log = BufReader::new(child.stderr.take().expect("it is a pipe"));
-        // Both lines come when it listens.
-        let mut lines = String::new();
-        for _ in 0..2 {
-            log.read_line(&mut lines).expect("text");
+        // The last line of the start comes when it listens.
+        let mut start = String::new();
+        while !start.ends_with("the data stays\n") {
+            assert_ne!(log.read_line(&mut start).expect("text"), 0, "{start}");
         }
-        assert!(lines.contains(&socket), "{lines}");
-        Server { child, socket, log }
+        assert!(start.contains(&socket), "{start}");
+        Server {
+            child,
+            socket,
+            start,
+            log,
+        }
     }
 
     pub(crate) fn connect(&self) -> Client<UnixStream> {

@@ -1,0 +1,77 @@
+//! What the directives of a redis.conf mean here that are no parameters of ours.
+
+/// What is done about a directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// It concerns what is not here, or is done in another way: named once, and skipped.
+    Skipped,
+    /// To go on without it would serve something else than what was asked for; the reason.
+    Refused(&'static str),
+    /// Redis 7.0 does not know it either.
+    Unknown,
+}
+
+/// Directives whose subject is not here: other servers, files of Redis' own, its allocator and its processes.
+const SKIPPED: &str = "
+    acl-pubsub-default acllog-max-len active-defrag-cycle-max active-defrag-cycle-min active-defrag-ignore-bytes
+    active-defrag-max-scan-fields active-defrag-threshold-lower active-defrag-threshold-upper activedefrag
+    always-show-logo aof-disable-auto-gc aof-load-truncated aof-rewrite-incremental-fsync aof-timestamp-enabled
+    aof-use-rdb-preamble aof_rewrite_cpulist appenddirname appendfilename auto-aof-rewrite-min-size
+    auto-aof-rewrite-percentage bgsave_cpulist bio_cpulist busy-reply-threshold
+    cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down cluster-allow-replica-migration
+    cluster-announce-bus-port cluster-announce-hostname cluster-announce-ip cluster-announce-port
+    cluster-announce-tls-port cluster-config-file cluster-link-sendbuf-limit cluster-migration-barrier
+    cluster-node-timeout cluster-port cluster-preferred-endpoint-type cluster-replica-no-failover
+    cluster-replica-validity-factor cluster-require-full-coverage cluster-slave-no-failover
+    cluster-slave-validity-factor crash-log-enabled crash-memcheck-enabled dbfilename dir disable-thp
+    enable-module-command enable-protected-configs ignore-warnings io-threads io-threads-do-reads
+    jemalloc-bg-thread latency-tracking latency-tracking-info-percentiles lua-time-limit masterauth masteruser
+    maxmemory-clients min-replicas-max-lag min-replicas-to-write min-slaves-max-lag min-slaves-to-write
+    no-appendfsync-on-rewrite oom-score-adj oom-score-adj-values pidfile proc-title-template
+    propagation-error-behavior rdb-del-sync-files rdb-save-incremental-fsync rdbchecksum rdbcompression
+    repl-backlog-size repl-backlog-ttl repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync
+    repl-diskless-sync-delay repl-diskless-sync-max-replicas repl-ping-replica-period repl-ping-slave-period
+    repl-timeout replica-announce-ip replica-announce-port replica-announced replica-ignore-disk-write-errors
+    replica-ignore-maxmemory replica-lazy-flush replica-priority replica-read-only replica-serve-stale-data
+    sanitize-dump-payload server_cpulist set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout
+    slave-announce-ip slave-announce-port slave-ignore-maxmemory slave-lazy-flush slave-priority slave-read-only
+    slave-serve-stale-data socket-mark-id stop-writes-on-bgsave-error supervised syslog-enabled syslog-facility
+    syslog-ident tls-auth-clients tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers tls-ciphersuites
+    tls-client-cert-file tls-client-key-file tls-client-key-file-pass tls-dh-params-file tls-key-file
+    tls-key-file-pass tls-prefer-server-ciphers tls-protocols tls-session-cache-size tls-session-cache-timeout
+    tls-session-caching tracking-table-max-keys unixsocketperm
+";
+
+/// Directives that change who may do what, or where the data come from, each with the values that change nothing.
+const REFUSED: &[(&str, &[&str], &str)] = &[
+    ("aclfile", &[""], "there is one user, with requirepass"),
+    ("bind-source-addr", &[""], "the server connects to nobody"),
+    (
+        "cluster-enabled",
+        &["no"],
+        "a store is served by one server",
+    ),
+    ("include", &[], "put its lines here"),
+    ("loadmodule", &[], "there are no modules"),
+    ("rename-command", &[], "commands cannot be renamed"),
+    ("replicaof", &[""], "there are no replicas"),
+    ("slaveof", &[""], "there are no replicas"),
+    ("tls-cluster", &["no"], "there is no TLS yet"),
+    ("tls-port", &["0"], "there is no TLS yet"),
+    ("tls-replication", &["no"], "there is no TLS yet"),
+    ("user", &[], "there is one user, with requirepass"),
+];
+
+/// What to do about a directive, whose name is in lower case.
+pub(crate) fn meaning(name: &str, value: &str) -> Meaning {
+    if let Some((_, harmless, reason)) = REFUSED.iter().find(|(other, ..)| *other == name) {
+        return match harmless.contains(&value) {
+            true => Meaning::Skipped,
+            false => Meaning::Refused(reason),
+        };
+    }
+    match SKIPPED.split_ascii_whitespace().any(|other| other == name) {
+        true => Meaning::Skipped,
+        false => Meaning::Unknown,
+    }
+}
