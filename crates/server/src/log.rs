@@ -21,17 +21,18 @@ pub fn log(text: Arguments<'_>) {
         *left_out += 1;
         return;
     }
-    let mut line = match *left_out {
+    let line = match *left_out {
         0 => format!("undercroft: {text}"),
         lines => {
             format!("undercroft: (nobody read this log, {lines} lines were left out) {text}")
         }
     };
     *left_out = 0;
-    line.truncate(line.floor_char_boundary(LINE_MAX - 1));
-    line.push('\n');
+    let mut line = line.into_bytes();
+    line.truncate(LINE_MAX - 1);
+    line.push(b'\n');
     // Where standard error is closed there is nobody to tell.
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = std::io::stderr().write_all(&line);
 }
 
 /// Whether standard error takes a line without waiting. One that is closed does: the line is lost.
