@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use undercroft_engine::{Access, Error, Key, Reader, Store};
+use undercroft_engine::{Access, Error, Key, Reader, Scratch, Store};
 
 use crate::arguments::CommandError;
 use crate::execute::remove_met;
@@ -101,11 +101,24 @@ impl<'a> Context<'a> {
     pub(crate) fn look_at<R>(
         &mut self,
         key: &[u8],
-        mut look: impl FnMut(&Reader<'_, '_>, &Key<'_>) -> Result<Option<R>, Failure>,
+        look: impl Fn(&Reader<'_, '_>, &Key<'_>) -> Result<Option<R>, Failure> + Sync,
+    ) -> Result<Option<R>, Failure> {
+        self.look_into(key, &mut (), |reader, key, ()| look(reader, key))
+    }
+
+    /// [`look_at`](Self::look_at) that fills memory of the caller's, which is empty where the key is not there.
+    #[inline]
+    pub(crate) fn look_into<S: Scratch, R>(
+        &mut self,
+        key: &[u8],
+        scratch: &mut S,
+        look: impl Fn(&Reader<'_, '_>, &Key<'_>, &mut S) -> Result<Option<R>, Failure> + Sync,
     ) -> Result<Option<R>, Failure> {
         let store = self.store;
         let hashed = store.key(key);
-        let found = store.read(store.shards_of([&hashed]), |reader| look(reader, &hashed))?;
+        let found = store.read_into(store.shards_of([&hashed]), scratch, |reader, scratch| {
+            look(reader, &hashed, scratch)
+        })?;
         self.looked_up(key, found.is_some());
         if found.is_some() {
             store.note_use(&hashed);

@@ -3,9 +3,9 @@
 //! Commands reach the store through an [`Access`] only. By itself it is the store. Within MULTI and EXEC the same calls
 //! work in the one transaction of all queued commands, which holds the locks: taking them again would never end.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 
-use undercroft_memory::{ShardSet, Staged, Statistics, Transaction, defer_signals};
+use undercroft_memory::{Scratch, ShardSet, Staged, Statistics, Transaction, View, defer_signals};
 
 use crate::error::Error;
 use crate::eviction::{Eviction, EvictionChange};
@@ -28,8 +28,8 @@ pub(crate) trait Within {
     fn holds(&self, shards: ShardSet) -> bool;
     /// The shards that it has locked.
     fn shards(&self) -> ShardSet;
-    /// Calls `body` once with what is there now.
-    fn read(&self, body: &mut dyn FnMut(&Reader<'_, '_>));
+    /// The locked shards as they are now.
+    fn view(&self) -> Ref<'_, View<'_>>;
     /// Calls `body` once to change it.
     fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>));
     /// Has the memory of flushed databases freed after the commit.
@@ -112,12 +112,8 @@ impl Within for Running<'_, '_> {
         self.shards
     }
 
-    fn read(&self, body: &mut dyn FnMut(&Reader<'_, '_>)) {
-        let writer = self.writer.borrow();
-        body(&Reader {
-            store: self.store,
-            view: writer.view(),
-        });
+    fn view(&self) -> Ref<'_, View<'_>> {
+        Ref::map(self.writer.borrow(), |writer| writer.view())
     }
 
     fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>)) {
@@ -282,15 +278,25 @@ impl<E: From<Error>> From<undercroft_memory::Error> for Carried<E> {
     }
 }
 
+/// A read that fills memory of the caller's, without its type.
+type Body<'b, S, R, E> = &'b dyn Fn(&Reader<'_, '_>, &mut S) -> Result<R, E>;
+
 #[cold]
-fn read_within<R, E: From<Error>>(
+fn read_within<S: Scratch, R, E: From<Error>>(
+    store: &Store,
     running: &dyn Within,
     shards: ShardSet,
-    body: &mut dyn FnMut(&Reader<'_, '_>) -> Result<R, E>,
+    scratch: &mut S,
+    body: Body<'_, S, R, E>,
 ) -> Result<R, E> {
-    let mut result = Err(Error::OutsideTransaction.into());
-    if running.holds(shards) {
-        running.read(&mut |reader| result = body(reader));
+    scratch.clear();
+    if !running.holds(shards) {
+        return Err(Error::OutsideTransaction.into());
+    }
+    let view = &*running.view();
+    let result = body(&Reader { store, view }, scratch);
+    if result.is_err() {
+        scratch.clear();
     }
     result
 }
@@ -341,11 +347,22 @@ impl<'a> Access<'a> {
     pub fn read<R, E: From<Error>>(
         &self,
         shards: ShardSet,
-        mut body: impl FnMut(&Reader<'_, '_>) -> Result<R, E>,
+        body: impl Fn(&Reader<'_, '_>) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        self.read_into(shards, &mut (), |reader, ()| body(reader))
+    }
+
+    /// [`read`](Self::read) that fills memory of the caller's; see [`Store::read_into`].
+    #[inline(always)]
+    pub fn read_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&Reader<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
         match self.running {
-            None => self.store.read(shards, body),
-            Some(running) => read_within(running, shards, &mut body),
+            None => self.store.read_into(shards, scratch, body),
+            Some(running) => read_within(self.store, running, shards, scratch, &body),
         }
     }
 

@@ -498,8 +498,7 @@ impl Store {
     ) -> Result<u64, Error> {
         let now = self.now();
         let mut seen: Vec<(Vec<u8>, Option<u64>)> = Vec::new();
-        let next = self.read(ShardSet::one(root.shard), |reader| {
-            seen.clear();
+        let next = self.read_into(ShardSet::one(root.shard), &mut seen, |reader, seen| {
             let view = reader.view();
             let mut position = position;
             for _ in 0..BUCKETS {

@@ -449,8 +449,8 @@ fn replace(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) -> Result<bool, Erro
 }
 
 impl Store {
-    /// Appends the value of a hash's field to `out`. Returns whether there is
-    /// one. O(length), and O(fields) while the hash is small.
+    /// Fills `out` with the value of a hash's field; it is empty where there is
+    /// none. Returns whether there is one. O(length), and O(fields) while the hash is small.
     pub fn hash_get(
         &self,
         database: usize,
@@ -459,9 +459,7 @@ impl Store {
         out: &mut Vec<u8>,
     ) -> Result<bool, Error> {
         let (key, field) = (self.key(key), self.key(field));
-        let start = out.len();
-        let found = self.read(ShardSet::one(key.shard), |reader| {
-            out.truncate(start);
+        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
             reader.hash_get(database, &key, &field, out)
         })?;
         if found.is_some() {

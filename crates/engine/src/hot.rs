@@ -59,14 +59,14 @@ impl Reader<'_, '_> {
 }
 
 impl Access<'_> {
-    /// Appends the string that a key holds to `out`; see [`Store::get`].
+    /// Fills `out` with the string that a key holds; see [`Store::get`].
     #[inline]
     pub fn get(&self, database: usize, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         if self.running.is_none() {
             return self.store.get(database, key, out);
         }
         let key = self.key(key);
-        let found = self.read(ShardSet::one(key.shard), |reader| {
+        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
             reader.append_string(database, &key, out)
         })?;
         if found {
@@ -141,14 +141,12 @@ impl Access<'_> {
 }
 
 impl Store {
-    /// Appends the string that a key holds to `out`. Returns whether it was
-    /// there. O(length).
+    /// Fills `out` with the string that a key holds; it is empty where there
+    /// is none. Returns whether it was there. O(length).
     #[inline]
     pub fn get(&self, database: usize, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         let key = self.key(key);
-        let start = out.len();
-        let found = self.read(ShardSet::one(key.shard), |reader| {
-            out.truncate(start);
+        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
             reader.append_string(database, &key, out)
         })?;
         if found {

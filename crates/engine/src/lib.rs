@@ -79,8 +79,8 @@ pub use subscriber::{Event, Message, Subscriber, Waiting};
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    HeldLock, Holder, LockName, Member, Options, Report, ShardSet, Staged, Statistics, View,
-    WaitHook, defer_signals, remove_sockets,
+    HeldLock, Holder, LockName, Member, Options, Report, Scratch, ShardSet, Staged, Statistics,
+    View, WaitHook, defer_signals, remove_sockets,
 };
 pub use value::Limits;
 pub use waiting::{Answer, Begun, Take, Taken, Ticket, Waiters, Wanted};

@@ -207,15 +207,15 @@ impl Access<'_> {
     fn address(&self, topic: Topic, name: &[u8]) -> Result<Address, Error> {
         let store = self.store;
         let key = store.key(name);
-        let mut places = Places::new();
         let patterns = Root {
             shard: 0,
             database: Topic::Pattern.database(),
         };
-        let patterned = self.read(ShardSet::one(key.shard), |reader| {
-            places.clear();
+        let (mut places, patterned) = self.read(ShardSet::one(key.shard), |reader| {
+            let mut places = Places::new();
             collect(reader.view(), topic, &key, &mut places)?;
-            Ok::<_, Error>(topic == Topic::Channel && patterns.get(reader.view(), KEYS) != 0)
+            let patterned = topic == Topic::Channel && patterns.get(reader.view(), KEYS) != 0;
+            Ok::<_, Error>((places, patterned))
         })?;
         let direct = !places.is_empty();
         let patterns = if patterned {
@@ -245,10 +245,10 @@ impl Access<'_> {
     /// not counted. O(processes that are subscribed to it).
     pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
         let key = self.store.topic_key(topic, name);
-        let mut places = Places::new();
-        self.read(ShardSet::one(key.shard), |reader| {
-            places.clear();
-            collect(reader.view(), topic, &key, &mut places)
+        let places = self.read(ShardSet::one(key.shard), |reader| {
+            let mut places = Places::new();
+            collect(reader.view(), topic, &key, &mut places)?;
+            Ok::<_, Error>(places)
         })?;
         Ok(self.store.count_living(&places).0)
     }

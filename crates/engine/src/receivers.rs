@@ -235,13 +235,12 @@ impl Store {
                 .collect();
             let shards = self.shards_of(&keys);
             // Who is dead is asked without a lock (W9), and stays so.
-            let mut places = Places::new();
-            self.read(shards, |reader| {
-                places.clear();
+            let mut places = self.read(shards, |reader| {
+                let mut places = Places::new();
                 for key in &keys {
                     collect(reader.view(), topic, key, &mut places)?;
                 }
-                Ok::<_, Error>(())
+                Ok::<_, Error>(places)
             })?;
             places.retain(|(seat, _)| !self.segment.seat_lives(*seat));
             self.write(shards, |writer| {

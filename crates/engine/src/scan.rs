@@ -30,7 +30,7 @@ impl Store {
         database: usize,
         cursor: u64,
         count: u64,
-        pick: impl FnMut(&Reader<'_, '_>, &Entry) -> Result<Option<T>, Error>,
+        pick: impl Fn(&Reader<'_, '_>, &Entry) -> Result<Option<T>, Error> + Sync,
         visit: impl FnMut(Vec<u8>, T),
     ) -> Result<u64, Error> {
         self.access().scan(database, cursor, count, pick, visit)
@@ -60,7 +60,7 @@ impl Access<'_> {
         database: usize,
         cursor: u64,
         count: u64,
-        mut pick: impl FnMut(&Reader<'_, '_>, &Entry) -> Result<Option<T>, Error>,
+        pick: impl Fn(&Reader<'_, '_>, &Entry) -> Result<Option<T>, Error> + Sync,
         mut visit: impl FnMut(Vec<u8>, T),
     ) -> Result<u64, Error> {
         let mut shard = (cursor >> BUCKET_BITS) as usize;
@@ -75,7 +75,7 @@ impl Access<'_> {
                     let entry = Entry::load(reader.view(), at)?;
                     if entry
                         .expiry(reader.view())?
-                        .is_some_and(|expiry| expiry <= self.now())
+                        .is_some_and(|expiry| expiry <= reader.now())
                     {
                         met::remember(reader.view(), database, &entry);
                         return Ok(());

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use undercroft_memory::{
-    HeldLock, Member, Options, Segment, ShardSet, Statistics, View, WaitHook, coarse_milliseconds,
-    defer_signals,
+    HeldLock, Member, Options, Scratch, Segment, ShardSet, Statistics, View, WaitHook,
+    coarse_milliseconds, defer_signals,
 };
 
 use crate::access::Carried;
@@ -193,16 +193,28 @@ impl Store {
     }
 
     /// Reads keys of some shards as they were at one moment. `body` may run
-    /// several times and must not keep anything between its runs; what it
-    /// returns counts only if nothing changed meanwhile.
+    /// several times; what it returns counts only if nothing changed meanwhile.
+    /// It can keep nothing between its runs (R8): it is [`Fn`] and [`Sync`].
     #[inline(always)]
     pub fn read<R, E: From<Error>>(
         &self,
         shards: ShardSet,
-        mut body: impl FnMut(&Reader<'_, '_>) -> Result<R, E>,
+        body: impl Fn(&Reader<'_, '_>) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
-        let result = self.segment.read(shards, |view| {
-            body(&Reader { store: self, view }).map_err(Carried::of)
+        self.read_into(shards, &mut (), |reader, ()| body(reader))
+    }
+
+    /// [`read`](Self::read) that fills memory of the caller's. It is empty
+    /// whenever `body` begins, and where the read fails (R8).
+    #[inline(always)]
+    pub fn read_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&Reader<'_, '_>, &mut S) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        let result = self.segment.read_into(shards, scratch, |view, scratch| {
+            body(&Reader { store: self, view }, scratch).map_err(Carried::of)
         });
         result.map_err(|carried| carried.error)
     }
@@ -387,6 +399,19 @@ impl<'s> Reader<'_, 's> {
     #[inline(always)]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         self.store.key(bytes)
+    }
+
+    /// Unix time in milliseconds, as expiry goes by it.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.store.now()
+    }
+
+    /// Brings keys into the caches ahead of a walk over them; see
+    /// [`Store::warm_ahead`].
+    #[inline(always)]
+    pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
+        self.store.warm_ahead(database, keys, position);
     }
 
     /// Looks a key up; one that has expired is not there.

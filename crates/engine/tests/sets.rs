@@ -30,12 +30,11 @@ fn member(random: &mut fastrand::Rng, family: usize, members: u64) -> Vec<u8> {
 fn content(store: &Store, key: &[u8]) -> Option<Members> {
     let key = store.key(key);
     let mut texts = Ranges::new();
-    let there = store.read(store.shards_of([&key]), |reader| {
-        texts.clear();
+    let there = store.read_into(store.shards_of([&key]), &mut texts, |reader, texts| {
         let Some(set) = reader.set(0, &key)? else {
             return Ok(false);
         };
-        set.append_all(reader.view(), &mut texts)?;
+        set.append_all(reader.view(), texts)?;
         assert_eq!(set.length(reader.view())?, texts.len() as u64);
         Ok::<_, Error>(true)
     });
@@ -156,9 +155,8 @@ fn step(
             let expected = combine(&sets, operation);
             let mut texts = Ranges::new();
             store
-                .read(store.shards_of(&sources), |reader| {
-                    texts.clear();
-                    reader.combine_sets(0, &sources, operation, usize::MAX, &mut texts)
+                .read_into(store.shards_of(&sources), &mut texts, |reader, texts| {
+                    reader.combine_sets(0, &sources, operation, usize::MAX, texts)
                 })
                 .expect("read");
             let found: Members = texts.iter().map(<[u8]>::to_vec).collect();

@@ -57,12 +57,11 @@ fn range(
 ) -> Option<Vec<(Vec<u8>, f64)>> {
     let key = store.key(name);
     let mut scored = Scored::new();
-    let there = store.read(store.shards_of([&key]), |reader| {
-        scored.clear();
+    let there = store.read_into(store.shards_of([&key]), &mut scored, |reader, scored| {
         let Some(set) = reader.sorted_set(0, &key)? else {
             return Ok(false);
         };
-        set.append_range(reader.view(), bounds, limit, reverse, &mut scored)?;
+        set.append_range(reader.view(), bounds, limit, reverse, scored)?;
         Ok::<_, Error>(true)
     });
     let all = scored.iter().map(|(m, s)| (m.to_vec(), s)).collect();

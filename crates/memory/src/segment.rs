@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::counter;
-use crate::error::{Error, Holder};
+use crate::error::Error;
 use crate::fault;
 use crate::layout::{control, shard};
 use crate::lock::{self, Owner};
@@ -13,18 +12,12 @@ use crate::log::Log;
 use crate::mapping::Mapping;
 use crate::platform;
 use crate::process::Process;
-use crate::race::Moment;
 use crate::room::Runs;
 use crate::seat::Lively;
 use crate::shards::ShardSet;
 use crate::transaction::Transaction;
-use crate::view::{Notes, View};
-use crate::wait::{self, Suspicion, WaitHook, Waiter, Which};
+use crate::wait::{Suspicion, WaitHook, Waiter, Which};
 
-/// Attempts of an optimistic read before it takes the lock (R1).
-const READ_ATTEMPTS: u32 = 64;
-/// Looks at an odd counter before it counts as a failed attempt.
-const ODD_SPINS: u32 = 32;
 /// Default for [`Segment::set_patience`].
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -147,207 +140,6 @@ impl Segment {
                 .mapping
                 .load(base + shard::LOG_RESERVED)
                 .min(layout.log_capacity),
-        }
-    }
-
-    /// Reads shards without a lock: `body` may run several times, and what it
-    /// returns counts only if nothing changed meanwhile (R1, R2). After a few
-    /// attempts the shards are locked.
-    ///
-    /// `body` must not keep anything between its runs.
-    ///
-    /// # Errors
-    /// [`Error::Marked`] where somebody has to look after one of the shards
-    /// first; then by [`read_marked`](Self::read_marked). Those of `body`.
-    #[inline]
-    pub fn read<R, E: From<Error>>(
-        &self,
-        shards: ShardSet,
-        mut body: impl FnMut(&View<'_>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        if let Some(index) = shards.single() {
-            let at = self.mapping.layout().shard(index) + shard::COUNTER;
-            let counter = self.mapping.word(at);
-            for _ in 0..READ_ATTEMPTS {
-                let noted = counter::note(counter);
-                if counter::is_plain(noted) {
-                    let view = View {
-                        mapping: &self.mapping,
-                        notes: Notes::One(at, noted),
-                    };
-                    let result = body(&view);
-                    self.mapping.race().at(Moment::Tried);
-                    if view.unchanged() {
-                        return result;
-                    }
-                } else {
-                    self.pass_by(index, noted)?;
-                }
-            }
-        } else if let Some(result) = self.read_many(shards, Marks::Respected, &mut body) {
-            return result;
-        }
-        self.read_slowly(shards, Marks::Respected, body)
-    }
-
-    /// [`read`](Self::read) that no mark keeps from anything: for who has looked
-    /// after the shards, or does.
-    #[cold]
-    pub fn read_marked<R, E: From<Error>>(
-        &self,
-        shards: ShardSet,
-        mut body: impl FnMut(&View<'_>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        match self.read_many(shards, Marks::Ignored, &mut body) {
-            Some(result) => result,
-            None => self.read_slowly(shards, Marks::Ignored, body),
-        }
-    }
-
-    /// Reads shards as they were at one moment, like [`read`](Self::read), but
-    /// never waits: none where others keep changing them. Marks are ignored.
-    pub fn try_read<R, E: From<Error>>(
-        &self,
-        shards: ShardSet,
-        mut body: impl FnMut(&View<'_>) -> Result<R, E>,
-    ) -> Option<Result<R, E>> {
-        self.read_many(shards, Marks::Ignored, &mut body)
-    }
-
-    /// Looks at the shards as they are at this moment, torn or not: only to
-    /// [prefetch](View::prefetch) what will be read. Never waits.
-    #[inline(always)]
-    pub fn glance(&self, body: impl FnOnce(&View<'_>)) {
-        // No notes: nothing will be believed, so there is nothing to check.
-        body(&View {
-            mapping: &self.mapping,
-            notes: Notes::Locked,
-        });
-    }
-
-    /// A shard that cannot be read at once: an error where it has a mark, a
-    /// moment's wait where it is being changed.
-    #[cold]
-    fn pass_by(&self, index: usize, noted: u64) -> Result<(), Error> {
-        if noted & counter::ODD == 0 {
-            return Err(Error::Marked);
-        }
-        self.spin_while_odd(index);
-        Ok(())
-    }
-
-    #[cold]
-    fn spin_while_odd(&self, index: usize) {
-        let at = self.mapping.layout().shard(index) + shard::COUNTER;
-        for _ in 0..ODD_SPINS {
-            if self.mapping.load(at) & counter::ODD == 0 {
-                return;
-            }
-            std::hint::spin_loop();
-        }
-    }
-
-    fn read_many<R, E: From<Error>>(
-        &self,
-        shards: ShardSet,
-        marks: Marks,
-        body: &mut impl FnMut(&View<'_>) -> Result<R, E>,
-    ) -> Option<Result<R, E>> {
-        let mut counters = [0; crate::layout::SHARDS_MAX];
-        for _ in 0..READ_ATTEMPTS {
-            let (mut odd, mut marked) = (None, false);
-            for (place, index) in counters.iter_mut().zip(shards.iter()) {
-                let at = self.mapping.layout().shard(index) + shard::COUNTER;
-                *place = counter::note(self.mapping.word(at));
-                if !counter::is_plain(*place) {
-                    marked |= *place & counter::MARK != 0;
-                    odd = (*place & counter::ODD != 0).then_some(index).or(odd);
-                }
-            }
-            if let Some(index) = odd {
-                self.spin_while_odd(index);
-                continue;
-            }
-            if marked && marks == Marks::Respected {
-                return Some(Err(Error::Marked.into()));
-            }
-            let view = View {
-                mapping: &self.mapping,
-                notes: Notes::Many(shards, &counters[..shards.len()]),
-            };
-            let result = body(&view);
-            self.mapping.race().at(Moment::Tried);
-            if view.unchanged() {
-                return Some(result);
-            }
-        }
-        None
-    }
-
-    #[cold]
-    fn read_slowly<R, E: From<Error>>(
-        &self,
-        shards: ShardSet,
-        marks: Marks,
-        mut body: impl FnMut(&View<'_>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        // Who cannot join (the file was removed, the process table is full) reads
-        // on without a lock, as a read-only handle does.
-        if self.writable() && self.join().is_ok() {
-            self.lock_shards(shards, marks)?;
-            let _unlock = Unlock {
-                segment: self,
-                shards,
-            };
-            return body(&View {
-                mapping: &self.mapping,
-                notes: Notes::Locked,
-            });
-        }
-        // R5: no lock to take; try until the patience is used up.
-        let start = Instant::now();
-        loop {
-            if let Some(result) = self.read_many(shards, marks, &mut body) {
-                return result;
-            }
-            if start.elapsed() >= self.patience() {
-                return Err(self.explain_odd(shards).into());
-            }
-            let pause = || std::thread::sleep(Duration::from_millis(1));
-            match self.hook() {
-                Some(hook) => {
-                    hook.blocked(&mut || pause());
-                    if wait::is_interrupted(hook) {
-                        return Err(Error::Interrupted.into());
-                    }
-                }
-                None => pause(),
-            }
-        }
-    }
-
-    /// Who keeps the shards from being read.
-    fn explain_odd(&self, shards: ShardSet) -> Error {
-        for index in shards.iter() {
-            let base = self.mapping.layout().shard(index);
-            let word = self
-                .mapping
-                .half(base + shard::LOCK)
-                .load(Ordering::Relaxed);
-            if self.mapping.load(base + shard::COUNTER) & counter::ODD != 0 {
-                if word == lock::FREE {
-                    // Left by a process whose rollback could not be finished.
-                    return Error::Busy {
-                        holder: Holder::Dead,
-                        pid: 0,
-                    };
-                }
-                return self.process.describe(&self.mapping, Owner::of(word));
-            }
-        }
-        Error::Busy {
-            holder: Holder::Active,
-            pid: 0,
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use undercroft_memory::layout::{Layout, shard};
 use undercroft_memory::race::Moment;
@@ -44,13 +44,13 @@ fn a_change_of_any_of_several_shards_is_seen_at_the_end() {
         // When some shards were read already, and when all were.
         for after in 0..SHARDS {
             value += 1;
-            let mut runs = 0;
+            let runs = AtomicUsize::new(0);
             let read = reader.read(ShardSet::first(SHARDS), |view| {
-                runs += 1;
+                let run = runs.fetch_add(1, Ordering::Relaxed);
                 let mut roots = [0; SHARDS];
                 for (shard, root) in roots.iter_mut().enumerate() {
                     *root = view.root(shard, 0);
-                    if runs == 1 && shard == after {
+                    if run == 0 && shard == after {
                         set(&writer, 0..SHARDS, value);
                         set(&writer, std::iter::once(changed), value);
                     }
@@ -58,20 +58,19 @@ fn a_change_of_any_of_several_shards_is_seen_at_the_end() {
                 Ok::<_, Error>(roots)
             });
             assert_eq!(read.expect("a read"), [value; SHARDS]);
-            assert_eq!(runs, 2);
+            assert_eq!(runs.into_inner(), 2);
         }
         // Nothing but the one shard changes.
-        let mut runs = 0;
+        let runs = AtomicUsize::new(0);
         let read = reader.read(ShardSet::first(SHARDS), |view| {
-            runs += 1;
             let before = view.root(changed, 0);
-            if runs == 1 {
+            if runs.fetch_add(1, Ordering::Relaxed) == 0 {
                 set(&writer, std::iter::once(changed), value + 1);
             }
             Ok::<_, Error>(before)
         });
         assert_eq!(read.expect("a read"), value + 1);
-        assert_eq!(runs, 2, "shard {changed} alone");
+        assert_eq!(runs.into_inner(), 2, "shard {changed} alone");
         value += 1;
     }
 }
@@ -114,6 +113,44 @@ fn a_read_is_interrupted_where_a_test_says() {
             assert_eq!((read, runs), (TRIES + 3, TRIES + 4), "{shards} {moment:?}");
         }
     }
+}
+
+#[test]
+fn what_a_try_filled_before_a_change_is_gone() {
+    let (_directory, path, writer) = create();
+    let reader = Segment::open(&path, true).expect("the same store");
+    for shards in [ShardSet::one(0), ShardSet::first(SHARDS)] {
+        // Two tries without a lock; and all of them, and one with it.
+        for changes in [1, 64] {
+            let mut scratch = (b"before the read".to_vec(), Vec::new());
+            let runs = AtomicUsize::new(0);
+            let read = reader.read_into(shards, &mut scratch, |_, (bytes, words)| {
+                assert_eq!((bytes.len(), words.len()), (0, 0), "R8");
+                let run = runs.fetch_add(1, Ordering::Relaxed);
+                if run < changes {
+                    bytes.extend_from_slice(b"torn");
+                    words.push(run);
+                    set(&writer, 0..1, run as u64);
+                }
+                Ok::<_, Error>(run == changes)
+            });
+            assert!(read.expect("a read"));
+            assert_eq!(scratch, (vec![], vec![]), "{changes} changes");
+        }
+    }
+}
+
+#[test]
+fn what_a_read_that_fails_filled_is_gone() {
+    let (_directory, path, _writer) = create();
+    let reader = Segment::open(&path, true).expect("the same store");
+    let mut scratch = b"before the read".to_vec();
+    let failed = reader.read_into(ShardSet::one(0), &mut scratch, |view, scratch| {
+        scratch.extend_from_slice(b"half of it");
+        view.append_to(u64::MAX, 8, scratch).map_err(Error::from)
+    });
+    assert!(matches!(failed, Err(Error::Damaged(_))), "{failed:?}");
+    assert!(scratch.is_empty());
 }
 
 /// The file's content, with the hint tables left out.

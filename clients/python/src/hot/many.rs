@@ -5,7 +5,7 @@ use std::ptr;
 
 use pyo3::ffi;
 use smallvec::SmallVec;
-use undercroft_engine::{Error, Key};
+use undercroft_engine::{Error, Key, Scratch};
 
 use super::keys::items;
 use crate::codec;
@@ -49,35 +49,49 @@ impl Method for Mget {
     }
 }
 
+/// What `mget` reads.
+struct Values {
+    bytes: Vec<u8>,
+    /// Where each value ends in `bytes`; None for no value.
+    ends: SmallVec<[Option<usize>; FEW]>,
+}
+
+impl Scratch for Values {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
 fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
     let shared = call.enter()?;
     let store = &shared.store;
     let database = call.database();
     let keys: Vec<Key<'_>> = names.iter().map(|name| store.key(name)).collect();
-    let mut bytes: Vec<u8> = Vec::new();
-    // Where each value ends in `bytes`; None for no value.
-    let mut ends: SmallVec<[Option<usize>; FEW]> = SmallVec::with_capacity(keys.len());
-    let read = store.read(store.shards_of(&keys), |reader| {
-        bytes.clear();
-        ends.clear();
+    let mut values = Values {
+        bytes: Vec::new(),
+        ends: SmallVec::with_capacity(keys.len()),
+    };
+    let read = store.read_into(store.shards_of(&keys), &mut values, |reader, values| {
         for (position, key) in keys.iter().enumerate() {
-            store.warm_ahead(database, &keys, position);
+            reader.warm_ahead(database, &keys, position);
             let end = match reader.find(database, key)? {
                 None => None,
                 Some(entry) => match entry.text(reader.view()) {
                     Err(Error::WrongType) => None,
                     text => {
-                        text?.append_to(reader.view(), &mut bytes)?;
-                        Some(bytes.len())
+                        text?.append_to(reader.view(), &mut values.bytes)?;
+                        Some(values.bytes.len())
                     }
                 },
             };
-            ends.push(end);
+            values.ends.push(end);
         }
         Ok::<_, Failed>(())
     });
     read.map_err(|failed| call.failed(&shared, *failed.0))?;
     keys.iter().for_each(|key| store.note_use(key));
+    let Values { bytes, ends } = values;
     // SAFETY: the thread is attached.
     let list = unsafe { ffi::PyList_New(ends.len() as ffi::Py_ssize_t) };
     if list.is_null() {

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use pyo3::ffi;
-use undercroft_engine::{Condition, Expiry, SetOptions, Text};
+use undercroft_engine::{Condition, Expiry, Scratch, SetOptions, Text};
 
 use crate::codec;
 use crate::error::Failed;
@@ -27,39 +27,60 @@ impl Method for Get {
         let store = &shared.store;
         let database = call.database();
         let key = store.key(name);
-        let mut small = [0; SMALL];
-        let mut large = Vec::new();
-        let mut length = None;
-        let read = store.read(store.shards_of([&key]), |reader| {
-            length = None;
-            if let Some(entry) = reader.find(database, &key)? {
-                let found = match entry.text(reader.view())? {
-                    Text::Bytes(at, length) if length <= SMALL as u64 => {
-                        let length = length as usize;
-                        reader.view().copy_to(at, &mut small[..length])?;
-                        length
-                    }
-                    text => {
-                        large.clear();
-                        text.append_to(reader.view(), &mut large)?;
-                        large.len()
-                    }
-                };
-                length = Some(found);
-            }
-            Ok::<_, Failed>(())
-        });
-        if let Err(failed) = read {
-            return Err(call.failed(&shared, *failed.0));
-        }
-        let Some(length) = length else {
-            return Ok(codec::none(call.py));
+        let mut value = Value {
+            small: [0; SMALL],
+            length: 0,
+            large: Vec::new(),
         };
-        store.note_use(&key);
-        if large.is_empty() {
-            call.string(&small[..length])
+        let read = store.read_into(store.shards_of([&key]), &mut value, |reader, value| {
+            let Some(entry) = reader.find(database, &key)? else {
+                return Ok(false);
+            };
+            match entry.text(reader.view())? {
+                Text::Bytes(at, length) if length <= SMALL as u64 => {
+                    value.length = length as usize;
+                    let small = &mut value.small[..value.length];
+                    reader.view().copy_to(at, small)?;
+                }
+                text => text.append_to(reader.view(), &mut value.large)?,
+            }
+            Ok::<_, Failed>(true)
+        });
+        match read {
+            Err(failed) => Err(call.failed(&shared, *failed.0)),
+            Ok(false) => Ok(codec::none(call.py)),
+            Ok(true) => {
+                store.note_use(&key);
+                call.string(value.bytes())
+            }
+        }
+    }
+}
+
+/// A value that `get` reads.
+struct Value {
+    /// A short one: its first bytes, so many.
+    small: [u8; SMALL],
+    length: usize,
+    /// A long one; empty where it is short.
+    large: Vec<u8>,
+}
+
+impl Scratch for Value {
+    #[inline(always)]
+    fn clear(&mut self) {
+        self.length = 0;
+        self.large.clear();
+    }
+}
+
+impl Value {
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        if self.large.is_empty() {
+            &self.small[..self.length]
         } else {
-            call.string(&large)
+            &self.large
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn setbit(
 pub(crate) fn look_at_text<R>(
     context: &mut Context<'_>,
     key: &[u8],
-    mut look: impl FnMut(&Text, &View<'_>) -> Result<R, Failure>,
+    look: impl Fn(&Text, &View<'_>) -> Result<R, Failure> + Sync,
 ) -> Result<Option<R>, Failure> {
     let database = context.database();
     context.look_at(key, |reader, key| match reader.find(database, key)? {

@@ -84,8 +84,7 @@ pub(crate) fn hget(
     let (store, database) = (context.store, context.database());
     let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
     let scratch = &mut context.session.scratch;
-    let found = store.read(store.shards_of([&key]), |reader| {
-        scratch.clear();
+    let found = store.read_into(store.shards_of([&key]), scratch, |reader, scratch| {
         reader.hash_get(database, &key, &field, scratch)
     })?;
     context.looked_up(key.bytes(), found.is_some());
@@ -100,7 +99,7 @@ pub(crate) fn hget(
 fn read<R>(
     context: &mut Context<'_>,
     key: &[u8],
-    mut body: impl FnMut(&Reader<'_, '_>, &Hash) -> Result<R, Error>,
+    body: impl Fn(&Reader<'_, '_>, &Hash) -> Result<R, Error> + Sync,
 ) -> Result<Option<R>, Failure> {
     let database = context.database();
     context.look_at(key, |reader, key| match reader.hash(database, key)? {
@@ -116,15 +115,14 @@ pub(crate) fn hmget(
     reply: &mut dyn Reply,
 ) -> Outcome {
     let fields: Vec<Key<'_>> = context.keys(&arguments[2..]);
-    let (mut texts, mut there) = (Ranges::new(), Vec::with_capacity(fields.len()));
-    read(context, arguments[1], |reader, hash| {
-        texts.clear();
-        there.clear();
+    let values = read(context, arguments[1], |reader, hash| {
+        let (mut texts, mut there) = (Ranges::new(), Vec::with_capacity(fields.len()));
         for field in &fields {
             there.push(texts.push_with(|out| hash.get(reader.view(), field, out))?);
         }
-        Ok(())
+        Ok((texts, there))
     })?;
+    let (texts, there) = values.unwrap_or_default();
     reply.array(fields.len());
     for index in 0..fields.len() {
         let there = there.get(index) == Some(&true);
@@ -134,12 +132,12 @@ pub(crate) fn hmget(
 }
 
 fn all(context: &mut Context<'_>, key: &[u8], parts: Parts) -> Result<Ranges, Failure> {
-    let mut texts = Ranges::new();
-    read(context, key, |reader, hash| {
-        texts.clear();
-        hash.append_all(reader.view(), parts, &mut texts)
+    let texts = read(context, key, |reader, hash| {
+        let mut texts = Ranges::new();
+        hash.append_all(reader.view(), parts, &mut texts)?;
+        Ok(texts)
     })?;
-    Ok(texts)
+    Ok(texts.unwrap_or_default())
 }
 
 /// HGETALL.
@@ -328,16 +326,16 @@ pub(crate) fn hrandfield(
         }
         _ => return Err(CommandError::SYNTAX.into()),
     };
-    let mut texts = Ranges::new();
-    let mut random = Random::new(chance());
-    let whole = read(context, arguments[1], |reader, hash| {
-        texts.clear();
-        sample_within(count.unwrap_or(1), |count| {
+    let seed = chance();
+    let sample = read(context, arguments[1], |reader, hash| {
+        let (mut texts, mut random) = (Ranges::new(), Random::new(seed));
+        let whole = sample_within(count.unwrap_or(1), |count| {
             hash.sample(reader.view(), &mut random, count, &mut texts)?;
             Ok(texts.byte_length())
-        })
+        })?;
+        Ok(whole.then_some(texts))
     })?;
-    sampled(whole)?;
+    let texts = sampled(sample)?;
     let pairs = texts.len() / 2;
     if count.is_none() {
         reply.bulk_or_null(texts.iter().next());
@@ -402,11 +400,11 @@ pub(crate) fn sample_within(
     Ok(true)
 }
 
-/// The error where there was no room.
-pub(crate) fn sampled(whole: Option<bool>) -> Result<(), CommandError> {
-    match whole {
-        Some(false) => Err(CommandError::fixed("ERR value is out of range")),
-        _ => Ok(()),
+/// The items that were chosen, of which there are none where the key is missing; an error where there was no room.
+pub(crate) fn sampled<T: Default>(sample: Option<Option<T>>) -> Result<T, CommandError> {
+    match sample {
+        None => Ok(T::default()),
+        Some(items) => items.ok_or(CommandError::fixed("ERR value is out of range")),
     }
 }
 

@@ -100,11 +100,9 @@ pub(crate) fn pfcount(
         reply.integer(count as i64);
         return Ok(());
     }
-    let mut registers = Box::new([0; REGISTERS]);
-    let mut found = Vec::with_capacity(keys.len());
-    store.read(store.shards_of(&keys), |reader| {
-        registers.fill(0);
-        found.clear();
+    let (registers, found) = store.read(store.shards_of(&keys), |reader| {
+        let mut registers = Box::new([0; REGISTERS]);
+        let mut found = Vec::with_capacity(keys.len());
         for key in &keys {
             let entry = reader.find(database, key)?;
             let value = load(entry.as_ref(), reader.view())?;
@@ -113,7 +111,7 @@ pub(crate) fn pfcount(
                 hll::merge(&mut registers, &value)?;
             }
         }
-        Ok::<_, Failure>(())
+        Ok::<_, Failure>((registers, found))
     })?;
     for (key, found) in keys.iter().zip(found) {
         context.looked_up(key.bytes(), found);

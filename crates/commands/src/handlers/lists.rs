@@ -146,8 +146,7 @@ pub(crate) fn lrange(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let items = &mut context.session.items;
-    let found = store.read(store.shards_of([&key]), |reader| {
-        items.clear();
+    let found = store.read_into(store.shards_of([&key]), items, |reader, items| {
         Ok::<_, Failure>(reader.list_range(database, &key, range, items)?)
     })?;
     context.looked_up(key.bytes(), found);
@@ -168,8 +167,7 @@ pub(crate) fn lindex(
     let key = store.key(arguments[1]);
     let index = integer(arguments[2]);
     let items = &mut context.session.items;
-    let (found, there) = store.read(store.shards_of([&key]), |reader| {
-        items.clear();
+    let (found, there) = store.read_into(store.shards_of([&key]), items, |reader, items| {
         let index = index.as_ref().copied().unwrap_or(0);
         Ok::<_, Failure>(reader.list_index(database, &key, index, items)?)
     })?;
@@ -300,10 +298,14 @@ pub(crate) fn lpos(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let mut positions = Vec::new();
-    let found = store.read(store.shards_of([&key]), |reader| {
-        let text = arguments[2];
-        Ok::<_, Failure>(reader.list_positions(database, &key, text, wanted, &mut positions)?)
-    })?;
+    let found = store.read_into(
+        store.shards_of([&key]),
+        &mut positions,
+        |reader, positions| {
+            let text = arguments[2];
+            Ok::<_, Failure>(reader.list_positions(database, &key, text, wanted, positions)?)
+        },
+    )?;
     context.looked_up(key.bytes(), found);
     store.note_use(&key);
     match (count, positions.as_slice()) {

@@ -11,7 +11,7 @@ use crate::reply::Reply;
 pub(crate) fn look<R>(
     context: &mut Context<'_>,
     key: &[u8],
-    mut look: impl FnMut(&Entry, &View<'_>) -> Result<R, Failure>,
+    look: impl Fn(&Entry, &View<'_>) -> Result<R, Failure> + Sync,
 ) -> Result<Option<R>, Failure> {
     let (store, database) = (context.store, context.database());
     let key = store.key(key);
@@ -29,17 +29,16 @@ pub(crate) fn dump_key(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let mut items = Ranges::new();
     let found = look(context, arguments[1], |entry, view| {
-        items.clear();
+        let mut items = Ranges::new();
         entry.append_items(view, &mut items)?;
-        Ok((entry.value_type()?, entry.encoding()?))
+        Ok((entry.value_type()?, entry.encoding()?, items))
     })?;
     context.looked_up(arguments[1], found.is_some());
     if found.is_some() {
         context.store.note_use(&context.store.key(arguments[1]));
     }
-    let payload = found.map(|(value_type, encoding)| dump(value_type, encoding, &items));
+    let payload = found.map(|(value_type, encoding, items)| dump(value_type, encoding, &items));
     reply.bulk_or_null(payload.as_deref());
     Ok(())
 }

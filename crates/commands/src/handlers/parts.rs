@@ -97,8 +97,7 @@ pub(crate) fn getrange(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let scratch = &mut context.session.scratch;
-    let found = store.read(store.shards_of([&key]), |reader| {
-        scratch.clear();
+    let found = store.read_into(store.shards_of([&key]), scratch, |reader, scratch| {
         let Some(entry) = reader.find(database, &key)? else {
             return Ok(false);
         };
@@ -197,11 +196,10 @@ pub(crate) fn lcs(
 ) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..3]);
-    let mut texts = [Vec::new(), Vec::new()];
-    let mut found = [false; 2];
-    store.read(store.shards_of(&keys), |reader| {
+    let (texts, found) = store.read(store.shards_of(&keys), |reader| {
+        let mut texts = [Vec::new(), Vec::new()];
+        let mut found = [false; 2];
         for ((key, text), found) in keys.iter().zip(&mut texts).zip(&mut found) {
-            text.clear();
             let entry = reader.find(database, key)?;
             *found = entry.is_some();
             let Some(entry) = entry else {
@@ -216,7 +214,7 @@ pub(crate) fn lcs(
                 found => found?.append_to(reader.view(), text)?,
             }
         }
-        Ok::<_, Failure>(())
+        Ok::<_, Failure>((texts, found))
     })?;
     for (key, found) in keys.iter().zip(found) {
         context.looked_up(key.bytes(), found);

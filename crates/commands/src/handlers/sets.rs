@@ -50,7 +50,7 @@ pub(crate) fn srem(
 fn read<R>(
     context: &mut Context<'_>,
     key: &[u8],
-    mut body: impl FnMut(&Reader<'_, '_>, &Set) -> Result<R, Error>,
+    body: impl Fn(&Reader<'_, '_>, &Set) -> Result<R, Error> + Sync,
 ) -> Result<Option<R>, Failure> {
     let database = context.database();
     context.look_at(key, |reader, key| match reader.set(database, key)? {
@@ -113,12 +113,12 @@ pub(crate) fn smembers(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let mut texts = Ranges::new();
-    read(context, arguments[1], |reader, set| {
-        texts.clear();
-        set.append_all(reader.view(), &mut texts)
+    let texts = read(context, arguments[1], |reader, set| {
+        let mut texts = Ranges::new();
+        set.append_all(reader.view(), &mut texts)?;
+        Ok(texts)
     })?;
-    write_set(&texts, reply);
+    write_set(&texts.unwrap_or_default(), reply);
     Ok(())
 }
 
@@ -172,16 +172,16 @@ pub(crate) fn srandmember(
         [_, _, count] => Some(random_count(count)?),
         _ => return Err(CommandError::SYNTAX.into()),
     };
-    let mut texts = Ranges::new();
-    let mut random = Random::new(chance());
-    let whole = read(context, arguments[1], |reader, set| {
-        texts.clear();
-        sample_within(count.unwrap_or(1), |count| {
+    let seed = chance();
+    let sample = read(context, arguments[1], |reader, set| {
+        let (mut texts, mut random) = (Ranges::new(), Random::new(seed));
+        let whole = sample_within(count.unwrap_or(1), |count| {
             set.sample(reader.view(), &mut random, count, &mut texts)?;
             Ok(texts.byte_length())
-        })
+        })?;
+        Ok(whole.then_some(texts))
     })?;
-    sampled(whole)?;
+    let texts = sampled(sample)?;
     if count.is_none() {
         reply.bulk_or_null(texts.iter().next());
         return Ok(());
@@ -230,14 +230,14 @@ fn combined(
 ) -> Result<Ranges, Failure> {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(keys);
-    let mut texts = Ranges::new();
-    let found = store.read(store.shards_of(&keys), |reader| {
-        texts.clear();
+    let (texts, found) = store.read(store.shards_of(&keys), |reader| {
+        let mut texts = Ranges::new();
         reader.combine_sets(database, &keys, operation, limit, &mut texts)?;
         let found = keys
             .iter()
             .map(|key| Ok(reader.find(database, key)?.is_some()));
-        found.collect::<Result<Vec<bool>, Error>>()
+        let found = found.collect::<Result<Vec<bool>, Error>>()?;
+        Ok::<_, Failure>((texts, found))
     })?;
     for (key, found) in keys.iter().zip(found) {
         context.looked_up(key.bytes(), found);

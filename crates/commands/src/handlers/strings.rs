@@ -16,7 +16,6 @@ pub(crate) fn plain_get<R: Reply + ?Sized>(
     reply: &mut R,
 ) -> Outcome {
     let database = context.database();
-    context.session.scratch.clear();
     let found = context
         .store
         .get(database, key, &mut context.session.scratch)?;
@@ -330,12 +329,10 @@ pub(crate) fn mget(
     let keys = context.keys(&arguments[1..]);
     let scratch = &mut context.session.scratch;
     // Where each value ends in the scratch buffer; none where the key holds no string.
-    let mut ends: Vec<Option<usize>> = Vec::with_capacity(keys.len());
-    store.read(store.shards_of(&keys), |reader| {
-        scratch.clear();
-        ends.clear();
+    let ends = store.read_into(store.shards_of(&keys), scratch, |reader, scratch| {
+        let mut ends: Vec<Option<usize>> = Vec::with_capacity(keys.len());
         for (position, key) in keys.iter().enumerate() {
-            store.warm_ahead(database, &keys, position);
+            reader.warm_ahead(database, &keys, position);
             let text = match reader.find(database, key)? {
                 None => None,
                 Some(entry) => match entry.text(reader.view()) {
@@ -351,7 +348,7 @@ pub(crate) fn mget(
                 }
             });
         }
-        Ok::<_, Failure>(())
+        Ok::<_, Failure>(ends)
     })?;
     reply.array(keys.len());
     let mut start = 0;

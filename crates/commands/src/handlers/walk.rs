@@ -45,16 +45,15 @@ pub(crate) fn walk(
     arguments: &[&[u8]],
     width: usize,
     reply: &mut dyn Reply,
-    part: impl Fn(&Reader<'_, '_>, &Key<'_>, u64, u64, &mut Ranges) -> Result<Option<u64>, Error>,
+    part: impl Fn(&Reader<'_, '_>, &Key<'_>, u64, u64, &mut Ranges) -> Result<Option<u64>, Error> + Sync,
 ) -> Outcome {
     let cursor = scan_cursor(arguments[2])?;
     let options = Options::parse(&arguments[3..]);
     // The options are looked at only where there is a key, as in Redis.
     let count = options.as_ref().map_or(1, |options| options.count);
     let mut texts = Ranges::new();
-    let next = context.look_at(arguments[1], |reader, key| {
-        texts.clear();
-        Ok(part(reader, key, cursor, count, &mut texts)?)
+    let next = context.look_into(arguments[1], &mut texts, |reader, key, texts| {
+        Ok(part(reader, key, cursor, count, texts)?)
     })?;
     let mut wanted = Vec::new();
     if next.is_some() {

@@ -47,8 +47,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Appends items `start..=stop` of a list to `out`; negative positions count
-    /// from the tail. Returns whether the key was there. O(log n + items).
+    /// Fills `out` with items `start..=stop` of a list; negative positions count
+    /// from the tail. It is empty where there are none. Returns whether the key was there. O(log n + items).
     #[inline]
     pub fn list_range(
         &self,
@@ -59,9 +59,7 @@ impl Store {
         out: &mut Ranges,
     ) -> Result<bool, Error> {
         let key = self.key(key);
-        let kept = out.len();
-        let found = self.read(ShardSet::one(key.shard), |reader| {
-            out.truncate(kept);
+        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
             reader.list_range(database, &key, (start, stop), out)
         })?;
         if found {

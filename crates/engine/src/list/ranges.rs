@@ -1,12 +1,20 @@
 //! Items in flat buffers: what reading a collection gives, and what leaves of
 //! lists are made of.
 
+use undercroft_memory::Scratch;
+
 /// Items of a collection, one after the other, in buffers that can be used again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
     pub(crate) bytes: Vec<u8>,
     /// Where each item ends.
     pub(crate) ends: Vec<usize>,
+}
+
+impl Scratch for Ranges {
+    fn clear(&mut self) {
+        Ranges::clear(self);
+    }
 }
 
 impl Ranges {

@@ -1,5 +1,7 @@
 //! Members with their scores, outside the store.
 
+use undercroft_memory::Scratch;
+
 use super::write::compare;
 use crate::list::Ranges;
 
@@ -9,6 +11,12 @@ use crate::list::Ranges;
 pub struct Scored {
     pub(crate) members: Ranges,
     pub(crate) scores: Vec<f64>,
+}
+
+impl Scratch for Scored {
+    fn clear(&mut self) {
+        Scored::clear(self);
+    }
 }
 
 impl Scored {

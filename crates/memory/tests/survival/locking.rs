@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use undercroft_memory::{Error, Holder, Segment, ShardSet, WaitHook};
@@ -67,10 +67,9 @@ fn read_on(store: &Path) {
 /// without it met a change.
 fn read_locked(store: &Path) {
     let segment = Segment::open(store, true).expect("a store");
-    let mut runs = 0;
+    let runs = AtomicU32::new(0);
     let result = segment.read(ShardSet::one(0), |view| {
-        runs += 1;
-        if runs > 64 {
+        if runs.fetch_add(1, Ordering::Relaxed) == 64 {
             say("locked");
             listen();
         } else {

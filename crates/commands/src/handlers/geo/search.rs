@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use undercroft_engine::{Bounds, Error, KeyEvent, Limit, ScoreBound, Scored, SortedSet, View};
+use undercroft_engine::{Bounds, Error, Key, KeyEvent, Limit, ScoreBound, Scored, SortedSet, View};
 
 use super::request::{Form, Order, Request};
 use super::{write_distance, write_position};
@@ -78,13 +78,12 @@ fn search(view: &View<'_>, set: &SortedSet, request: &Request<'_>) -> Result<Vec
 
 /// The position of a member of a sorted set.
 fn find(
-    context: &Context<'_>,
     view: &View<'_>,
     set: Option<&SortedSet>,
-    member: &[u8],
+    member: &Key<'_>,
 ) -> Result<Option<Position>, Failure> {
     match set {
-        Some(set) => Ok(set.score(view, &context.store.key(member))?.map(decode)),
+        Some(set) => Ok(set.score(view, member)?.map(decode)),
         None => Ok(None),
     }
 }
@@ -109,7 +108,7 @@ fn run(
     let found = store.read(store.shards_of([&key]), |reader| {
         let (view, set) = (reader.view(), reader.sorted_set(database, &key)?);
         let request = Request::parse(arguments, form, set.is_some(), |member| {
-            find(context, view, set.as_ref(), member)
+            find(view, set.as_ref(), &reader.key(member))
         })?;
         if request.target.is_some() {
             return Ok(Found::Stores);
@@ -166,7 +165,7 @@ fn store_hits(
     let (stored, is_there) = store.write(shards, |writer| {
         let set = writer.sorted_set(database, &source)?;
         let request = Request::parse(arguments, form, set.is_some(), |member| {
-            find(context, writer.view(), set.as_ref(), member)
+            find(writer.view(), set.as_ref(), &store.key(member))
         })?;
         let hits = match &set {
             Some(set) => search(writer.view(), set, &request)?,

@@ -104,19 +104,22 @@ fn answer(
     let request = Request::parse(&arguments[2..], form)?;
     let (bounds, limit, reverse) = (&request.bounds, request.limit, request.reverse);
     if request.with_scores {
-        let mut scored = Scored::new();
-        read(context, arguments[1], |reader, set| {
-            scored.clear();
-            set.append_range(reader.view(), bounds, limit, reverse, &mut scored)
+        let scored = read(context, arguments[1], |reader, set| {
+            let mut scored = Scored::new();
+            set.append_range(reader.view(), bounds, limit, reverse, &mut scored)?;
+            Ok(scored)
         })?;
-        write_scored(context, &scored, true, reply);
+        write_scored(context, &scored.unwrap_or_default(), true, reply);
         return Ok(());
     }
+    let database = context.database();
     let mut members = std::mem::take(&mut context.session.items);
-    members.clear();
-    let found = read(context, arguments[1], |reader, set| {
-        members.clear();
-        set.append_members(reader.view(), bounds, limit, reverse, &mut members)
+    let found = context.look_into(arguments[1], &mut members, |reader, key, members| {
+        let Some(set) = reader.sorted_set(database, key)? else {
+            return Ok(None);
+        };
+        set.append_members(reader.view(), bounds, limit, reverse, members)?;
+        Ok(Some(()))
     });
     if found.is_ok() {
         reply.array(members.len());

@@ -16,7 +16,7 @@ use crate::reply::Reply;
 pub(crate) fn read<R>(
     context: &mut Context<'_>,
     key: &[u8],
-    mut body: impl FnMut(&Reader<'_, '_>, &SortedSet) -> Result<R, Error>,
+    body: impl Fn(&Reader<'_, '_>, &SortedSet) -> Result<R, Error> + Sync,
 ) -> Result<Option<R>, Failure> {
     let database = context.database();
     context.look_at(key, |reader, key| {
@@ -175,16 +175,16 @@ pub(crate) fn zrandmember(
             (Some(count), with_scores)
         }
     };
-    let mut scored = Scored::new();
-    let mut random = Random::new(chance());
-    let whole = read(context, arguments[1], |reader, set| {
-        scored.clear();
-        sample_within(count.unwrap_or(1), |count| {
+    let seed = chance();
+    let sample = read(context, arguments[1], |reader, set| {
+        let (mut scored, mut random) = (Scored::new(), Random::new(seed));
+        let whole = sample_within(count.unwrap_or(1), |count| {
             set.sample(reader.view(), &mut random, count, &mut scored)?;
             Ok(scored.byte_length())
-        })
+        })?;
+        Ok(whole.then_some(scored))
     })?;
-    sampled(whole)?;
+    let scored = sampled(sample)?;
     match count {
         None => reply.bulk_or_null(scored.get(0).map(|(member, _)| member)),
         Some(_) => write_scored(context, &scored, with_scores, reply),
