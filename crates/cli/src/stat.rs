@@ -99,6 +99,7 @@ fn locks(store: &Store) {
         let doing = match lock.holder {
             Holder::Active => "writing",
             Holder::Stopped => "STOPPED while it holds the lock (SIGCONT lets it go on)",
+            Holder::Unknown => "held by a process that cannot be asked whether it lives",
             Holder::Dead => "DEAD (the next writer recovers it, or undercroft recover)",
         };
         say!("  {what}: {}, {doing}", process(lock.pid));

@@ -31,9 +31,10 @@ const PERIOD: Duration = Duration::from_millis(100);
 pub struct Bell {
     /// What is given out: it is readable where one of the others is.
     poll: OwnedFd,
-    socket: UnixDatagram,
+    /// With its path. None where this process may not make one, as it has
+    /// dropped its privileges: then the timer alone rouses it.
+    socket: Option<(UnixDatagram, PathBuf)>,
     timer: OwnedFd,
-    path: PathBuf,
 }
 
 /// The directory of a store's sockets.
@@ -90,19 +91,29 @@ impl Segment {
     }
 
     fn open_bell(&self, directory: &Path, name: SeatName) -> io::Result<Bell> {
-        prepare(directory)?;
-        sweep(directory, name)?;
-        let socket = with_address(directory, &file_name(name), |path| UnixDatagram::bind(path))?;
-        socket.set_nonblocking(true)?;
+        let socket = match bind(directory, name) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            bound => Some((bound?, directory.join(file_name(name)))),
+        };
         let timer = platform::timer(PERIOD)?;
-        let poll = platform::poll_of(&[socket.as_fd(), timer.as_fd()])?;
+        let mut readable = vec![timer.as_fd()];
+        readable.extend(socket.as_ref().map(|(socket, _)| socket.as_fd()));
+        let poll = platform::poll_of(&readable)?;
         Ok(Bell {
             poll,
             socket,
             timer,
-            path: directory.join(file_name(name)),
         })
     }
+}
+
+/// A seat's socket, in the place of any that lies there.
+fn bind(directory: &Path, name: SeatName) -> io::Result<UnixDatagram> {
+    prepare(directory)?;
+    sweep(directory, name)?;
+    let socket = with_address(directory, &file_name(name), |path| UnixDatagram::bind(path))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }
 
 /// Makes the directory, or refuses one that somebody else made.
@@ -144,15 +155,19 @@ impl Bell {
     /// Takes the wakes that have come, so that the descriptor is readable again
     /// only with the next.
     pub fn clear(&self) {
-        let mut buffer = [0; 8];
-        while self.socket.recv(&mut buffer).is_ok() {}
+        if let Some((socket, _)) = &self.socket {
+            let mut buffer = [0; 8];
+            while socket.recv(&mut buffer).is_ok() {}
+        }
         platform::read_timer(&self.timer);
     }
 
     /// Removes the socket; for its owner, not for a forked child.
     pub fn remove(self) {
-        // Whoever uses the seat next removes it otherwise.
-        let _ = fs::remove_file(&self.path);
+        if let Some((_, path)) = &self.socket {
+            // Whoever uses the seat next removes it otherwise.
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

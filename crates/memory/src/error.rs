@@ -26,6 +26,8 @@ pub enum Holder {
     Stopped,
     /// The owner is dead; a process that may write will recover the shard.
     Dead,
+    /// This process cannot find out whether the owner lives.
+    Unknown,
 }
 
 /// Every error of this crate.
@@ -70,6 +72,14 @@ pub enum Error {
     Removed {
         /// The path by which the store was opened.
         path: PathBuf,
+    },
+    /// This process may not open the store file any more, and cannot join the
+    /// store without.
+    Forbidden {
+        /// The path by which the store was opened.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
     },
     /// A message is longer than the store's ring takes.
     MessageTooLong {
@@ -118,6 +128,11 @@ impl fmt::Display for Error {
                     "the store is busy: process {pid} died while writing, and only a process \
                      that may write can recover what it left"
                 ),
+                Holder::Unknown => write!(
+                    f,
+                    "the store is busy: process {pid} holds a lock, and this process cannot find \
+                     out whether it lives, as it may not open the store file"
+                ),
             },
             Error::Interrupted => f.write_str("interrupted while waiting for a lock"),
             Error::Marked => {
@@ -129,6 +144,13 @@ impl fmt::Display for Error {
                 "the store file {} was removed or replaced while it was in use \
                  (a clean-up of /dev/shm, such as systemd's RemoveIPC, does this); \
                  open the store again",
+                path.display()
+            ),
+            Error::Forbidden { path, source } => write!(
+                f,
+                "this process may not open the store file {} any more ({source}), and needs to, as \
+                 it has not written to the store before: open the store after privileges are \
+                 dropped",
                 path.display()
             ),
             Error::MessageTooLong { length, most } => write!(
@@ -149,7 +171,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Io { source, .. } => Some(source),
+            Error::Io { source, .. } | Error::Forbidden { source, .. } => Some(source),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::layout::{
     EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, fingerprint, header, ring,
-    shard,
+    shard, slot,
 };
 use crate::mapping::Mapping;
 use crate::platform::{self, Map};
@@ -79,11 +79,10 @@ impl Segment {
         }
         let page = new_header(&layout).map_err(fail("getting randomness for"))?;
         mapping.copy_from(0, &page);
-        let hash_key = read_header(&page, layout.file_length).expect("just made").1;
         platform::link(&file, &path).map_err(fail("creating"))?;
-        let status = platform::status(&file).map_err(fail("reading the status of"))?;
-        let process = Process::new(&path, status.id)?;
-        Ok(Segment::new(mapping, process, hash_key))
+        // By its path: the kernel calls a file removed for ever that was opened
+        // without a name.
+        Segment::open(&path, true)
     }
 
     /// Opens an existing store, to read and write or only to read.
@@ -128,7 +127,12 @@ impl Segment {
             .map_err(fail("reading the header of"))?;
         let (layout, hash_key) = read_header(&page, status.length).map_err(refuse)?;
         let map = Map::shared(&file, layout.file_length, write).map_err(fail("mapping"))?;
-        let process = Process::new(&path, status.id)?;
+        let namespace = if write {
+            share_namespace(&file).map_err(fail("locking"))?
+        } else {
+            0
+        };
+        let process = Process::new(&path, status.id, namespace)?;
         let mapping = Mapping::new(map, layout, write);
         Ok(Segment::new(mapping, process, hash_key))
     }
@@ -164,6 +168,16 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
         _ => Path::new("."),
     };
     Ok(directory.canonicalize().map_err(fail)?.join(name))
+}
+
+/// Takes the lock of this process' pid namespace for a description that is
+/// mapped, so that it goes with the last process that inherits the mapping;
+/// returns which one, 0 for none.
+fn share_namespace(file: &File) -> io::Result<u32> {
+    let namespace = platform::pid_namespace();
+    let locked =
+        namespace != 0 && platform::share_byte(file, slot::NAMESPACES + u64::from(namespace))?;
+    Ok(if locked { namespace } else { 0 })
 }
 
 fn refuse_file_system(file: &File, path: &Path) -> Result<(), Error> {

@@ -114,6 +114,8 @@ pub mod slot {
     pub const BOOT_ID: u64 = 24;
     /// When it was claimed, Unix milliseconds.
     pub const CLAIMED: u64 = 40;
+    /// Who holds the entry, and how, in one word; 0 is nobody yet.
+    pub const TENANT: u64 = 48;
     /// Pins of blocks read in place (R7): 126 of 32 bytes, kept for them.
     pub const PINS: u64 = 64;
     /// Transaction records, one a writing thread.
@@ -135,6 +137,10 @@ pub mod slot {
     pub const SEAT_COUNT: u64 = 512;
     /// Bytes from one seat to the next.
     pub const SEAT_STRIDE: u64 = 8;
+    /// Beyond every file: each process that has the store open for writing, and
+    /// those it forked, have a shared lock on the byte that is the number of its
+    /// pid namespace behind this one.
+    pub const NAMESPACES: u64 = 1 << 62;
 }
 
 /// One shard: a control page, a page of roots, access hints, modification
@@ -415,6 +421,8 @@ pub(crate) fn fingerprint() -> u64 {
         control::WATCH_EPOCH,
         control::LFU_DECAY_TIME,
         slot::STRIDE,
+        slot::TENANT,
+        slot::NAMESPACES,
         slot::RECORDS,
         slot::RECORD_STRIDE,
         shard::COUNTER,

@@ -54,6 +54,7 @@ mod shards;
 mod slab;
 mod staging;
 mod statistics;
+mod tenant;
 mod transaction;
 mod trim;
 mod view;

@@ -104,6 +104,17 @@ impl Mapping {
         self.map.populate(first, end - first)
     }
 
+    /// Frees the file's blocks behind a range of whole pages, which reads as
+    /// zeros then. Through the mapping, so that it needs no right to the path.
+    pub(crate) fn punch(&self, start: u64, length: u64) -> std::io::Result<()> {
+        self.map.punch(start, length)
+    }
+
+    /// Whether the mapped file is known to have lost its name.
+    pub(crate) fn is_unlinked(&self) -> bool {
+        self.map.is_unlinked()
+    }
+
     /// The word at an offset that our own constants give.
     #[inline(always)]
     pub(crate) fn word(&self, at: u64) -> &AtomicU64 {

@@ -2,9 +2,10 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -147,19 +148,24 @@ pub(crate) fn allocate(file: &File, start: u64, length: u64) -> io::Result<()> {
     }
 }
 
-/// Gives the memory behind a range of the file back; it reads as zeros then.
-pub(crate) fn punch(file: &File, start: u64, length: u64) -> io::Result<()> {
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: the descriptor is open; the call touches no memory of ours but
-    // the mapped file's, which is read as atomics only.
-    let result = unsafe { libc::fallocate(file.as_raw_fd(), mode, start as i64, length as i64) };
-    check(result).map(drop)
-}
-
 /// Tries to take the lock on one byte of the file, for this open file
 /// description, without waiting (L1).
 pub(crate) fn try_lock_byte(file: &File, at: u64) -> io::Result<bool> {
-    let mut lock = byte_lock(at);
+    set_byte_lock(file, libc::F_WRLCK, at)
+}
+
+/// Takes a lock on one byte that others may have as well.
+pub(crate) fn share_byte(file: &File, at: u64) -> io::Result<bool> {
+    set_byte_lock(file, libc::F_RDLCK, at)
+}
+
+/// Lets the lock on one byte go.
+pub(crate) fn unlock_byte(file: &File, at: u64) -> io::Result<()> {
+    set_byte_lock(file, libc::F_UNLCK, at).map(drop)
+}
+
+fn set_byte_lock(file: &File, kind: libc::c_int, at: u64) -> io::Result<bool> {
+    let mut lock = byte_lock(kind, at);
     // SAFETY: the descriptor is open and `lock` is a valid request.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &mut lock) };
     match check(result) {
@@ -171,17 +177,17 @@ pub(crate) fn try_lock_byte(file: &File, at: u64) -> io::Result<bool> {
     }
 }
 
-/// Whether some other open file description holds the lock on the byte.
+/// Whether some other open file description holds a lock on the byte.
 pub(crate) fn byte_is_locked(file: &File, at: u64) -> io::Result<bool> {
-    let mut lock = byte_lock(at);
+    let mut lock = byte_lock(libc::F_WRLCK, at);
     // SAFETY: the descriptor is open and `lock` is a valid request.
     check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) })?;
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-fn byte_lock(at: u64) -> libc::flock {
+fn byte_lock(kind: libc::c_int, at: u64) -> libc::flock {
     libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
+        l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: at as libc::off_t,
         l_len: 1,
@@ -279,6 +285,29 @@ impl Map {
         self.advise(start, length, libc::MADV_POPULATE_WRITE)
     }
 
+    /// Gives the memory behind a range of the file back; it reads as zeros then.
+    pub(crate) fn punch(&self, start: u64, length: u64) -> io::Result<()> {
+        self.advise(start, length, libc::MADV_REMOVE)
+    }
+
+    /// Whether the mapped file is known to have lost the name by which it was
+    /// opened. Asks the mapping itself, so that it needs no right to the path.
+    pub(crate) fn is_unlinked(&self) -> bool {
+        let Ok(maps) = File::open("/proc/self/maps") else {
+            return false;
+        };
+        let is_ours = |line: &&[u8]| {
+            let digits = line.split(|&byte| byte == b'-').next().unwrap_or_default();
+            let digits = std::str::from_utf8(digits).unwrap_or_default();
+            usize::from_str_radix(digits, 16) == Ok(self.start as usize)
+        };
+        let lines = io::BufReader::new(maps).split(b'\n').map_while(Result::ok);
+        let mut lines = lines.filter(|line| is_ours(&line.as_slice()));
+        lines
+            .next()
+            .is_some_and(|line| line.ends_with(b" (deleted)"))
+    }
+
     fn advise(&self, start: u64, length: u64, advice: i32) -> io::Result<()> {
         assert!(
             start.is_multiple_of(crate::layout::PAGE)
@@ -287,8 +316,9 @@ impl Map {
                     .is_some_and(|end| end <= self.length()),
             "advice outside of the mapping"
         );
-        // SAFETY: the range lies inside our own mapping (asserted above), and
-        // none of the advices used here changes its content in this process.
+        // SAFETY: the range lies inside our own mapping (asserted above). None
+        // of the advices used here changes its content but `MADV_REMOVE`, and a
+        // shared mapping is only ever accessed as atomics.
         let result = unsafe {
             libc::madvise(
                 self.start.add(start as usize).cast(),
@@ -306,6 +336,40 @@ impl Drop for Map {
         // it is gone.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }
+}
+
+/// Whether the process with that number has ended, all of its threads, as a
+/// number of this process' own pid namespace.
+pub(crate) fn process_has_ended(pid: u32) -> bool {
+    let pid = pid as libc::pid_t;
+    if pid <= 0 {
+        return false;
+    }
+    // SAFETY: the call touches no memory of ours.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if descriptor >= 0 {
+        // SAFETY: the descriptor is open, and nobody else owns it.
+        let process = unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) };
+        let mut poll = libc::pollfd {
+            fd: process.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one valid `pollfd`. It is readable once the process has ended,
+        // even where its parent has not yet asked for its end.
+        return unsafe { libc::poll(&mut poll, 1, 0) } == 1 && poll.revents & libc::POLLIN != 0;
+    }
+    // No such call, or no descriptor free: it tells no dead process whose parent
+    // has not asked, which then counts as alive.
+    // SAFETY: signal 0 only asks.
+    let result = unsafe { libc::kill(pid, 0) };
+    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+/// The pid namespace of this process, 0 if unknown. No two that live at the same
+/// time have the same number.
+pub(crate) fn pid_namespace() -> u32 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |status| status.ino() as u32)
 }
 
 /// Waits until woken, for at most `timeout`, while the word holds `value`.

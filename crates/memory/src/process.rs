@@ -3,10 +3,15 @@
 //! An entry is held by an open-file-description lock on its first byte, on a
 //! description of which one page is mapped and whose descriptor is closed at
 //! once. The kernel drops the lock when the mapping goes: at exit, at exec, at
-//! kill -9, after the last thread has stopped. No descriptor is kept, a forked
-//! child does not inherit the mapping, and process ids play no part.
+//! kill -9, after the last thread has stopped. No descriptor is kept, and a
+//! forked child does not inherit the mapping.
+//!
+//! Who may not open the path any more cannot lock a byte, nor ask for locks. It
+//! joins by its process number, and asks for others by theirs: see
+//! [`tenant`](crate::tenant).
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, Once};
@@ -16,7 +21,8 @@ use crate::error::{Error, Holder};
 use crate::layout::{SLOTS, control, slot};
 use crate::lock::Owner;
 use crate::mapping::Mapping;
-use crate::platform::{self, FileId, FileStatus, Map};
+use crate::platform::{self, FileId, Map};
+use crate::tenant::{Life, Tenant};
 
 const UNCLAIMED: u32 = 0;
 const CLAIMING: u32 = 1;
@@ -62,6 +68,9 @@ pub fn without_fork<R>(body: impl FnOnce() -> R) -> R {
 pub(crate) struct Process {
     path: PathBuf,
     file: FileId,
+    /// The pid namespace that the description below the store's mapping has the
+    /// lock of; 0 is none.
+    namespace: u32,
     /// State of the membership; reads as `UNCLAIMED` in a forked child (L3).
     guard: Map,
     owner: AtomicU32,
@@ -75,7 +84,9 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn new(path: &Path, file: FileId) -> Result<Process, Error> {
+    /// `namespace` is the pid namespace that the mapped description has the lock
+    /// of, or 0.
+    pub(crate) fn new(path: &Path, file: FileId, namespace: u32) -> Result<Process, Error> {
         static GATE: Once = Once::new();
         GATE.call_once(|| platform::at_fork(close_fork_gate, open_fork_gate, open_fork_gate));
         let guard = Map::fork_guard().map_err(|source| Error::Io {
@@ -86,6 +97,7 @@ impl Process {
         Ok(Process {
             path: path.into(),
             file,
+            namespace,
             guard,
             owner: AtomicU32::new(0),
             slot: AtomicU64::new(0),
@@ -97,11 +109,6 @@ impl Process {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Whether the status is of the mapped file.
-    pub(crate) fn is_file(&self, status: &FileStatus) -> bool {
-        status.id == self.file
     }
 
     /// Whether this process has a slot, and did not get here by fork.
@@ -138,7 +145,10 @@ impl Process {
                 Err(_) => std::thread::yield_now(),
             }
         }
-        let result = self.take_slot(mapping).and_then(recover);
+        let result = self.take_slot(mapping).and_then(|taken| {
+            let recovered = recover(taken);
+            recovered.inspect_err(|_| self.give_back_number(mapping))
+        });
         if result.is_err() {
             // Behind the gate, so that no child is forked with the mutex held.
             close_fork_gate();
@@ -177,35 +187,106 @@ impl Process {
     }
 
     fn lock_a_slot(&self, mapping: &Mapping) -> Result<u64, Error> {
-        let fail = |doing| {
-            move |source| Error::Io {
-                doing,
-                path: self.path.clone(),
-                source,
-            }
+        let fail = |doing| move |source| self.io(doing, source);
+        let file = match self.reopen() {
+            Ok(Some(file)) => file,
+            Ok(None) => return Err(self.removed()),
+            Err(error) if is_missing(&error) => return Err(self.removed()),
+            Err(error) if is_forbidden(&error) => return self.join_by_number(mapping, error),
+            Err(error) => return Err(self.io("opening", error)),
         };
-        let file = platform::open(&self.path, true).map_err(|_| self.removed())?;
-        if !self.is_file(&platform::status(&file).map_err(fail("reading the status of"))?) {
-            return Err(self.removed());
-        }
         let mut description = self.description.lock().expect("no panic while it is held");
         // What a forked child finds here was never mapped in it.
         std::mem::forget(description.take());
+        let me = self.tenant(platform::pid_namespace(), false);
         for index in 0..SLOTS {
             let at = mapping.layout().slot(index);
             if !platform::try_lock_byte(&file, at).map_err(fail("locking a slot in"))? {
                 continue;
             }
-            mapping
-                .populate(at, slot::STRIDE)
-                .map_err(|_| Error::OutOfMemory)?;
-            mapping
-                .word(control::SLOTS_USED)
-                .fetch_max(index + 1, Ordering::AcqRel);
+            back(mapping, at)?;
+            if !self.move_in(mapping, at, me, |tenant| {
+                tenant.by_number && self.life_by_number(tenant, Some(&file)) != Life::Dead
+            }) {
+                platform::unlock_byte(&file, at).map_err(fail("unlocking a slot in"))?;
+                continue;
+            }
+            note_used(mapping, index);
             *description = Some(Map::keep_description(&file).map_err(fail("mapping a slot of"))?);
             return Ok(index);
         }
         Err(Error::TooManyProcesses)
+    }
+
+    /// Takes a slot without a right to the file, which was refused as `error`
+    /// says. Slots whose last holder had a lock are left alone: whether somebody
+    /// is about to lock their byte cannot be asked.
+    fn join_by_number(&self, mapping: &Mapping, error: io::Error) -> Result<u64, Error> {
+        let namespace = platform::pid_namespace();
+        if self.place(mapping) == Place::Gone {
+            return Err(self.removed());
+        }
+        // Only the lock of the namespace can tell those outside of it that
+        // nobody is left in there.
+        if namespace == 0 || namespace != self.namespace {
+            return Err(Error::Forbidden {
+                path: self.path.clone(),
+                source: error,
+            });
+        }
+        let me = self.tenant(namespace, true);
+        for index in 0..SLOTS {
+            let at = mapping.layout().slot(index);
+            back(mapping, at)?;
+            if self.move_in(mapping, at, me, |tenant| {
+                !tenant.by_number || self.life_by_number(tenant, None) != Life::Dead
+            }) {
+                note_used(mapping, index);
+                return Ok(index);
+            }
+        }
+        Err(Error::TooManyProcesses)
+    }
+
+    fn tenant(&self, namespace: u32, by_number: bool) -> Tenant {
+        Tenant {
+            pid: std::process::id(),
+            namespace,
+            by_number,
+        }
+    }
+
+    /// Puts a tenant into a slot, unless the one that is there `stays`, or
+    /// another was faster.
+    fn move_in(
+        &self,
+        mapping: &Mapping,
+        at: u64,
+        me: Tenant,
+        stays: impl Fn(Tenant) -> bool,
+    ) -> bool {
+        let word = mapping.word(at + slot::TENANT);
+        let seen = word.load(Ordering::Acquire);
+        !Tenant::unpack(seen).is_some_and(stays)
+            && word
+                .compare_exchange(seen, me.pack(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Lets go of a slot that this process holds by number.
+    fn give_back_number(&self, mapping: &Mapping) {
+        let me = self.tenant(self.namespace, true).pack();
+        let word = mapping.word(mapping.layout().slot(self.slot()) + slot::TENANT);
+        // Another tenant's stays as it is.
+        let _ = word.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    fn io(&self, doing: &'static str, source: io::Error) -> Error {
+        Error::Io {
+            doing,
+            path: self.path.clone(),
+            source,
+        }
     }
 
     fn removed(&self) -> Error {
@@ -214,9 +295,23 @@ impl Process {
         }
     }
 
-    /// Whether the path still names the mapped file.
-    pub(crate) fn file_in_place(&self) -> bool {
-        platform::status_of_path(&self.path).is_ok_and(|status| status.id == self.file)
+    /// Opens the path anew; none where it names another file.
+    pub(crate) fn reopen(&self) -> io::Result<Option<File>> {
+        let file = platform::open(&self.path, true)?;
+        let status = platform::status(&file)?;
+        Ok((status.id == self.file).then_some(file))
+    }
+
+    /// Whether the path still names the mapped file. An error is no answer: who
+    /// may not search a directory knows nothing of what is in it.
+    pub(crate) fn place(&self, mapping: &Mapping) -> Place {
+        match platform::status_of_path(&self.path) {
+            Ok(status) if status.id == self.file => Place::There,
+            Ok(_) => Place::Gone,
+            Err(error) if is_missing(&error) => Place::Gone,
+            Err(_) if mapping.is_unlinked() => Place::Gone,
+            Err(_) => Place::Unknown,
+        }
     }
 
     /// Whether the owner's slot has been claimed anew since, which it can only
@@ -233,39 +328,59 @@ impl Process {
     /// Whether the owner of a lock lives. Where that cannot be found out, it
     /// does (L2).
     pub(crate) fn alive(&self, mapping: &Mapping, owner: Owner) -> bool {
+        self.life(mapping, owner) != Life::Dead
+    }
+
+    fn life(&self, mapping: &Mapping, owner: Owner) -> Life {
         if self.superseded(mapping, owner) {
-            return false;
+            return Life::Dead;
         }
         let at = mapping.layout().slot(owner.slot());
-        let Ok(file) = platform::open(&self.path, false) else {
-            return true;
-        };
-        match platform::status(&file) {
-            Ok(status) if status.id == self.file => {
-                platform::byte_is_locked(&file, at).unwrap_or(true)
-            }
-            _ => true,
+        // The tenant of this generation, or of a later one: then this one is dead.
+        let tenant = Tenant::unpack(mapping.word(at + slot::TENANT).load(Ordering::Acquire));
+        match (platform::open(&self.path, false), tenant) {
+            (Ok(file), tenant) => match platform::status(&file) {
+                Ok(status) if status.id == self.file => match tenant {
+                    Some(tenant) if tenant.by_number => self.life_by_number(tenant, Some(&file)),
+                    _ => life_by_lock(&file, at),
+                },
+                _ => Life::Unknown,
+            },
+            (Err(error), Some(tenant)) if is_refused(&error) => self.life_by_number(tenant, None),
+            _ => Life::Unknown,
+        }
+    }
+
+    /// What is known of a tenant by its number and, where the file could be
+    /// opened, by the lock of its namespace.
+    fn life_by_number(&self, tenant: Tenant, file: Option<&File>) -> Life {
+        if tenant.namespace != 0 && tenant.namespace == platform::pid_namespace() {
+            return match platform::process_has_ended(tenant.pid) {
+                true => Life::Dead,
+                false => Life::Alive,
+            };
+        }
+        let lock = slot::NAMESPACES + u64::from(tenant.namespace);
+        match file.map(|file| life_by_lock(file, lock)) {
+            Some(Life::Dead) => Life::Dead,
+            _ => Life::Unknown,
         }
     }
 
     /// What a holder is doing, for an error message.
     pub(crate) fn describe(&self, mapping: &Mapping, owner: Owner) -> Error {
         let index = owner.slot();
-        if !self.alive(mapping, owner) {
-            let pid = if index < SLOTS.min(mapping.load(control::SLOTS_USED)) {
-                mapping.load(mapping.layout().slot(index) + slot::PID) as u32
-            } else {
-                0
-            };
-            return Error::Busy {
-                holder: Holder::Dead,
-                pid,
-            };
-        }
-        let pid = mapping.load(mapping.layout().slot(index) + slot::PID) as u32;
-        let holder = match process_state(pid) {
-            Some('T' | 't') => Holder::Stopped,
-            _ => Holder::Active,
+        let pid = match index < SLOTS.min(mapping.load(control::SLOTS_USED)) {
+            true => mapping.load(mapping.layout().slot(index) + slot::PID) as u32,
+            false => 0,
+        };
+        let holder = match self.life(mapping, owner) {
+            Life::Dead => Holder::Dead,
+            Life::Unknown => Holder::Unknown,
+            Life::Alive => match process_state(pid) {
+                Some('T' | 't') => Holder::Stopped,
+                _ => Holder::Active,
+            },
         };
         Error::Busy { holder, pid }
     }
@@ -324,7 +439,7 @@ impl Process {
     }
 
     /// Lets the slot go as a dying process would: nothing is cleaned up.
-    pub(crate) fn abandon(&self) {
+    pub(crate) fn abandon(&self, mapping: &Mapping) {
         let state = self.guard.first_word();
         if state.swap(UNCLAIMED, Ordering::AcqRel) != UNCLAIMED {
             drop(
@@ -333,8 +448,62 @@ impl Process {
                     .expect("no panic while it is held")
                     .take(),
             );
+            self.give_back_number(mapping);
         }
     }
+
+    /// Lets a slot go that is held by number, as the end of a mapping does for
+    /// one that is held by a lock.
+    pub(crate) fn end(&self, mapping: &Mapping) {
+        if self.claimed() {
+            self.give_back_number(mapping);
+        }
+    }
+}
+
+/// Where the mapped file is, as its path says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The path names it.
+    There,
+    /// The path names nothing, or another file.
+    Gone,
+    /// This process may not look.
+    Unknown,
+}
+
+/// Nothing has that name.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
+}
+
+/// This process has no right to open it.
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
+/// It could not be opened, whatever it is.
+fn is_refused(error: &io::Error) -> bool {
+    is_forbidden(error) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+fn life_by_lock(file: &File, at: u64) -> Life {
+    match platform::byte_is_locked(file, at) {
+        Ok(true) => Life::Alive,
+        Ok(false) => Life::Dead,
+        Err(_) => Life::Unknown,
+    }
+}
+
+/// Backs a slot with memory.
+fn back(mapping: &Mapping, at: u64) -> Result<(), Error> {
+    let backed = mapping.populate(at, slot::STRIDE);
+    backed.map_err(|_| Error::OutOfMemory)
+}
+
+fn note_used(mapping: &Mapping, index: u64) {
+    let used = mapping.word(control::SLOTS_USED);
+    used.fetch_max(index + 1, Ordering::AcqRel);
 }
 
 impl Drop for Process {

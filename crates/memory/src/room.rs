@@ -175,10 +175,8 @@ impl Segment {
     pub(crate) fn back_range(&self, start: u64, length: u64) -> std::io::Result<()> {
         match self.mapping.populate(start, length) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                let file = platform::open(self.path(), true)?;
-                if !self.process.is_file(&platform::status(&file)?) {
-                    return Err(std::io::ErrorKind::NotFound.into());
-                }
+                let file = self.process.reopen()?;
+                let file = file.ok_or(std::io::ErrorKind::NotFound)?;
                 platform::allocate(&file, start, length)
             }
             result => result,

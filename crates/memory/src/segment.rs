@@ -11,7 +11,7 @@ use crate::lock::{self, Owner};
 use crate::log::Log;
 use crate::mapping::Mapping;
 use crate::platform;
-use crate::process::Process;
+use crate::process::{Place, Process};
 use crate::room::Runs;
 use crate::seat::Lively;
 use crate::shards::ShardSet;
@@ -234,7 +234,7 @@ impl Segment {
 
     #[cold]
     pub(crate) fn check_place(&self) {
-        if !self.process.file_in_place() {
+        if self.process.place(&self.mapping) == Place::Gone {
             self.removed.store(true, Ordering::Relaxed);
         }
     }
@@ -244,7 +244,8 @@ impl Segment {
         self.process.alive(&self.mapping, owner)
     }
 
-    /// Whether the path no longer names the mapped file.
+    /// Whether the path is known to name the mapped file no longer. A process
+    /// that may not look, as it has dropped its privileges, goes on.
     pub fn removed(&self) -> bool {
         self.check_place();
         self.removed.load(Ordering::Relaxed)
@@ -266,7 +267,7 @@ impl Segment {
     /// Lets go of this process' slot as if the process had been killed; for
     /// tests of recovery.
     pub fn abandon(&self) {
-        self.process.abandon();
+        self.process.abandon(&self.mapping);
     }
 
     /// Takes the locks in order (W7) and settles each shard (W3).
@@ -354,6 +355,12 @@ impl Segment {
             platform::futex_wake_one(word);
         }
         fault::step();
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.process.end(&self.mapping);
     }
 }
 

@@ -14,7 +14,6 @@ use crate::error::Error;
 use crate::heap::Heap;
 use crate::layout::{EXTENT, EXTENT_PAGES, PAGE, control};
 use crate::lock::Owner;
-use crate::platform;
 use crate::process::unix_milliseconds;
 use crate::segment::Segment;
 
@@ -77,22 +76,13 @@ impl Segment {
 
     /// Frees the file's blocks behind a batch, without any lock (W9).
     fn punch(&self, batch: Batch) -> Result<(), Error> {
-        let fail = |source| Error::Io {
+        let start = self.mapping.layout().heap + batch.first * EXTENT;
+        let punched = self.mapping.punch(start, batch.count * EXTENT);
+        punched.map_err(|source| Error::Io {
             doing: "giving back memory of",
             path: self.path().into(),
             source,
-        };
-        let file = platform::open(self.path(), true).map_err(fail)?;
-        if !self
-            .process
-            .is_file(&platform::status(&file).map_err(fail)?)
-        {
-            return Err(Error::Removed {
-                path: self.path().into(),
-            });
-        }
-        let start = self.mapping.layout().heap + batch.first * EXTENT;
-        platform::punch(&file, start, batch.count * EXTENT).map_err(fail)
+        })
     }
 }
 

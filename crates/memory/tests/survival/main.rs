@@ -11,6 +11,7 @@ mod image;
 mod liveness;
 mod locking;
 mod pairs;
+mod privileges;
 mod slots;
 mod space;
 
@@ -25,6 +26,7 @@ fn role() {
         forks::ROLES,
         liveness::ROLES,
         locking::ROLES,
+        privileges::ROLES,
         slots::ROLES,
         space::ROLES,
     ]

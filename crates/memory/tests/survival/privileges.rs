@@ -1,0 +1,337 @@
+//! Processes that drop their privileges with a store open, as `gunicorn`,
+//! `uwsgi` and `celery --uid` do (L2, L3, L5). The stores lie in directories of
+//! mode 0700, so that such a process may not even look for its file.
+
+use std::path::Path;
+use std::process::Command;
+
+use undercroft_memory::{Error, Holder, Segment, ShardSet, effective_user};
+
+use crate::child::{Child, Role, listen, say, skip};
+use crate::pairs::{IMPATIENT, Store, increment, read, set};
+
+pub(crate) const ROLES: &[Role] = &[
+    ("drop and write", drop_and_write),
+    ("drop, fork and write", drop_fork_and_write),
+    ("drop, fork and hold", drop_fork_and_hold),
+    ("fork, drop and hold", fork_drop_and_hold),
+    ("drop and take over", drop_and_take_over),
+    ("drop and enter a namespace", drop_and_enter_a_namespace),
+];
+
+const NOBODY: libc::uid_t = 65_534;
+
+/// Becomes another user, as a server does once it has opened what it needs.
+fn drop_privileges() {
+    // SAFETY: system calls that touch no memory of ours.
+    let dropped = unsafe { libc::setgid(NOBODY) == 0 && libc::setuid(NOBODY) == 0 };
+    assert!(dropped, "setuid");
+}
+
+/// Runs `child` in a forked child, which then ends; its process id.
+fn fork(child: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the children use the store, `malloc` (which the C library makes
+    // ready for it) and system calls.
+    match unsafe { libc::fork() } {
+        0 => {
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(i32::from(done.is_err())) }
+        }
+        pid => {
+            assert!(pid > 0, "fork");
+            pid
+        }
+    }
+}
+
+fn wait_for(pid: libc::pid_t) -> libc::c_int {
+    let mut status = 0;
+    // SAFETY: waits for a child of ours; `status` is writable.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    status
+}
+
+fn kill(pid: libc::pid_t) {
+    // SAFETY: a signal to a child that was not waited for; no memory.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+}
+
+/// Holds the lock of the first shard, half-way through a change, for ever.
+fn hold(segment: &Segment) {
+    let held = set(segment, ShardSet::one(0), 7, || {
+        say("holding");
+        loop {
+            // SAFETY: waits for a signal; no memory.
+            unsafe { libc::pause() };
+        }
+    });
+    held.expect("never here");
+}
+
+fn open(store: &Path) -> Segment {
+    let segment = Segment::open(store, true).expect("a store");
+    segment.set_patience(IMPATIENT);
+    segment
+}
+
+fn drop_and_write(store: &Path) {
+    let segment = open(store);
+    increment(&segment, ShardSet::one(0)).expect("a change");
+    drop_privileges();
+    assert!(Segment::open(store, true).is_err(), "a directory of root's");
+    // What each second's look at the path comes to.
+    assert!(!segment.removed());
+    increment(&segment, ShardSet::one(0)).expect("a change");
+    say("written");
+    listen();
+    assert!(segment.removed(), "the file is gone");
+    let late = increment(&segment, ShardSet::one(0));
+    assert!(matches!(late, Err(Error::Removed { .. })), "{late:?}");
+}
+
+fn drop_fork_and_write(store: &Path) {
+    let segment = open(store);
+    increment(&segment, ShardSet::one(0)).expect("a change");
+    drop_privileges();
+    let children = [0, 1, 2].map(|_| {
+        fork(|| {
+            for _ in 0..1000 {
+                increment(&segment, ShardSet::one(0)).expect("a change");
+            }
+            say("written");
+            listen();
+        })
+    });
+    for _ in 0..1000 {
+        increment(&segment, ShardSet::one(0)).expect("a change");
+    }
+    listen();
+    assert!(children.into_iter().all(|child| wait_for(child) == 0));
+}
+
+/// A child of a process that dropped its privileges is killed with a lock; the
+/// parent gets it before the child is waited for, and so does another.
+fn drop_fork_and_hold(store: &Path) {
+    let segment = open(store);
+    drop_privileges();
+    let child = fork(|| hold(&segment));
+    listen();
+    kill(child);
+    increment(&segment, ShardSet::one(0)).expect("the dead child's lock");
+    assert_eq!(wait_for(child), libc::SIGKILL);
+    let child = fork(|| hold(&segment));
+    listen();
+    kill(child);
+    assert_eq!(wait_for(child), libc::SIGKILL);
+    say("killed");
+    listen();
+}
+
+/// As gunicorn: the store is opened before the fork, privileges go after it.
+fn fork_drop_and_hold(store: &Path) {
+    let segment = open(store);
+    let [first, second] = [0, 1].map(|which| {
+        fork(|| {
+            drop_privileges();
+            if which == 0 {
+                hold(&segment);
+            }
+            increment(&segment, ShardSet::one(1)).expect("a change");
+            say("written");
+        })
+    });
+    assert_eq!(wait_for(second), 0);
+    listen();
+    kill(first);
+    assert_eq!(wait_for(first), libc::SIGKILL);
+}
+
+/// Takes the lock of a process that could open the file and was killed.
+fn drop_and_take_over(store: &Path) {
+    let segment = open(store);
+    drop_privileges();
+    say("dropped");
+    listen();
+    let busy = increment(&segment, ShardSet::one(0));
+    assert!(
+        matches!(busy, Err(Error::Busy { holder, .. }) if holder != Holder::Dead),
+        "{busy:?}"
+    );
+    say("refused");
+    listen();
+    increment(&segment, ShardSet::one(0)).expect("the dead holder's lock");
+}
+
+/// A child in a pid namespace of its own cannot be told from others by number.
+fn drop_and_enter_a_namespace(store: &Path) {
+    let segment = open(store);
+    // SAFETY: a system call that touches no memory of ours.
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0, "unshare");
+    drop_privileges();
+    let child = fork(|| {
+        let error = increment(&segment, ShardSet::one(0)).expect_err("no right to the file");
+        assert!(matches!(error, Error::Forbidden { .. }), "{error:?}");
+        let said = error.to_string();
+        assert!(said.contains("Permission denied"), "{said}");
+        assert!(said.contains("after privileges are dropped"), "{said}");
+        assert_eq!(read(&segment, 0).expect("a read without a slot"), 0);
+    });
+    assert_eq!(wait_for(child), 0);
+}
+
+/// Whether this test may change its user.
+fn is_root(test: &str) -> bool {
+    let root = effective_user() == 0;
+    if !root {
+        skip(test, "only root can drop its privileges");
+    }
+    root
+}
+
+#[test]
+fn who_drops_its_privileges_goes_on_until_the_file_is_removed() {
+    if !is_root("who drops its privileges goes on") {
+        return;
+    }
+    let store = Store::new();
+    let mut child = Child::start("drop and write", &store.path);
+    child.expect("written");
+    std::fs::remove_file(&store.path).expect("the store's file");
+    child.tell();
+    child.finish();
+    assert_eq!(read(&store.segment, 0).expect("a read"), 2);
+}
+
+#[test]
+fn children_of_who_dropped_its_privileges_join_by_themselves() {
+    if !is_root("children of who dropped its privileges") {
+        return;
+    }
+    let store = Store::new();
+    let before = store.segment.members().len();
+    let mut parent = Child::start("drop, fork and write", &store.path);
+    for _ in 0..3 {
+        parent.expect("written");
+    }
+    assert_eq!(store.segment.members().len(), before + 4);
+    for _ in 0..4 {
+        parent.tell();
+    }
+    parent.finish();
+    assert_eq!(store.check(), [4001, 0, 0, 0]);
+    assert_eq!(store.segment.members().len(), before);
+}
+
+#[test]
+fn a_killed_child_of_who_dropped_its_privileges_is_known_to_be_dead() {
+    if !is_root("a killed child of who dropped its privileges") {
+        return;
+    }
+    let store = Store::new();
+    store.segment.set_patience(IMPATIENT);
+    let mut parent = Child::start("drop, fork and hold", &store.path);
+    parent.expect("holding");
+    let result = increment(&store.segment, ShardSet::one(0));
+    assert!(
+        matches!(result, Err(Error::Busy { holder, .. }) if holder != Holder::Dead),
+        "{result:?}"
+    );
+    parent.tell();
+    parent.expect("holding");
+    parent.tell();
+    parent.expect("killed");
+    increment(&store.segment, ShardSet::one(0)).expect("the dead child's lock");
+    parent.tell();
+    parent.finish();
+    assert_eq!(store.check(), [2, 0, 0, 0]);
+}
+
+#[test]
+fn forked_workers_that_drop_their_privileges_join_by_themselves() {
+    if !is_root("forked workers that drop their privileges") {
+        return;
+    }
+    let store = Store::new();
+    let mut parent = Child::start("fork, drop and hold", &store.path);
+    let mut said = [parent.next(), parent.next()];
+    said.sort();
+    assert_eq!(said, [Some("holding".into()), Some("written".into())]);
+    parent.tell();
+    parent.finish();
+    increment(&store.segment, ShardSet::one(0)).expect("the dead worker's lock");
+    assert_eq!(store.check(), [1, 1, 0, 0]);
+}
+
+#[test]
+fn who_dropped_its_privileges_takes_over_from_a_killed_holder() {
+    if !is_root("who dropped its privileges takes over") {
+        return;
+    }
+    let store = Store::new();
+    let mut heir = Child::start("drop and take over", &store.path);
+    heir.expect("dropped");
+    let mut holder = Child::start("hold", &store.path);
+    holder.expect("holding");
+    heir.tell();
+    heir.expect("refused");
+    holder.kill();
+    heir.tell();
+    heir.finish();
+    assert_eq!(store.check(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn who_cannot_be_told_from_others_is_not_let_in() {
+    if !is_root("who cannot be told from others") {
+        return;
+    }
+    let store = Store::new();
+    Child::start("drop and enter a namespace", &store.path).finish();
+}
+
+#[test]
+fn a_namespace_that_ended_takes_its_dead_with_it() {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork"]);
+        command
+    };
+    let test = "a pid namespace that ended";
+    if !is_root(test) {
+        return;
+    }
+    if !unshare()
+        .arg("true")
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        return skip(test, "unshare is not allowed");
+    }
+    let store = Store::new();
+    let mut command = unshare();
+    command.arg(std::env::current_exe().expect("this test"));
+    let mut inside = Child::start_by(command, "drop, fork and hold", &store.path);
+    inside.expect("holding");
+    inside.tell();
+    inside.expect("holding");
+    inside.tell();
+    inside.expect("killed");
+    // Nobody out here can ask for a number of that namespace.
+    store.segment.set_patience(IMPATIENT);
+    let result = increment(&store.segment, ShardSet::one(0));
+    assert!(
+        matches!(
+            result,
+            Err(Error::Busy {
+                holder: Holder::Unknown,
+                ..
+            })
+        ),
+        "{result:?}"
+    );
+    inside.tell();
+    inside.finish();
+    increment(&store.segment, ShardSet::one(0)).expect("the dead child's lock");
+    assert_eq!(store.check(), [2, 0, 0, 0]);
+}
