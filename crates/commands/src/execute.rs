@@ -66,7 +66,13 @@ fn execute_any(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Blocked> {
+    let before = context.session.counters;
     let outcome = run(context, arguments, reply);
+    if let Err(Failure::Blocked(_)) = outcome {
+        // It will look its keys up again.
+        context.session.counters.hits = before.hits;
+        context.session.counters.misses = before.misses;
+    }
     finish(context, outcome, reply)
 }
 

@@ -3,16 +3,16 @@
 //! Commands reach the store through an [`Access`] only. By itself it is the store. Within MULTI and EXEC the same calls
 //! work in the one transaction of all queued commands, which holds the locks: taking them again would never end.
 
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::Ref;
 
-use undercroft_memory::{Scratch, ShardSet, Staged, Statistics, Transaction, View, defer_signals};
+use undercroft_memory::{Scratch, ShardSet, Staged, Statistics, View};
 
 use crate::error::Error;
 use crate::eviction::{Eviction, EvictionChange};
-use crate::notify::Notices;
+use crate::notify::KeyEvent;
+use crate::outbox::Post;
+use crate::running::{Running, Savepoint};
 use crate::store::{Key, Reader, Store};
-use crate::unsettled::Letter;
-use crate::waiting::Noticed;
 use crate::writer::Writer;
 
 /// A way to a store's keys. Copied freely; as cheap as a reference.
@@ -30,113 +30,16 @@ pub(crate) trait Within {
     fn shards(&self) -> ShardSet;
     /// The locked shards as they are now.
     fn view(&self) -> Ref<'_, View<'_>>;
-    /// Calls `body` once to change it.
-    fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>));
-    /// Has the memory of flushed databases freed after the commit.
-    fn free_after_commit(&self);
-    /// Sends a message after the commit.
-    fn send_after_commit(&self, letter: Letter);
+    /// Calls `body` once to change it. Where it returns false it has failed, and what it changed must be undone.
+    fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>) -> bool);
+    /// Has something done behind the commit.
+    fn post(&self, post: Post);
+    /// Tells of an event behind the commit.
+    fn tell(&self, event: KeyEvent, database: usize, key: &[u8]);
     /// See [`Running::savepoint`].
     fn savepoint(&self) -> Savepoint;
     /// See [`Running::roll_back_to`].
     fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error>;
-}
-
-/// A transaction over many commands; see [`Store::transact`].
-pub struct Running<'r, 's> {
-    store: &'r Store,
-    writer: RefCell<Writer<'r, 's>>,
-    shards: ShardSet,
-    /// A command wanted a shard that is not locked.
-    beyond: &'r Cell<bool>,
-    frees: &'r Cell<bool>,
-    /// Messages, each with the number of events before it.
-    letters: &'r RefCell<Vec<(usize, Letter)>>,
-}
-
-/// What commands had done so far, to go back to; see [`Running::savepoint`].
-#[derive(Clone, Debug)]
-pub struct Savepoint {
-    changes: undercroft_memory::Savepoint,
-    /// Events to be told.
-    notices: usize,
-}
-
-impl Running<'_, '_> {
-    /// The store as it is within this transaction.
-    pub fn access(&self) -> Access<'_> {
-        Access {
-            store: self.store,
-            running: Some(self),
-        }
-    }
-
-    /// Remembers what the commands did so far. O(locked shards).
-    pub fn savepoint(&self) -> Savepoint {
-        let writer = self.writer.borrow();
-        Savepoint {
-            changes: writer.transaction.savepoint(),
-            notices: writer.notices.as_ref().map_or(0, |notices| notices.count()),
-        }
-    }
-
-    /// Undoes what commands did since a savepoint. O(what is undone).
-    ///
-    /// # Errors
-    /// Where memory cannot be given back at the moment. `body` must then return an error.
-    pub fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
-        let mut writer = self.writer.borrow_mut();
-        if let Some(notices) = &mut writer.notices {
-            notices.truncate(savepoint.notices);
-        }
-        Ok(writer.transaction.roll_back_to(&savepoint.changes)?)
-    }
-
-    /// Whether the transaction has to start again, with more memory or more locks: what it did will be undone, and an
-    /// error of the last command means nothing.
-    pub fn starts_again(&self) -> bool {
-        self.beyond.get() || self.writer.borrow().transaction.is_short()
-    }
-}
-
-impl Within for Running<'_, '_> {
-    fn holds(&self, shards: ShardSet) -> bool {
-        let holds = self.shards.includes(shards);
-        if !holds {
-            self.beyond.set(true);
-        }
-        holds
-    }
-
-    fn shards(&self) -> ShardSet {
-        self.shards
-    }
-
-    fn view(&self) -> Ref<'_, View<'_>> {
-        Ref::map(self.writer.borrow(), |writer| writer.view())
-    }
-
-    fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>)) {
-        body(&mut self.writer.borrow_mut());
-    }
-
-    fn free_after_commit(&self) {
-        self.frees.set(true);
-    }
-
-    fn send_after_commit(&self, letter: Letter) {
-        let notices = &self.writer.borrow().notices;
-        let before = notices.as_ref().map_or(0, |notices| notices.count());
-        self.letters.borrow_mut().push((before, letter));
-    }
-
-    fn savepoint(&self) -> Savepoint {
-        Running::savepoint(self)
-    }
-
-    fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
-        Running::roll_back_to(self, savepoint)
-    }
 }
 
 impl Store {
@@ -146,134 +49,6 @@ impl Store {
         Access {
             store: self,
             running: None,
-        }
-    }
-
-    /// Runs many commands as one transaction: all or nothing, whatever happens to this process, and no reader sees half
-    /// of it. `body` reaches the store through [`Running::access`] only; it may run several times and must not keep
-    /// anything between its runs. Time stands still in it. An error from it undoes everything. Commands that use a shard
-    /// which is not among `shards` make it run again with all shards locked.
-    ///
-    /// # Errors
-    /// Those of `body`, and those of [`write`](Store::write).
-    pub fn transact<R, E: From<Error>>(
-        &self,
-        shards: ShardSet,
-        mut body: impl FnMut(&Running<'_, '_>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        if self.has_unsettled() {
-            self.settle_first();
-        }
-        let (beyond, frees) = (Cell::new(false), Cell::new(false));
-        let letters = RefCell::new(Vec::new());
-        let noticed = Noticed::default();
-        let mut notices = None;
-        let mut locked = shards;
-        loop {
-            let result = self
-                .segment
-                .write(locked, |transaction: &mut Transaction<'_>| {
-                    beyond.set(false);
-                    frees.set(false);
-                    letters.borrow_mut().clear();
-                    let _frozen = self.clock.freeze();
-                    let running = Running {
-                        store: self,
-                        writer: RefCell::new(Writer::new(self, transaction, &noticed)),
-                        shards: locked,
-                        beyond: &beyond,
-                        frees: &frees,
-                        letters: &letters,
-                    };
-                    let result = body(&running);
-                    notices = running.writer.into_inner().notices;
-                    match result {
-                        Ok(_) if beyond.get() => Err(Carried::of(Error::OutsideTransaction.into())),
-                        result => result.map_err(Carried::of),
-                    }
-                });
-            if beyond.get() && locked != self.all_shards() {
-                locked = self.all_shards();
-                continue;
-            }
-            if let Err(carried) = &result
-                && self.is_worth_another_try(carried)
-            {
-                continue;
-            }
-            // What was done stands, so nothing from here on is its error.
-            let _deferred = defer_signals();
-            if frees.get() && result.is_ok() {
-                // The keys are gone in any case; later writers free what is left.
-                let _ = self.free_flushed();
-            }
-            if result.is_ok() {
-                self.send_in_order(notices.as_deref(), &letters.into_inner());
-            }
-            if noticed.is_some() && result.is_ok() {
-                self.serve_noticed(noticed);
-            }
-            return result.map_err(|carried| carried.error);
-        }
-    }
-}
-
-impl Store {
-    /// Sends what commands of a transaction published and what is told of the keys they changed, in the order in which
-    /// they did.
-    fn send_in_order(&self, notices: Option<&Notices>, letters: &[(usize, Letter)]) {
-        if notices.is_none() && letters.is_empty() {
-            return;
-        }
-        let mut outgoing = self.outgoing();
-        let mut told = 0;
-        for (before, letter) in letters {
-            if let Some(notices) = notices {
-                outgoing.tell(notices, told..*before);
-                told = *before;
-            }
-            outgoing.send(letter.topic, &letter.name, &letter.body);
-        }
-        if let Some(notices) = notices {
-            outgoing.tell(notices, told..notices.count());
-        }
-    }
-}
-
-/// An error of the body, into which the segment's own are turned as well.
-pub(crate) struct Carried<E> {
-    pub(crate) error: E,
-    /// Whether the segment had no more memory.
-    is_full: bool,
-}
-
-impl Store {
-    /// Whether what failed failed for want of memory, of which some could be
-    /// freed since.
-    #[cold]
-    pub(crate) fn is_worth_another_try<E>(&self, carried: &Carried<E>) -> bool {
-        // The error that there is goes before any that this comes to.
-        let _deferred = defer_signals();
-        carried.is_full && self.reclaim(|| false).unwrap_or(false)
-    }
-}
-
-impl<E> Carried<E> {
-    #[inline(always)]
-    pub(crate) fn of(error: E) -> Carried<E> {
-        Carried {
-            error,
-            is_full: false,
-        }
-    }
-}
-
-impl<E: From<Error>> From<undercroft_memory::Error> for Carried<E> {
-    #[cold]
-    fn from(error: undercroft_memory::Error) -> Self {
-        Carried {
-            is_full: matches!(error, undercroft_memory::Error::OutOfMemory),
-            error: Error::from(error).into(),
         }
     }
 }
@@ -309,7 +84,10 @@ fn write_within<R, E: From<Error>>(
 ) -> Result<R, E> {
     let mut result = Err(Error::OutsideTransaction.into());
     if running.holds(shards) {
-        running.write(&mut |writer| result = body(writer));
+        running.write(&mut |writer| {
+            result = body(writer);
+            result.is_ok()
+        });
     }
     result
 }
@@ -367,7 +145,7 @@ impl<'a> Access<'a> {
     }
 
     /// Changes keys of some shards; see [`Store::write`]. Within a transaction an error does not undo what `body`
-    /// changed: whoever runs the commands does.
+    /// changed: whoever runs the commands does, and until then the transaction cannot be committed.
     #[inline(always)]
     pub fn write<R, E: From<Error>>(
         &self,
@@ -428,10 +206,17 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Notes that a key was used; see [`Store::note_use`].
+    /// Notes that a key was used; see [`Store::note_use`]. Within a transaction that is counted behind its commit, once
+    /// however often it runs.
     #[inline(always)]
     pub fn note_use(&self, key: &Key<'_>) {
-        self.store.note_use(key);
+        match self.running {
+            Some(running) if self.store.counts_uses() => {
+                running.post(Post::Use(key.shard, key.hash));
+            }
+            // To set a clock twice is to set it once.
+            _ => self.store.note_use(key),
+        }
     }
 
     /// Seconds since a key was used last; see [`Store::idle_seconds`].

@@ -24,6 +24,9 @@ pub enum Error {
     /// seen within [`Store::transact`](crate::Store::transact), which then runs
     /// again.
     OutsideTransaction,
+    /// A change within the transaction failed and was not undone, so that none of
+    /// the transaction may stay.
+    Spoiled,
     /// A store's name is not one.
     Name(Box<str>),
     /// An error of the store itself; boxed, so that results stay small.
@@ -86,6 +89,9 @@ impl fmt::Display for Error {
             Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
             Error::OutsideTransaction => {
                 f.write_str("the key's shard is not locked by the transaction")
+            }
+            Error::Spoiled => {
+                f.write_str("a change within the transaction failed and was not undone")
             }
             Error::Name(reason) => f.write_str(reason),
             Error::Memory(error) => error.fmt(f),

@@ -10,7 +10,6 @@ use crate::dictionary::{self, Dictionary, Table, Tables, load_bucket};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush;
-use crate::notify::KeyEvent;
 use crate::roots::{DATABASES, EXPIRES, KEYS, Root, SWEEP};
 use crate::store::{Store, hash};
 use crate::writer::{Found, Writer};
@@ -67,7 +66,7 @@ fn sweep_bucket(writer: &mut Writer<'_, '_>, root: Root) -> Result<usize, Error>
         };
         if let Some((slot, entry)) = dictionary::find_slot(writer.view(), root, &key)? {
             writer.remove_found(root, Found { slot, entry })?;
-            writer.tell(KeyEvent::Expired, root.database, &key);
+            writer.expired(root.database, &key);
         }
     }
     Ok(expired.len())

@@ -19,6 +19,7 @@ use crate::element::Element;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::list;
+use crate::outbox::Post;
 use crate::parts;
 use crate::roots::{
     BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root,
@@ -27,7 +28,6 @@ use crate::roots::{
 use crate::sorted;
 use crate::store::Store;
 use crate::tree;
-use crate::waiting::Noticed;
 use crate::writer::Writer;
 
 const RECORD: u64 = 64;
@@ -419,8 +419,7 @@ impl Store {
         }
         // Not by `write`, which comes here where memory is short.
         let freed = self.segment.write(ShardSet::one(shard), |transaction| {
-            let noticed = Noticed::default();
-            let mut writer = Writer::new(self, transaction, &noticed);
+            let mut writer = Writer::new(self, transaction);
             free_a_little(&mut writer, shard, STEP)
         });
         match freed {
@@ -453,7 +452,7 @@ impl Access<'_> {
         })?;
         match self.running {
             _ if !wait => {}
-            Some(running) => running.free_after_commit(),
+            Some(running) => running.post(Post::Flushed),
             None => self.store.free_flushed()?,
         }
         Ok(removed)

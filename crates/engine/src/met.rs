@@ -1,9 +1,10 @@
-//! Expired keys that reading met, for somebody who may remove them.
+//! Expired keys that were met and are still there, for somebody who may remove them.
 //!
 //! Readers write nothing (R6), so an expired key that is only read stays until
 //! a writer or a sweep comes by. Redis removes it at once, and clients see that
 //! in DBSIZE. So each thread remembers the expired keys its reads met, and the
-//! command layer has them removed once it has replied.
+//! command layer has them removed once it has replied. A writer removes those that
+//! it meets; where its change is undone they are there again, and remembered, too.
 
 use std::cell::RefCell;
 
@@ -30,21 +31,26 @@ thread_local! {
 /// Remembers a key that a read took for expired.
 #[cold]
 pub(crate) fn remember(view: &View<'_>, database: usize, entry: &Entry) {
+    let mut key = Vec::new();
+    // A torn read may fail, and then has met nothing.
+    if entry.key_length() <= KEY_LENGTH_MAX && entry.append_key(view, &mut key).is_ok() {
+        remember_key(database, key);
+    }
+}
+
+/// Remembers an expired key whose removal was undone with the change that met it.
+#[cold]
+pub(crate) fn remember_key(database: usize, key: Vec<u8>) {
     MET.with_borrow_mut(|met| {
-        let mut key = Vec::new();
-        // A torn read may fail, and then has met nothing.
-        if met.len() < KEYS_MAX
-            && entry.key_length() <= KEY_LENGTH_MAX
-            && entry.append_key(view, &mut key).is_ok()
-            && !met.contains(&(database, key.clone()))
-        {
-            met.push((database, key));
+        let met_key = (database, key);
+        if met.len() < KEYS_MAX && !met.contains(&met_key) {
+            met.push(met_key);
         }
     });
 }
 
 impl Store {
-    /// Whether reads of this thread met expired keys.
+    /// Whether this thread met expired keys that are still there.
     #[inline]
     pub fn met_expired() -> bool {
         MET.with_borrow(|met| !met.is_empty())
@@ -65,7 +71,7 @@ impl Store {
 impl Access<'_> {
     /// Removes the expired keys that reads of this thread met; see
     /// [`Store::remove_met`]. Within a transaction only those whose shards it
-    /// has locked.
+    /// has locked, and where that fails nothing of it stays.
     pub fn remove_met(&self) -> Result<u64, Error> {
         let met = MET.take();
         // Done behind a command, whose reply stands.
@@ -85,13 +91,16 @@ impl Access<'_> {
             let (databases, keys): (Vec<usize>, Vec<Key<'_>>) =
                 keys.filter(|(_, key)| within(key)).unzip();
             let databases = || databases.iter().copied();
-            removed += self.write(self.shards_of(&keys), |writer| {
-                let mut removed = 0;
-                for (database, key) in databases().zip(&keys) {
-                    removed += u64::from(writer.remove_expired(database, key)?);
-                }
-                Ok::<_, Error>(removed)
-            })?;
+            let remove = || {
+                self.write(self.shards_of(&keys), |writer| {
+                    let mut removed = 0;
+                    for (database, key) in databases().zip(&keys) {
+                        removed += u64::from(writer.remove_expired(database, key)?);
+                    }
+                    Ok::<_, Error>(removed)
+                })
+            };
+            removed += self.attempt(remove)??;
         }
         Ok(removed)
     }

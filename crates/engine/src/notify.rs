@@ -1,21 +1,19 @@
 //! Keyspace notifications: messages about what becomes of keys (M3).
 //!
 //! Which classes of events are told is a word of the store, so every process
-//! obeys it. A writer collects the events of its transaction, and they are
-//! published once that is committed: nobody hears of a change that was undone.
+//! obeys it. A writer puts the events of its transaction into its outbox, and they
+//! are published once that is committed: nobody hears of a change that was undone.
 //! While nothing is to be told a transaction pays one load for it.
 
 use std::io::Write as _;
-use std::ops::Range;
 
-use undercroft_memory::{Setting, defer_signals};
+use undercroft_memory::Setting;
 
 use crate::access::Access;
 use crate::dictionary;
 use crate::error::Error;
 use crate::publish::Outgoing;
 use crate::receivers::Topic;
-use crate::roots::DATABASES;
 use crate::store::{Key, Store};
 use crate::writer::{Writer, root};
 
@@ -61,6 +59,11 @@ impl EventClasses {
 
     fn has(self, class: u64) -> bool {
         self.0 & class != 0
+    }
+
+    /// Whether an event's class is among them.
+    pub(crate) fn tell_of(self, event: KeyEvent) -> bool {
+        self.has(event.class())
     }
 }
 
@@ -145,46 +148,6 @@ events! {
     ZUnionStore b'z' "zunionstore",
 }
 
-/// One event.
-#[derive(Debug)]
-struct Notice {
-    event: KeyEvent,
-    database: usize,
-    key: Box<[u8]>,
-}
-
-/// The events of one transaction.
-#[derive(Debug)]
-pub(crate) struct Notices {
-    classes: EventClasses,
-    list: Vec<Notice>,
-    /// Whether events are left out, because another one will stand for them.
-    muted: bool,
-}
-
-impl Notices {
-    fn push(&mut self, event: KeyEvent, database: usize, key: &[u8]) {
-        // The dictionaries behind the databases are no business of clients.
-        if !self.muted && self.classes.has(event.class()) && database < DATABASES {
-            self.list.push(Notice {
-                event,
-                database,
-                key: key.into(),
-            });
-        }
-    }
-
-    /// How many there are so far.
-    pub(crate) fn count(&self) -> usize {
-        self.list.len()
-    }
-
-    /// Forgets those behind the first so many.
-    pub(crate) fn truncate(&mut self, count: usize) {
-        self.list.truncate(count);
-    }
-}
-
 impl Store {
     /// The classes of events that are told.
     #[inline(always)]
@@ -196,58 +159,29 @@ impl Store {
     pub fn tell_events(&self, classes: EventClasses) -> Result<(), Error> {
         Ok(self.segment.set_setting(Setting::ToldEvents, classes.0)?)
     }
-
-    /// A place for the events of a transaction; none where nothing is told.
-    #[inline(always)]
-    pub(crate) fn new_notices(&self) -> Option<Box<Notices>> {
-        let classes = self.told_events();
-        if classes.0 == 0 {
-            return None;
-        }
-        Some(Self::make_notices(classes))
-    }
-
-    #[cold]
-    fn make_notices(classes: EventClasses) -> Box<Notices> {
-        Box::new(Notices {
-            classes,
-            list: Vec::new(),
-            muted: false,
-        })
-    }
-
-    /// Publishes what became of keys.
-    #[cold]
-    pub(crate) fn publish_notices(&self, notices: &Notices) {
-        let _deferred = defer_signals();
-        self.outgoing().tell(notices, 0..notices.count());
-    }
 }
 
 impl Outgoing<'_> {
-    /// Sends some of the events of a transaction.
-    pub(crate) fn tell(&mut self, notices: &Notices, which: Range<usize>) {
-        let mut channel = Vec::new();
-        for Notice {
-            event,
-            database,
-            key,
-        } in notices.list.get(which).unwrap_or_default()
+    /// Sends what tells of an event, where somebody wants to hear of it in that way.
+    pub(crate) fn tell(
+        &mut self,
+        classes: EventClasses,
+        event: KeyEvent,
+        database: usize,
+        key: &[u8],
+    ) {
+        let name = event.name().as_bytes();
+        for (class, kind, subject, body) in
+            [(b'K', "keyspace", key, name), (b'E', "keyevent", name, key)]
         {
-            let name = event.name().as_bytes();
-            for (class, kind, subject, body) in [
-                (b'K', "keyspace", &**key, name),
-                (b'E', "keyevent", name, &**key),
-            ] {
-                if !notices.classes.has(EventClasses::of(class)) {
-                    continue;
-                }
-                channel.clear();
-                // Writing to a vector cannot fail.
-                let _ = write!(channel, "__{kind}@{database}__:");
-                channel.extend_from_slice(subject);
-                self.send(Topic::Channel, &channel, body);
+            if !classes.has(EventClasses::of(class)) {
+                continue;
             }
+            let mut channel = Vec::new();
+            // Writing to a vector cannot fail.
+            let _ = write!(channel, "__{kind}@{database}__:");
+            channel.extend_from_slice(subject);
+            self.send(Topic::Channel, &channel, body);
         }
     }
 }
@@ -271,12 +205,13 @@ impl Access<'_> {
 
     /// Tells that a key is not there which somebody looked for.
     pub fn tell_miss(&self, database: usize, key: &[u8]) {
-        if let Some(running) = self.running {
-            let key = self.key(key);
-            running.write(&mut |writer| writer.tell(KeyEvent::KeyMiss, database, &key));
-        } else if let Some(mut notices) = self.store.new_notices() {
-            notices.push(KeyEvent::KeyMiss, database, key);
-            self.store.publish_notices(&notices);
+        match self.running {
+            Some(running) => running.tell(KeyEvent::KeyMiss, database, key),
+            None => {
+                let mut outbox = self.store.outbox();
+                outbox.tell(KeyEvent::KeyMiss, database, key);
+                self.store.deliver(outbox);
+            }
         }
     }
 }
@@ -285,14 +220,9 @@ impl Writer<'_, '_> {
     /// Tells what became of a key, once the transaction is committed.
     #[inline(always)]
     pub fn tell(&mut self, event: KeyEvent, database: usize, key: &Key<'_>) {
-        if let Some(notices) = &mut self.notices {
-            Self::note(notices, event, database, key.bytes);
+        if self.outbox.tells() {
+            self.outbox.tell(event, database, key.bytes);
         }
-    }
-
-    #[cold]
-    fn note(notices: &mut Notices, event: KeyEvent, database: usize, key: &[u8]) {
-        notices.push(event, database, key);
     }
 
     /// Tells of the event, and of `del` behind it where the key is gone with it.
@@ -319,7 +249,7 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         body: impl FnOnce(&mut Self) -> Result<R, E>,
     ) -> Result<R, E> {
-        if self.notices.is_none() {
+        if !self.outbox.tells() {
             return body(self);
         }
         let before = self.find(database, key)?.is_some();
@@ -338,18 +268,12 @@ impl Writer<'_, '_> {
         Ok(result)
     }
 
-    /// Tells of nothing that `body` does.
+    /// Tells of nothing that `body` does, but that keys have expired.
     pub(crate) fn quietly<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
-        self.mute(true);
+        self.outbox.mute();
         let result = body(self);
-        self.mute(false);
+        self.outbox.unmute();
         result
-    }
-
-    fn mute(&mut self, muted: bool) {
-        if let Some(notices) = &mut self.notices {
-            notices.muted = muted;
-        }
     }
 }
 

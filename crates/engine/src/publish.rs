@@ -13,6 +13,7 @@ use crate::access::Access;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::glob::{Case, matches};
+use crate::outbox::Post;
 use crate::receivers::{Places, Topic, collect, places_of};
 use crate::roots::{KEYS, PATTERN_CHANGES, Root};
 use crate::scan::scan_bucket;
@@ -188,7 +189,7 @@ impl Access<'_> {
             if address.receivers > 0 {
                 store.check_lengths(name, bodies)?;
                 for body in bodies {
-                    running.send_after_commit(letter(body));
+                    running.post(Post::Letter(letter(body)));
                 }
             }
         } else if store.has_letters() && !store.send_kept()? {

@@ -10,15 +10,16 @@ use undercroft_memory::{
     coarse_milliseconds, defer_signals,
 };
 
-use crate::access::Carried;
 use crate::clock::Clock;
 use crate::dictionary;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::eviction::Pool;
 use crate::met;
+use crate::outbox::Outbox;
 use crate::publish::Patterns;
 use crate::roots::{self, EXPIRES, KEYS, Root};
+use crate::running::Carried;
 use crate::unsettled::Unsettled;
 use crate::uses::Chance;
 use crate::waiting::Noticed;
@@ -230,39 +231,46 @@ impl Store {
         if self.has_unsettled() {
             self.settle_first();
         }
-        let noticed = Noticed::default();
-        let result = self.write_noticing(shards, &noticed, body);
-        if noticed.is_some() && result.is_ok() {
-            self.serve_noticed(noticed);
-        }
-        result
+        let (value, outbox) = self.change(shards, body)?;
+        self.deliver(outbox);
+        Ok(value)
     }
 
-    /// [`write`](Self::write) without serving those who wait for the keys.
-    #[inline(always)]
+    /// [`write`](Self::write) without serving those who wait for the keys, who
+    /// are returned.
     pub(crate) fn write_noticing<R, E: From<Error>>(
         &self,
         shards: ShardSet,
-        noticed: &Noticed,
+        body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
+    ) -> Result<(R, Noticed), E> {
+        let (value, mut outbox) = self.change(shards, body)?;
+        let noticed = outbox.take_noticed();
+        self.deliver(outbox);
+        Ok((value, noticed))
+    }
+
+    /// Changes keys of some shards, and returns what is to be done behind the
+    /// commit.
+    #[inline(always)]
+    fn change<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
         mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        let mut notices = None;
-        let result = loop {
+    ) -> Result<(R, Outbox), E> {
+        loop {
             let result = self.segment.write(shards, |transaction| {
-                let mut writer = Writer::new(self, transaction, noticed);
-                let result = body(&mut writer).map_err(Carried::of);
-                notices = writer.notices;
-                result
+                let mut writer = Writer::new(self, transaction);
+                match body(&mut writer) {
+                    Ok(value) => Ok((value, writer.outbox)),
+                    Err(error) => Err(Carried::failed(error, writer.outbox)),
+                }
             });
-            match &result {
-                Err(carried) if self.is_worth_another_try(carried) => {}
-                _ => break result,
+            match result {
+                Ok(done) => return Ok(done),
+                Err(carried) if self.is_worth_another_try(&carried) => {}
+                Err(carried) => return Err(carried.error),
             }
-        };
-        if let (Some(notices), Ok(_)) = (&notices, &result) {
-            self.publish_notices(notices);
         }
-        result.map_err(|carried| carried.error)
     }
 
     /// Number of keys in a database, including those that have expired and

@@ -62,7 +62,7 @@ impl Store {
 
     /// Whether hints are counters.
     #[inline(always)]
-    fn counts_uses(&self) -> bool {
+    pub(crate) fn counts_uses(&self) -> bool {
         EvictionPolicy::counts_uses(self.segment.setting(Setting::EvictionPolicy))
     }
 
@@ -70,7 +70,7 @@ impl Store {
     #[inline(always)]
     pub(crate) fn touch(&self, key: &Key<'_>) {
         if self.counts_uses() {
-            return self.count_use(key);
+            return self.count_use(key.shard, key.hash);
         }
         let ticks = (self.use_clock() / TICK) as u32;
         self.segment.set_hint(key.shard, key.hash, ticks);
@@ -80,7 +80,7 @@ impl Store {
     #[inline(always)]
     pub(crate) fn touch_written(&self, key: &Key<'_>) {
         if self.counts_uses() {
-            return self.count_use(key);
+            return self.count_use(key.shard, key.hash);
         }
         let now = self.clock.fixed();
         let ticks = (now.unwrap_or_else(|| self.segment.last_written()) / TICK) as u32;
@@ -100,9 +100,10 @@ impl Store {
         ((self.use_clock() / MINUTE) & MINUTES) as u32
     }
 
+    /// Counts a use of the key of this shard with this hash.
     #[cold]
-    fn count_use(&self, key: &Key<'_>) {
-        let hint = self.segment.hint(key.shard, key.hash);
+    pub(crate) fn count_use(&self, shard: usize, hash: u64) {
+        let hint = self.segment.hint(shard, hash);
         let counter = self.decayed(hint);
         let counter = if hint & NEW == 0 && self.grows(counter) {
             counter + 1
@@ -110,7 +111,7 @@ impl Store {
             counter
         };
         let hint = self.minute() << 8 | counter;
-        self.segment.set_hint(key.shard, key.hash, hint);
+        self.segment.set_hint(shard, hash, hint);
     }
 
     /// Whether a use makes a counter grow: the larger it is, the less likely.

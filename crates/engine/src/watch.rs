@@ -9,10 +9,11 @@
 
 use undercroft_memory::{ShardSet, View, defer_signals};
 
-use crate::access::{Access, Running};
+use crate::access::Access;
 use crate::dictionary;
 use crate::error::Error;
 use crate::roots::{EPOCHS, Root};
+use crate::running::Running;
 use crate::store::{Key, Store};
 use crate::writer::{Writer, root};
 

@@ -7,11 +7,11 @@ use crate::entry::{Entry, Form, Header, entry_size};
 use crate::error::Error;
 use crate::expiry;
 use crate::flush;
-use crate::notify::{KeyEvent, Notices};
+use crate::notify::KeyEvent;
+use crate::outbox::Outbox;
 use crate::roots::{DATABASE_WORDS, DATABASES, EXPIRES, KEYS, Root};
 use crate::store::{Key, Reader, Store};
 use crate::value;
-use crate::waiting::Noticed;
 
 /// What becomes of a key's expiry when its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +29,8 @@ pub enum Expiry {
 pub struct Writer<'w, 's> {
     pub(crate) store: &'w Store,
     pub(crate) transaction: &'w mut Transaction<'s>,
-    /// Whose keys changed that somebody waits for.
-    pub(crate) noticed: &'w Noticed,
-    /// What is to be told once the transaction is committed; none where nothing
-    /// is told.
-    pub(crate) notices: Option<Box<Notices>>,
+    /// What is to be done and told once the transaction is committed.
+    pub(crate) outbox: Outbox,
 }
 
 /// A key that was found, with the slot that refers to its entry.
@@ -45,16 +42,11 @@ pub(crate) struct Found {
 
 impl<'w, 's> Writer<'w, 's> {
     #[inline(always)]
-    pub(crate) fn new(
-        store: &'w Store,
-        transaction: &'w mut Transaction<'s>,
-        noticed: &'w Noticed,
-    ) -> Self {
+    pub(crate) fn new(store: &'w Store, transaction: &'w mut Transaction<'s>) -> Self {
         Writer {
             store,
             transaction,
-            noticed,
-            notices: store.new_notices(),
+            outbox: store.outbox(),
         }
     }
 
@@ -77,7 +69,8 @@ impl<'w, 's> Writer<'w, 's> {
         self.store.now()
     }
 
-    /// Looks a key up; one that has expired is removed.
+    /// Looks a key up; one that has expired is removed, and will be even where the
+    /// transaction fails.
     #[inline(always)]
     pub fn find(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Entry>, Error> {
         Ok(self.find_slot(database, key)?.map(|found| found.entry))
@@ -98,7 +91,7 @@ impl<'w, 's> Writer<'w, 's> {
             let expiry = entry.expiry(self.view())?;
             if expiry.is_some_and(|expiry| expiry <= self.store.now()) {
                 self.remove_found(root, found)?;
-                self.tell(KeyEvent::Expired, database, key);
+                self.expired(database, key);
                 return Ok(None);
             }
         }

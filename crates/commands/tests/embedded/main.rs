@@ -1,6 +1,7 @@
 //! Every command over an embedded store: each has a handler, each keeps its promise to write one reply or none, and
 //! each can be run again after it was blocked.
 
+mod again;
 #[path = "../support/alone.rs"]
 mod alone;
 mod usage;

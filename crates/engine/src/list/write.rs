@@ -290,7 +290,7 @@ impl Writer<'_, '_> {
                 self.tell(KeyEvent::New, database, to);
             }
             self.tell(to_end.push_event(), database, to);
-            let gone = self.notices.is_some() && self.find(database, from)?.is_none();
+            let gone = self.outbox.tells() && self.find(database, from)?.is_none();
             self.tell_taken(from_end.pop_event(), database, from, gone);
         }
         Ok(moved)

@@ -1,7 +1,5 @@
 //! Noticing that a key with a queue was changed.
 
-use std::cell::{OnceCell, RefCell};
-
 use crate::dictionary;
 use crate::roots::{DATABASES, KEYS, QUEUES, Root};
 use crate::store::{Key, Store};
@@ -69,45 +67,39 @@ impl Queue {
     }
 }
 
-/// The queues whose keys a transaction changed. Empty, and almost free, where
-/// nobody waits.
-#[derive(Default)]
-pub(crate) struct Noticed(OnceCell<RefCell<Notices>>);
-
-/// What was noticed.
-#[derive(Default)]
-pub(super) struct Notices {
+/// The queues whose keys a transaction changed. Empty where nobody waits.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed {
     /// In the order of the changes, each once.
     pub(super) queues: Vec<Queue>,
-    /// All queues are to be looked at.
+    /// All queues are to be looked at. Nothing is added any more then.
     pub(super) all: bool,
 }
 
 impl Noticed {
-    /// Whether something was noticed.
-    #[inline(always)]
-    pub(crate) fn is_some(&self) -> bool {
-        self.0.get().is_some()
+    /// How much was noticed: where [`cut`](Self::cut) goes back to.
+    pub(crate) fn count(&self) -> usize {
+        self.queues.len() + usize::from(self.all)
     }
 
-    pub(super) fn into_notices(self) -> Notices {
-        self.0
-            .into_inner()
-            .map(RefCell::into_inner)
-            .unwrap_or_default()
+    /// Forgets what was noticed behind the first so many.
+    pub(crate) fn cut(&mut self, count: usize) {
+        self.all &= count > self.queues.len();
+        self.queues.truncate(count);
     }
 
-    fn add(&self, queue: Queue) {
-        let mut notices = self.0.get_or_init(RefCell::default).borrow_mut();
-        if notices.queues.len() >= KEYS_MAX {
-            notices.all = true;
-        } else if !notices.queues.contains(&queue) {
-            notices.queues.push(queue);
+    pub(crate) fn add(&mut self, queue: Queue) {
+        if self.all || self.queues.contains(&queue) {
+            return;
+        }
+        match self.queues.len() < KEYS_MAX {
+            true => self.queues.push(queue),
+            false => self.all = true,
         }
     }
 
-    fn add_all(&self) {
-        self.0.get_or_init(RefCell::default).borrow_mut().all = true;
+    pub(crate) fn add_all(&mut self) {
+        self.all = true;
     }
 }
 
@@ -124,7 +116,7 @@ impl Writer<'_, '_> {
 
     /// Remembers the queue of a key that was changed, if it has one.
     #[cold]
-    pub(crate) fn notice(&self, root: Root, hash: u64) {
+    pub(crate) fn notice(&mut self, root: Root, hash: u64) {
         if root.database >= DATABASES {
             return;
         }
@@ -142,14 +134,14 @@ impl Writer<'_, '_> {
             )
         };
         if is_there(&queue.name()) || is_there(&queue.given()) {
-            self.noticed.add(queue);
+            self.outbox.notice(queue);
         }
     }
 
     /// Remembers that all keys of a database became others.
-    pub(crate) fn notice_all(&self, shard: usize) {
+    pub(crate) fn notice_all(&mut self, shard: usize) {
         if self.has_queues(shard) {
-            self.noticed.add_all();
+            self.outbox.notice_all();
         }
     }
 }

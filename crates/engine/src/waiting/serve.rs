@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use undercroft_memory::{Fault, ShardSet, defer_signals};
 
-use super::notice::{Noticed, Notices, Queue};
+use super::notice::{Noticed, Queue};
 use super::record::{Record, Ticket};
 use super::table::Offer;
 use super::{Answer, Take, Wanted};
@@ -50,14 +50,9 @@ impl Store {
     /// committed, so nothing here is an error of the writer's.
     #[cold]
     pub(crate) fn serve_noticed(&self, noticed: Noticed) {
-        let notices = noticed.into_notices();
-        self.serve_notices(notices);
-    }
-
-    fn serve_notices(&self, notices: Notices) {
         let _deferred = defer_signals();
-        let mut queues: VecDeque<Queue> = notices.queues.into();
-        if notices.all {
+        let mut queues: VecDeque<Queue> = noticed.queues.into();
+        if noticed.all {
             queues.extend(self.queues().unwrap_or_default());
         }
         self.serve(queues);
@@ -131,8 +126,8 @@ impl Store {
         let dead = self.dead_given(queue, false)?;
         // What was given last goes back first: they are in their order again.
         for ticket in dead.into_iter().rev() {
-            let (gone, notices) = self.end_dead(ticket)?;
-            more.extend(notices.queues.into_iter().filter(|other| *other != queue));
+            let (gone, noticed) = self.end_dead(ticket)?;
+            more.extend(noticed.queues.into_iter().filter(|other| *other != queue));
             if !gone {
                 return Ok(());
             }
@@ -178,8 +173,8 @@ impl Store {
         };
         // Who is dead is asked without a lock (W9), and stays so.
         if !self.segment.seat_lives(record.seat) {
-            let (gone, notices) = self.end_dead(ticket)?;
-            more.extend(notices.queues.into_iter().filter(|other| *other != queue));
+            let (gone, noticed) = self.end_dead(ticket)?;
+            more.extend(noticed.queues.into_iter().filter(|other| *other != queue));
             return Ok(if gone {
                 Progress::Gone
             } else {
@@ -210,8 +205,7 @@ impl Store {
             Some(there) if there != record.take.value_type() => return Ok(Progress::Passed),
             Some(_) => {}
         }
-        let noticed = Noticed::default();
-        let progress = self.write_noticing(record.shards(self, ticket), &noticed, |writer| {
+        let served = self.write_noticing(record.shards(self, ticket), |writer| {
             let Some(record) = writer.waiter(ticket)? else {
                 return Ok(Progress::Gone);
             };
@@ -230,9 +224,9 @@ impl Store {
                     Ok::<_, Error>(Progress::Answered)
                 }
             }
-        })?;
-        let notices = noticed.into_notices();
-        more.extend(notices.queues.into_iter().filter(|other| *other != queue));
+        });
+        let (progress, noticed) = served?;
+        more.extend(noticed.queues.into_iter().filter(|other| *other != queue));
         if matches!(progress, Progress::Answered) {
             self.segment.wake_seat(record.seat);
         }
@@ -252,18 +246,16 @@ impl Store {
 
     /// Removes the ticket of a dead process. Returns whether it is gone: what
     /// was taken for it may have nowhere to go.
-    fn end_dead(&self, ticket: Ticket) -> Result<(bool, Notices), Error> {
-        let noticed = Noticed::default();
-        self.end_noticing(ticket, Ending::GiveBack, &noticed)?;
+    fn end_dead(&self, ticket: Ticket) -> Result<(bool, Noticed), Error> {
+        let (_, noticed) = self.end_noticing(ticket, Ending::GiveBack)?;
         let gone = self.waiter(ticket)?.is_none();
-        Ok((gone, noticed.into_notices()))
+        Ok((gone, noticed))
     }
 
     /// Ends a wait from the waiter's side.
     pub(super) fn end(&self, ticket: Ticket, ending: Ending) -> Result<Option<Answer>, Error> {
-        let noticed = Noticed::default();
-        let answer = self.end_noticing(ticket, ending, &noticed)?;
-        if ending == Ending::GiveBack && noticed.is_some() {
+        let (answer, noticed) = self.end_noticing(ticket, ending)?;
+        if ending == Ending::GiveBack {
             self.serve_noticed(noticed);
         }
         Ok(answer)
@@ -273,16 +265,15 @@ impl Store {
         &self,
         ticket: Ticket,
         ending: Ending,
-        noticed: &Noticed,
-    ) -> Result<Option<Answer>, Error> {
+    ) -> Result<(Option<Answer>, Noticed), Error> {
         let Some(record) = self.waiter(ticket)? else {
-            return Ok(None);
+            return Ok((None, Noticed::default()));
         };
         if record.waits() && ending == Ending::Collect {
-            return Ok(None);
+            return Ok((None, Noticed::default()));
         }
         // Once it is answered it names no other keys than before.
-        self.write_noticing(record.shards(self, ticket), noticed, |writer| {
+        self.write_noticing(record.shards(self, ticket), |writer| {
             let Some(record) = writer.waiter(ticket)? else {
                 return Ok(None);
             };
@@ -308,17 +299,15 @@ impl Store {
         } else {
             Answer::TimedOut
         };
-        let noticed = Noticed::default();
-        let ended =
-            self.write_noticing(record.shards(self, ticket), &noticed, |writer| match writer
-                .waiter(ticket)?
-            {
-                Some(record) if record.waits() => {
-                    writer.answer(ticket, &record, &answer)?;
-                    Ok::<_, Error>(true)
-                }
-                _ => Ok(false),
-            })?;
+        let (ended, _) = self.write_noticing(record.shards(self, ticket), |writer| match writer
+            .waiter(ticket)?
+        {
+            Some(record) if record.waits() => {
+                writer.answer(ticket, &record, &answer)?;
+                Ok::<_, Error>(true)
+            }
+            _ => Ok(false),
+        })?;
         if ended {
             self.segment.wake_seat(record.seat);
         }

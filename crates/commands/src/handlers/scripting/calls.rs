@@ -4,7 +4,7 @@
 //! As in Redis a script that fails keeps what it changed before: its error is a reply like any other, and the
 //! transaction is committed. A command that fails changes nothing.
 
-use undercroft_engine::{Error, Store};
+use undercroft_engine::Store;
 
 use super::{Call, Script};
 use crate::arguments::CommandError;
@@ -25,8 +25,6 @@ pub(super) struct Calls<'c, 'a> {
     /// There was no room for more when the script began.
     is_full: bool,
     has_written: bool,
-    /// What a command changed could not be undone: the transaction must not be committed.
-    is_lost: bool,
 }
 
 /// Runs a script and writes its reply.
@@ -96,11 +94,10 @@ impl Calls<'_, '_> {
             context,
             is_full,
             has_written: false,
-            is_lost: false,
         };
         match body(&mut calls, call) {
             Ok(tree) => Ok(Ok(tree)),
-            Err(Failure::Reply(error)) if !calls.is_lost => Ok(Err(error)),
+            Err(Failure::Reply(error)) => Ok(Err(error)),
             Err(failure) => Err(failure),
         }
     }
@@ -121,9 +118,7 @@ impl Calls<'_, '_> {
         let arguments: Option<Vec<&[u8]>> = arguments.iter().copied().collect();
         let arguments = arguments.ok_or_else(|| script.no_argument(line))?;
         match self.execute(&arguments) {
-            Err(Failure::Reply(error)) if !self.is_lost => {
-                Err(script.error(error.text(), line).into())
-            }
+            Err(Failure::Reply(error)) => Err(script.error(error.text(), line).into()),
             result => result,
         }
     }
@@ -140,22 +135,14 @@ impl Calls<'_, '_> {
         self.has_written |= command.flags.has(Flag::Write);
         let mut recorder = Recorder::new();
         let store = self.context.store;
-        match store.attempt(|| handler(self.context, arguments, &mut recorder)) {
-            Ok(outcome) => outcome?,
-            Err(error) => return Err(self.lose(error)),
+        // What cannot be undone spoils the transaction, whatever the script makes of the error.
+        let outcome = store.attempt(|| handler(self.context, arguments, &mut recorder))?;
+        if Store::met_expired() {
+            try_to_remove_met(self.context)?;
         }
-        if Store::met_expired()
-            && let Err(error) = try_to_remove_met(self.context)
-        {
-            return Err(self.lose(error));
-        }
+        outcome?;
         let reply = recorder.finish().ok().and_then(|mut trees| trees.pop());
         Ok(reply.unwrap_or(Tree::Null))
-    }
-
-    fn lose(&mut self, error: Error) -> Failure {
-        self.is_lost = true;
-        error.into()
     }
 
     /// The text that a command answers; none for false, which is what Lua has for no value.

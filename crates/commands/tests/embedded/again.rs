@@ -1,0 +1,84 @@
+//! What a command leaves that fails or has to run again: nothing twice, and expired keys gone.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use undercroft_commands::reply::Tree;
+use undercroft_engine::{Error, Event, EventClasses, Store, Topic};
+
+use super::Client;
+
+#[test]
+fn a_command_that_fails_removes_the_expired_keys_it_met() {
+    for line in [
+        "LSET k 0 v",
+        "RENAME k other",
+        "RENAMENX k other",
+        "LSET k x v",
+        "GETEX k EX 0",
+    ] {
+        for within in [false, true] {
+            let mut client = Client::new(None);
+            client.store.set_time(1000);
+            let other = Store::open(client.store.path(), true).expect("the same store");
+            let mut subscriber = other.subscriber();
+            let expired: &[u8] = b"__keyevent@0__:expired";
+            subscriber
+                .subscribe(Topic::Channel, &[expired])
+                .expect("room");
+            client
+                .store
+                .tell_events(EventClasses::from_letters(b"Ex"))
+                .expect("writable");
+            client.run("SET k v PXAT 2000");
+            client.store.set_time(3000);
+            let error = if within {
+                client.run("MULTI");
+                client.run(line);
+                match client.run("EXEC") {
+                    Tree::Array(replies) => replies.into_iter().next().expect("one reply"),
+                    other => panic!("{line}: {other:?}"),
+                }
+            } else {
+                client.run(line)
+            };
+            let error = matches!(error, Tree::Error(_)) || line.starts_with("GETEX");
+            assert!(error, "{line}");
+            assert_eq!(client.run("DBSIZE"), Tree::Integer(0), "{line}");
+            let mut events = 0;
+            while let Some(event) = subscriber.try_next().expect("a look") {
+                assert!(matches!(event, Event::Message(message) if message.payload == b"k"));
+                events += 1;
+            }
+            assert_eq!(events, 1, "{line}, within a transaction: {within}");
+        }
+    }
+}
+
+#[test]
+fn a_command_that_waits_counts_its_look_up_once() {
+    let mut client = Client::new(None);
+    client.store.set_patience(Duration::from_millis(1));
+    client.run("PFADD k a");
+    let before = client.session.counters;
+    let path = client.directory.path().join("store");
+    let (held, wait_held) = mpsc::channel();
+    let (go_on, wait_go_on) = mpsc::channel::<()>();
+    let holder = thread::spawn(move || {
+        let store = Store::open(&path, true).expect("the same store");
+        store.write(store.all_shards(), |_| {
+            held.send(()).expect("somebody waits");
+            wait_go_on.recv().expect("a word to go on");
+            Ok::<_, Error>(())
+        })
+    });
+    wait_held.recv().expect("the locks are held");
+    // It reads, and then cannot write what it has counted.
+    client.try_run(&[b"PFCOUNT", b"k"]).expect_err("a lock");
+    go_on.send(()).expect("the holder waits");
+    let held = holder.join().expect("the holder ends");
+    held.expect("its transaction does nothing");
+    assert_eq!(client.run("PFCOUNT k"), Tree::Integer(1));
+    assert_eq!(client.session.counters.hits, before.hits + 1);
+}
