@@ -7,6 +7,7 @@
 //! at: zero is a failure, because a rule that checks nothing never fails.
 
 mod arrows;
+mod cells;
 mod documents;
 mod repo;
 mod sources;
@@ -48,6 +49,7 @@ pub const RULES: &[Rule] = &[
     sources::LENGTH,
     sources::LEFTOVERS,
     sources::ASCII,
+    cells::CELLS_HAVE_REASONS,
     documents::LINKED,
     documents::RESOLVE,
     documents::CHANGELOG,

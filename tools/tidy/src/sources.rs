@@ -126,7 +126,7 @@ fn not_ascii(file: &File) -> Vec<String> {
 
 /// Every identifier in a Rust file with its line, and whether `!` follows it.
 /// A file that does not even split into tokens has none: the compiler says so.
-fn identifiers(file: &File) -> Vec<(String, usize, bool)> {
+pub(crate) fn identifiers(file: &File) -> Vec<(String, usize, bool)> {
     let mut found = Vec::new();
     if let Ok(tokens) = TokenStream::from_str(&file.text) {
         collect(tokens, &mut found);

@@ -1,0 +1,165 @@
+//! What can be changed through a shared reference, where bodies of reads and writes could reach it.
+//!
+//! A body may run several times, and a run that is thrown away must leave nothing to the next one (R8). The compiler
+//! keeps a body of a read from changing what it captured through `&mut` or a cell. It knows nothing of
+//! thread-locals, statics, locks and atomics: where bodies are, each file with any of these is named here, with the
+//! reason why no run leaves something to the next one in them.
+
+use crate::sources::identifiers;
+use crate::{File, Repo, Report, Rule};
+
+/// Layers whose code bodies call.
+const LAYERS: &[&str] = &["crates/engine/src/", "crates/commands/src/"];
+
+/// Names that a file outside of these has where it gives a body to a store.
+const GIVES_BODIES: &[&str] = &["read_into", "shards_of"];
+
+/// Types and macros that let a shared reference change something.
+const CELLS: &[&str] = &[
+    "thread_local",
+    "Cell",
+    "RefCell",
+    "UnsafeCell",
+    "OnceCell",
+    "LazyCell",
+    "Mutex",
+    "RwLock",
+    "OnceLock",
+    "LazyLock",
+    "PyOnceLock",
+];
+
+/// The files that have some, and why that is sound.
+const REASONS: &[(&str, &str)] = &[
+    (
+        "crates/commands/src/config/mod.rs",
+        "the configuration, which bodies read and never change",
+    ),
+    (
+        "crates/commands/src/geohash.rs",
+        "its cells are areas of the earth",
+    ),
+    (
+        "crates/commands/src/partial_sort.rs",
+        "cells count the comparisons of a test",
+    ),
+    (
+        "crates/commands/src/pause.rs",
+        "changed by CLIENT PAUSE alone, which has no body",
+    ),
+    (
+        "crates/commands/src/slowlog.rs",
+        "written to when a command is over",
+    ),
+    (
+        "crates/engine/src/access.rs",
+        "what a transaction has done, emptied when its body begins",
+    ),
+    (
+        "crates/engine/src/clock.rs",
+        "the time, which a body asks for and never sets",
+    ),
+    (
+        "crates/engine/src/elements.rs",
+        "root words of a draft that is made within one run of a body",
+    ),
+    (
+        "crates/engine/src/met.rs",
+        "keys that may be expired: each is looked up again before it is removed",
+    ),
+    (
+        "crates/engine/src/store.rs",
+        "used between reads and writes, not in their bodies",
+    ),
+    (
+        "crates/engine/src/uses.rs",
+        "random numbers, of which any will do",
+    ),
+    (
+        "crates/engine/src/waiting/notice.rs",
+        "queues to look at: one too many costs a look",
+    ),
+];
+
+pub(crate) const CELLS_HAVE_REASONS: Rule = Rule {
+    name: "what bodies of reads could change has a reason",
+    check,
+    canary: || {
+        let body = "thread_local! { static SEEN: Vec<u8> = Vec::new(); }";
+        Repo::with_file("crates/commands/src/handlers/hashes.rs", body)
+    },
+};
+
+fn check(repo: &Repo) -> Report {
+    let mut report = Report::default();
+    for file in repo.files.iter().filter(|file| is_product(file)) {
+        let names = identifiers(file);
+        let gives = names
+            .iter()
+            .any(|(name, ..)| GIVES_BODIES.contains(&name.as_str()));
+        let reason = REASONS.iter().find(|(path, _)| *path == file.path);
+        if reason.is_none() && !gives && !LAYERS.iter().any(|layer| file.path.starts_with(layer)) {
+            continue;
+        }
+        let cell = names.iter().find(|(name, ..)| is_cell(name));
+        report.add(match (cell, reason) {
+            (Some((name, line, _)), None) => {
+                let asked =
+                    "say in tools/tidy why no run of a body leaves something to the next one";
+                Some(format!("{}:{line}: {name}; {asked}", file.path))
+            }
+            (None, Some(_)) => Some(format!("{}: has a reason and no cell", file.path)),
+            _ => None,
+        });
+    }
+    report
+}
+
+/// Rust that is neither a test nor below the rules of bodies.
+fn is_product(file: &File) -> bool {
+    let path = file.path.as_str();
+    file.extension() == "rs"
+        && (path.starts_with("crates/") || path.starts_with("clients/"))
+        && !["crates/memory/", "crates/testkit/"]
+            .iter()
+            .any(|room| path.starts_with(room))
+        && !path.contains("/tests/")
+        && !path.ends_with("tests.rs")
+}
+
+fn is_cell(name: &str) -> bool {
+    CELLS.contains(&name) || name.starts_with("Atomic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(path: &str, text: &str) -> usize {
+        check(&Repo::with_file(path, text)).findings.len()
+    }
+
+    #[test]
+    fn cells_are_found_where_bodies_are() {
+        for cell in [
+            "static SEEN: Mutex<u8> = Mutex::new(0);",
+            "fn f(seen: &RefCell<u8>) {}",
+            "use std::sync::atomic::{AtomicU64, Ordering};",
+            "thread_local! { static SEEN: u8 = 0; }",
+        ] {
+            assert_eq!(findings("crates/engine/src/scan.rs", cell), 1, "{cell}");
+            assert_eq!(findings("crates/server/src/worker.rs", cell), 0, "{cell}");
+            let body = format!("{cell} fn g() {{ store.read_into(shards) }}");
+            assert_eq!(findings("clients/c/src/get.rs", &body), 1, "{body}");
+            assert_eq!(findings("crates/engine/tests/scan.rs", &body), 0, "{body}");
+        }
+        assert_eq!(findings("crates/engine/src/scan.rs", "// a Mutex"), 0);
+    }
+
+    #[test]
+    fn a_reason_without_a_cell_is_told() {
+        let (path, _) = REASONS[0];
+        assert_eq!(findings(path, "fn f() {}"), 1);
+        assert_eq!(findings(path, "static SEEN: Mutex<u8>;"), 0);
+    }
+}
