@@ -17,6 +17,7 @@ use crate::layout::{EXTENT_PAGES, PAGE, descriptor, shard};
 use crate::pool::Pool;
 use crate::segment::{Marks, Segment, Unlock};
 use crate::shards::ShardSet;
+use crate::stock::Taken;
 use crate::transaction::{Shortage, Transaction};
 use crate::view::Offset;
 
@@ -113,6 +114,32 @@ impl Transaction<'_> {
 
     #[inline]
     fn allocate_block(&mut self, pool: Pool, class: usize) -> Result<Offset, Error> {
+        let taken = self.allocate_blocks(pool, class, 1)?;
+        Ok(taken.first + u64::from(taken.bits.trailing_zeros()) * taken.size)
+    }
+
+    /// Allocates one block of at least `bytes` bytes, and up to `wanted` where
+    /// that takes no more entries in the log.
+    ///
+    /// # Panics
+    /// Where such a block does not lie in a slab.
+    pub(crate) fn allocate_some(
+        &mut self,
+        pool: Pool,
+        bytes: u64,
+        wanted: u64,
+    ) -> Result<Taken, Error> {
+        match classes::class_of(bytes) {
+            Some(0) if pool.is_arena() => self.allocate_blocks(pool, 1, wanted),
+            Some(class) => self.allocate_blocks(pool, class, wanted),
+            None => panic!("blocks of {bytes} bytes do not lie in slabs"),
+        }
+    }
+
+    /// Takes between one and `wanted` blocks that one word of a bit map stands
+    /// for.
+    #[inline(always)]
+    fn allocate_blocks(&mut self, pool: Pool, class: usize, wanted: u64) -> Result<Taken, Error> {
         let mapping = &self.segment.mapping;
         let layout = mapping.layout();
         let index = self.home(pool);
@@ -141,18 +168,34 @@ impl Transaction<'_> {
             if bits == 0 {
                 continue;
             }
-            let block = word * 64 + u64::from(bits.trailing_zeros());
-            if block >= u64::from(classes::blocks(class)) {
+            let mut left = bits & (bits - 1);
+            for _ in 1..wanted.min(64) {
+                left &= left.wrapping_sub(1);
+            }
+            let taken = bits & !left;
+            let last = word * 64 + u64::from(taken.ilog2());
+            if last >= u64::from(classes::blocks(class)) {
                 return Err(damaged);
             }
-            let left = bits & (bits - 1);
             self.set(index, words + word * 8, left)?;
             if left == 0 && (word + 1..count).all(|word| mapping.load(words + word * 8) == 0) {
                 self.unlink(index, list, page)?;
             }
-            let size = classes::SIZES[class];
-            self.add_at(index, pool_words + shard::USED_BYTES, i64::from(size))?;
-            return Ok(layout.page(page) + block * u64::from(size));
+            let size = u64::from(classes::SIZES[class]);
+            let blocks = match wanted {
+                1 => 1,
+                _ => u64::from(taken.count_ones()),
+            };
+            self.add_at(
+                index,
+                pool_words + shard::USED_BYTES,
+                (blocks * size) as i64,
+            )?;
+            return Ok(Taken {
+                first: layout.page(page) + word * 64 * size,
+                size,
+                bits: taken,
+            });
         }
         Err(damaged)
     }
