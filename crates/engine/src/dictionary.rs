@@ -29,7 +29,7 @@ pub(crate) const SLOTS: usize = 7;
 /// Bytes of a bucket.
 pub(crate) const BUCKET: u64 = 64;
 /// The bucket's last slot refers to another bucket.
-const CHAINED: u64 = 1 << 56;
+pub(crate) const CHAINED: u64 = 1 << 56;
 /// A chain longer than this is a cycle: the longest possible one at the fill
 /// factor is far shorter.
 pub(crate) const CHAIN_MAX: usize = 1 << 16;
@@ -118,10 +118,6 @@ pub(crate) trait Dictionary: Copy {
 
     /// Keys per bucket above which the table doubles.
     const FULL: u64;
-
-    /// Whether the table grows and shrinks with its keys; else it was made
-    /// large enough.
-    const RESIZES: bool = true;
 
     /// The memory that its tables come from.
     fn pool(self) -> Pool;
@@ -235,7 +231,7 @@ impl Dictionary for Root {
 }
 
 #[inline(always)]
-fn tag_of(hash: u64) -> u64 {
+pub(crate) fn tag_of(hash: u64) -> u64 {
     // From bits that choose neither shard nor bucket; never 0.
     (hash >> 48 & 0xff).max(1)
 }
@@ -411,28 +407,26 @@ pub(crate) fn insert<D: Dictionary>(
 ) -> Result<(), Error> {
     let tables = match root.tables(transaction.view())? {
         Some(tables) => tables,
-        None => create(transaction, root, 0)?,
+        None => create(transaction, root)?,
     };
     insert_into(transaction, root, tables.home(hash), hash, entry)?;
     root.add_word(transaction, KEYS, 1)?;
-    if D::RESIZES {
-        resize_step(transaction, root)?;
-    }
-    Ok(())
+    resize_step(transaction, root)
 }
 
-/// Makes the table of an empty dictionary, of the size that so many keys need.
-pub(crate) fn create<D: Dictionary>(
-    transaction: &mut Transaction<'_>,
-    root: D,
-    keys: u64,
-) -> Result<Tables, Error> {
-    let bits = u64::from(keys.div_ceil(D::FULL).next_power_of_two().ilog2()).min(BITS_MAX);
-    let at = transaction.allocate(root.pool(), BUCKET << bits)?;
-    transaction.fill_zero(at, BUCKET << bits)?;
+/// Binary logarithm of the buckets that so many keys need.
+pub(crate) fn bits_for<D: Dictionary>(keys: u64) -> u64 {
+    let buckets = keys.div_ceil(D::FULL).next_power_of_two();
+    u64::from(buckets.ilog2()).min(BITS_MAX)
+}
+
+/// Makes the table of an empty dictionary.
+fn create<D: Dictionary>(transaction: &mut Transaction<'_>, root: D) -> Result<Tables, Error> {
+    let at = transaction.allocate(root.pool(), BUCKET)?;
+    transaction.fill_zero(at, BUCKET)?;
     root.set_word(transaction, TABLE, at)?;
-    root.set_word(transaction, BITS, bits)?;
-    let main = Table { at, bits };
+    root.set_word(transaction, BITS, 0)?;
+    let main = Table { at, bits: 0 };
     Ok(Tables { main, other: None })
 }
 

@@ -11,7 +11,7 @@
 //! collection has millions of them.
 
 use smallvec::SmallVec;
-use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
+use undercroft_memory::{Fault, Offset, Pool, Stock, Transaction, View, block_size};
 
 use crate::entry::INLINE_MAX;
 use crate::error::Error;
@@ -47,6 +47,26 @@ impl Value<'_> {
             return Value::Integer(integer);
         }
         Value::Text(text)
+    }
+}
+
+/// Where the blocks of elements come from.
+pub(crate) trait Blocks {
+    /// A block of at least so many bytes.
+    fn block(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error>;
+}
+
+impl Blocks for Pool {
+    #[inline(always)]
+    fn block(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error> {
+        Ok(transaction.allocate(*self, bytes)?)
+    }
+}
+
+impl Blocks for Stock {
+    #[inline(always)]
+    fn block(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error> {
+        Ok(self.take(transaction, bytes)?)
     }
 }
 
@@ -211,12 +231,12 @@ impl Element {
     /// A new element.
     pub(crate) fn create(
         transaction: &mut Transaction<'_>,
-        pool: Pool,
+        blocks: &mut impl Blocks,
         key: &[u8],
         value: Value<'_>,
     ) -> Result<Offset, Error> {
-        let bytes = encode(transaction, pool, key, value)?;
-        let at = transaction.allocate(pool, bytes.len() as u64)?;
+        let bytes = encode(transaction, blocks, key, value)?;
+        let at = blocks.block(transaction, bytes.len() as u64)?;
         transaction.fill(at, &bytes)?;
         Ok(at)
     }
@@ -231,7 +251,7 @@ impl Element {
         value: Value<'_>,
     ) -> Result<Option<Offset>, Error> {
         let block = self.block(transaction.view())?;
-        let bytes = encode(transaction, pool, key, value)?;
+        let bytes = encode(transaction, &mut { pool }, key, value)?;
         if let Some((block, _)) = block {
             transaction.free(pool, block);
         }
@@ -257,16 +277,16 @@ impl Element {
         Ok(Some(at))
     }
 
-    /// A copy in another pool.
+    /// A copy in other memory.
     pub(crate) fn copy(
         &self,
         transaction: &mut Transaction<'_>,
-        pool: Pool,
+        blocks: &mut impl Blocks,
     ) -> Result<Offset, Error> {
-        let at = transaction.allocate(pool, self.size())?;
+        let at = blocks.block(transaction, self.size())?;
         transaction.fill_from(at, self.at, self.size())?;
         if let Some((block, length)) = self.block(transaction.view())? {
-            let copy = transaction.allocate(pool, length)?;
+            let copy = blocks.block(transaction, length)?;
             transaction.fill_from(copy, block, length)?;
             let mut start = Vec::new();
             let value = self.value_offset();
@@ -292,10 +312,31 @@ impl Element {
     }
 }
 
+/// Whether a value lies in a block of its own.
+fn in_block(key_length: usize, text: &[u8]) -> bool {
+    text.len() > SHORT_VALUE && (key_length + text.len()) as u64 + 8 > INLINE_MAX
+}
+
+/// Bytes of an element that is to be made, and of its value's block, if it gets
+/// one.
+pub(crate) fn sizes(key_length: usize, value: Value<'_>) -> (u64, Option<u64>) {
+    let head = if key_length as u64 > SHORT_KEY_MAX {
+        8
+    } else {
+        4
+    };
+    let (inside, block) = match value {
+        Value::Integer(_) => (8, None),
+        Value::Text(text) if in_block(key_length, text) => (16, Some(text.len() as u64)),
+        Value::Text(text) => (text.len(), None),
+    };
+    ((head + key_length + inside) as u64, block)
+}
+
 /// The bytes of an element. A long value is put into a block of its own.
 fn encode(
     transaction: &mut Transaction<'_>,
-    pool: Pool,
+    blocks: &mut impl Blocks,
     key: &[u8],
     value: Value<'_>,
 ) -> Result<SmallVec<[u8; 128]>, Error> {
@@ -305,10 +346,8 @@ fn encode(
             words[..8].copy_from_slice(&integer.to_le_bytes());
             (INTEGER, &words[..8])
         }
-        Value::Text(text)
-            if text.len() > SHORT_VALUE && (key.len() + text.len()) as u64 + 8 > INLINE_MAX =>
-        {
-            let block = transaction.allocate(pool, text.len() as u64)?;
+        Value::Text(text) if in_block(key.len(), text) => {
+            let block = blocks.block(transaction, text.len() as u64)?;
             transaction.fill(block, text)?;
             words[..8].copy_from_slice(&block.to_le_bytes());
             words[8..].copy_from_slice(&(text.len() as u64).to_le_bytes());

@@ -1,7 +1,6 @@
 //! The dictionary of a large collection: the fields of a hash, the members of a
 //! set. Its root words lie in the entry of the collection's key.
 
-use std::cell::Cell;
 use std::collections::HashSet;
 
 use smallvec::SmallVec;
@@ -16,6 +15,7 @@ use crate::random::Random;
 use crate::roots::{ARENA, ELEMENTS_WORDS, KEYS, NEXT_BITS, NEXT_TABLE};
 use crate::scan::scan_bucket;
 use crate::store::{Key, hash};
+use crate::whole;
 
 /// Buckets visited between two looks at whether anything changed (R3).
 const RECHECK_EVERY: u64 = 64;
@@ -77,47 +77,6 @@ impl Dictionary for Elements {
     }
 }
 
-/// A dictionary that nobody can reach yet: its words are in the builder's own
-/// memory, and its buckets are filled without a log (W4).
-#[derive(Clone, Copy)]
-pub(crate) struct Draft<'d> {
-    pub(crate) words: &'d [Cell<u64>; ELEMENTS_WORDS],
-    pub(crate) pool: Pool,
-}
-
-impl Dictionary for Draft<'_> {
-    type Item = Element;
-
-    const FULL: u64 = Elements::FULL;
-
-    const RESIZES: bool = false;
-
-    fn pool(self) -> Pool {
-        self.pool
-    }
-
-    fn word(self, _: &View<'_>, word: usize) -> Result<u64, Fault> {
-        Ok(self.words[word].get())
-    }
-
-    fn set_word(self, _: &mut Transaction<'_>, word: usize, value: u64) -> Result<(), Error> {
-        self.words[word].set(value);
-        Ok(())
-    }
-
-    fn store(self, transaction: &mut Transaction<'_>, at: Offset, value: u64) -> Result<(), Error> {
-        Ok(transaction.fill_word(at, value)?)
-    }
-
-    fn load_if_key(view: &View<'_>, at: Offset, key: &[u8]) -> Result<Option<Element>, Fault> {
-        Element::load_if_key(view, at, key)
-    }
-
-    fn append_key(view: &View<'_>, at: Offset, out: &mut Vec<u8>) -> Result<(), Error> {
-        Element::load(view, at)?.append_key(view, out)
-    }
-}
-
 /// A key of a collection's dictionary.
 pub(crate) fn element_key(secret: [u64; 2], bytes: &[u8]) -> Key<'_> {
     Key {
@@ -139,15 +98,10 @@ pub(crate) fn new_pool(
     Ok(transaction.create_arena(shard)?)
 }
 
-/// Root words of a dictionary without a table.
-pub(crate) fn no_words() -> [Cell<u64>; ELEMENTS_WORDS] {
-    std::array::from_fn(|_| Cell::new(0))
-}
-
 /// Lets an element have a value. Returns whether it is new.
-pub(crate) fn set<D: Dictionary<Item = Element>>(
+pub(crate) fn set(
     transaction: &mut Transaction<'_>,
-    root: D,
+    root: Elements,
     key: &[u8],
     value: Value<'_>,
 ) -> Result<bool, Error> {
@@ -158,65 +112,24 @@ pub(crate) fn set<D: Dictionary<Item = Element>>(
         }
         return Ok(false);
     }
-    let at = Element::create(transaction, pool, key.bytes, value)?;
+    let at = Element::create(transaction, &mut { pool }, key.bytes, value)?;
     dictionary::insert(transaction, root, key.hash, at)?;
     Ok(true)
 }
 
 /// Adds an element without a value. Returns whether it is new.
-pub(crate) fn add<D: Dictionary<Item = Element>>(
+pub(crate) fn add(
     transaction: &mut Transaction<'_>,
-    root: D,
+    root: Elements,
     key: &[u8],
 ) -> Result<bool, Error> {
     let key = element_key(transaction.hash_key(), key);
     if dictionary::find_slot(transaction.view(), root, &key)?.is_some() {
         return Ok(false);
     }
-    let at = Element::create(transaction, root.pool(), key.bytes, Value::Text(b""))?;
+    let at = Element::create(transaction, &mut root.pool(), key.bytes, Value::Text(b""))?;
     dictionary::insert(transaction, root, key.hash, at)?;
     Ok(true)
-}
-
-impl Draft<'_> {
-    /// Makes the table that so many elements need.
-    pub(crate) fn make_room(
-        self,
-        transaction: &mut Transaction<'_>,
-        elements: u64,
-    ) -> Result<(), Error> {
-        dictionary::create(transaction, self, elements).map(drop)
-    }
-
-    /// Adds copies of all elements of another dictionary.
-    pub(crate) fn copy_from(
-        self,
-        transaction: &mut Transaction<'_>,
-        from: Elements,
-    ) -> Result<(), Error> {
-        let mut all = Vec::new();
-        from.for_each(transaction.view(), |element| {
-            all.push(element.at);
-            Ok(())
-        })?;
-        self.make_room(transaction, all.len() as u64)?;
-        let mut key = Vec::new();
-        for at in all {
-            let element = Element::load(transaction.view(), at)?;
-            let copy = element.copy(transaction, self.pool)?;
-            key.clear();
-            element.append_key(transaction.view(), &mut key)?;
-            let hash = hash(transaction.hash_key(), &key);
-            dictionary::insert(transaction, self, hash, copy)?;
-        }
-        Ok(())
-    }
-
-    /// The root words as they are now.
-    pub(crate) fn finished(self) -> [u64; ELEMENTS_WORDS] {
-        self.words[ARENA].set(self.pool.arena());
-        std::array::from_fn(|word| self.words[word].get())
-    }
 }
 
 /// Root words of a copy of a dictionary in another pool. O(elements).
@@ -225,13 +138,13 @@ pub(crate) fn copy_of(
     from: Elements,
     pool: Pool,
 ) -> Result<[u64; ELEMENTS_WORDS], Error> {
-    let words = no_words();
-    let draft = Draft {
-        words: &words,
-        pool,
-    };
-    draft.copy_from(transaction, from)?;
-    Ok(draft.finished())
+    let mut all = Vec::new();
+    from.for_each(transaction.view(), |element| {
+        all.push(*element);
+        Ok(())
+    })?;
+    let (words, _) = whole::copy(transaction, pool, &all)?;
+    Ok(words)
 }
 
 impl Elements {

@@ -6,7 +6,7 @@
 use undercroft_memory::{ShardSet, View};
 
 use crate::element::Value;
-use crate::elements::{self, Draft, Elements};
+use crate::elements::{self, Elements};
 use crate::entry::{Entry, Form, Kind, ValueType};
 use crate::error::Error;
 use crate::flush;
@@ -16,6 +16,7 @@ use crate::packed;
 use crate::random::Random;
 use crate::store::{Key, Reader, Store};
 use crate::strings::STRING_MAX;
+use crate::whole::Draft;
 use crate::writer::{Found, Writer, root};
 
 const HASH: Kind = Kind {
@@ -24,6 +25,9 @@ const HASH: Kind = Kind {
 };
 /// A collection in one piece is no longer than this, whatever the limits are.
 pub(crate) const PACKED_MAX: usize = 64 * 1024;
+/// So many items are added to a collection in one piece one after the other;
+/// more of them are put together anew, so that each is looked at once.
+pub(crate) const FEW: usize = 16;
 
 /// Up to where a collection stays in one piece, which takes less memory and is
 /// quick while it is small.
@@ -352,9 +356,9 @@ impl Writer<'_, '_> {
         limits: &PackedLimits,
     ) -> Result<u64, Error> {
         let mut new = 0;
-        let rest = if limits.too_long(pairs.as_flattened()) {
-            pairs
-        } else {
+        let mut rest = pairs;
+        let long = limits.too_long(pairs.as_flattened());
+        if pairs.len() <= FEW && !long {
             for [field, value] in pairs {
                 new += u64::from(replace(&mut bytes, field, value)?);
             }
@@ -363,28 +367,34 @@ impl Writer<'_, '_> {
                 self.put_packed(database, key, found, HASH, &bytes)?;
                 return Ok(new);
             }
-            &[]
-        };
-        let length: usize = rest.as_flattened().iter().map(|text| text.len()).sum();
-        let length = (bytes.len() + length) as u64;
-        let words = elements::no_words();
-        let draft = Draft {
-            words: &words,
-            pool: elements::new_pool(self.transaction, key.shard, length)?,
-        };
-        let room = packed::count(&bytes)? / 2 + rest.len() as u64;
-        draft.make_room(self.transaction, room)?;
+            rest = &[];
+        }
         let mut all = Ranges::new();
         append_packed(&bytes, Parts::Both, &mut all)?;
+        let mut draft = Draft::new(self.transaction.hash_key(), all.len() / 2 + rest.len());
         let mut texts = all.iter();
         while let (Some(field), Some(value)) = (texts.next(), texts.next()) {
-            elements::set(self.transaction, draft, field, Value::of(value))?;
+            draft.set(field, Value::of(value));
         }
         for [field, value] in rest {
-            let value = Value::of(value);
-            new += u64::from(elements::set(self.transaction, draft, field, value)?);
+            new += u64::from(draft.set(field, Value::of(value)).is_none());
         }
-        self.put_object(database, key, found, HASH, &draft.finished())?;
+        if !rest.is_empty() && !long && draft.parts().len() as u64 <= limits.entries {
+            bytes.clear();
+            for part in draft.parts() {
+                packed::push(&mut bytes, part.key);
+                match part.value {
+                    Value::Text(text) => packed::push(&mut bytes, text),
+                    Value::Integer(value) => packed::push_integer(&mut bytes, value),
+                }
+            }
+            if bytes.len() <= PACKED_MAX {
+                self.put_packed(database, key, found, HASH, &bytes)?;
+                return Ok(new);
+            }
+        }
+        let words = draft.make(self.transaction, key.shard)?;
+        self.put_object(database, key, found, HASH, &words)?;
         Ok(new)
     }
 

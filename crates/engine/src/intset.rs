@@ -6,6 +6,8 @@
 
 use undercroft_memory::Fault;
 
+use crate::hash::FEW;
+
 /// A set of integers as it is kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntSet<'b> {
@@ -101,6 +103,33 @@ pub(crate) fn insert(bytes: &mut Vec<u8>, value: i64) -> Result<bool, Fault> {
     Ok(true)
 }
 
+/// Adds integers to the set that `bytes` hold. Returns how many are new. Sorts
+/// where there are many of them.
+pub(crate) fn insert_all(bytes: &mut Vec<u8>, mut values: Vec<i64>) -> Result<u64, Fault> {
+    let mut new = 0;
+    if values.len() <= FEW {
+        for value in values {
+            new += u64::from(insert(bytes, value)?);
+        }
+        return Ok(new);
+    }
+    let set = IntSet::of(bytes)?;
+    let old = set.length();
+    values.extend(set.iter());
+    values.sort_unstable();
+    values.dedup();
+    let ends = [values.first(), values.last()];
+    let width = ends.into_iter().flatten().map(|&end| width_of(end)).max();
+    let width = width.unwrap_or(set.width).max(set.width);
+    let mut all = Vec::with_capacity(1 + values.len() * width);
+    all.push(width as u8);
+    for value in &values {
+        all.extend_from_slice(&value.to_le_bytes()[..width]);
+    }
+    *bytes = all;
+    Ok((values.len() - old) as u64)
+}
+
 /// Removes an integer. Returns whether it was there. O(length).
 pub(crate) fn remove(bytes: &mut Vec<u8>, value: i64) -> Result<bool, Fault> {
     let set = IntSet::of(bytes)?;
@@ -126,7 +155,14 @@ mod tests {
             let (mut bytes, mut model) = (Vec::new(), BTreeSet::new());
             for _ in 0..2000 {
                 let value = random.i64(..) >> random.u32(shifts.clone());
-                if random.bool() {
+                if random.u32(..100) == 0 {
+                    let more = random.usize(..50);
+                    let more: Vec<i64> = (0..more).map(|_| random.i64(..) >> 50).collect();
+                    let old = model.len();
+                    model.extend(&more);
+                    let new = (model.len() - old) as u64;
+                    assert_eq!(insert_all(&mut bytes, more).ok(), Some(new));
+                } else if random.bool() {
                     assert_eq!(insert(&mut bytes, value).ok(), Some(model.insert(value)));
                 } else {
                     assert_eq!(remove(&mut bytes, value).ok(), Some(model.remove(&value)));

@@ -58,6 +58,7 @@ mod value;
 mod waiting;
 mod warm;
 mod watch;
+mod whole;
 mod writer;
 
 pub use access::Access;

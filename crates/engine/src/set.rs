@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use undercroft_memory::{ShardSet, View};
 
-use crate::elements::{self, Draft, Elements};
+use crate::element::Value;
+use crate::elements::{self, Elements};
 use crate::entry::{Entry, Form, Kind, ValueType};
 use crate::error::Error;
 use crate::flush;
@@ -20,6 +21,7 @@ use crate::packed;
 use crate::random::Random;
 use crate::store::{Key, Reader, Store};
 use crate::strings::{STRING_MAX, parse_integer};
+use crate::whole::Draft;
 use crate::writer::{Found, Writer, root};
 
 /// A set of integers only.
@@ -105,16 +107,7 @@ impl Set {
                 }
                 Ok(())
             }
-            Body::Texts(bytes) => {
-                for item in packed::items(bytes) {
-                    let item = item?;
-                    out.push_with(|out| {
-                        item.append_to(out);
-                        Ok::<_, Error>(())
-                    })?;
-                }
-                Ok(())
-            }
+            Body::Texts(bytes) => append_packed(bytes, out),
             Body::Elements(elements) => elements.for_each(view, |element| {
                 out.push_with(|out| element.append_key(view, out))
             }),
@@ -164,6 +157,18 @@ impl Set {
         }
         Ok(())
     }
+}
+
+/// Appends the members of a set of texts in one piece.
+fn append_packed(bytes: &[u8], out: &mut Ranges) -> Result<(), Error> {
+    for item in packed::items(bytes) {
+        let item = item?;
+        out.push_with(|out| {
+            item.append_to(out);
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(())
 }
 
 /// The integers of several sets, ascending, if all are sets of integers in one
@@ -343,13 +348,10 @@ impl Writer<'_, '_> {
         members: &[&[u8]],
         integers: u64,
     ) -> Result<u64, Error> {
-        let (mut new, mut rest) = (0, members);
-        while let [member, behind @ ..] = rest
-            && let Some(value) = parse_integer(member)
-        {
-            new += u64::from(intset::insert(&mut bytes, value)?);
-            rest = behind;
-        }
+        let leading = members.iter().map_while(|member| parse_integer(member));
+        let values: Vec<i64> = leading.collect();
+        let rest = &members[values.len()..];
+        let new = intset::insert_all(&mut bytes, values)?;
         let set = IntSet::of(&bytes)?;
         if rest.is_empty() && set.length() as u64 <= integers && bytes.len() <= PACKED_MAX {
             if new > 0 {
@@ -357,9 +359,17 @@ impl Writer<'_, '_> {
             }
             return Ok(new);
         }
+        let mut digits = itoa::Buffer::new();
+        if set.length() as u64 > SMALL.entries {
+            let mut old = Ranges::new();
+            for value in set.iter() {
+                old.push(digits.format(value).as_bytes());
+            }
+            return Ok(new + self.make_set(database, key, found, &old, rest)?);
+        }
         let mut texts = Vec::new();
         for value in set.iter() {
-            packed::push(&mut texts, itoa::Buffer::new().format(value).as_bytes());
+            packed::push(&mut texts, digits.format(value).as_bytes());
         }
         // What is new among the rest is counted there.
         Ok(new + self.add_texts(database, key, found, texts, rest)?)
@@ -375,20 +385,19 @@ impl Writer<'_, '_> {
         mut bytes: Vec<u8>,
         members: &[&[u8]],
     ) -> Result<u64, Error> {
-        let count = packed::count(&bytes)?;
         let (mut new, mut rest) = (0, members);
-        if !SMALL.too_long(members) {
-            while let [member, behind @ ..] = rest
-                && count + new <= SMALL.entries
-            {
+        let mut count = packed::count(&bytes)?;
+        // More would not fit, and fewer are more quickly searched for.
+        if !SMALL.too_long(members) && members.len() as u64 <= SMALL.entries {
+            for member in members {
                 let form = packed::form(member);
                 if packed::find(&bytes, &form, 1)?.is_none() {
                     bytes.extend_from_slice(&form);
                     new += 1;
                 }
-                rest = behind;
             }
-            if rest.is_empty() && count + new <= SMALL.entries {
+            count += new;
+            if count <= SMALL.entries {
                 let was_texts =
                     matches!(&found, Some(found) if found.entry.header.detail() == TEXTS.detail);
                 if new > 0 || !was_texts {
@@ -396,26 +405,33 @@ impl Writer<'_, '_> {
                 }
                 return Ok(new);
             }
+            rest = &[];
         }
-        let length: usize = rest.iter().map(|member| member.len()).sum();
-        let length = (bytes.len() + length) as u64;
-        let words = elements::no_words();
-        let draft = Draft {
-            words: &words,
-            pool: elements::new_pool(self.transaction, key.shard, length)?,
-        };
-        draft.make_room(self.transaction, count + new + rest.len() as u64)?;
-        let mut text = Vec::new();
-        for item in packed::items(&bytes) {
-            text.clear();
-            item?.append_to(&mut text);
-            elements::add(self.transaction, draft, &text)?;
+        let mut old = Ranges::new();
+        append_packed(&bytes, &mut old)?;
+        Ok(new + self.make_set(database, key, found, &old, rest)?)
+    }
+
+    /// Lets a key hold a large set of members, which differ, and more. Returns
+    /// how many of the latter are new.
+    fn make_set(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        old: &Ranges,
+        more: &[&[u8]],
+    ) -> Result<u64, Error> {
+        let mut draft = Draft::new(self.transaction.hash_key(), old.len() + more.len());
+        for member in old.iter() {
+            draft.set(member, Value::Text(b""));
         }
-        for member in rest {
-            new += u64::from(elements::add(self.transaction, draft, member)?);
+        for member in more {
+            draft.set(member, Value::Text(b""));
         }
-        self.put_object(database, key, found, TEXTS, &draft.finished())?;
-        Ok(new)
+        let words = draft.make(self.transaction, key.shard)?;
+        self.put_object(database, key, found, TEXTS, &words)?;
+        Ok((draft.parts().len() - old.len()) as u64)
     }
 
     /// Removes members of a set, and the key with the last of them. Returns how

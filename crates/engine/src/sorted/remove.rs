@@ -3,6 +3,7 @@
 use super::bounds::Bounds;
 use super::leaf::Ranked;
 use super::scored::Scored;
+use super::write::parts;
 use super::{Large, SORTED_SET, SortedSet, pack};
 use crate::dictionary;
 use crate::element::Element;
@@ -176,8 +177,8 @@ impl Writer<'_, '_> {
         let mut kept = Scored::new();
         set.append_ranks(self.view(), (0, from), false, &mut kept)?;
         set.append_ranks(self.view(), (to, length), false, &mut kept)?;
-        let sorted: Vec<(&[u8], f64)> = kept.iter().collect();
-        self.make_large(database, key, Some(found), &sorted)?;
+        let secret = self.transaction.hash_key();
+        self.make_large(database, key, Some(found), &parts(secret, kept.iter()))?;
         flush::free_along(self, key.shard, 0)
     }
 

@@ -5,14 +5,15 @@ use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 use super::Large;
 use super::leaf::{Leaf, Ranked};
 use super::ranks::Ranks;
-use crate::dictionary::{self, Dictionary};
+use crate::dictionary::Dictionary;
 use crate::element::Element;
-use crate::elements::{self, Draft, Elements, element_key};
+use crate::elements::{Elements, element_key};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush::{self, Dying};
 use crate::roots::ARENA;
 use crate::tree::for_each_left;
+use crate::whole;
 
 impl Large {
     /// Lets all be freed later, in small steps (W8), where it has no arena; the
@@ -69,30 +70,18 @@ pub(super) fn copy(
     pool: Pool,
 ) -> Result<Vec<u64>, Error> {
     let ranks = large.ranks(transaction.view())?;
-    let words = elements::no_words();
-    let draft = Draft {
-        words: &words,
-        pool,
-    };
-    draft.make_room(transaction, ranks.count())?;
     let mut members = Vec::new();
-    ranks.for_each(transaction.view(), (0, ranks.count()), false, |at| {
-        members.push(at);
+    let view = transaction.view();
+    ranks.for_each(view, (0, ranks.count()), false, |at| {
+        members.push(Element::load(view, at)?);
         Ok(())
     })?;
-    let mut key = Vec::new();
-    let mut ranked = Vec::with_capacity(members.len());
-    for at in members {
-        let element = Element::load(transaction.view(), at)?;
-        let copy = element.copy(transaction, pool)?;
-        key.clear();
-        element.append_key(transaction.view(), &mut key)?;
-        let hash = element_key(transaction.hash_key(), &key).hash;
-        dictionary::insert(transaction, draft, hash, copy)?;
-        ranked.push(Ranked::load(transaction.view(), copy)?);
-    }
+    let (words, placed) = whole::copy(transaction, pool, &members)?;
+    let view = transaction.view();
+    let ranked = placed.iter().map(|&(_, copy)| Ranked::load(view, copy));
+    let ranked = ranked.collect::<Result<Vec<_>, _>>()?;
     let tree = Ranks::build(transaction, pool, &ranked)?;
-    Ok([&draft.finished()[..], &tree].concat())
+    Ok([&words[..], &tree].concat())
 }
 
 /// The text of a score, as [`Entry::append_items`] gives it: it stands for

@@ -1,9 +1,8 @@
 //! Putting members into sorted sets.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 
-use undercroft_memory::{Pool, Transaction};
+use undercroft_memory::Transaction;
 
 use super::leaf::Ranked;
 use super::order::{Target, order_of};
@@ -14,18 +13,16 @@ use super::whole::copy;
 use super::{Large, SORTED_SET, SortedSet, pack};
 use crate::dictionary;
 use crate::element::{Element, Value};
-use crate::elements::{self, Draft, Elements, element_key};
+use crate::elements::{Elements, element_key};
 use crate::entry::ValueType;
 use crate::error::Error;
 use crate::flush;
-use crate::hash::{PACKED_MAX, PackedLimits};
+use crate::hash::{FEW, PACKED_MAX, PackedLimits};
 use crate::notify::KeyEvent;
 use crate::store::Key;
 use crate::strings::STRING_MAX;
+use crate::whole::{self, Draft, Part};
 use crate::writer::{Found, Writer};
-
-/// Bytes that a member of a large set takes at least.
-const MEMBER_MIN: usize = 32;
 
 /// Which members ZADD adds and changes, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +66,27 @@ pub struct Added {
     pub updated: u64,
     /// The score of the last member, unless the rule left it out.
     pub score: Option<f64>,
+}
+
+impl Added {
+    /// Counts what becomes of a member that had the old score. Returns the
+    /// score that it is to have where that is another.
+    fn take(&mut self, new: Option<f64>, old: Option<f64>) -> Option<f64> {
+        self.score = new;
+        match old {
+            None => self.added += u64::from(new.is_some()),
+            Some(old) if new.is_none_or(|new| new == old) => return None,
+            Some(_) => self.updated += 1,
+        }
+        new
+    }
+}
+
+impl PackedLimits {
+    /// Whether another member is one too many, or too long.
+    fn exceeded_by(&self, member: &[u8], members: usize) -> bool {
+        member.len() as u64 > self.value || members as u64 >= self.entries
+    }
 }
 
 impl Writer<'_, '_> {
@@ -166,7 +184,7 @@ impl Writer<'_, '_> {
             let value = Value::Integer(new.to_bits() as i64);
             let at = match there {
                 None => {
-                    let at = Element::create(transaction, pool, member, value)?;
+                    let at = Element::create(transaction, &mut { pool }, member, value)?;
                     dictionary::insert(transaction, large.elements, key.hash, at)?;
                     added.added += 1;
                     at
@@ -209,57 +227,92 @@ impl Writer<'_, '_> {
         limits: &PackedLimits,
     ) -> Result<Added, Error> {
         let old = pack::members(bytes)?;
+        if members.len() > FEW {
+            return self.add_many(database, key, found, &old, members, rule, limits);
+        }
         let mut sorted: Vec<(&[u8], f64)> = old.iter().collect();
         let mut added = Added::default();
         let mut rest = members;
         while let [(member, given), behind @ ..] = rest {
             let place = sorted.iter().position(|(text, _)| text == member);
-            let new = rule.score(place.map(|place| sorted[place].1), *given)?;
-            if place.is_none() && new.is_some() {
-                // What one piece does not hold makes it a large set.
-                let long = member.len() as u64 > limits.value;
-                if long || sorted.len() as u64 >= limits.entries {
-                    break;
-                }
+            let old = place.map(|place| sorted[place].1);
+            if place.is_none() && !rule.only_existing && limits.exceeded_by(member, sorted.len()) {
+                break;
             }
             rest = behind;
-            added.score = new;
-            let Some(new) = new else { continue };
-            match place {
-                Some(place) if sorted[place].1 == new => continue,
-                Some(place) => {
-                    sorted.remove(place);
-                    added.updated += 1;
-                }
-                None => added.added += 1,
+            let Some(new) = added.take(rule.score(old, *given)?, old) else {
+                continue;
+            };
+            if let Some(place) = place {
+                sorted.remove(place);
             }
             // One piece knows one zero only, as in Redis.
             sorted.insert(place_of(&sorted, member, new), (*member, new + 0.0));
         }
-        if added.added + added.updated == 0 && rest.is_empty() {
+        if !rest.is_empty() {
+            return self.add_many(database, key, found, &old, members, rule, limits);
+        }
+        if added.added + added.updated == 0 {
             return Ok(added);
         }
         let bytes = pack::pack(sorted.iter().copied());
-        if rest.is_empty() && bytes.len() <= PACKED_MAX {
+        if bytes.len() <= PACKED_MAX {
             self.put_packed(database, key, found, SORTED_SET, &bytes)?;
             return Ok(added);
         }
-        // The whole of it is made at once: nothing of what is new is logged.
-        let mut all: HashMap<&[u8], f64> = sorted.into_iter().collect();
-        for &(member, given) in rest {
-            let old = all.get(member).copied();
-            added.score = rule.score(old, given)?;
-            match added.score {
-                Some(new) if old != Some(new) => drop(all.insert(member, new)),
-                _ => continue,
-            }
-            match old {
-                None => added.added += 1,
-                Some(_) => added.updated += 1,
+        let secret = self.transaction.hash_key();
+        self.make_large(database, key, found, &parts(secret, sorted.into_iter()))?;
+        Ok(added)
+    }
+
+    /// Adds many members to those of a set in one piece. The whole of it is made
+    /// at once.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what was found goes along with what is wanted"
+    )]
+    fn add_many(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        old: &Scored,
+        members: &[(&[u8], f64)],
+        rule: AddRule,
+        limits: &PackedLimits,
+    ) -> Result<Added, Error> {
+        let secret = self.transaction.hash_key();
+        let mut draft = Draft::new(secret, old.len() + members.len());
+        for (member, score) in old.iter() {
+            draft.set(member, value_of(score));
+        }
+        let mut added = Added::default();
+        // What one piece does not hold makes it a large set, from there on.
+        let mut large = false;
+        for &(member, given) in members {
+            let old = draft.get(member).map(score_of);
+            large |= old.is_none()
+                && !rule.only_existing
+                && limits.exceeded_by(member, draft.parts().len());
+            let Some(new) = added.take(rule.score(old, given)?, old) else {
+                continue;
+            };
+            // One piece knows one zero only, as in Redis.
+            let new = if large { new } else { new + 0.0 };
+            draft.set(member, value_of(new));
+        }
+        if added.added + added.updated == 0 {
+            return Ok(added);
+        }
+        let sorted = in_order(draft.parts());
+        if !large {
+            let members = sorted.iter().map(|part| (part.key, score_of(part.value)));
+            let bytes = pack::pack(members);
+            if bytes.len() <= PACKED_MAX {
+                self.put_packed(database, key, found, SORTED_SET, &bytes)?;
+                return Ok(added);
             }
         }
-        let mut sorted: Vec<(&[u8], f64)> = all.into_iter().collect();
-        sorted.sort_unstable_by(compare);
         self.make_large(database, key, found, &sorted)?;
         Ok(added)
     }
@@ -270,12 +323,20 @@ impl Writer<'_, '_> {
         database: usize,
         key: &Key<'_>,
         found: Option<Found>,
-        members: &[(&[u8], f64)],
+        members: &[Part<'_>],
     ) -> Result<(), Error> {
-        let length: usize = members.iter().map(|(text, _)| text.len()).sum();
-        let length = (length + members.len() * MEMBER_MIN) as u64;
-        let pool = elements::new_pool(self.transaction, key.shard, length)?;
-        let words = make(self.transaction, pool, members)?;
+        let pool = whole::pool_for(self.transaction, key.shard, members)?;
+        let (words, placed) = whole::make(self.transaction, pool, members)?;
+        let ranked: Vec<Ranked> = placed
+            .iter()
+            .zip(members)
+            .map(|(&(_, at), member)| Ranked {
+                order: order_of(score_of(member.value)),
+                at,
+            })
+            .collect();
+        let tree = Ranks::build(self.transaction, pool, &ranked)?;
+        let words = [&words[..], &tree].concat();
         self.put_object(database, key, found, SORTED_SET, &words)
     }
 
@@ -293,14 +354,14 @@ impl Writer<'_, '_> {
         if members.is_empty() {
             return Ok(());
         }
-        let mut sorted: Vec<(&[u8], f64)> = members.iter().collect();
-        sorted.sort_by(compare);
+        let secret = self.transaction.hash_key();
+        let sorted = in_order(&parts(secret, members.iter()));
         let small = sorted.len() as u64 <= limits.entries
             && sorted
                 .iter()
-                .all(|(member, _)| member.len() as u64 <= limits.value);
+                .all(|part| part.key.len() as u64 <= limits.value);
         let packed = if small {
-            pack::pack(sorted.iter().copied())
+            pack::pack(sorted.iter().map(|part| (part.key, score_of(part.value))))
         } else {
             Vec::new()
         };
@@ -344,29 +405,36 @@ impl Large {
     }
 }
 
-/// Makes a large sorted set of members in order. Returns its root words.
-fn make(
-    transaction: &mut Transaction<'_>,
-    pool: Pool,
-    members: &[(&[u8], f64)],
-) -> Result<Vec<u64>, Error> {
-    let words = elements::no_words();
-    let draft = Draft {
-        words: &words,
-        pool,
-    };
-    draft.make_room(transaction, members.len() as u64)?;
-    let mut ranked = Vec::with_capacity(members.len());
-    for &(member, score) in members {
-        let hash = element_key(transaction.hash_key(), member).hash;
-        let value = Value::Integer(score.to_bits() as i64);
-        let at = Element::create(transaction, pool, member, value)?;
-        dictionary::insert(transaction, draft, hash, at)?;
-        let order = order_of(score);
-        ranked.push(Ranked { order, at });
+/// A score as an element keeps it.
+fn value_of(score: f64) -> Value<'static> {
+    Value::Integer(score.to_bits() as i64)
+}
+
+fn score_of(value: Value<'_>) -> f64 {
+    match value {
+        Value::Integer(bits) => f64::from_bits(bits as u64),
+        Value::Text(_) => f64::NAN,
     }
-    let tree = Ranks::build(transaction, pool, &ranked)?;
-    Ok([&draft.finished()[..], &tree].concat())
+}
+
+/// Members to be made.
+pub(super) fn parts<'m>(
+    secret: [u64; 2],
+    members: impl Iterator<Item = (&'m [u8], f64)>,
+) -> Vec<Part<'m>> {
+    members
+        .map(|(member, score)| Part::new(secret, member, value_of(score)))
+        .collect()
+}
+
+/// Members in the order of a sorted set. O(n log n).
+fn in_order<'m>(members: &[Part<'m>]) -> Vec<Part<'m>> {
+    let mut sorted: Vec<(u64, &Part<'m>)> = members
+        .iter()
+        .map(|member| (order_of(score_of(member.value)), member))
+        .collect();
+    sorted.sort_by(|one, other| (one.0, one.1.key).cmp(&(other.0, other.1.key)));
+    sorted.into_iter().map(|(_, member)| *member).collect()
 }
 
 /// Where a member with a score belongs among others in order.

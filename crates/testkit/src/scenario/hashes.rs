@@ -73,6 +73,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| put(s, 0, 3..4, 65),
     ),
     full("HSET insert, large", some_keys, |s| put(s, 0, 0..12, 10)),
+    full("HSET of many new fields", some_keys, |s| {
+        put(s, 0, 0..100, 10)
+    }),
     quick(
         "HSET another field, large",
         |s| small(s, 12),

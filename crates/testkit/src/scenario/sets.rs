@@ -39,6 +39,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         add_one(s, 90, &[b'l'; 65])
     }),
     quick("SADD, large", large, |s| add_one(s, 90, b"another")),
+    full("SADD of many integers", some_keys, |s| add(s, 90, 0..200)),
+    full(
+        "SADD of many integers to a few",
+        |s| of(s, 3),
+        |s| add(s, 90, 2..40),
+    ),
     full("SREM of an integer", |s| of(s, 3), |s| remove(s, 90, 1..2)),
     full("SREM of a text", texts, |s| remove(s, 90, 1..2)),
     quick("SREM, large", large, |s| remove(s, 90, 1..2)),

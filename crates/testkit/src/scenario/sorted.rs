@@ -50,6 +50,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| add_one(s, &[b'l'; 65], 1.5),
     ),
     full("ZADD insert, large", some_keys, |s| add(s, 0..12, 1.0)),
+    full("ZADD of many new members", some_keys, |s| {
+        add(s, 0..150, 1.0)
+    }),
     quick("ZADD of another member, large", large, |s| {
         add(s, 40..41, 3.5)
     }),
