@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The whole kill test, of which `make test` runs a part: every integration test
-# whose name begins with "crash", told to leave nothing out.
+# whose name begins with "crash" or "races", told to leave nothing out.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-tests=(crates/*/tests/crash*)
-[[ -e ${tests[0]} ]] || fail "there is no kill test yet: no crates/*/tests/crash*"
+shopt -s nullglob
+tests=(crates/*/tests/{crash,races}*)
+((${#tests[@]})) || fail "there is no kill test yet: no crates/*/tests/crash*"
 scripts/setup.sh
 export UNDERCROFT_CRASH=full
 # A package at a time: the fail points that one's tests ask for must not be in
@@ -14,6 +15,10 @@ export UNDERCROFT_CRASH=full
 mapfile -t crates < <(printf '%s\n' "${tests[@]%/tests/*}" | sort -u)
 for crate in "${crates[@]}"; do
     say "$crate"
-    cargo test --manifest-path "$crate/Cargo.toml" --release --locked --test 'crash*' \
+    named=()
+    for test in "$crate"/tests/{crash,races}*; do
+        named+=(--test "$(basename "$test" .rs)")
+    done
+    cargo test --manifest-path "$crate/Cargo.toml" --release --locked "${named[@]}" \
         -- --nocapture --test-threads=1
 done

@@ -8,6 +8,7 @@ pub mod accounts;
 pub mod member;
 pub mod messages;
 pub mod reader;
+pub mod shapes;
 pub mod values;
 pub mod writer;
 

@@ -1,0 +1,14 @@
+//! What a reader is given that others race: every call on every pair of states of its keys, where the store goes from
+//! the one to the other in the midst of the call's reads (R1, R2, R8). The answer must be that of a call on the second
+//! state which nobody interrupted.
+
+#[path = "../support/alone.rs"]
+mod alone;
+mod matrix;
+mod runner;
+mod typed;
+
+/// Whether all of it is to be run.
+fn is_full() -> bool {
+    std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full")
+}

@@ -1,0 +1,174 @@
+//! Runs calls on a stage, and says what they answered.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::session::{Host, Session};
+use undercroft_commands::{Context, execute};
+use undercroft_engine::{Error, Ranges, Store};
+use undercroft_testkit::race::{Answers, KEYS, Stage};
+
+use crate::alone::Alone;
+
+/// What a call answered, and what its keys held afterwards.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outcome {
+    /// The replies, or how many items of one were missing, or why the call could not run.
+    replies: Result<Vec<Tree>, String>,
+    /// Of each key its items and its expiry.
+    left: Vec<Option<(Ranges, Option<u64>)>>,
+}
+
+/// One client of a stage.
+pub(crate) struct Runner {
+    host: Alone,
+    session: Session,
+    pub(crate) store: Store,
+}
+
+/// A stage whose states are made by commands.
+pub(crate) fn stage(shards: usize) -> Stage {
+    let host = Alone::new(None);
+    let mut session = Session::new(1, host.initial_user(), 0);
+    let stage = Stage::new(shards);
+    stage.fill(|store, database, words| {
+        session.database = database as u32;
+        let mut reply = Recorder::new();
+        let mut context = Context::new(&mut session, &host, store);
+        execute(&mut context, words, &mut reply).expect("nobody holds a lock");
+        let replies = reply.finish().expect("a whole reply");
+        assert!(!matches!(replies[..], [Tree::Error(_)]), "{replies:?}");
+    });
+    stage
+}
+
+impl Runner {
+    pub(crate) fn new(stage: &Stage, write: bool) -> Runner {
+        let host = Alone::new(None);
+        let store = stage.open(write);
+        store.interrupt_reads(Some(stage.hook()));
+        Runner {
+            session: Session::new(1, host.initial_user(), 0),
+            host,
+            store,
+        }
+    }
+
+    /// Runs a command. Returns how often the store changed, and how often it was looked at.
+    pub(crate) fn count(&mut self, words: &[Vec<u8>], stage: &Stage) -> (u64, u64) {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        execute(&mut context, &words, &mut Recorder::new()).expect("nobody holds a lock");
+        stage.calm()
+    }
+
+    /// Runs a command. Where `writes`, what it left is a part of the outcome.
+    pub(crate) fn call(
+        &mut self,
+        words: &[Vec<u8>],
+        stage: &Stage,
+        writes: bool,
+    ) -> (Outcome, u64) {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let mut reply = Recorder::new();
+        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            execute(&mut context, &words, &mut reply)
+        }));
+        let (changes, _) = stage.calm();
+        let replies = match ran {
+            Ok(Ok(())) => reply
+                .finish()
+                .map_err(|missing| format!("{missing} items are missing")),
+            Ok(Err(blocked)) => Err(format!("blocked: {blocked}")),
+            Err(_) => {
+                self.session = Session::new(1, self.host.initial_user(), 0);
+                Err("a panic".into())
+            }
+        };
+        let left = if writes { self.left() } else { Vec::new() };
+        (Outcome { replies, left }, changes)
+    }
+
+    fn left(&self) -> Vec<Option<(Ranges, Option<u64>)>> {
+        let read = |key: &&[u8]| {
+            let key = self.store.key(key);
+            let read = self.store.read(self.store.shards_of([&key]), |reader| {
+                let Some(entry) = reader.find(0, &key)? else {
+                    return Ok(None);
+                };
+                let mut items = Ranges::new();
+                entry.append_items(reader.view(), &mut items)?;
+                Ok::<_, Error>(Some((items, entry.expiry(reader.view())?)))
+            });
+            read.expect("a whole store")
+        };
+        KEYS.iter().map(read).collect()
+    }
+}
+
+impl Outcome {
+    /// A few words of it.
+    pub(crate) fn summary(&self) -> String {
+        let text = format!("{:?}", self.replies);
+        let start: String = text.chars().take(200).collect();
+        format!("{start} ({} characters)", text.len())
+    }
+
+    /// Whether it may be the outcome of a call where `fresh` is that of one that nobody interrupted, and `all` what an
+    /// answer by chance is chosen from.
+    pub(crate) fn is_as(&self, fresh: &Outcome, answers: Answers, all: Option<&Outcome>) -> bool {
+        let (Ok(replies), Ok(fresh_replies)) = (&self.replies, &fresh.replies) else {
+            return self == fresh;
+        };
+        let (mut items, mut usual) = (leaves(replies), leaves(fresh_replies));
+        match (answers, all.map(|all| &all.replies)) {
+            (Answers::Unordered, _) => {
+                items.sort_unstable();
+                usual.sort_unstable();
+                items == usual && self.left == fresh.left
+            }
+            // What is refused is refused in the same words.
+            (Answers::Random(_), Some(Ok(all))) if !usual.is_empty() && usual[0].is_value() => {
+                let known: HashSet<Leaf> = leaves(all).into_iter().collect();
+                items.len() == usual.len()
+                    && is_aggregate(replies) == is_aggregate(fresh_replies)
+                    && items.iter().all(|item| known.contains(item))
+            }
+            _ => self == fresh,
+        }
+    }
+}
+
+/// A text or a number in a reply, as it is printed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Leaf(String);
+
+impl Leaf {
+    fn is_value(&self) -> bool {
+        self.0.starts_with("Bulk")
+    }
+}
+
+fn is_aggregate(replies: &[Tree]) -> bool {
+    matches!(replies, [Tree::Array(_) | Tree::Set(_) | Tree::Map(_)])
+}
+
+/// The texts and numbers in replies.
+fn leaves(replies: &[Tree]) -> Vec<Leaf> {
+    let mut all = Vec::new();
+    for reply in replies {
+        match reply {
+            Tree::Array(items) | Tree::Set(items) | Tree::Push(items) => all.extend(leaves(items)),
+            Tree::Map(pairs) => {
+                for (key, value) in pairs {
+                    all.extend(leaves(std::slice::from_ref(key)));
+                    all.extend(leaves(std::slice::from_ref(value)));
+                }
+            }
+            leaf => all.push(Leaf(format!("{leaf:?}"))),
+        }
+    }
+    all
+}

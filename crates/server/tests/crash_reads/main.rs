@@ -1,0 +1,11 @@
+//! What readers over sockets, and beside them, are given that others race: where a test says ([`matrix`]), and in a
+//! storm of writers of which some are killed ([`storm`]).
+
+mod matrix;
+mod served;
+mod storm;
+
+/// Whether all of it is to be run.
+fn is_full() -> bool {
+    std::env::var("UNDERCROFT_CRASH").is_ok_and(|run| run == "full")
+}

@@ -1,0 +1,116 @@
+//! A server in this process, and a connection to it.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use tempfile::TempDir;
+use undercroft_engine::Store;
+use undercroft_resp::{ReplyLimits, ReplyReader, Value};
+use undercroft_server::{Error, Handle, Options, Server, default_config};
+
+/// A server on a unix socket, stopped when dropped.
+pub(crate) struct Served {
+    directory: TempDir,
+    handle: Handle,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Served {
+    pub(crate) fn start(store: Store) -> Served {
+        let directory = undercroft_testkit::fresh::directory();
+        let config = default_config();
+        let socket = directory.path().join("socket");
+        let socket = socket.to_str().expect("a path of ASCII");
+        for (name, value) in [("port", "0"), ("unixsocket", socket)] {
+            config.set_at_start(name, value).expect("a value of it");
+        }
+        let options = Options {
+            threads: 1,
+            ..Options::default()
+        };
+        let server = Server::bind(store, config, options).expect("a free socket");
+        let handle = server.handle();
+        Served {
+            directory,
+            handle,
+            thread: Some(std::thread::spawn(|| server.run())),
+        }
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.handle.stop();
+        if let Some(thread) = self.thread.take() {
+            // What ended it otherwise was told by the tests.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A client's connection.
+pub(crate) struct Connection {
+    stream: UnixStream,
+    reader: ReplyReader,
+    received: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects, and asks for a version of the protocol.
+    pub(crate) fn new(socket: &Path, version: u8) -> Connection {
+        let stream = UnixStream::connect(socket).expect("a server");
+        let mut connection = Connection {
+            stream,
+            reader: ReplyReader::new(ReplyLimits::default()),
+            received: Vec::new(),
+        };
+        let version = version.to_string();
+        let hello: &[&[u8]] = &[b"HELLO", version.as_bytes()];
+        let replies = connection.pipeline(&[hello]).expect("a reply");
+        assert!(!matches!(replies[0], Value::Error(_)), "{replies:?}");
+        connection
+    }
+
+    /// Sends commands at once and receives as many replies.
+    ///
+    /// # Errors
+    /// What is wrong with what came, or that nothing more comes.
+    pub(crate) fn pipeline(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Value>, String> {
+        let mut request = Vec::new();
+        for words in commands {
+            request.extend(format!("*{}\r\n", words.len()).into_bytes());
+            for word in *words {
+                request.extend(format!("${}\r\n", word.len()).into_bytes());
+                request.extend_from_slice(word);
+                request.extend(b"\r\n");
+            }
+        }
+        let say = |error: std::io::Error| error.to_string();
+        self.stream.write_all(&request).map_err(say)?;
+        let mut replies = Vec::new();
+        let mut buffer = vec![0; 1 << 16];
+        while replies.len() < commands.len() {
+            let mut input = self.received.as_slice();
+            let reply = self
+                .reader
+                .read(&mut input)
+                .map_err(|error| error.to_string())?;
+            let used = self.received.len() - input.len();
+            self.received.drain(..used);
+            match reply {
+                Some(reply) => replies.push(reply),
+                None => match self.stream.read(&mut buffer).map_err(say)? {
+                    0 => return Err("the connection was closed".into()),
+                    count => self.received.extend_from_slice(&buffer[..count]),
+                },
+            }
+        }
+        Ok(replies)
+    }
+}

@@ -1,0 +1,424 @@
+//! Calls of every command that has keys or only reads: the matrix runs each over pairs of states.
+
+use super::Answers::{Exact, Random, Unordered};
+
+/// What an answer is held against.
+#[derive(Clone, Copy, Debug)]
+pub enum Answers {
+    /// The answer of a fresh call, byte for byte.
+    Exact,
+    /// The items of a fresh call's answer in some order.
+    Unordered,
+    /// Chosen by chance: as many items as a fresh call's, all of them among the answer to this call.
+    Random(&'static str),
+}
+
+/// Calls of one command. The keys are `k` and `j`, which change, and `d`, which is not there.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The command's name in the table.
+    pub command: &'static str,
+    /// What its answers are held against.
+    pub answers: Answers,
+    /// The calls.
+    pub lines: &'static [&'static str],
+}
+
+const fn case(command: &'static str, lines: &'static [&'static str]) -> Case {
+    Case {
+        command,
+        answers: Exact,
+        lines,
+    }
+}
+
+const fn random(command: &'static str, all: &'static str, lines: &'static [&'static str]) -> Case {
+    Case {
+        command,
+        answers: Random(all),
+        lines,
+    }
+}
+
+const fn unordered(command: &'static str, lines: &'static [&'static str]) -> Case {
+    Case {
+        command,
+        answers: Unordered,
+        lines,
+    }
+}
+
+/// Commands with keys or that only read, and have no case: they wait, or belong to a session or a script.
+pub const OTHERS: &[&str] = &[
+    "blmove",
+    "blmpop",
+    "blpop",
+    "brpop",
+    "brpoplpush",
+    "bzmpop",
+    "bzpopmax",
+    "bzpopmin",
+    "eval",
+    "evalsha",
+    "pfselftest",
+    "watch",
+];
+
+/// All cases.
+pub const CASES: &[Case] = &[
+    // Strings.
+    case("get", &["GET k"]),
+    case(
+        "set",
+        &[
+            "SET k new",
+            "SET k new GET",
+            "SET k new NX",
+            "SET k new XX KEEPTTL",
+        ],
+    ),
+    case(
+        "getex",
+        &["GETEX k", "GETEX k PERSIST", "GETEX k PXAT 1900000050000"],
+    ),
+    case("getdel", &["GETDEL k"]),
+    case("getset", &["GETSET k new"]),
+    case("setnx", &["SETNX k new"]),
+    case("setex", &["SETEX k 100 new"]),
+    case("psetex", &["PSETEX k 100000 new"]),
+    case("mget", &["MGET k", "MGET k j k", "MGET d k j"]),
+    case("mset", &["MSET k new j other"]),
+    case("msetnx", &["MSETNX k new j other"]),
+    case("append", &["APPEND k more"]),
+    case("strlen", &["STRLEN k"]),
+    case(
+        "getrange",
+        &["GETRANGE k 0 -1", "GETRANGE k 3 20", "GETRANGE k -6000 -2"],
+    ),
+    case("setrange", &["SETRANGE k 2 xyz"]),
+    case("substr", &["SUBSTR k 1 -1"]),
+    case("incr", &["INCR k"]),
+    case("decr", &["DECR k"]),
+    case("incrby", &["INCRBY k 5"]),
+    case("decrby", &["DECRBY k 5"]),
+    case("incrbyfloat", &["INCRBYFLOAT k 0.5"]),
+    case(
+        "lcs",
+        &["LCS k j LEN", "LCS k j", "LCS k j IDX WITHMATCHLEN"],
+    ),
+    // Bits.
+    case("setbit", &["SETBIT k 9 1"]),
+    case("getbit", &["GETBIT k 9", "GETBIT k 30000"]),
+    case(
+        "bitcount",
+        &["BITCOUNT k", "BITCOUNT k 1 -2", "BITCOUNT k 5 4000 BIT"],
+    ),
+    case(
+        "bitpos",
+        &["BITPOS k 1", "BITPOS k 0 2", "BITPOS k 1 9 -1 BIT"],
+    ),
+    case(
+        "bitop",
+        &["BITOP AND d k j", "BITOP NOT d k", "BITOP XOR k k j"],
+    ),
+    case(
+        "bitfield",
+        &["BITFIELD k GET u16 100", "BITFIELD k SET u8 8 7 GET i5 3"],
+    ),
+    case("bitfield_ro", &["BITFIELD_RO k GET u16 100 GET i64 0"]),
+    // Keys of any type.
+    case("del", &["DEL k j"]),
+    case("unlink", &["UNLINK k j"]),
+    case("exists", &["EXISTS k", "EXISTS k j k d"]),
+    case("type", &["TYPE k"]),
+    unordered("keys", &["KEYS *", "KEYS k*"]),
+    unordered(
+        "scan",
+        &[
+            "SCAN 0 COUNT 100",
+            "SCAN 0 COUNT 100 TYPE hash",
+            "SCAN 0 MATCH k",
+        ],
+    ),
+    random("randomkey", "KEYS *", &["RANDOMKEY"]),
+    case("rename", &["RENAME k j", "RENAME k d"]),
+    case("renamenx", &["RENAMENX k j", "RENAMENX k d"]),
+    case("copy", &["COPY k j", "COPY k d", "COPY k j REPLACE"]),
+    case("move", &["MOVE k 5"]),
+    case("touch", &["TOUCH k j"]),
+    case("dump", &["DUMP k"]),
+    case("restore", &["RESTORE k 0 nothing", "RESTORE d 0 nothing"]),
+    case(
+        "expire",
+        &["EXPIRE k 100", "EXPIRE k 100 GT", "EXPIRE k -1"],
+    ),
+    case("pexpire", &["PEXPIRE k 100000 XX"]),
+    case("expireat", &["EXPIREAT k 1900000100"]),
+    case("pexpireat", &["PEXPIREAT k 1900000100000 NX"]),
+    case("ttl", &["TTL k"]),
+    case("pttl", &["PTTL k"]),
+    case("expiretime", &["EXPIRETIME k"]),
+    case("pexpiretime", &["PEXPIRETIME k"]),
+    case("persist", &["PERSIST k"]),
+    case("object|encoding", &["OBJECT ENCODING k"]),
+    case("object|idletime", &["OBJECT IDLETIME k"]),
+    case("object|freq", &["OBJECT FREQ k"]),
+    case("object|refcount", &["OBJECT REFCOUNT k"]),
+    case(
+        "sort",
+        &[
+            "SORT k ALPHA",
+            "SORT k",
+            "SORT k ALPHA STORE d",
+            "SORT k BY nosort GET #",
+        ],
+    ),
+    case(
+        "sort_ro",
+        &[
+            "SORT_RO k ALPHA",
+            "SORT_RO k LIMIT 1 5 DESC",
+            "SORT_RO k BY nosort",
+        ],
+    ),
+    case(
+        "memory|usage",
+        &["MEMORY USAGE k", "MEMORY USAGE k SAMPLES 0"],
+    ),
+    case("dbsize", &["DBSIZE"]),
+    case("swapdb", &["SWAPDB 0 0"]),
+    case("debug", &["DEBUG OBJECT k"]),
+    // Hashes.
+    case("hset", &["HSET k m0 new", "HSET k m0 new unknown new"]),
+    case("hsetnx", &["HSETNX k m0 new"]),
+    case("hmset", &["HMSET k m0 new m1 new"]),
+    case("hget", &["HGET k m0", "HGET k m19", "HGET k unknown"]),
+    case("hmget", &["HMGET k m0", "HMGET k m0 unknown m3 m19 m63"]),
+    case("hgetall", &["HGETALL k"]),
+    case("hdel", &["HDEL k m0 m1 unknown"]),
+    case("hexists", &["HEXISTS k m0", "HEXISTS k m30"]),
+    case("hlen", &["HLEN k"]),
+    case("hkeys", &["HKEYS k"]),
+    case("hvals", &["HVALS k"]),
+    case("hstrlen", &["HSTRLEN k m0", "HSTRLEN k m50"]),
+    case("hincrby", &["HINCRBY k m1 5"]),
+    case("hincrbyfloat", &["HINCRBYFLOAT k m1 0.5"]),
+    random(
+        "hrandfield",
+        "HGETALL k",
+        &[
+            "HRANDFIELD k",
+            "HRANDFIELD k 3",
+            "HRANDFIELD k 1000",
+            "HRANDFIELD k -7",
+            "HRANDFIELD k 2 WITHVALUES",
+            "HRANDFIELD k 1000 WITHVALUES",
+            "HRANDFIELD k -7 WITHVALUES",
+        ],
+    ),
+    case(
+        "hscan",
+        &[
+            "HSCAN k 0 COUNT 1000",
+            "HSCAN k 0 COUNT 5 MATCH m1*",
+            "HSCAN k 0",
+        ],
+    ),
+    // Counters.
+    case("pfadd", &["PFADD k s1 d1"]),
+    case("pfcount", &["PFCOUNT k", "PFCOUNT k j", "PFCOUNT k j d"]),
+    case("pfmerge", &["PFMERGE d k j", "PFMERGE k j"]),
+    case(
+        "pfdebug",
+        &["PFDEBUG ENCODING k", "PFDEBUG DECODE k", "PFDEBUG GETREG k"],
+    ),
+    // Lists.
+    case("lpush", &["LPUSH k new newer"]),
+    case("rpush", &["RPUSH k new newer"]),
+    case("lpushx", &["LPUSHX k new"]),
+    case("rpushx", &["RPUSHX k new"]),
+    case("lpop", &["LPOP k", "LPOP k 3"]),
+    case("rpop", &["RPOP k", "RPOP k 3"]),
+    case("llen", &["LLEN k"]),
+    case(
+        "lrange",
+        &[
+            "LRANGE k 0 -1",
+            "LRANGE k 0 0",
+            "LRANGE k -5 -2",
+            "LRANGE k 200 1200",
+        ],
+    ),
+    case("lindex", &["LINDEX k 0", "LINDEX k -1", "LINDEX k 8"]),
+    case("lset", &["LSET k 0 new"]),
+    case("linsert", &["LINSERT k BEFORE 1005 new"]),
+    case("lrem", &["LREM k 0 1005"]),
+    case("ltrim", &["LTRIM k 1 -2"]),
+    case(
+        "lpos",
+        &[
+            "LPOS k 1005",
+            "LPOS k 1005 COUNT 0",
+            "LPOS k 1005 RANK -1 MAXLEN 500",
+        ],
+    ),
+    case("lmove", &["LMOVE k j LEFT RIGHT", "LMOVE k k RIGHT LEFT"]),
+    case("rpoplpush", &["RPOPLPUSH k j"]),
+    case("lmpop", &["LMPOP 2 k j LEFT COUNT 3"]),
+    // Sets.
+    case("sadd", &["SADD k m0 new"]),
+    case("srem", &["SREM k m0 m1 5"]),
+    case(
+        "sismember",
+        &["SISMEMBER k m0", "SISMEMBER k 50", "SISMEMBER k unknown"],
+    ),
+    case("smismember", &["SMISMEMBER k m0 m2 50 unknown"]),
+    case("scard", &["SCARD k"]),
+    case("smembers", &["SMEMBERS k"]),
+    random("spop", "SMEMBERS k", &["SPOP k", "SPOP k 3"]),
+    random(
+        "srandmember",
+        "SMEMBERS k",
+        &[
+            "SRANDMEMBER k",
+            "SRANDMEMBER k 3",
+            "SRANDMEMBER k 1000",
+            "SRANDMEMBER k -7",
+        ],
+    ),
+    case("smove", &["SMOVE k j m0"]),
+    case("sinter", &["SINTER k", "SINTER k j"]),
+    case("sinterstore", &["SINTERSTORE d k j"]),
+    case(
+        "sintercard",
+        &["SINTERCARD 2 k j", "SINTERCARD 2 k j LIMIT 3"],
+    ),
+    case("sunion", &["SUNION k", "SUNION k j"]),
+    case("sunionstore", &["SUNIONSTORE d k j"]),
+    case("sdiff", &["SDIFF k", "SDIFF k j", "SDIFF j k"]),
+    case("sdiffstore", &["SDIFFSTORE d k j"]),
+    case(
+        "sscan",
+        &[
+            "SSCAN k 0 COUNT 1000",
+            "SSCAN k 0 COUNT 5 MATCH m1*",
+            "SSCAN k 0",
+        ],
+    ),
+    // Sorted sets.
+    case("zadd", &["ZADD k 5 m0", "ZADD k XX GT CH 500 m0 1 unknown"]),
+    case("zrem", &["ZREM k m0 m2"]),
+    case("zcard", &["ZCARD k"]),
+    case(
+        "zscore",
+        &["ZSCORE k m0", "ZSCORE k m18", "ZSCORE k unknown"],
+    ),
+    case("zmscore", &["ZMSCORE k m0 unknown m18"]),
+    case("zincrby", &["ZINCRBY k 5 m0"]),
+    case("zrank", &["ZRANK k m0", "ZRANK k m18"]),
+    case("zrevrank", &["ZREVRANK k m0", "ZREVRANK k m18"]),
+    case("zcount", &["ZCOUNT k -inf +inf", "ZCOUNT k (20 60"]),
+    case("zlexcount", &["ZLEXCOUNT k - +", "ZLEXCOUNT k [m0 (m3"]),
+    case(
+        "zrange",
+        &[
+            "ZRANGE k 0 -1",
+            "ZRANGE k 0 -1 WITHSCORES",
+            "ZRANGE k 1 5 REV",
+            "ZRANGE k (20 60 BYSCORE LIMIT 1 5",
+            "ZRANGE k [m0 [m3 BYLEX",
+        ],
+    ),
+    case(
+        "zrevrange",
+        &["ZREVRANGE k 0 -1 WITHSCORES", "ZREVRANGE k 0 2"],
+    ),
+    case(
+        "zrangebyscore",
+        &[
+            "ZRANGEBYSCORE k -inf +inf WITHSCORES",
+            "ZRANGEBYSCORE k 10 40",
+        ],
+    ),
+    case(
+        "zrevrangebyscore",
+        &["ZREVRANGEBYSCORE k +inf -inf WITHSCORES LIMIT 0 9"],
+    ),
+    case(
+        "zrangebylex",
+        &["ZRANGEBYLEX k - +", "ZRANGEBYLEX k [m0 (m3"],
+    ),
+    case("zrevrangebylex", &["ZREVRANGEBYLEX k + -"]),
+    case(
+        "zrangestore",
+        &["ZRANGESTORE d k 0 -1", "ZRANGESTORE k j 0 3"],
+    ),
+    case("zremrangebyrank", &["ZREMRANGEBYRANK k 0 3"]),
+    case("zremrangebyscore", &["ZREMRANGEBYSCORE k 10 40"]),
+    case("zremrangebylex", &["ZREMRANGEBYLEX k [m0 [m3"]),
+    case("zpopmin", &["ZPOPMIN k", "ZPOPMIN k 3"]),
+    case("zpopmax", &["ZPOPMAX k", "ZPOPMAX k 3"]),
+    case("zmpop", &["ZMPOP 2 k j MIN COUNT 3"]),
+    random(
+        "zrandmember",
+        "ZRANGE k 0 -1 WITHSCORES",
+        &[
+            "ZRANDMEMBER k",
+            "ZRANDMEMBER k 3",
+            "ZRANDMEMBER k 1000",
+            "ZRANDMEMBER k -7",
+            "ZRANDMEMBER k 1000 WITHSCORES",
+            "ZRANDMEMBER k -7 WITHSCORES",
+        ],
+    ),
+    case(
+        "zscan",
+        &[
+            "ZSCAN k 0 COUNT 1000",
+            "ZSCAN k 0 COUNT 5 MATCH m1*",
+            "ZSCAN k 0",
+        ],
+    ),
+    case(
+        "zunion",
+        &["ZUNION 2 k j", "ZUNION 2 k j WITHSCORES AGGREGATE MAX"],
+    ),
+    case("zunionstore", &["ZUNIONSTORE d 2 k j WEIGHTS 2 3"]),
+    case("zinter", &["ZINTER 2 k j WITHSCORES"]),
+    case("zinterstore", &["ZINTERSTORE d 2 k j"]),
+    case(
+        "zintercard",
+        &["ZINTERCARD 2 k j", "ZINTERCARD 2 k j LIMIT 3"],
+    ),
+    case("zdiff", &["ZDIFF 2 k j WITHSCORES", "ZDIFF 2 j k"]),
+    case("zdiffstore", &["ZDIFFSTORE d 2 k j"]),
+    // Positions.
+    case("geoadd", &["GEOADD k 1 2 m0"]),
+    case("geopos", &["GEOPOS k m0 unknown m18"]),
+    case("geodist", &["GEODIST k m0 m18 km"]),
+    case("geohash", &["GEOHASH k m0 unknown m18"]),
+    case(
+        "geosearch",
+        &[
+            "GEOSEARCH k FROMLONLAT 20 20 BYRADIUS 3000 km ASC WITHDIST",
+            "GEOSEARCH k FROMMEMBER m0 BYBOX 5000 5000 km",
+        ],
+    ),
+    case(
+        "geosearchstore",
+        &["GEOSEARCHSTORE d k FROMMEMBER m0 BYBOX 5000 5000 km"],
+    ),
+    case(
+        "georadius",
+        &[
+            "GEORADIUS k 20 20 3000 km",
+            "GEORADIUS k 20 20 3000 km STORE d",
+        ],
+    ),
+    case("georadius_ro", &["GEORADIUS_RO k 20 20 3000 km WITHCOORD"]),
+    case("georadiusbymember", &["GEORADIUSBYMEMBER k m0 3000 km"]),
+    case(
+        "georadiusbymember_ro",
+        &["GEORADIUSBYMEMBER_RO k m0 3000 km COUNT 5"],
+    ),
+];

@@ -1,0 +1,230 @@
+//! Every state that a key can be in: each type in each of its encodings and sizes, there, expired, and not there.
+
+use super::{Words, words};
+
+/// A type of value, as far as commands care for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// No key, or one that has expired.
+    Absent,
+    /// Strings.
+    String,
+    /// Hashes.
+    Hash,
+    /// Lists.
+    List,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    Sorted,
+}
+
+/// A state of a key.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// What a message calls it; unique.
+    pub name: &'static str,
+    /// What commands find there.
+    pub family: Family,
+    /// Whether commands on other types meet it, too: one of each type is enough to be refused.
+    pub is_usual: bool,
+    /// The commands that make it, on the key `@`.
+    pub commands: Vec<Words>,
+    /// Milliseconds from [`NOW`](super::NOW) to its expiry.
+    pub expires: Option<i64>,
+}
+
+/// Bytes that say which value they are of: eight of its letters and a number, again and again.
+fn pattern(tag: char, length: usize) -> String {
+    let word = |number: usize| format!("{tag}{:06}.", number % 1_000_000);
+    let mut text: String = (0..length.div_ceil(8)).map(word).collect();
+    text.truncate(length);
+    text
+}
+
+fn set(tag: char, length: usize) -> Vec<Words> {
+    vec![words(&format!("SET @ {}", pattern(tag, length)))]
+}
+
+/// One command with many items.
+fn with_items(command: &str, items: impl Iterator<Item = String>) -> Vec<Words> {
+    let items: Vec<String> = items.collect();
+    vec![words(&format!("{command} @ {}", items.join(" ")))]
+}
+
+/// Fields that all hashes have the first of, with values of their own.
+fn hash(tag: char, fields: usize, length: usize) -> Vec<Words> {
+    let field = |number| format!("m{number} {}", pattern(tag, length + number % 3));
+    with_items("HSET", (0..fields).map(field))
+}
+
+fn list(tag: char, items: usize, length: usize) -> Vec<Words> {
+    let item = |number| format!("{tag}{number}{}", pattern(tag, length));
+    with_items("RPUSH", (0..items).map(item))
+}
+
+/// Members that all sets have the first of; of each second one the tag is a part.
+fn set_of(tag: char, members: usize) -> Vec<Words> {
+    let member = |number: usize| match number % 2 {
+        0 => format!("m{number}"),
+        _ => format!("m{number}{tag}"),
+    };
+    with_items("SADD", (0..members).map(member))
+}
+
+fn sorted(tag: char, members: usize, first: usize, length: usize) -> Vec<Words> {
+    let member = |number: usize| match number % 2 {
+        0 => format!("{} m{number}", first + number * 2),
+        _ => format!("{} m{number}{}", first + number * 2, pattern(tag, length)),
+    };
+    with_items("ZADD", (0..members).map(member))
+}
+
+/// All of them. The first one is no key.
+pub fn states() -> Vec<State> {
+    use Family::{Absent, Hash, List, Set, Sorted, String};
+    let mut all = Vec::new();
+    let mut add = |name, family, is_usual, commands| {
+        all.push(State {
+            name,
+            family,
+            is_usual,
+            commands,
+            expires: None,
+        });
+    };
+    add("absent", Absent, true, Vec::new());
+
+    add("empty string", String, false, set('e', 0));
+    add("string of 3", String, true, vec![words("SET @ abc")]);
+    add(
+        "integer",
+        String,
+        true,
+        vec![words("SET @ 4611686018427387904")],
+    );
+    add("float", String, false, vec![words("SET @ 3.25")]);
+    add("string of 200", String, false, set('b', 200));
+    add("string of 300", String, false, set('c', 300));
+    add("string of 3,900", String, true, set('d', 3900));
+    add("string of 5,000", String, false, set('f', 5000));
+    add("string of 20,000", String, false, set('g', 20_000));
+    add("string of 100,000", String, false, set('h', 100_000));
+    add("string of 300,000", String, false, set('i', 300_000));
+    let mut appended = set('j', 30);
+    appended.push(words(&format!("APPEND @ {}", pattern('k', 100))));
+    add("string appended to", String, false, appended);
+    add("sparse counter", String, false, {
+        with_items("PFADD", (0..20).map(|number| format!("s{number}")))
+    });
+    add("dense counter", String, false, {
+        with_items("PFADD", (0..3000).map(|number| format!("d{number}")))
+    });
+
+    add("hash of 1", Hash, true, hash('l', 1, 5));
+    add("hash of 20", Hash, false, hash('m', 20, 30));
+    add("hash of 120", Hash, false, hash('n', 120, 60));
+    add("hash of integers", Hash, false, {
+        with_items(
+            "HSET",
+            (0..30).map(|number| format!("m{number} {}", number * 1000)),
+        )
+    });
+    add("hash of 200", Hash, true, hash('o', 200, 40));
+    add("hash of large values", Hash, false, hash('p', 64, 5000));
+    add(
+        "hash of one large value",
+        Hash,
+        false,
+        hash('q', 1, 100_000),
+    );
+
+    add("list of 1", List, true, list('r', 1, 5));
+    add("list of integers", List, false, {
+        with_items("RPUSH", (0..300).map(|number| (1000 + number).to_string()))
+    });
+    add("list of one length", List, false, list('s', 9, 40));
+    add("list of 2,000", List, true, list('t', 2000, 10));
+    add("list of large items", List, false, list('u', 12, 5000));
+
+    add("set of integers", Set, true, {
+        with_items("SADD", (0..100).map(|number| number.to_string()))
+    });
+    add("set of 4", Set, false, set_of('v', 4));
+    add("set of 100", Set, false, set_of('w', 100));
+    add("set of 400", Set, true, set_of('x', 400));
+
+    add("sorted set of 1", Sorted, false, sorted('y', 1, 7, 3));
+    add("sorted set of 20", Sorted, true, sorted('z', 20, 0, 10));
+    add("sorted set of 100", Sorted, false, sorted('A', 100, 50, 50));
+    add("sorted set of 300", Sorted, true, sorted('B', 300, 20, 20));
+    add(
+        "sorted set of long members",
+        Sorted,
+        false,
+        sorted('C', 64, 1, 3000),
+    );
+    add("positions", Sorted, false, {
+        let place = |n| format!("{}.5 {} m{n}", n % 90, (n * 7) % 80);
+        with_items("GEOADD", (0..40).map(place))
+    });
+    add("many positions", Sorted, false, {
+        let place = |n| format!("{}.25 {} m{n}", n % 95, (n * 3) % 70);
+        with_items("GEOADD", (0..200).map(place))
+    });
+
+    let living = ["string of 5,000", "hash of 200", "sorted set of 20"];
+    let dead = [
+        "integer",
+        "string of 20,000",
+        "hash of 20",
+        "hash of 200",
+        "list of 2,000",
+        "set of 400",
+        "sorted set of 300",
+    ];
+    let find = |name| {
+        all.iter()
+            .find(|state: &&State| state.name == name)
+            .cloned()
+    };
+    let expiring = living.map(|name| (name, 1_000_000)).into_iter();
+    let expired = dead.map(|name| (name, -1000));
+    let more: Vec<State> = expiring
+        .chain(expired)
+        .filter_map(|(name, expires)| {
+            let state = find(name)?;
+            let family = if expires < 0 { Absent } else { state.family };
+            let prefix = if expires < 0 { "expired" } else { "expiring" };
+            Some(State {
+                name: format!("{prefix} {name}").leak(),
+                family,
+                is_usual: name == "hash of 200",
+                expires: Some(expires),
+                ..state
+            })
+        })
+        .collect();
+    all.extend(more);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<&str> = states().iter().map(|state| state.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(count > 40, "only {count}");
+    }
+
+    #[test]
+    fn a_pattern_says_which_bytes_came_from_where() {
+        assert_eq!(pattern('x', 20), "x000000.x000001.x000");
+    }
+}

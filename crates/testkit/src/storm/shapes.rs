@@ -1,0 +1,183 @@
+//! Values of every type and size class that show which bytes came from where: all of a value is one word of eight bytes
+//! again and again, and no two values have the same word. Writers replace the values of a few keys all the time.
+
+use std::path::Path;
+
+use undercroft_engine::{Error, Limits, Ranges, Store, ValueType};
+
+/// The keys whose values change.
+pub const KEYS: [&str; 6] = [
+    "shape:0", "shape:1", "shape:2", "shape:3", "shape:4", "shape:5",
+];
+/// Items of each collection: fields, members, items of a list.
+pub const ITEMS: usize = 64;
+/// Bytes of a word.
+const WORD: usize = 8;
+
+/// Lengths of strings in words: in the entry, in blocks, in runs of pages, in arenas of their own.
+const STRINGS: [usize; 8] = [1, 24, 40, 490, 640, 2600, 12_600, 40_000];
+/// Lengths of a collection's items in words: in one piece, and each in a block of its own.
+const LENGTHS: [usize; 3] = [1, 6, 625];
+
+/// The name of a field.
+pub fn field(index: usize) -> String {
+    format!("field:{index}")
+}
+
+/// A member: a word, and its index.
+fn member(word: &[u8], index: usize) -> Vec<u8> {
+    [word, format!(":{index:03}").as_bytes()].concat()
+}
+
+/// Replaces values until the process is killed. Returns only to say what went wrong.
+///
+/// # Errors
+/// What a call answered.
+pub fn write(path: &Path, seed: u64) -> Result<(), Error> {
+    let store = Store::open(path, true)?;
+    let mut random = fastrand::Rng::with_seed(seed);
+    for number in 0_u32.. {
+        let word = format!("{:03x}{:05x}", seed & 0xfff, number & 0xf_ffff);
+        let key = KEYS[random.usize(..KEYS.len())].as_bytes();
+        match random.u32(0..8) {
+            0 => drop(store.delete(0, &[key])?),
+            1..4 => {
+                let length = STRINGS[random.usize(..STRINGS.len())];
+                store.set(0, key, word.repeat(length).as_bytes())?;
+            }
+            kind => collection(&store, key, kind, word.as_bytes(), &mut random)?,
+        }
+    }
+    Ok(())
+}
+
+/// Replaces whatever a key holds by a collection, in one step.
+fn collection(
+    store: &Store,
+    key: &[u8],
+    kind: u32,
+    word: &[u8],
+    random: &mut fastrand::Rng,
+) -> Result<(), Error> {
+    let mut items = Ranges::new();
+    let length = LENGTHS[random.usize(..LENGTHS.len())];
+    let (value_type, limits) = match kind {
+        4 => (ValueType::Hash, Limits::DEFAULT),
+        5 => (ValueType::List, Limits::DEFAULT),
+        6 => (ValueType::Set, Limits::DEFAULT),
+        _ => (ValueType::SortedSet, Limits::DEFAULT),
+    };
+    for index in 0..ITEMS {
+        match value_type {
+            ValueType::Hash => {
+                items.push(field(index).as_bytes());
+                items.push(&word.repeat(length));
+            }
+            ValueType::List => items.push(&word.repeat(length)),
+            _ => items.push(&member(word, index)),
+        }
+        if value_type == ValueType::SortedSet {
+            items.push(index.to_string().as_bytes());
+        }
+    }
+    let key = store.key(key);
+    store.write(store.shards_of([&key]), |writer| {
+        writer.put_items(0, &key, value_type, &items, None, &limits)
+    })
+}
+
+/// The word that a value consists of.
+///
+/// # Errors
+/// What is wrong with one that is of several values, or cut short.
+pub fn word_of(value: &[u8]) -> Result<&[u8], String> {
+    let cut = || {
+        format!(
+            "{} bytes: {:?}",
+            value.len(),
+            String::from_utf8_lossy(&value[..value.len().min(40)])
+        )
+    };
+    let (word, _) = value.split_at_checked(WORD).ok_or_else(cut)?;
+    match value.chunks(WORD).position(|other| other != word) {
+        None => Ok(word),
+        Some(at) => {
+            let other = &value[at * WORD..value.len().min((at + 1) * WORD)];
+            let [word, other] = [word, other].map(String::from_utf8_lossy);
+            Err(format!(
+                "{} bytes of {word:?}, and at word {at} {other:?}",
+                value.len()
+            ))
+        }
+    }
+}
+
+/// Checks values that were read together from one key: none, or `count` of one word.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_values(values: &[&[u8]], count: usize) -> Result<(), String> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    if values.len() != count {
+        return Err(format!("{} values, expected {count} or none", values.len()));
+    }
+    let first = word_of(values[0])?;
+    for value in values {
+        let word = word_of(value)?;
+        if word != first {
+            let [first, word] = [first, word].map(String::from_utf8_lossy);
+            return Err(format!("values of {first:?} and of {word:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks members that were read together from one key: none, or `count` different ones of one word.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_members(members: &[&[u8]], count: usize) -> Result<(), String> {
+    let Some(first) = members.first() else {
+        return Ok(());
+    };
+    let mut seen = members.to_vec();
+    seen.sort_unstable();
+    seen.dedup();
+    let is_known = |text: &&[u8]| {
+        let known = |index| member(first.get(..WORD).unwrap_or(first), index) == *text;
+        (0..ITEMS).any(known)
+    };
+    if seen.len() != count || !seen.iter().all(is_known) {
+        let first = String::from_utf8_lossy(first);
+        return Err(format!(
+            "{} members beside {first:?}, expected {count} or none",
+            seen.len()
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_two_values_are_found() {
+        let whole = "00000001".repeat(50);
+        assert_eq!(word_of(whole.as_bytes()), Ok(&b"00000001"[..]));
+        let torn = whole
+            .replace("00000001", "00000002")
+            .replacen("00000002", "00000001", 1);
+        assert!(word_of(torn.as_bytes()).is_err());
+        assert!(word_of(&whole.as_bytes()[1..]).is_err() && word_of(b"0").is_err());
+        let [one, two] = ["00000001", "00000002"].map(str::as_bytes);
+        assert!(check_values(&[one, one], 2).is_ok() && check_values(&[], 2).is_ok());
+        assert!(check_values(&[one, two], 2).is_err() && check_values(&[one], 2).is_err());
+        let [first, second, other] = [member(one, 1), member(one, 2), member(two, 3)];
+        assert!(check_members(&[&first, &second], 2).is_ok());
+        assert!(check_members(&[&first, &first], 2).is_err());
+        assert!(check_members(&[&first, &other], 2).is_err());
+    }
+}
