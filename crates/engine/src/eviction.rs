@@ -301,6 +301,9 @@ impl Store {
         let Eviction {
             policy, samples, ..
         } = self.eviction();
+        if self.free_for_room(|| self.used_memory() <= limit)? && self.used_memory() <= limit {
+            return Ok(());
+        }
         if policy == EvictionPolicy::NoEviction {
             // What was removed already may still have to be freed.
             return match self.reclaim(|| self.used_memory() <= limit)? {

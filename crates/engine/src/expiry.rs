@@ -126,7 +126,8 @@ impl Store {
     }
 
     fn sweep_shard(&self, shard: usize, buckets: u64, removes: bool) -> Result<usize, Error> {
-        let due = self.segment.read(ShardSet::one(shard), |view| {
+        let due = self.read(ShardSet::one(shard), |reader| {
+            let view = reader.view();
             let expiring =
                 (0..DATABASES).filter(|&database| Root { shard, database }.get(view, EXPIRES) != 0);
             let dying = flush::is_dying(view, shard);

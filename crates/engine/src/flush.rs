@@ -11,7 +11,7 @@
 //! | next one | arena | unused | first part | unused | unused | kind | unused |
 //! ```
 
-use undercroft_memory::{Offset, Pool, ShardSet, Transaction, View, defer_signals};
+use undercroft_memory::{Marks, Offset, Pool, ShardSet, Transaction, View, defer_signals};
 
 use crate::access::Access;
 use crate::dictionary::{CHAIN_MAX, Dictionary, Table, chain_fault, load_bucket};
@@ -84,6 +84,7 @@ pub(crate) fn is_dying(view: &View<'_>, shard: usize) -> bool {
 
 /// Cuts one database's dictionary off in one shard.
 fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
+    writer.forget_mailboxes(root.shard, root.database)?;
     if root.get(writer.view(), TABLE) == 0 {
         return Ok(());
     }
@@ -418,10 +419,13 @@ impl Store {
             return Ok(false);
         }
         // Not by `write`, which comes here where memory is short.
-        let freed = self.segment.write(ShardSet::one(shard), |transaction| {
-            let mut writer = Writer::new(self, transaction);
-            free_a_little(&mut writer, shard, STEP)
-        });
+        let shards = ShardSet::one(shard);
+        let freed = self
+            .segment
+            .write_where(shards, Marks::Ignored, |transaction| {
+                let mut writer = Writer::new(self, transaction);
+                free_a_little(&mut writer, shard, STEP)
+            });
         match freed {
             Err(error) if error.is_busy() => Ok(false),
             freed => freed.map(|()| true),
@@ -453,7 +457,10 @@ impl Access<'_> {
         match self.running {
             _ if !wait => {}
             Some(running) => running.post(Post::Flushed),
-            None => self.store.free_flushed()?,
+            None => {
+                self.store.free_all_of_the_dead()?;
+                self.store.free_flushed()?;
+            }
         }
         Ok(removed)
     }

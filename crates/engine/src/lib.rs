@@ -17,6 +17,7 @@ mod access;
 mod bits;
 mod check;
 mod clock;
+mod dead;
 mod dictionary;
 mod element;
 mod elements;

@@ -254,19 +254,4 @@ impl Store {
         }
         Ok(())
     }
-
-    /// Takes away what dead processes left of their subscriptions, and the
-    /// memory of dictionaries that are empty then. O(names).
-    pub fn forget_dead_subscribers(&self) -> Result<(), Error> {
-        for topic in Topic::ALL {
-            let database = topic.database();
-            if self.keys(database) > 0 {
-                self.topics(topic)?;
-            }
-            for shard in 0..self.shards() {
-                self.free_if_idle(Root { shard, database })?;
-            }
-        }
-        Ok(())
-    }
 }

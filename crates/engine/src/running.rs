@@ -186,29 +186,48 @@ impl Store {
                 Err(carried) if carried.beyond && locked != self.all_shards() => {
                     locked = self.all_shards();
                 }
-                Err(carried) if self.is_worth_another_try(&carried) => {}
-                Err(carried) => return Err(carried.error),
+                Err(carried) => self.try_again(carried)?,
             }
         }
     }
 
-    /// Whether what failed failed for want of memory, of which some could be
-    /// freed since.
+    /// Does what another try needs: looks after marked shards, or frees memory.
+    ///
+    /// # Errors
+    /// What failed, where another try would fail as well.
     #[cold]
-    pub(crate) fn is_worth_another_try<E>(&self, carried: &Carried<E>) -> bool {
-        // The error that there is goes before any that this comes to.
-        let _deferred = defer_signals();
-        carried.is_full && self.reclaim(|| false).unwrap_or(false)
+    pub(crate) fn try_again<E: From<Error>>(&self, carried: Carried<E>) -> Result<(), E> {
+        match carried.cause {
+            Cause::Other => Err(carried.error),
+            Cause::Marked => self.look_after().map_err(E::from),
+            Cause::Full => {
+                // The error that there is goes before any that this comes to.
+                let _deferred = defer_signals();
+                let freed = self.reclaim(|| false).unwrap_or(false)
+                    || self.free_for_room(|| false).unwrap_or(false);
+                if freed { Ok(()) } else { Err(carried.error) }
+            }
+        }
     }
 }
 
 /// An error of the body, into which the segment's own are turned as well.
 pub(crate) struct Carried<E> {
-    pub(crate) error: E,
-    /// Whether the segment had no more memory.
-    is_full: bool,
+    error: E,
+    cause: Cause,
     /// Whether a shard was missing.
     beyond: bool,
+}
+
+/// Why a try failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The body said so, or something that another try does not end.
+    Other,
+    /// The segment had no more memory.
+    Full,
+    /// Somebody has to look after a shard first (L5).
+    Marked,
 }
 
 impl<E> Carried<E> {
@@ -216,7 +235,7 @@ impl<E> Carried<E> {
     pub(crate) fn of(error: E) -> Carried<E> {
         Carried {
             error,
-            is_full: false,
+            cause: Cause::Other,
             beyond: false,
         }
     }
@@ -233,9 +252,13 @@ impl<E> Carried<E> {
 impl<E: From<Error>> From<undercroft_memory::Error> for Carried<E> {
     #[cold]
     fn from(error: undercroft_memory::Error) -> Self {
-        let is_full = matches!(error, undercroft_memory::Error::OutOfMemory);
+        let cause = match error {
+            undercroft_memory::Error::OutOfMemory => Cause::Full,
+            undercroft_memory::Error::Marked => Cause::Marked,
+            _ => Cause::Other,
+        };
         Carried {
-            is_full,
+            cause,
             ..Carried::of(Error::from(error).into())
         }
     }

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use undercroft_memory::{
-    HeldLock, Member, Options, Scratch, Segment, ShardSet, Statistics, View, WaitHook,
+    HeldLock, Marks, Member, Options, Scratch, Segment, ShardSet, Statistics, View, WaitHook,
     coarse_milliseconds, defer_signals,
 };
 
 use crate::clock::Clock;
+use crate::dead::Round;
 use crate::dictionary;
 use crate::entry::Entry;
 use crate::error::Error;
@@ -47,6 +48,8 @@ pub struct Store {
     pub(crate) unsettled: Mutex<Unsettled>,
     /// Whether there is something.
     pub(crate) has_unsettled: AtomicBool,
+    /// How far this process has looked for what the dead left.
+    pub(crate) round: Round,
 }
 
 /// A key with its hash and shard, made by [`Store::key`].
@@ -145,6 +148,7 @@ impl Store {
             chance: Chance::new(coarse_milliseconds() ^ segment.hash_key()[0]),
             unsettled: Mutex::default(),
             has_unsettled: AtomicBool::new(false),
+            round: Round::default(),
             segment,
         }
     }
@@ -214,10 +218,25 @@ impl Store {
         scratch: &mut S,
         body: impl Fn(&Reader<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
-        let result = self.segment.read_into(shards, scratch, |view, scratch| {
-            body(&Reader { store: self, view }, scratch).map_err(Carried::of)
-        });
-        result.map_err(|carried| carried.error)
+        loop {
+            let result = self.segment.read_into(shards, scratch, |view, scratch| {
+                body(&Reader { store: self, view }, scratch).map_err(Carried::of)
+            });
+            match result {
+                Ok(value) => return Ok(value),
+                Err(carried) => self.try_again(carried)?,
+            }
+        }
+    }
+
+    /// [`read`](Self::read) for who looks after marked shards (L5).
+    pub(crate) fn read_marked<R>(
+        &self,
+        shards: ShardSet,
+        body: impl Fn(&Reader<'_, '_>) -> Result<R, Error> + Sync,
+    ) -> Result<R, Error> {
+        let read = |view: &View<'_>| body(&Reader { store: self, view });
+        self.segment.read_marked(shards, read)
     }
 
     /// Changes keys of some shards: all or nothing. An error from `body` undoes
@@ -231,19 +250,19 @@ impl Store {
         if self.has_unsettled() {
             self.settle_first();
         }
-        let (value, outbox) = self.change(shards, body)?;
+        let (value, outbox) = self.change(shards, Marks::Respected, body)?;
         self.deliver(outbox);
         Ok(value)
     }
 
     /// [`write`](Self::write) without serving those who wait for the keys, who
-    /// are returned.
-    pub(crate) fn write_noticing<R, E: From<Error>>(
+    /// are returned: for who looks after marked shards (L5).
+    pub(crate) fn write_marked<R>(
         &self,
         shards: ShardSet,
-        body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
-    ) -> Result<(R, Noticed), E> {
-        let (value, mut outbox) = self.change(shards, body)?;
+        body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, Error>,
+    ) -> Result<(R, Noticed), Error> {
+        let (value, mut outbox) = self.change(shards, Marks::Ignored, body)?;
         let noticed = outbox.take_noticed();
         self.deliver(outbox);
         Ok((value, noticed))
@@ -255,10 +274,11 @@ impl Store {
     fn change<R, E: From<Error>>(
         &self,
         shards: ShardSet,
+        marks: Marks,
         mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
     ) -> Result<(R, Outbox), E> {
         loop {
-            let result = self.segment.write(shards, |transaction| {
+            let result = self.segment.write_where(shards, marks, |transaction| {
                 let mut writer = Writer::new(self, transaction);
                 match body(&mut writer) {
                     Ok(value) => Ok((value, writer.outbox)),
@@ -267,8 +287,7 @@ impl Store {
             });
             match result {
                 Ok(done) => return Ok(done),
-                Err(carried) if self.is_worth_another_try(&carried) => {}
-                Err(carried) => return Err(carried.error),
+                Err(carried) => self.try_again(carried)?,
             }
         }
     }
@@ -289,8 +308,8 @@ impl Store {
         let _deferred = defer_signals();
         (0..self.shards())
             .map(|shard| {
-                let read = self.segment.read(ShardSet::one(shard), |view| {
-                    Ok::<_, Error>(Root { shard, database }.get(view, word))
+                let read = self.read(ShardSet::one(shard), |reader| {
+                    Ok::<_, Error>(Root { shard, database }.get(reader.view(), word))
                 });
                 read.unwrap_or(0)
             })

@@ -187,7 +187,7 @@ fn receivers_get_what_naive_lists_hold() {
     }
     sound(&stores[0]);
     drop(receivers);
-    stores[1].forget_dead_subscribers().expect("a walk");
+    stores[1].free_all_of_the_dead().expect("a walk");
     assert_eq!(stores[0].used_memory(), 0, "nothing is left of them");
     sound(&stores[0]);
 }
@@ -264,7 +264,7 @@ fn the_dead_are_not_counted_and_go() {
     assert_eq!(store.topics(Topic::Channel).expect("a walk"), [b"c"]);
     assert!(store.topics(Topic::Pattern).expect("a walk").is_empty());
     drop(living);
-    store.forget_dead_subscribers().expect("a walk");
+    store.free_all_of_the_dead().expect("a walk");
     assert_eq!(store.used_memory(), 0);
     sound(&store);
 }

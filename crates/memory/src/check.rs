@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::heap::{IN_ARENA, Run};
 use crate::kind::{Kind, all_free, bitmap_words};
 use crate::layout::{EXTENT_PAGES, PAGE, control, descriptor, shard};
-use crate::segment::Segment;
+use crate::segment::{Marks, Segment};
 use crate::shards::ShardSet;
 use crate::view::{Offset, View};
 
@@ -63,7 +63,7 @@ impl Segment {
     ) -> Result<Report, Error> {
         let mut report = Report::default();
         let shards = ShardSet::first(self.shards());
-        self.write_marked(shards, |transaction| {
+        self.write_where(shards, Marks::Ignored, |transaction| {
             report = Report::default();
             let mut owned = self.with_heap(|_| Ok(self.check_pages(&mut report)))?;
             self.check_ring(&mut |text| report.problem(|| text))?;

@@ -35,6 +35,7 @@ pub mod layout;
 mod lock;
 mod log;
 mod mapping;
+mod mark;
 #[cfg(all(loom, test))]
 mod models;
 mod platform;
@@ -76,7 +77,7 @@ pub use ring_reader::{Look, Record, RingReader};
 pub use room::Need;
 pub use savepoint::Savepoint;
 pub use seat::{Patience, Seat, SeatName};
-pub use segment::Segment;
+pub use segment::{Marks, Segment};
 pub use shards::ShardSet;
 pub use staging::Staged;
 pub use statistics::{HeldLock, LockName, Member, Setting, Statistics};

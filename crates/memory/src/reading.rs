@@ -91,8 +91,8 @@ impl Segment {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Marked`] where somebody has to look after one of the shards first; then by
-    /// [`read_marked`](Self::read_marked). Those of `body`.
+    /// [`Error::Marked`] where somebody has to look after one of the shards first, and say so with
+    /// [`looked_after`](Self::looked_after). Those of `body`.
     #[inline]
     pub fn read<R, E: From<Error>>(
         &self,
@@ -117,7 +117,7 @@ impl Segment {
         result
     }
 
-    /// [`read`](Self::read) that no mark keeps from anything: for who has looked after the shards, or does.
+    /// [`read`](Self::read) that no mark keeps from anything: for who looks after the shards.
     #[cold]
     pub fn read_marked<R, E: From<Error>>(
         &self,
@@ -176,9 +176,15 @@ impl Segment {
                     if view.unchanged() {
                         return result;
                     }
-                } else {
-                    self.pass_by(index, noted)?;
+                } else if self.pass_by(index, noted)? {
+                    break;
                 }
+            }
+            // A shard with a mark that was looked after, or one that others keep changing.
+            if self.is_marked(index)
+                && let Some(result) = self.read_many(shards, Marks::Respected, scratch, &body)
+            {
+                return result;
             }
         } else if let Some(result) = self.read_many(shards, Marks::Respected, scratch, &body) {
             return result;
@@ -186,14 +192,18 @@ impl Segment {
         self.read_slowly(shards, Marks::Respected, scratch, body)
     }
 
-    /// A shard that cannot be read at once: an error where it has a mark, a moment's wait where it is being changed.
+    /// A shard that cannot be read at once: a moment's wait where it is being changed; true where it has a mark and was
+    /// looked after.
     #[cold]
-    fn pass_by(&self, index: usize, noted: u64) -> Result<(), Error> {
-        if noted & counter::ODD == 0 {
-            return Err(Error::Marked);
+    fn pass_by(&self, index: usize, noted: u64) -> Result<bool, Error> {
+        if noted & counter::ODD != 0 {
+            self.spin_while_odd(index);
+            return Ok(false);
         }
-        self.spin_while_odd(index);
-        Ok(())
+        match self.was_looked_after(index) {
+            true => Ok(true),
+            false => Err(Error::Marked),
+        }
     }
 
     #[cold]
@@ -221,7 +231,9 @@ impl Segment {
                 let at = self.mapping.layout().shard(index) + shard::COUNTER;
                 *place = counter::note(self.mapping.word(at));
                 if !counter::is_plain(*place) {
-                    marked |= *place & counter::MARK != 0;
+                    marked |= *place & counter::MARK != 0
+                        && marks == Marks::Respected
+                        && !self.was_looked_after(index);
                     odd = (*place & counter::ODD != 0).then_some(index).or(odd);
                 }
             }
@@ -229,7 +241,7 @@ impl Segment {
                 self.spin_while_odd(index);
                 continue;
             }
-            if marked && marks == Marks::Respected {
+            if marked {
                 return Some(Err(Error::Marked.into()));
             }
             let view = View {

@@ -24,22 +24,11 @@ impl Segment {
         }
         self.recover_shard(index)?;
         match marks {
-            Marks::Respected if self.is_marked(index) => Err(Error::Marked),
+            Marks::Respected if self.is_marked(index) && !self.was_looked_after(index) => {
+                Err(Error::Marked)
+            }
             _ => Ok(()),
         }
-    }
-
-    /// Whether somebody has to look after a shard before it is read or changed.
-    pub fn is_marked(&self, index: usize) -> bool {
-        let at = self.mapping.layout().shard(index) + shard::COUNTER;
-        self.mapping.load(at) & counter::MARK != 0
-    }
-
-    /// Makes the mark in a locked shard's counter what the shard's word says.
-    pub(crate) fn renew_mark(&self, index: usize) {
-        let base = self.mapping.layout().shard(index);
-        let marked = self.mapping.load(base + shard::MARK) != 0;
-        counter::set_mark(self.mapping.word(base + shard::COUNTER), marked);
     }
 
     /// Keeps what a dead transaction committed, and undoes it otherwise (W6).

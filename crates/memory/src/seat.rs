@@ -255,6 +255,14 @@ impl Segment {
         self.lively.is_fresh(name, now) || self.ask_for_life(name, now)
     }
 
+    /// [`seat_lives`](Self::seat_lives) that asks the kernel, whatever was found
+    /// out before.
+    pub fn seat_lives_now(&self, name: SeatName) -> bool {
+        let mine = || self.process.claimed() && self.process.slot() == name.slot();
+        !self.seat_is_stale(name)
+            && (mine() || self.ask_for_life(name, platform::coarse_milliseconds()))
+    }
+
     #[cold]
     fn ask_for_life(&self, name: SeatName, now: u64) -> bool {
         let owner = Owner::new(name.slot(), name.generation());

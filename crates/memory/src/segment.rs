@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the mark of a shard means to who comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Marks {
+pub enum Marks {
     /// Somebody has to look after the shard first: [`Error::Marked`].
     Respected,
     /// Nothing, as for who does look after it.
@@ -48,12 +48,15 @@ pub struct Segment {
     removed: AtomicBool,
     /// Owners of seats that were just found alive.
     pub(crate) lively: Lively,
+    /// When somebody looked after each shard, by the coarse clock.
+    pub(crate) looked_after: Vec<AtomicU64>,
 }
 
 impl Segment {
     pub(crate) fn new(mapping: Mapping, process: Process, hash_key: [u64; 2]) -> Segment {
         let shards = 0..mapping.layout().shards;
-        let hints_asked = shards.map(|_| AtomicU64::new(0)).collect();
+        let hints_asked = shards.clone().map(|_| AtomicU64::new(0)).collect();
+        let looked_after = shards.map(|_| AtomicU64::new(u64::MAX)).collect();
         let suspicions = (0..mapping.layout().shards + 2)
             .map(|_| Suspicion::default())
             .collect();
@@ -69,6 +72,7 @@ impl Segment {
             written: AtomicU64::new(0),
             removed: AtomicBool::new(false),
             lively: Lively::default(),
+            looked_after,
         }
     }
 
@@ -149,7 +153,8 @@ impl Segment {
     ///
     /// # Errors
     /// [`Error::Marked`] where somebody has to look after one of the shards
-    /// first; then by [`write_marked`](Self::write_marked). Those of `body`.
+    /// first, and say so with [`looked_after`](Self::looked_after). Those of
+    /// `body`.
     #[inline]
     pub fn write<R, E: From<Error>>(
         &self,
@@ -159,19 +164,10 @@ impl Segment {
         self.write_where(shards, Marks::Respected, body)
     }
 
-    /// [`write`](Self::write) that no mark keeps from anything: for who has
-    /// looked after the shards, or does.
-    #[cold]
-    pub fn write_marked<R, E: From<Error>>(
-        &self,
-        shards: ShardSet,
-        body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        self.write_where(shards, Marks::Ignored, body)
-    }
-
+    /// [`write`](Self::write) that can do without its respect for marks: for who
+    /// looks after the shards.
     #[inline(always)]
-    fn write_where<R, E: From<Error>>(
+    pub fn write_where<R, E: From<Error>>(
         &self,
         shards: ShardSet,
         marks: Marks,

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use undercroft_memory::fault::die_after;
-use undercroft_memory::{Error, Options, Segment, ShardSet};
+use undercroft_memory::{Error, Marks, Options, Segment, ShardSet, coarse_milliseconds};
 
 const ONE: usize = 1;
 
@@ -19,7 +19,7 @@ fn create(path: &Path) -> Segment {
 
 /// Changes the mark, and root 0 with it.
 fn mark(segment: &Segment, bits: u64) -> Result<(), Error> {
-    segment.write_marked(ShardSet::one(ONE), |transaction| {
+    segment.write_where(ShardSet::one(ONE), Marks::Ignored, |transaction| {
         transaction.set_root(ONE, 0, bits)?;
         transaction.set_mark(ONE, bits)
     })
@@ -69,6 +69,19 @@ fn a_marked_shard_is_neither_read_nor_changed() {
     assert!(is_refused(&segment));
     let read = read_only.read(ShardSet::one(ONE), |_| Ok::<_, Error>(()));
     assert!(matches!(read, Err(Error::Marked)), "{read:?}");
+    // Who has looked after it is let in, until the clock goes on.
+    let let_in = (0..1_000_000).any(|_| {
+        segment.looked_after(ONE, coarse_milliseconds());
+        segment
+            .read(ShardSet::one(ONE), |_| Ok::<_, Error>(()))
+            .is_ok()
+    });
+    assert!(let_in);
+    while segment
+        .read(ShardSet::one(ONE), |_| Ok::<_, Error>(()))
+        .is_ok()
+    {}
+    assert!(is_refused(&segment));
     // The other shard is as it was.
     let other = segment.write(ShardSet::one(0), |transaction| {
         transaction.set_root(0, 0, 1)
@@ -85,14 +98,14 @@ fn a_mark_that_is_undone_was_never_there() {
     for before in [0, 3] {
         mark(&segment, before).expect("room");
         let shard = ShardSet::one(ONE);
-        let undone = segment.write_marked(shard, |transaction| {
+        let undone = segment.write_where(shard, Marks::Ignored, |transaction| {
             transaction.set_mark(ONE, 3 - before)?;
             Err::<(), Error>(Error::Interrupted)
         });
         undone.expect_err("its own error");
         assert_eq!(state(&segment).1, before);
         assert_eq!(is_refused(&segment), before != 0);
-        let kept = segment.write_marked(shard, |transaction| {
+        let kept = segment.write_where(shard, Marks::Ignored, |transaction| {
             let savepoint = transaction.savepoint();
             transaction.set_mark(ONE, 3 - before)?;
             transaction.roll_back_to(&savepoint)

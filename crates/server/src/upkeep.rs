@@ -18,16 +18,13 @@ const WORTH_MORE: usize = 16;
 /// Samples that the commands per second are the mean of.
 const SAMPLES: usize = 10;
 
-/// Between two looks for what dead processes left of their subscriptions.
-const FORGET: Duration = Duration::from_secs(60);
-/// Between two looks for what dead processes left of their waits, and for whom killed writers did not serve.
-const FORGET_WAITERS: Duration = Duration::from_secs(2);
+/// Between two looks for what dead processes left of their waits and subscriptions.
+const FORGET: Duration = Duration::from_secs(2);
 
 /// Timers of the first thread.
 pub(crate) struct Upkeep {
     next: Instant,
     next_forgetting: Instant,
-    next_forgetting_of_waiters: Instant,
     /// When, and how many commands had been run.
     samples: VecDeque<(Instant, u64)>,
     /// Whether the loss of the store's file was logged.
@@ -40,7 +37,6 @@ impl Upkeep {
         Upkeep {
             next: Instant::now(),
             next_forgetting: Instant::now() + FORGET,
-            next_forgetting_of_waiters: Instant::now(),
             samples: VecDeque::new(),
             told_removed: false,
             told_failure: false,
@@ -64,11 +60,7 @@ impl Upkeep {
         if now >= self.next_forgetting && !self.told_removed {
             self.next_forgetting = now + FORGET;
             // What a lock stands in the way of goes the next time.
-            let _ = shared.store.forget_dead_subscribers();
-        }
-        if now >= self.next_forgetting_of_waiters && !self.told_removed {
-            self.next_forgetting_of_waiters = now + FORGET_WAITERS;
-            let _ = shared.store.forget_dead_waiters();
+            let _ = shared.store.free_all_of_the_dead();
         }
         if !self.told_removed && shared.store.removed() {
             self.told_removed = true;

@@ -255,10 +255,6 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
         store.set(*database, key, b"works on").map_err(say)?;
     }
     store.flush_all(true).map_err(say)?;
-    // What had been given to the dead comes back.
-    store.forget_dead_waiters().map_err(say)?;
-    store.flush_all(true).map_err(say)?;
-    store.forget_dead_subscribers().map_err(say)?;
     let found = problems(store).map_err(say)?;
     if store.used_memory() != 0 || !found.is_empty() {
         return Err(format!(

@@ -120,7 +120,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
         );
         std::thread::yield_now();
     }
-    store.forget_dead_subscribers().expect("a walk");
+    store.free_all_of_the_dead().expect("a walk");
     let found = problems(&store).expect("a check");
     assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");
     assert_eq!(store.used_memory(), 0, "a leak (seed {seed})");

@@ -5,8 +5,8 @@
 //! tickets, in the order in which their owners began to wait. Each ticket has a
 //! *record*: the seat at which its owner sleeps, what it wants, and, once it
 //! was answered, the answer, so that the record is the waiter's mailbox. Each
-//! seat has a list of its tickets that were *answered*, and each key one of
-//! those that were *given* something of it.
+//! seat has a list of its tickets that were *answered*, and each shard one of the
+//! mailboxes that hold something of its keys.
 //!
 //! A change of a key that has a queue is noticed by the writer that makes it.
 //! After the commit it serves the queue: in one transaction for each, what the
@@ -18,8 +18,9 @@
 //! times a second, and serves their queues itself where somebody was killed
 //! behind a commit. A ticket of a dead process leaves the queues as soon as
 //! somebody comes by, and what lies in its record goes back to the end of the
-//! key that it came from; for this it is noted there.
+//! key that it came from before anybody reads or changes a key of that shard.
 
+mod mailbox;
 mod notice;
 mod record;
 mod serve;
@@ -29,6 +30,7 @@ mod tests;
 mod waiters;
 
 pub(crate) use notice::{Noticed, Queue};
+pub(crate) use record::Record;
 pub use record::Ticket;
 pub use waiters::{Begun, Waiters};
 

@@ -9,9 +9,6 @@ use crate::writer::Writer;
 /// queues are looked at.
 const KEYS_MAX: usize = 1024;
 
-/// In the first half of a name: no queue, but who was given something.
-const GIVEN: u64 = 1 << 32;
-
 /// Names a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Queue {
@@ -32,18 +29,8 @@ impl Queue {
 
     /// The queue's name in its dictionary.
     pub(super) fn name(&self) -> [u8; 16] {
-        self.named(0)
-    }
-
-    /// The name of the list of those who were given something of the key, and
-    /// have not taken it yet.
-    pub(super) fn given(&self) -> [u8; 16] {
-        self.named(GIVEN)
-    }
-
-    fn named(&self, kind: u64) -> [u8; 16] {
         let mut name = [0; 16];
-        name[..8].copy_from_slice(&(self.database as u64 | kind).to_le_bytes());
+        name[..8].copy_from_slice(&(self.database as u64).to_le_bytes());
         name[8..].copy_from_slice(&self.hash.to_le_bytes());
         name
     }
@@ -51,8 +38,10 @@ impl Queue {
     pub(super) fn from_name(store: &Store, name: &[u8]) -> Option<Queue> {
         let (database, hash) = name.split_first_chunk::<8>()?;
         let hash = u64::from_le_bytes(hash.try_into().ok()?);
-        Some(Queue {
-            database: (u64::from_le_bytes(*database) & !GIVEN) as usize,
+        let database = u64::from_le_bytes(*database) as usize;
+        // Another name is that of a list of mailboxes.
+        (database < DATABASES).then_some(Queue {
+            database,
             hash,
             shard: store.shard_of(hash),
         })
@@ -125,15 +114,10 @@ impl Writer<'_, '_> {
             hash,
             shard: root.shard,
         };
-        let is_there = |name: &[u8]| {
-            let key = self.store.hidden_key(root.shard, name);
-            // A damaged dictionary is told of by whoever needs it.
-            matches!(
-                dictionary::find(self.view(), queue.root(), &key),
-                Ok(Some(_))
-            )
-        };
-        if is_there(&queue.name()) || is_there(&queue.given()) {
+        let name = queue.name();
+        let key = self.store.hidden_key(root.shard, &name);
+        // A damaged dictionary is told of by whoever needs it.
+        if let Ok(Some(_)) = dictionary::find(self.view(), queue.root(), &key) {
             self.outbox.notice(queue);
         }
     }

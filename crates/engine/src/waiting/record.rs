@@ -34,7 +34,7 @@ impl Ticket {
         (self.0 & ((1 << SHARD_BITS) - 1)) as usize
     }
 
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Ticket> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Ticket> {
         Some(Ticket(u64::from_le_bytes(bytes.try_into().ok()?)))
     }
 }
@@ -47,8 +47,8 @@ const UNBLOCKED: u8 = 4;
 
 /// A record, outside the store.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Record {
-    pub(super) seat: SeatName,
+pub(crate) struct Record {
+    pub(crate) seat: SeatName,
     pub(super) database: usize,
     pub(super) take: Take,
     state: u8,
@@ -84,14 +84,20 @@ impl Record {
         self.texts.iter().take(named).collect()
     }
 
-    /// The keys in whose queues its ticket stands, or the one that something was
-    /// taken from; each once.
+    /// The keys in whose queues its ticket stands while it waits, each once.
     pub(super) fn queued(&self) -> Vec<&[u8]> {
         let mut keys = self.keys();
         if matches!(self.take, Take::Move { .. }) {
             keys.truncate(1);
         }
         once(keys)
+    }
+
+    /// The key that the items in its mailbox belong to until they are taken.
+    /// What was moved is where it was to go.
+    pub(super) fn source(&self) -> Option<&[u8]> {
+        let filled = self.state == TAKEN && !matches!(self.take, Take::Move { .. });
+        self.texts.iter().next().filter(|_| filled)
     }
 
     /// The shards of its keys and its own.
@@ -225,7 +231,7 @@ impl Record {
     }
 
     /// Reads a record.
-    pub(super) fn load(view: &View<'_>, entry: &Entry) -> Result<Record, Error> {
+    pub(crate) fn load(view: &View<'_>, entry: &Entry) -> Result<Record, Error> {
         let mut bytes = Vec::new();
         if let Text::Bytes(at, length) = entry.text(view)? {
             view.append_to(at, length, &mut bytes)?;

@@ -9,15 +9,12 @@ use super::record::{Record, Ticket};
 use super::table::Offer;
 use super::{Answer, Take, Wanted};
 use crate::error::Error;
-use crate::flush;
-use crate::roots::{ANSWERED, KEYS, QUEUES, Root, TABLE, WAITERS};
+use crate::roots::{QUEUES, WAITERS};
 use crate::store::Store;
 use crate::unsettled::Task;
 
 /// Tickets of a queue looked at at once.
 const LOOK: usize = 64;
-/// Buckets of an idle dictionary freed in one transaction.
-const STEP: u64 = 64;
 
 /// What is in a mailbox.
 type Items = Vec<Vec<u8>>;
@@ -98,11 +95,10 @@ impl Store {
     /// Gives the clients of a queue what its key has for them, one after the
     /// other.
     fn serve_queue(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
-        self.take_back(queue, more)?;
         let mut passed = 0;
         let mut last = Vec::new();
         loop {
-            let tickets = self.read(ShardSet::one(queue.shard), |reader| {
+            let tickets = self.read_marked(ShardSet::one(queue.shard), |reader| {
                 reader.queue(queue, passed, LOOK)
             })?;
             // The same again would be damage: each was passed over, or left.
@@ -120,47 +116,6 @@ impl Store {
         }
     }
 
-    /// Puts back what was given to those who died before they took it, as far
-    /// as nobody who lives is in front of them.
-    fn take_back(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
-        let dead = self.dead_given(queue, false)?;
-        // What was given last goes back first: they are in their order again.
-        for ticket in dead.into_iter().rev() {
-            let (gone, noticed) = self.end_dead(ticket)?;
-            more.extend(noticed.queues.into_iter().filter(|other| *other != queue));
-            if !gone {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Those who were given something of a queue's key and died before they
-    /// took it, in the order in which it was given; all, or those in front of
-    /// the first one who lives.
-    fn dead_given(&self, queue: Queue, all: bool) -> Result<Vec<Ticket>, Error> {
-        let (mut dead, mut seen) = (Vec::new(), 0);
-        loop {
-            let some = self.read(ShardSet::one(queue.shard), |reader| {
-                reader.given(queue, seen, LOOK)
-            })?;
-            seen += some.len();
-            for &ticket in &some {
-                match self.waiter(ticket)? {
-                    Some(record) if self.segment.seat_lives(record.seat) => {
-                        if !all {
-                            return Ok(dead);
-                        }
-                    }
-                    _ => dead.push(ticket),
-                }
-            }
-            if some.len() < LOOK {
-                return Ok(dead);
-            }
-        }
-    }
-
     fn serve_one(
         &self,
         queue: Queue,
@@ -173,13 +128,9 @@ impl Store {
         };
         // Who is dead is asked without a lock (W9), and stays so.
         if !self.segment.seat_lives(record.seat) {
-            let (gone, noticed) = self.end_dead(ticket)?;
+            let noticed = self.end_dead(ticket)?;
             more.extend(noticed.queues.into_iter().filter(|other| *other != queue));
-            return Ok(if gone {
-                Progress::Gone
-            } else {
-                Progress::Passed
-            });
+            return Ok(Progress::Gone);
         }
         if !record.waits() {
             // It was answered a moment ago, and those behind it have moved up.
@@ -193,7 +144,7 @@ impl Store {
         let Some(key) = keys.iter().find(is_this) else {
             return Ok(Progress::Passed);
         };
-        let there = self.read(ShardSet::one(queue.shard), |reader| {
+        let there = self.read_marked(ShardSet::one(queue.shard), |reader| {
             match reader.find(queue.database, &self.key(key))? {
                 Some(entry) => entry.value_type().map(Some),
                 None => Ok(None),
@@ -205,7 +156,7 @@ impl Store {
             Some(there) if there != record.take.value_type() => return Ok(Progress::Passed),
             Some(_) => {}
         }
-        let served = self.write_noticing(record.shards(self, ticket), |writer| {
+        let served = self.write_marked(record.shards(self, ticket), |writer| {
             let Some(record) = writer.waiter(ticket)? else {
                 return Ok(Progress::Gone);
             };
@@ -241,15 +192,14 @@ impl Store {
                 what: "tickets of waiting clients in shards that are there",
             }));
         }
-        self.read(ShardSet::one(ticket.home()), |reader| reader.waiter(ticket))
+        self.read_marked(ShardSet::one(ticket.home()), |reader| reader.waiter(ticket))
     }
 
-    /// Removes the ticket of a dead process. Returns whether it is gone: what
-    /// was taken for it may have nowhere to go.
-    fn end_dead(&self, ticket: Ticket) -> Result<(bool, Noticed), Error> {
+    /// Removes the ticket of a dead process, unless what was taken for it has
+    /// nowhere to go.
+    pub(super) fn end_dead(&self, ticket: Ticket) -> Result<Noticed, Error> {
         let (_, noticed) = self.end_noticing(ticket, Ending::GiveBack)?;
-        let gone = self.waiter(ticket)?.is_none();
-        Ok((gone, noticed))
+        Ok(noticed)
     }
 
     /// Ends a wait from the waiter's side.
@@ -273,11 +223,11 @@ impl Store {
             return Ok((None, Noticed::default()));
         }
         // Once it is answered it names no other keys than before.
-        self.write_noticing(record.shards(self, ticket), |writer| {
+        self.write_marked(record.shards(self, ticket), |writer| {
             let Some(record) = writer.waiter(ticket)? else {
                 return Ok(None);
             };
-            if ending == Ending::GiveBack && !writer.put_back(&record)? {
+            if ending == Ending::GiveBack && !writer.put_back(ticket, &record)? {
                 // Whoever finds it where the key holds its type again puts it
                 // back, though this process may live.
                 writer.disown(ticket, &record)?;
@@ -299,14 +249,14 @@ impl Store {
         } else {
             Answer::TimedOut
         };
-        let (ended, _) = self.write_noticing(record.shards(self, ticket), |writer| match writer
-            .waiter(ticket)?
-        {
-            Some(record) if record.waits() => {
-                writer.answer(ticket, &record, &answer)?;
-                Ok::<_, Error>(true)
+        let (ended, _) = self.write_marked(record.shards(self, ticket), |writer| {
+            match writer.waiter(ticket)? {
+                Some(record) if record.waits() => {
+                    writer.answer(ticket, &record, &answer)?;
+                    Ok::<_, Error>(true)
+                }
+                _ => Ok(false),
             }
-            _ => Ok(false),
         })?;
         if ended {
             self.segment.wake_seat(record.seat);
@@ -322,22 +272,15 @@ impl Store {
         })
     }
 
-    /// Looks after a queue: whether a writer died before it served it, or
-    /// somebody who is dead stands in front.
+    /// Looks after a queue: whether a writer died before it served it. What is in
+    /// the mailboxes of the dead goes back by the look alone.
     pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<(), Error> {
         let key = self.key(key);
-        let queue = Queue::of(database, &key);
-        let (there, given) = self.read(ShardSet::one(key.shard), |reader| {
-            let there = reader.find(database, &key)?.is_some();
-            Ok::<_, Error>((there, reader.given(queue, 0, 1)?.pop()))
+        let there = self.read(ShardSet::one(key.shard), |reader| {
+            Ok::<_, Error>(reader.find(database, &key)?.is_some())
         })?;
-        let is_dead = |ticket| {
-            let record = self.waiter(ticket)?;
-            let lives = record.is_some_and(|record| self.segment.seat_lives(record.seat));
-            Ok::<_, Error>(!lives)
-        };
-        if there || given.map_or(Ok(false), is_dead)? {
-            self.serve(VecDeque::from([queue]));
+        if there {
+            self.serve(VecDeque::from([Queue::of(database, &key)]));
         }
         Ok(())
     }
@@ -355,43 +298,6 @@ impl Store {
 
     pub(crate) fn end_for_good(&self, ticket: Ticket) -> Result<(), Error> {
         self.end(ticket, Ending::GiveBack).map(drop)
-    }
-
-    /// Takes away what dead processes left of their waits, gives back what had
-    /// been taken for them, and serves whom a dead writer did not. O(waiting
-    /// clients).
-    pub fn forget_dead_waiters(&self) -> Result<(), Error> {
-        if self.keys(WAITERS) > 0 {
-            let queues = self.queues()?;
-            // First those whose order tells where the items were.
-            let mut tickets = Vec::new();
-            for queue in &queues {
-                tickets.extend(self.dead_given(*queue, true)?.into_iter().rev());
-            }
-            tickets.extend(self.tickets()?);
-            for ticket in tickets {
-                match self.forget_if_dead(ticket) {
-                    // Whoever is stopped with a lock holds up no others.
-                    Err(error) if error.is_busy() => {}
-                    done => done?,
-                }
-            }
-            self.serve(queues.into());
-        }
-        for shard in 0..self.shards() {
-            for database in [QUEUES, WAITERS, ANSWERED] {
-                let root = Root { shard, database };
-                self.free_if_idle(root)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn forget_if_dead(&self, ticket: Ticket) -> Result<(), Error> {
-        match self.waiter(ticket)? {
-            Some(record) if !self.segment.seat_lives(record.seat) => self.end_for_good(ticket),
-            _ => Ok(()),
-        }
     }
 
     /// Everybody who waits, the dead included: what for and how it ended, and
@@ -416,22 +322,5 @@ impl Store {
         }
         waits.sort_unstable();
         Ok(waits)
-    }
-
-    /// Gives the memory of a hidden dictionary back that has become empty.
-    pub(crate) fn free_if_idle(&self, root: Root) -> Result<(), Error> {
-        let shard = ShardSet::one(root.shard);
-        let is_idle = |view: &undercroft_memory::View<'_>| {
-            root.get(view, TABLE) != 0 && root.get(view, KEYS) == 0
-        };
-        if !self.read(shard, |reader| Ok::<_, Error>(is_idle(reader.view())))? {
-            return Ok(());
-        }
-        self.write(shard, |writer| {
-            if is_idle(writer.view()) {
-                flush::detach_unseen(writer, root)?;
-            }
-            flush::free_a_little(writer, root.shard, STEP)
-        })
     }
 }

@@ -55,28 +55,8 @@ impl Reader<'_, '_> {
         from: usize,
         most: usize,
     ) -> Result<Vec<Ticket>, Error> {
-        self.listed(queue.shard, &queue.name(), from, most)
-    }
-
-    /// Those who were given something of a queue's key, and have not taken it
-    /// yet: from a position on, up to so many.
-    pub(super) fn given(
-        &self,
-        queue: Queue,
-        from: usize,
-        most: usize,
-    ) -> Result<Vec<Ticket>, Error> {
-        self.listed(queue.shard, &queue.given(), from, most)
-    }
-
-    fn listed(
-        &self,
-        shard: usize,
-        name: &[u8],
-        from: usize,
-        most: usize,
-    ) -> Result<Vec<Ticket>, Error> {
-        let key = self.store.hidden_key(shard, name);
+        let name = queue.name();
+        let key = self.store.hidden_key(queue.shard, &name);
         let (mut items, from) = (Ranges::new(), from as i64);
         self.list_range(QUEUES, &key, (from, from + most as i64 - 1), &mut items)?;
         Ok(items.iter().filter_map(Ticket::from_bytes).collect())
@@ -113,19 +93,12 @@ impl Writer<'_, '_> {
         self.set_text(WAITERS, &key, &record.encode(), Expiry::Never)
     }
 
-    /// Whether somebody waits for a key, or did and has not taken the answer.
+    /// Whether somebody waits for a key.
     pub(super) fn has_queue(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
         let queue = Queue::of(database, key);
-        if !self.has_queues(queue.shard) {
-            return Ok(false);
-        }
-        for name in [queue.name(), queue.given()] {
-            let key = self.store.hidden_key(queue.shard, &name);
-            if self.find(QUEUES, &key)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let name = queue.name();
+        let key = self.store.hidden_key(queue.shard, &name);
+        Ok(self.has_queues(queue.shard) && self.find(QUEUES, &key)?.is_some())
     }
 
     /// Lets a client wait, behind all others. Its keys' shards and that of its
@@ -139,28 +112,18 @@ impl Writer<'_, '_> {
         self.put_waiter(ticket, &record)?;
         for key in record.queued() {
             let queue = Queue::of(wanted.database, &self.store.key(key));
-            self.enter(queue.shard, &queue.name(), ticket)?;
+            let name = queue.name();
+            let key = self.store.hidden_key(queue.shard, &name);
+            self.list_push(QUEUES, &key, End::Right, &[&ticket.0.to_le_bytes()], false)?;
         }
         Ok(ticket)
     }
 
-    /// Puts a ticket behind the others of a queue.
-    fn enter(&mut self, shard: usize, name: &[u8], ticket: Ticket) -> Result<(), Error> {
-        let key = self.store.hidden_key(shard, name);
-        self.list_push(QUEUES, &key, End::Right, &[&ticket.0.to_le_bytes()], false)?;
-        Ok(())
-    }
-
-    /// Takes a ticket out of the queues it stands in, or from among those who
-    /// were given something.
+    /// Takes a ticket out of the queues it stands in.
     fn leave_queues(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
         for key in record.queued() {
             let queue = Queue::of(record.database, &self.store.key(key));
-            let name = if record.waits() {
-                queue.name()
-            } else {
-                queue.given()
-            };
+            let name = queue.name();
             let key = self.store.hidden_key(queue.shard, &name);
             self.list_remove(QUEUES, &key, 1, &ticket.0.to_le_bytes())?;
         }
@@ -220,10 +183,7 @@ impl Writer<'_, '_> {
     ) -> Result<(), Error> {
         self.leave_queues(ticket, record)?;
         let answered = record.answered(answer);
-        for key in answered.queued() {
-            let queue = Queue::of(record.database, &self.store.key(key));
-            self.enter(queue.shard, &queue.given(), ticket)?;
-        }
+        self.note_mailbox(ticket, &answered)?;
         self.put_waiter(ticket, &answered)?;
         let name = record.seat.bits().to_le_bytes();
         let key = self.store.key(&name);
@@ -239,7 +199,10 @@ impl Writer<'_, '_> {
 
     /// Removes a ticket with all that is known of it.
     pub(super) fn forget_waiter(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
-        self.leave_queues(ticket, record)?;
+        match record.waits() {
+            true => self.leave_queues(ticket, record)?,
+            false => self.forget_mailbox(ticket, record)?,
+        }
         self.leave_answered(ticket, record)?;
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
@@ -263,15 +226,20 @@ impl Writer<'_, '_> {
             return Ok(());
         }
         self.leave_answered(ticket, record)?;
+        self.disown_mailbox(ticket, record)?;
         self.put_waiter(ticket, &record.disowned())
     }
 
-    /// Puts what was taken for a client back to where it was. Returns false
-    /// where that cannot be, as the key holds another type now.
-    pub(super) fn put_back(&mut self, record: &Record) -> Result<bool, Error> {
+    /// Puts what was taken for a client back to where it was, unless it was
+    /// flushed since. Returns false where that cannot be, as the key holds
+    /// another type now.
+    pub(super) fn put_back(&mut self, ticket: Ticket, record: &Record) -> Result<bool, Error> {
         let Some(Answer::Taken(taken)) = record.answer() else {
             return Ok(true);
         };
+        if self.mailbox(ticket, record)?.is_none() {
+            return Ok(true);
+        }
         let key = self.store.key(&taken.key);
         let result = match record.take {
             // What was moved is where it was to go.

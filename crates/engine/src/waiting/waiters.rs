@@ -253,7 +253,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
             return Ok(Vec::new());
         };
         self.seating.arm(&store.segment, rung);
-        store.read(ShardSet::one(store.home_of(name)), |reader| {
+        store.read_marked(ShardSet::one(store.home_of(name)), |reader| {
             reader.answered(name, ANSWERS)
         })
     }

@@ -94,23 +94,45 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         assert_eq!(waiters.leave(ticket).expect("room"), None);
     }),
     handed(
-        "what the dead were given goes back",
-        given,
+        "what the dead were given goes back to who looks",
+        some_keys,
         Steps::Always,
         |s| {
-            s.forget_dead_waiters().expect("room");
+            give_to_the_dead(s);
+            assert_eq!(s.list_length(0, &key(0, 90)).expect("a list"), 1);
+        },
+    ),
+    handed(
+        "what the dead were given goes back to its sorted set",
+        some_keys,
+        Steps::Full,
+        |s| {
+            let key = key(1, 91);
+            with_another(s, |other| {
+                wait(other, std::slice::from_ref(&key), LOWEST);
+                write(s, &[&key], |writer| {
+                    let members: [(&[u8], f64); 2] = [(b"a", 1.0), (b"b", 2.0)];
+                    let (rule, limits) = (AddRule::default(), PackedLimits::SORTED_SET);
+                    writer.sorted_add(0, &s.key(&key), &members, rule, &limits)
+                });
+            });
+            s.free_all_of_the_dead().expect("room");
         },
     ),
     handed(
         "what the dead were given goes to who waits",
-        given,
+        some_keys,
         Steps::Full,
         |s| {
+            give_to_the_dead(s);
             let mut waiters = ManuallyDrop::new(Waiters::new(s));
             begin(&mut waiters, &[key(0, 90)], LEFT);
             waiters.tend();
         },
     ),
+    full("what the dead left is freed", waited_for, |s| {
+        s.free_all_of_the_dead().expect("room");
+    }),
     handed(
         "what cannot go back goes back later",
         some_keys,
@@ -125,7 +147,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
     ),
     handed("a move to the dead stands", moved, Steps::Full, |s| {
-        s.forget_dead_waiters().expect("room");
+        s.free_all_of_the_dead().expect("room");
     }),
 ];
 
@@ -187,27 +209,12 @@ fn waited_for(store: &Store) {
     });
 }
 
-fn given(store: &Store) {
-    some_keys(store);
+/// Lets somebody be given an item, and die.
+fn give_to_the_dead(store: &Store) {
     with_another(store, |other| {
-        wait(
-            other,
-            &[key(0, 90), key(1, 90)],
-            Take::Items {
-                end: End::Right,
-                count: 2,
-            },
-        );
-        wait(other, &[key(1, 91)], LOWEST);
-        push(store, &key(0, 90), &[b"one", b"two", b"three"]);
-        let key = key(1, 91);
-        write(store, &[&key], |writer| {
-            let members: [(&[u8], f64); 2] = [(b"a", 1.0), (b"b", 2.0)];
-            let (rule, limits) = (AddRule::default(), PackedLimits::SORTED_SET);
-            writer.sorted_add(0, &store.key(&key), &members, rule, &limits)
-        });
+        wait(other, &[key(0, 90), key(1, 90)], LEFT);
+        push(store, &key(0, 90), &[b"one"]);
     });
-    store.delete(0, &[&key(0, 90)]).expect("room");
 }
 
 fn moved(store: &Store) {
