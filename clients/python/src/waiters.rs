@@ -234,6 +234,10 @@ impl Waiters {
         let Some(answer) = answer else {
             return Ok(wait.clone().into_any());
         };
+        if let Some(error) = answer.error() {
+            state.waits.remove(&waiting.wait.ticket);
+            return Err(error::raise(py, &shared.store, error));
+        }
         state.waits.remove(&waiting.wait.ticket);
         drop(state);
         let codec = &waiting.client.get().codec;

@@ -18,11 +18,17 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
         .filter(|lock| lock.holder == Holder::Dead);
     let left = left.count() as u64;
     store.recover()?;
-    match left {
-        0 => say!("sound: no dead process has left anything behind"),
-        left => say!(
+    let waits = store.free_all_of_the_dead()? as u64;
+    match (left, waits) {
+        (0, 0) => say!("sound: no dead process has left anything behind"),
+        (left, 0) => say!(
             "recovered: {} that dead processes held",
             counted(left, "lock")
+        ),
+        (left, waits) => say!(
+            "recovered: {} that dead processes held, and {} at which they waited",
+            counted(left, "lock"),
+            counted(waits, "place")
         ),
     }
     Ok(ExitCode::SUCCESS)

@@ -60,6 +60,14 @@ fn sizes(store: &Store) {
         bytes => size("maxmemory", bytes, "limit on the data"),
     }
     size("data", statistics.used, "keys, values and tables");
+    match store.access().used_by_waiting() {
+        Ok(bytes) => size(
+            "  waiting",
+            bytes,
+            "of it for clients that wait and for subscriptions",
+        ),
+        Err(error) => line("  waiting", format_args!("not measured: {error}")),
+    }
     size(
         "heap",
         statistics.reserved,

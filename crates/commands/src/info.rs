@@ -184,6 +184,9 @@ fn memory(context: &Context<'_>, out: &mut String) {
         line(name, bytes, out);
         line(&format!("{name}_human"), human(bytes), out);
     }
+    // What a lock keeps from being measured now is told the next time.
+    let waiting = context.store.used_by_waiting().unwrap_or(0);
+    line("used_memory_waiting", waiting, out);
     let policy = context.store.eviction().policy;
     line("maxmemory_policy", policy.name(), out);
     line(

@@ -61,9 +61,12 @@ pub(crate) fn write(
     answer: &Answer,
     reply: &mut dyn Reply,
 ) -> Result<(), CommandError> {
+    if let Some(error) = answer.error() {
+        return Err(CommandError::new(format!("ERR {error}")));
+    }
     match answer {
         Answer::Taken(taken) => write_taken(shape, taken, reply),
-        Answer::TimedOut => reply.null_array(),
+        Answer::TimedOut | Answer::Removed(_) => reply.null_array(),
         Answer::WrongType => return Err(CommandError::WRONG_TYPE),
         Answer::Unblocked => {
             return Err(CommandError::fixed(

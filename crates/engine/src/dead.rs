@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use undercroft_memory::{ShardSet, View, coarse_milliseconds, defer_signals};
 
+use crate::access::Access;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush;
@@ -22,6 +23,8 @@ use crate::waiting::{Record, Ticket};
 
 /// Names looked at in one step.
 const LOOK: u64 = 64;
+/// Elements of a large collection that its size is judged by.
+const SAMPLES: u64 = 5;
 /// Buckets of an idle dictionary freed in one transaction.
 const FREE: u64 = 64;
 /// After a round that found nothing nobody who needs memory begins another one
@@ -188,6 +191,34 @@ impl Store {
             }
             flush::free_a_little(writer, root.shard, FREE)
         })
+    }
+}
+
+impl Access<'_> {
+    /// Bytes that waiting clients and subscriptions take of the memory in use,
+    /// those of the dead included. O(waiting clients and names).
+    ///
+    /// # Errors
+    /// Those of [`scan`](Self::scan).
+    pub fn used_by_waiting(&self) -> Result<u64, Error> {
+        let topics = Topic::ALL.map(Topic::database);
+        let mut bytes = 0_u64;
+        for database in topics.into_iter().chain([QUEUES, WAITERS, ANSWERED]) {
+            let mut cursor = 0;
+            loop {
+                cursor = self.scan(
+                    database,
+                    cursor,
+                    LOOK,
+                    |reader, entry| entry.memory_usage(reader.view(), SAMPLES).map(Some),
+                    |_, usage| bytes = bytes.saturating_add(usage),
+                )?;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(bytes)
     }
 }
 

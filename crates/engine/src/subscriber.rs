@@ -210,6 +210,9 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// What comes next, if it is there already. Where a
     /// [`descriptor`](Self::descriptor) was asked for and nothing is there, it
     /// becomes readable with the next message.
+    ///
+    /// # Errors
+    /// Within two seconds, that the store's file is gone (M7).
     pub fn try_next(&mut self) -> Result<Option<Event<'_>>, Error> {
         self.try_next_after(true)
     }
@@ -224,6 +227,9 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         let mut step = self.advance()?;
         if matches!(step, Step::Nothing) && self.seating.arm(&self.store.segment, rung) {
             step = self.advance()?;
+        }
+        if rung && self.is_active() && matches!(step, Step::Nothing) {
+            self.store.segment.in_place()?;
         }
         Ok(self.event(step))
     }

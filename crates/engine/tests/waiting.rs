@@ -4,10 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use undercroft_engine::{
-    AddRule, Answer, Begun, End, Error, PackedLimits, Ranges, Store, Take, Taken, Ticket, Waiters,
-    Wanted,
+    AddRule, Answer, Begun, End, Error, PackedLimits, Ranges, Store, Take, Taken, Ticket, Topic,
+    Waiters, Wanted,
 };
-use undercroft_testkit::fresh;
+use undercroft_testkit::fresh::{self, Place};
 
 const LEFT: Take = Take::Items {
     end: End::Left,
@@ -419,4 +419,139 @@ fn threads_of_two_processes_share_out_what_is_pushed() {
     numbers.sort_unstable();
     assert_eq!(numbers, (0..4 * EACH).collect::<Vec<_>>());
     check(&store);
+}
+
+#[test]
+fn a_wait_ends_when_the_file_is_gone() {
+    for replaced in [false, true] {
+        let place = fresh::place(8);
+        let store = place.open();
+        let mut waiters = Waiters::new(&store);
+        let ticket = wait(&mut waiters, &[b"k"], LEFT);
+        let mut subscriber = store.subscriber();
+        let subscribed = subscriber.subscribe(Topic::Channel, &[b"c"]);
+        subscribed.expect("room");
+        thread::scope(|scope| {
+            let popped = scope.spawn(|| store.take_or_wait(&wanted(&[b"k"], LEFT), None));
+            let listened = scope.spawn(|| subscriber.next(None).map(drop));
+            while store.waits().expect("a look").len() < 2 {
+                thread::yield_now();
+            }
+            let other = fresh::place(8);
+            match replaced {
+                true => std::fs::rename(&other.path, &place.path),
+                false => std::fs::remove_file(&place.path),
+            }
+            .expect("a file");
+            let popped = popped.join().expect("no panic").expect_err("no file");
+            assert!(
+                popped.to_string().contains("removed or replaced"),
+                "{popped}"
+            );
+            let listened = listened.join().expect("no panic").expect_err("no file");
+            assert!(
+                listened.to_string().contains("removed or replaced"),
+                "{listened}"
+            );
+        });
+        // And in an event loop.
+        while waiters.answered(true).expect("a list").is_empty() {
+            thread::yield_now();
+        }
+        let answer = waiters.finish(ticket).expect("an answer");
+        assert_eq!(answer, Some(Answer::Removed(place.path.clone())));
+        while subscriber.try_next_after(true).is_ok() {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Lets clients and subscribers die that waited for keys and channels of their
+/// own, so many of each.
+fn leave_much(place: &Place, clients: u64) {
+    let dying = place.open();
+    let mut waiters = std::mem::ManuallyDrop::new(Waiters::new(&dying));
+    let mut subscriber = std::mem::ManuallyDrop::new(dying.subscriber());
+    for client in 0..clients {
+        let names: Vec<Vec<u8>> = (0..60)
+            .map(|key| format!("client {client}, key {key}").into_bytes())
+            .collect();
+        let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+        wait(&mut waiters, &names, LEFT);
+        subscriber.subscribe(Topic::Channel, &names).expect("room");
+        subscriber
+            .subscribe(Topic::Pattern, &names[..1])
+            .expect("room");
+    }
+    dying.abandon();
+}
+
+#[test]
+fn who_needs_memory_frees_what_the_dead_left() {
+    let place = fresh::place(8);
+    leave_much(&place, 40);
+    let store = place.open();
+    let used = store.used_memory();
+    let waiting = store.access().used_by_waiting().expect("a look");
+    assert!(
+        waiting > used / 2 && waiting < used * 2,
+        "{waiting} of {used}"
+    );
+    // A store of no keys, which is full.
+    store.set_max_memory(used / 2).expect("it may write");
+    store.check_memory().expect("room");
+    assert!(store.used_memory() <= used / 2);
+    // Nobody frees what is of the living.
+    let mut waiters = Waiters::new(&store);
+    wait(&mut waiters, &[b"k"], LEFT);
+    store.set_max_memory(1).expect("it may write");
+    assert!(matches!(store.check_memory(), Err(Error::MaxMemory)));
+    assert_eq!(store.waits().expect("a look").len(), 1);
+    drop(waiters);
+    store.set_max_memory(0).expect("it may write");
+    check(&store);
+}
+
+#[test]
+fn what_the_dead_left_is_freed_in_steps() {
+    let place = fresh::place(8);
+    leave_much(&place, 40);
+    let store = place.open();
+    let mut steps = 0;
+    while store.used_memory() > 0 {
+        steps += 1;
+        let freed = store.free_some_of_the_dead().expect("no lock is held");
+        // As many as are looked at, and the rest of the last chain.
+        assert!(freed.left <= 100, "{freed:?}");
+        assert!(steps < 1000, "{} bytes are left", store.used_memory());
+    }
+    // 2,400 channels and 40 clients, of which 64 are looked at in a step.
+    assert!(steps > 2400 / 100, "{steps}");
+    leave_much(&place, 40);
+    // A handle that does not believe for a moment that they live.
+    let store = place.open();
+    assert!(store.free_all_of_the_dead().expect("no lock is held") >= 2400);
+    assert_eq!(store.used_memory(), 0);
+    check(&store);
+}
+
+#[test]
+fn what_was_flushed_does_not_come_back() {
+    let place = fresh::place(8);
+    for databases in [&[0][..], &[1], &[0, 1]] {
+        let (dying, store) = (place.open(), place.open());
+        let mut dead = std::mem::ManuallyDrop::new(Waiters::new(&dying));
+        wait(&mut dead, &[b"k"], LEFT);
+        push(&store, b"k", &[b"item"]);
+        // It lives, and has not taken the item yet.
+        store.flush(databases, true).expect("room");
+        dying.abandon();
+        let store = place.open();
+        let left = items(&store, b"k");
+        match databases.contains(&0) {
+            true => assert!(left.is_empty(), "{left:?}"),
+            false => assert_eq!(left, [b"item"]),
+        }
+        check(&store);
+    }
 }

@@ -331,7 +331,9 @@ impl Segment {
     /// (see [`WaitHook`](crate::WaitHook)), so `is_there` must not need it.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] where a signal handler wants to run.
+    /// [`Error::Interrupted`] where a signal handler wants to run;
+    /// [`Error::Removed`], within two seconds, where the store's file is gone
+    /// (M7).
     pub fn wait_at(
         &self,
         seat: SeatName,
@@ -364,6 +366,9 @@ impl Segment {
             }
             if interrupted {
                 return Err(Error::Interrupted);
+            }
+            if !found {
+                self.in_place()?;
             }
             if found || left(Instant::now()).is_zero() {
                 polling.end(start.elapsed(), found);

@@ -240,6 +240,25 @@ impl Segment {
         self.process.alive(&self.mapping, owner)
     }
 
+    /// An error where the path no longer names the mapped file, which is looked
+    /// at once a second at most: for who waits, and does nothing else (M7).
+    pub fn in_place(&self) -> Result<(), Error> {
+        let now = platform::coarse_milliseconds();
+        if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
+            self.place_checked.store(now, Ordering::Relaxed);
+            self.check_place();
+            if self.writable() {
+                self.end_counting(now);
+            }
+        }
+        match self.removed.load(Ordering::Relaxed) {
+            true => Err(Error::Removed {
+                path: self.path().into(),
+            }),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the path is known to name the mapped file no longer. A process
     /// that may not look, as it has dropped its privileges, goes on.
     pub fn removed(&self) -> bool {

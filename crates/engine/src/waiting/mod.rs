@@ -34,7 +34,10 @@ pub(crate) use record::Record;
 pub use record::Ticket;
 pub use waiters::{Begun, Waiters};
 
+use std::path::PathBuf;
+
 use crate::entry::ValueType;
+use crate::error::Error;
 use crate::list::{End, Ranges};
 
 /// What a client takes from the first of its keys that has something.
@@ -118,4 +121,20 @@ pub enum Answer {
     TimedOut,
     /// Somebody ended the wait, and the client is to be told.
     Unblocked,
+    /// The store's file, which had this path, was removed or replaced: nothing
+    /// can come any more (M7).
+    Removed(PathBuf),
+}
+
+impl Answer {
+    /// The error that it is, where it is one of the store's.
+    pub fn error(&self) -> Option<Error> {
+        match self {
+            Answer::Removed(path) => {
+                let path = path.clone();
+                Some(undercroft_memory::Error::Removed { path }.into())
+            }
+            _ => None,
+        }
+    }
 }

@@ -124,7 +124,8 @@ impl Record {
             }
             Answer::WrongType => WRONG_TYPE,
             Answer::TimedOut => TIMED_OUT,
-            Answer::Unblocked => UNBLOCKED,
+            // Nobody else is told that the file is gone.
+            Answer::Unblocked | Answer::Removed(_) => UNBLOCKED,
         };
         Record {
             state,

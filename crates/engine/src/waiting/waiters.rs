@@ -163,7 +163,7 @@ impl Store {
             let is_there = || self.is_answered(seat).unwrap_or(true);
             self.segment.wait_at(seat, patience, is_there)?;
             if let Some(answer) = waiters.finish(ticket)? {
-                return Ok(answer);
+                return answer.error().map_or(Ok(answer), Err);
             }
             if timeout.is_some_and(|timeout| start.elapsed() >= timeout) {
                 return Ok(waiters.leave(ticket)?.unwrap_or(Answer::TimedOut));
@@ -244,7 +244,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     }
 
     /// The clients whose wait is over, some of them where there are many; to be
-    /// [finished](Self::finish). Where a [`descriptor`](Self::descriptor) was
+    /// [finished](Self::finish). All, where the store's file is gone. Where a [`descriptor`](Self::descriptor) was
     /// asked for and there is none, it becomes readable with the next.
     /// `rung` says that it was readable.
     pub fn answered(&mut self, rung: bool) -> Result<Vec<Ticket>, Error> {
@@ -253,6 +253,9 @@ impl<S: Deref<Target = Store>> Waiters<S> {
             return Ok(Vec::new());
         };
         self.seating.arm(&store.segment, rung);
+        if store.segment.in_place().is_err() {
+            return Ok(self.waiting.keys().copied().take(ANSWERS).collect());
+        }
         store.read_marked(ShardSet::one(store.home_of(name)), |reader| {
             reader.answered(name, ANSWERS)
         })
@@ -269,7 +272,10 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// # Errors
     /// A lock that cannot be had now; the answer stays where it is.
     pub fn finish(&mut self, ticket: Ticket) -> Result<Option<Answer>, Error> {
-        let answer = self.store.end(ticket, Ending::Collect)?;
+        let mut answer = self.store.end(ticket, Ending::Collect)?;
+        if answer.is_none() && self.store.segment.in_place().is_err() {
+            answer = Some(Answer::Removed(self.store.path().into()));
+        }
         if answer.is_some() {
             self.waiting.remove(&ticket);
         }
