@@ -4,7 +4,6 @@
 mod again;
 #[path = "../support/alone.rs"]
 mod alone;
-mod mailboxes;
 mod usage;
 mod uses;
 

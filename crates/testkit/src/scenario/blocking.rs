@@ -130,9 +130,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             waiters.tend();
         },
     ),
-    full("what the dead left is freed", waited_for, |s| {
-        s.free_all_of_the_dead().expect("room");
-    }),
+    handed(
+        "what the dead left is freed",
+        waited_for,
+        Steps::Full,
+        |s| {
+            s.free_all_of_the_dead().expect("room");
+        },
+    ),
     handed(
         "what cannot go back goes back later",
         some_keys,
