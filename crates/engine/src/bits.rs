@@ -58,7 +58,7 @@ impl Text {
     fn bit_word(&self, view: &View<'_>, index: u64) -> Result<u64, Error> {
         let (word, length) = match *self {
             Text::Bytes(_, length) if index >= length.div_ceil(8) => return Ok(0),
-            Text::Bytes(at, length) => (view.word(at + index * 8)?, length),
+            Text::Bytes(at, length) => (view.word(at.wrapping_add(index * 8))?, length),
             Text::Integer(value) => {
                 let mut buffer = itoa::Buffer::new();
                 let digits = buffer.format(value).as_bytes();
@@ -143,7 +143,7 @@ impl Text {
             match *self {
                 Text::Bytes(at, _) if count > 1 => {
                     let bytes = &mut bytes[..count * 8];
-                    view.copy_to(at + index * 8, bytes)?;
+                    view.copy_to(at.wrapping_add(index * 8), bytes)?;
                     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
                         *word = u64::from_be_bytes(*bytes) ^ flip;
                     }

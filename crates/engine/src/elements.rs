@@ -54,7 +54,7 @@ impl Dictionary for Elements {
 
     #[inline(always)]
     fn word(self, view: &View<'_>, word: usize) -> Result<u64, Fault> {
-        view.word(self.at + word as u64 * 8)
+        view.word(self.at.wrapping_add(word as u64 * 8))
     }
 
     #[inline(always)]
@@ -420,7 +420,7 @@ impl Elements {
         if self.word(view, NEXT_TABLE)? != 0 {
             bytes += block_size(BUCKET << self.word(view, NEXT_BITS)?.min(40));
         }
-        bytes = bytes.saturating_add(BUCKET * dictionary::chained(&tables, length));
+        bytes = bytes.saturating_add(BUCKET.saturating_mul(dictionary::chained(&tables, length)));
         let (mut seen, mut sum) = (0_u64, 0_u64);
         let mut position = 0;
         loop {

@@ -301,14 +301,15 @@ impl Entry {
         }))
     }
 
+    // What is torn gives any offset, which is checked where it is used (S3).
     #[inline(always)]
     pub(crate) fn key_at(&self) -> Offset {
-        self.at + self.header.key_offset()
+        self.at.wrapping_add(self.header.key_offset())
     }
 
     #[inline(always)]
     pub(crate) fn value_at(&self) -> Offset {
-        self.key_at() + self.key_length.next_multiple_of(8)
+        self.key_at().wrapping_add(padded(self.key_length))
     }
 
     /// Bytes of the entry's own block in use.
@@ -442,10 +443,18 @@ impl Text {
     }
 }
 
+/// Bytes that so many take in whole words.
+#[inline(always)]
+fn padded(length: u64) -> u64 {
+    length.wrapping_add(7) & !7
+}
+
 /// Bytes of an entry with such a header and key.
 #[inline(always)]
 pub(crate) fn entry_size(header: Header, key_length: u64) -> u64 {
-    header.key_offset()
-        + key_length.next_multiple_of(8)
-        + header.inline_length().next_multiple_of(8)
+    let inline = padded(header.inline_length());
+    header
+        .key_offset()
+        .wrapping_add(padded(key_length))
+        .wrapping_add(inline)
 }

@@ -218,18 +218,20 @@ impl Hash {
 }
 
 fn append_packed(bytes: &[u8], parts: Parts, out: &mut Ranges) -> Result<(), Error> {
-    for (index, item) in packed::items(bytes).enumerate() {
-        let wanted = if index % 2 == 0 {
-            parts.fields()
-        } else {
-            parts.values()
-        };
-        let item = item?;
-        if wanted {
-            out.push_with(|out| {
-                item.append_to(out);
-                Ok::<_, Error>(())
-            })?;
+    let mut push = |item: packed::Item<'_>| {
+        out.push_with(|out| {
+            item.append_to(out);
+            Ok::<_, Error>(())
+        })
+    };
+    let mut items = packed::items(bytes);
+    while let Some(field) = items.next() {
+        let (field, value) = (field?, items.next().ok_or(packed::DAMAGED)??);
+        if parts.fields() {
+            push(field)?;
+        }
+        if parts.values() {
+            push(value)?;
         }
     }
     Ok(())

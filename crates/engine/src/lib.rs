@@ -52,6 +52,8 @@ mod store;
 mod strings;
 mod subscriber;
 mod subscriptions;
+#[cfg(test)]
+mod torn_tests;
 mod tree;
 mod unsettled;
 mod uses;

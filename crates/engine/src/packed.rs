@@ -136,7 +136,7 @@ impl<'p> Items<'p> {
     }
 }
 
-const DAMAGED: Fault = Fault {
+pub(crate) const DAMAGED: Fault = Fault {
     at: 0,
     what: "a packed collection whose items fill it",
 };

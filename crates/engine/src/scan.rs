@@ -8,7 +8,7 @@
 use undercroft_memory::{Offset, ShardSet, View};
 
 use crate::access::Access;
-use crate::dictionary::{Dictionary, Table, for_each_in_chain};
+use crate::dictionary::{BUCKET, Dictionary, Table, for_each_in_chain};
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::met;
@@ -211,6 +211,8 @@ pub(crate) fn scan_bucket<D: Dictionary>(
     } else {
         (other, tables.main)
     };
+    // No more buckets are gone over than there is memory for.
+    view.check(large.at, large.buckets() * BUCKET)?;
     let mut position = position;
     if tables.main.bits < other.bits {
         if let Some(bucket) = main_bucket(position) {
@@ -220,6 +222,8 @@ pub(crate) fn scan_bucket<D: Dictionary>(
         for_each_in_chain(view, other.bucket(position), &mut visit)?;
     }
     loop {
+        // R3: torn tables may let this go over any number of buckets.
+        view.recheck()?;
         let bucket = if large.at == other.at {
             Some(other.bucket(position))
         } else {

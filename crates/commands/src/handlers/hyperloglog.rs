@@ -35,6 +35,10 @@ fn load(entry: Option<&Entry>, view: &View<'_>) -> Result<Option<Vec<u8>>, Failu
     }
     value.clear();
     text.append_to(view, &mut value)?;
+    // What counts is the copy that is used: without a lock it may be another one than what was looked at before.
+    if hll::encoding(&value).is_none() {
+        return Err(INVALID.into());
+    }
     Ok(Some(value))
 }
 

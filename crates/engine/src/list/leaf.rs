@@ -210,9 +210,10 @@ impl Leaf {
     pub(crate) fn prefetch(view: &View<'_>, at: Offset, from: u64, items: u64, count: u64) {
         view.prefetch_range(at, 64);
         let item = (LEAF_MAX - HEADER) / count.max(1);
-        let (start, length) = (HEADER + from * item, items.saturating_mul(item));
+        let start = from.saturating_mul(item).saturating_add(HEADER);
         if start < LEAF_MAX {
-            view.prefetch_range(at + start, length.min(LEAF_MAX - start) + 64);
+            let length = items.saturating_mul(item).min(LEAF_MAX - start);
+            view.prefetch_range(at.wrapping_add(start), length + 64);
         }
     }
 

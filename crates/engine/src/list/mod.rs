@@ -19,6 +19,8 @@ mod whole;
 mod write;
 
 pub use fill::End;
+#[cfg(test)]
+pub(crate) use leaf::Leaf;
 pub use ranges::Ranges;
 pub use read::Positions;
 pub(crate) use read::append_all;
@@ -34,7 +36,7 @@ const LIST: Kind = Kind {
 };
 
 /// The items `start..=stop` as Redis counts them, from the end where negative,
-/// of so many: first position, and one behind the last.
+/// of so many, torn or not: first position, and one behind the last.
 pub(crate) fn clamp(start: i64, stop: i64, count: u64) -> (u64, u64) {
     let count = count as i64;
     let resolve = |index: i64| {
@@ -44,7 +46,10 @@ pub(crate) fn clamp(start: i64, stop: i64, count: u64) -> (u64, u64) {
             index
         }
     };
-    let (start, stop) = (resolve(start).max(0), resolve(stop).min(count - 1));
+    let (start, stop) = (
+        resolve(start).max(0),
+        resolve(stop).min(count.saturating_sub(1)),
+    );
     if start > stop {
         return (0, 0);
     }
@@ -79,6 +84,9 @@ mod tests {
             assert_eq!(clamp(start, stop, 5), expected, "{start} {stop}");
         }
         assert_eq!(clamp(0, -1, 0), (0, 0));
+        for count in [1 << 63, u64::MAX] {
+            assert_eq!(clamp(0, -1, count), (0, 0), "a torn count of {count}");
+        }
         let found = [0, 4, 5, -1, -5, -6, i64::MIN].map(|index| resolve(index, 5));
         assert_eq!(
             found,

@@ -112,7 +112,8 @@ fn rank(
             return Ok(None);
         };
         Ok(Some(if reverse {
-            set.length(reader.view())?.saturating_sub(rank + 1)
+            set.length(reader.view())?
+                .saturating_sub(rank.saturating_add(1))
         } else {
             rank
         }))
