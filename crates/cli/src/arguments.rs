@@ -65,8 +65,9 @@ it is damaged; then each line says what is wrong, and where.
 
 Examples:
   undercroft check
-  undercroft check ./store && echo sound")]
-    Check(OfStore),
+  undercroft check ./store && echo sound
+  undercroft check --unclean /var/lib/app/store")]
+    Check(Check),
     /// Recover at once what dead processes left in a store
     #[command(after_help = "\
 Nobody needs it: whoever comes next to a lock that a dead process holds recovers what that process left. It only \
@@ -75,6 +76,17 @@ makes sure that all of it is recovered now.
 Examples:
   undercroft recover cache")]
     Recover(OfStore),
+    /// Write all of a store to the disk
+    #[command(after_help = "\
+A store on a disk that is changed and not synced is refused after a power cut or a crash of the kernel, as its pages \
+were written back in any order; one that was synced, and not changed since, is as it was. It may be copied then, too, \
+and opened on another machine. Serve does the same when it ends, and import. The exit status is 1 where others \
+changed the store all the time.
+
+Examples:
+  undercroft sync /var/lib/app/store
+  undercroft sync ./store && cp --sparse=always ./store backup")]
+    Sync(OfStore),
     Export(Export),
     Import(Import),
     /// List your stores in shared memory
@@ -297,6 +309,16 @@ pub(crate) struct OfStore {
     pub(crate) store: StoreArgument,
 }
 
+/// Which store to check, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+    /// Also a store that is refused as it was not synced before its machine stopped; its file stays as it is
+    #[arg(long)]
+    pub(crate) unclean: bool,
+}
+
 /// Copy a store into a file
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -306,7 +328,8 @@ The format is described in docs/export-format.md; import reads it.
 
 Examples:
   undercroft export backup.undercroft
-  undercroft export cache backup.undercroft")]
+  undercroft export cache backup.undercroft
+  undercroft export --unclean /var/lib/app/store saved.undercroft")]
 #[command(override_usage = "undercroft export [OPTIONS] [STORE] <FILE>")]
 pub(crate) struct Export {
     #[command(flatten)]
@@ -314,6 +337,9 @@ pub(crate) struct Export {
     /// The file to write, one that is there is replaced; with two words the first is the store
     #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
     words: Vec<PathBuf>,
+    /// Also a store that is refused as it was not synced before its machine stopped; its file stays as it is
+    #[arg(long)]
+    pub(crate) unclean: bool,
 }
 
 impl Export {

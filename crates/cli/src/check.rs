@@ -2,15 +2,19 @@
 
 use std::process::ExitCode;
 
-use crate::arguments::OfStore;
+use crate::arguments::Check;
 use crate::failure::Outcome;
 use crate::out::say;
 use crate::progress::Progress;
 use crate::size::{counted, human};
 use crate::store::{self, Access};
 
-pub(crate) fn run(arguments: &OfStore) -> Outcome {
-    let store = store::open(arguments.store.name(), Access::Write)?;
+pub(crate) fn run(arguments: &Check) -> Outcome {
+    let access = match arguments.unclean {
+        true => Access::Unclean,
+        false => Access::Write,
+    };
+    let store = store::open(arguments.store.name(), access)?;
     let report = {
         let _progress = Progress::spin("checking");
         store.check()?

@@ -17,7 +17,11 @@ use crate::store::{self, Access};
 
 pub(crate) fn run(arguments: &Export) -> Outcome {
     let (name, file) = arguments.names();
-    let store = store::open(&name, Access::Write)?;
+    let access = match arguments.unclean {
+        true => Access::Unclean,
+        false => Access::Write,
+    };
+    let store = store::open(&name, access)?;
     let mut builder = Builder::default();
     {
         let _progress = Progress::spin("reading");

@@ -12,7 +12,7 @@ use undercroft_engine::{
 use crate::archive::{self, Counts, Record, Refusal};
 use crate::arguments::Import;
 use crate::failure::{Failure, Outcome, at};
-use crate::out::say;
+use crate::out::{say, tell};
 use crate::progress::Progress;
 use crate::size::{counted, human};
 use crate::store;
@@ -39,6 +39,11 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
     file.rewind().map_err(at(format_args!("reading {path}")))?;
     let imported = fill(&store, &mut file, status.len())
         .map_err(|refusal| Failure::new(format_args!("{path}: {refusal}")))?;
+    if let Err(error) = store.sync() {
+        tell(format_args!(
+            "undercroft: all was imported, but not synced: {error}\n"
+        ));
+    }
     let expired = match counts.keys() - imported {
         0 => String::new(),
         expired => format!("; {} had expired meanwhile", counted(expired, "key")),

@@ -19,6 +19,7 @@ mod size;
 mod stat;
 mod store;
 mod stores;
+mod sync;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Subcommand::Stat(arguments) => stat::run(&arguments),
         Subcommand::Check(arguments) => check::run(&arguments),
         Subcommand::Recover(arguments) => recover::run(&arguments),
+        Subcommand::Sync(arguments) => sync::run(&arguments),
         Subcommand::Export(arguments) => export::run(&arguments),
         Subcommand::Import(arguments) => import::run(&arguments),
         Subcommand::List => stores::list(),

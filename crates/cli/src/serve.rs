@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -13,7 +14,10 @@ use crate::arguments::Serve;
 use crate::failure::{Failure, Outcome, at};
 use crate::settings::Settings;
 use crate::size::human;
-use crate::store;
+use crate::store::{self, Access};
+
+/// How long the end of the server waits for a process that holds a lock.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &Serve) -> Outcome {
     let settings = Settings::read(arguments)?;
@@ -86,7 +90,20 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
     // It only waits for signals; a panic there would have been printed.
     let _ = waiting.join();
     result.map_err(Failure::new)?;
+    sync(&settings.store);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the store to the disk, so that it may be opened after the next power cut. Who cannot do that has ended
+/// cleanly all the same.
+fn sync(name: &str) {
+    let synced = store::open(name, Access::Write).and_then(|store| {
+        store.set_patience(PATIENCE);
+        Ok(store.sync()?)
+    });
+    if let Err(error) = synced {
+        log(format_args!("the store is not synced: {error}"));
+    }
 }
 
 /// Whether other machines can reach an address that the server listens on.

@@ -13,6 +13,8 @@ use crate::failure::Failure;
 pub(crate) enum Access {
     Read,
     Write,
+    /// To look at what a power cut left; the file stays as it is.
+    Unclean,
 }
 
 /// A store's name as clients write it. A bare word is a name here, so that nobody makes or removes a store in the
@@ -33,7 +35,13 @@ pub(crate) fn parse(name: &str) -> Result<StoreName, Failure> {
 pub(crate) fn open(name: &str, access: Access) -> Result<Store, Failure> {
     let found = parse(name)?;
     must_be_there(name, &found)?;
-    Ok(Store::open(&found.path, access == Access::Write)?)
+    let store = match access {
+        Access::Read => Store::open(&found.path, false)?,
+        Access::Write => Store::open(&found.path, true)?,
+        Access::Unclean => Store::open_unclean(&found.path)?,
+    };
+    store.tell_when_lost();
+    Ok(store)
 }
 
 /// Opens a store, or creates it.
@@ -44,7 +52,9 @@ pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store,
         capacity,
         ..Options::default()
     };
-    Ok(Store::open_or_create(&found.path, &options)?)
+    let store = Store::open_or_create(&found.path, &options)?;
+    store.tell_when_lost();
+    Ok(store)
 }
 
 /// What the system says of a store's file.

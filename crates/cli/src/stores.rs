@@ -85,6 +85,8 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     let status = store::must_be_there(&text, &name)?;
     let question = match Store::open(&name.path, false) {
         Ok(store) => in_use(&store.members()),
+        // Nobody uses what nobody may open.
+        Err(error) if error.is_unclean() => None,
         // Never a file that only looks like one: what is no store is not removed by its name.
         Err(error) if !arguments.yes || !name.named || !status.is_file() => {
             return Err(Failure::new(format_args!("{error}; it was not removed")));

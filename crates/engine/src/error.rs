@@ -56,6 +56,12 @@ impl Error {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::OutOfMemory))
     }
 
+    /// Whether the store was not synced before its machine stopped, and is
+    /// refused for that.
+    pub fn is_unclean(&self) -> bool {
+        matches!(self, Error::Memory(error) if matches!(**error, memory::Error::Unclean { .. }))
+    }
+
     /// Whether the store is mapped read-only and the operation would write.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Error::Memory(error) if matches!(**error, memory::Error::ReadOnly))

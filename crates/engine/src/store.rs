@@ -119,6 +119,13 @@ impl Store {
         Ok(Store::new(Segment::open(path, write)?))
     }
 
+    /// Opens a store that [`open`](Self::open) refuses as unclean
+    /// ([`Error::is_unclean`]), to save what can be read of it. Whatever is done
+    /// to it, the file stays as it is.
+    pub fn open_unclean(path: &Path) -> Result<Store, Error> {
+        Ok(Store::new(Segment::open_unclean(path)?))
+    }
+
     /// Creates a store at a path that is free, with `maxmemory` of 1 GiB.
     pub fn create(path: &Path, options: &Options) -> Result<Store, Error> {
         let segment = Segment::create(path, options)?;
@@ -369,6 +376,27 @@ impl Store {
     /// Recovers at once what dead writers left in any shard.
     pub fn recover(&self) -> Result<(), Error> {
         Ok(self.segment.recover()?)
+    }
+
+    /// Writes everything to the disk, so that the store may be opened after a
+    /// power cut or on another machine, until somebody changes it again.
+    ///
+    /// # Errors
+    /// Where others changed it all the time, too.
+    pub fn sync(&self) -> Result<(), Error> {
+        Ok(self.segment.sync()?)
+    }
+
+    /// From now on this process ends with a line on standard error where the
+    /// store's file is cut short under it, instead of being killed by SIGBUS.
+    /// For programs that use one store at a time, not for libraries.
+    pub fn tell_when_lost(&self) {
+        self.segment.tell_when_lost();
+    }
+
+    /// Whether everything that was written is on the disk.
+    pub fn is_synced(&self) -> bool {
+        self.segment.is_synced()
     }
 
     /// Whether the store's file was removed or replaced under its users.

@@ -73,6 +73,14 @@ pub enum Error {
         /// The path by which the store was opened.
         path: PathBuf,
     },
+    /// The store was changed in another boot, or on another machine, and not
+    /// synced: its pages may be of different moments.
+    Unclean {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Others changed the store all the time while it was to be synced.
+    Unsynced,
     /// This process may not open the store file any more, and cannot join the
     /// store without.
     Forbidden {
@@ -145,6 +153,19 @@ impl fmt::Display for Error {
                  (a clean-up of /dev/shm, such as systemd's RemoveIPC, does this); \
                  open the store again",
                 path.display()
+            ),
+            Error::Unclean { path } => write!(
+                f,
+                "the store {path} was not synced to the disk before its machine stopped (or it was \
+                 copied without), so that parts of it may be older than others, and is not used: \
+                 undercroft check --unclean {path} says whether it holds together, undercroft \
+                 export --unclean {path} FILE saves what can be read of it, undercroft rm {path} \
+                 makes room for a new one",
+                path = path.display()
+            ),
+            Error::Unsynced => f.write_str(
+                "others changed the store all the time: what was there before is on the disk, but \
+                 after a power cut the store would not be used",
             ),
             Error::Forbidden { path, source } => write!(
                 f,

@@ -12,12 +12,16 @@ pub struct Abandoned;
 
 #[cfg(feature = "fault")]
 mod counting {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
+
+    /// Told of each range that this thread wrote to the disk.
+    pub type Synced = Box<dyn FnMut(u64, u64)>;
 
     thread_local! {
         static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
         static TAKEN: Cell<u64> = const { Cell::new(0) };
         static ABANDONED: Cell<bool> = const { Cell::new(false) };
+        static SYNCED: RefCell<Option<Synced>> = const { RefCell::new(None) };
     }
 
     pub(crate) fn step() {
@@ -32,6 +36,20 @@ mod counting {
                 std::panic::resume_unwind(Box::new(super::Abandoned));
             }
             Some(left) => LEFT.set(Some(left - 1)),
+        }
+    }
+
+    /// Has a function told, in this thread, of each range of a store that has
+    /// just been written to the disk, start and length; or none any more.
+    pub fn on_sync(told: Option<Synced>) {
+        SYNCED.replace(told);
+    }
+
+    pub(crate) fn synced(start: u64, length: u64) {
+        // Taken out meanwhile, as what is told may sync a store itself.
+        if let Some(mut told) = SYNCED.take() {
+            told(start, length);
+            SYNCED.replace(Some(told));
         }
     }
 
@@ -61,13 +79,17 @@ mod counting {
 }
 
 #[cfg(feature = "fault")]
-pub(crate) use counting::{abandoned, step};
+pub use counting::{Synced, die_after, on_sync, steps_taken};
 #[cfg(feature = "fault")]
-pub use counting::{die_after, steps_taken};
+pub(crate) use counting::{abandoned, step, synced};
 
 #[cfg(not(feature = "fault"))]
 #[inline(always)]
 pub(crate) fn step() {}
+
+#[cfg(not(feature = "fault"))]
+#[inline(always)]
+pub(crate) fn synced(_start: u64, _length: u64) {}
 
 #[cfg(not(feature = "fault"))]
 #[inline(always)]

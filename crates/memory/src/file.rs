@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::layout::{
-    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, fingerprint, header, ring,
-    shard, slot,
+    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, control, fingerprint, header,
+    ring, shard, slot,
 };
 use crate::mapping::Mapping;
 use crate::platform::{self, Map};
-use crate::process::{Process, unix_milliseconds};
+use crate::process::{Process, boot, unix_milliseconds};
 use crate::segment::Segment;
 
 /// Default for [`Options::capacity`].
@@ -77,7 +77,9 @@ impl Segment {
             mapping.store(base + shard::LOG_RESERVED, shard::LOG_RESERVED_MIN);
             mapping.store(base + shard::HINT_BITS, shard::HINT_BITS_MIN);
         }
-        let page = new_header(&layout).map_err(fail("getting randomness for"))?;
+        mapping.store(control::WRITING, 1);
+        let boot = this_boot(&file).map_err(fail("asking for this boot's name, to make"))?;
+        let page = new_header(&layout, boot).map_err(fail("getting randomness for"))?;
         mapping.copy_from(0, &page);
         platform::link(&file, &path).map_err(fail("creating"))?;
         // By its path: the kernel calls a file removed for ever that was opened
@@ -86,7 +88,21 @@ impl Segment {
     }
 
     /// Opens an existing store, to read and write or only to read.
+    ///
+    /// # Errors
+    /// [`Error::Unclean`] where it was changed in another boot, or on another
+    /// machine, and not [synced](Segment::sync).
     pub fn open(path: &Path, write: bool) -> Result<Segment, Error> {
+        Segment::open_as(path, write, Access::Shared)
+    }
+
+    /// Opens a store that [`open`](Self::open) refuses as unclean, to save what
+    /// can be read of it. Whatever is done to it, the file stays as it is.
+    pub fn open_unclean(path: &Path) -> Result<Segment, Error> {
+        Segment::open_as(path, true, Access::Private)
+    }
+
+    fn open_as(path: &Path, write: bool, access: Access) -> Result<Segment, Error> {
         let path = absolute(path)?;
         let fail = |doing| {
             let path = path.clone();
@@ -126,7 +142,19 @@ impl Segment {
         file.read_exact_at(&mut page, 0)
             .map_err(fail("reading the header of"))?;
         let (layout, hash_key) = read_header(&page, status.length).map_err(refuse)?;
-        let map = Map::shared(&file, layout.file_length, write).map_err(fail("mapping"))?;
+        let boot = this_boot(&file).map_err(fail("asking for this boot's name, to open"))?;
+        let map = match access {
+            Access::Shared => {
+                let at = header::UNSYNCED as usize;
+                let changed = u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
+                if changed != 0 && changed != boot {
+                    return Err(Error::Unclean { path });
+                }
+                Map::shared(&file, layout.file_length, write)
+            }
+            Access::Private => Map::private(&file, layout.file_length),
+        };
+        let map = map.map_err(fail("mapping"))?;
         let namespace = if write {
             share_namespace(&file).map_err(fail("locking"))?
         } else {
@@ -134,7 +162,7 @@ impl Segment {
         };
         let process = Process::new(&path, status.id, namespace)?;
         let mapping = Mapping::new(map, layout, write);
-        Ok(Segment::new(mapping, process, hash_key))
+        Ok(Segment::new(mapping, process, hash_key, boot))
     }
 
     /// Opens a store, or creates it where the path is free.
@@ -168,6 +196,25 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
         _ => Path::new("."),
     };
     Ok(directory.canonicalize().map_err(fail)?.join(name))
+}
+
+/// What becomes of what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// All processes see it.
+    Shared,
+    /// It goes with this handle.
+    Private,
+}
+
+/// The boot that the header is to name. A file in memory does not outlive its
+/// boot, so there it matters little where the system does not tell.
+fn this_boot(file: &File) -> io::Result<u64> {
+    match boot() {
+        Some(boot) => Ok(boot),
+        None if platform::is_in_memory(file)? => Ok(u64::MAX),
+        None => Err(io::ErrorKind::NotFound.into()),
+    }
 }
 
 /// Takes the lock of this process' pid namespace for a description that is
@@ -232,7 +279,7 @@ fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
     Ok(())
 }
 
-fn new_header(layout: &Layout) -> io::Result<Vec<u8>> {
+fn new_header(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
     let mut page = vec![0; PAGE as usize];
     let mut put = |at: u64, value: u64| {
         page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
@@ -246,6 +293,7 @@ fn new_header(layout: &Layout) -> io::Result<Vec<u8>> {
     put(header::FILE_LENGTH, layout.file_length);
     put(header::CREATED, unix_milliseconds());
     put(header::RING, layout.ring_size);
+    put(header::UNSYNCED, boot);
     platform::random(&mut page[header::HASH_KEY as usize..header::HASH_KEY as usize + 16])?;
     let checksum = crc32fast::hash(&page[..header::CHECKSUM as usize]);
     let at = header::CHECKSUM as usize;

@@ -213,10 +213,11 @@ impl Heap<'_> {
     }
 
     fn save(&self, at: u64, words: u64) -> Result<(), Error> {
-        self.segment
-            .heap_log()
-            .save(at, words)
-            .map_err(|_| Error::OutOfMemory)
+        let log = self.segment.heap_log();
+        if log.is_empty() {
+            self.segment.begin_writing()?;
+        }
+        log.save(at, words).map_err(|_| Error::OutOfMemory)
     }
 
     pub(crate) fn load(&self, at: u64) -> u64 {
@@ -499,6 +500,7 @@ impl Heap<'_> {
         if returning == 0 {
             return Ok(());
         }
+        self.segment.begin_writing()?;
         let page = returning - 1;
         let graveyard = mapping.layout().shard(index) + shard::GRAVEYARD;
         let first = mapping.load(graveyard);
@@ -576,6 +578,7 @@ impl Heap<'_> {
         if first == 0 {
             return Ok(false);
         }
+        self.segment.begin_writing()?;
         let run = self.next_to_return(index, first)?;
         mapping.store(base + shard::RETURNING, run);
         compiler_fence(Ordering::SeqCst);

@@ -18,7 +18,7 @@ pub const SHARDS_MAX: usize = 64;
 /// Entries in the process table.
 pub const SLOTS: u64 = 4096;
 
-/// The header page: written once, at creation.
+/// The header page: written once, at creation, but for its last word.
 pub mod header {
     /// Eight bytes that name the format.
     pub const MAGIC: u64 = 0;
@@ -42,6 +42,9 @@ pub mod header {
     pub const RING: u64 = 80;
     /// CRC-32 of the bytes before it.
     pub const CHECKSUM: u64 = 88;
+    /// The boot in which the store was changed since it was last synced; 0 is
+    /// that all of it is on the disk. Not under the checksum, as it changes.
+    pub const UNSYNCED: u64 = 96;
     /// The first eight bytes of every store.
     pub const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"UNDRCRFT");
     /// Changes with every change of the format.
@@ -95,6 +98,9 @@ pub mod control {
     /// Which classes of keyspace events are told, as the engine numbers them; 0
     /// is none.
     pub const TOLD_EVENTS: u64 = START + 312;
+    /// Other than 0 where the header says, on the disk, that the store is being
+    /// changed.
+    pub const WRITING: u64 = START + 320;
 }
 
 /// One entry of the process table.
@@ -420,6 +426,8 @@ pub(crate) fn fingerprint() -> u64 {
         control::WATCHED,
         control::WATCH_EPOCH,
         control::LFU_DECAY_TIME,
+        header::UNSYNCED,
+        control::WRITING,
         slot::STRIDE,
         slot::TENANT,
         slot::NAMESPACES,

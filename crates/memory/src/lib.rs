@@ -34,6 +34,7 @@ mod kind;
 pub mod layout;
 mod lock;
 mod log;
+mod lost;
 mod mapping;
 mod mark;
 #[cfg(all(loom, test))]
@@ -56,6 +57,7 @@ mod slab;
 mod staging;
 mod statistics;
 mod stock;
+mod sync;
 mod tenant;
 mod transaction;
 mod trim;

@@ -110,6 +110,18 @@ impl Mapping {
         self.map.punch(start, length)
     }
 
+    /// Where in this process' memory the file is, and its length.
+    pub(crate) fn addresses(&self) -> (usize, usize) {
+        (self.map.start() as usize, self.map.length() as usize)
+    }
+
+    /// Writes what was changed in a range of whole pages to the disk.
+    pub(crate) fn sync(&self, start: u64, length: u64) -> std::io::Result<()> {
+        self.map.sync(start, length)?;
+        crate::fault::synced(start, length);
+        Ok(())
+    }
+
     /// Whether the mapped file is known to have lost its name.
     pub(crate) fn is_unlinked(&self) -> bool {
         self.map.is_unlinked()

@@ -102,15 +102,26 @@ pub(crate) fn status_of_path(path: &Path) -> io::Result<FileStatus> {
     Ok(status_of(&raw))
 }
 
-/// Names the file system where a mapped store would not be coherent, or would
-/// not be the same file for everybody.
-pub(crate) fn unsuitable_file_system(file: &File) -> io::Result<Option<&'static str>> {
+/// Whether the file lies in memory, which a power cut empties.
+pub(crate) fn is_in_memory(file: &File) -> io::Result<bool> {
+    // tmpfs and ramfs.
+    Ok(matches!(file_system(file)?, 0x0102_1994 | 0x8584_58f6))
+}
+
+/// The magic number of a file's file system.
+fn file_system(file: &File) -> io::Result<u64> {
     // SAFETY: `statfs` is plain data, for which all bytes zero is a value.
     let mut raw: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and `raw` is writable.
     check(unsafe { libc::fstatfs(file.as_raw_fd(), &mut raw) })?;
+    Ok(raw.f_type as u64 & 0xffff_ffff)
+}
+
+/// Names the file system where a mapped store would not be coherent, or would
+/// not be the same file for everybody.
+pub(crate) fn unsuitable_file_system(file: &File) -> io::Result<Option<&'static str>> {
     // Magic numbers from linux/magic.h and the file systems' own headers.
-    Ok(match raw.f_type as u64 & 0xffff_ffff {
+    Ok(match file_system(file)? {
         0x6969 => Some("NFS"),
         0xff53_4d42 | 0xfe53_4d42 | 0x517b => Some("SMB"),
         0x794c_7630 => Some("overlayfs"),
@@ -215,6 +226,14 @@ impl Map {
         Self::new(length, protection, flags, file.as_raw_fd())
     }
 
+    /// Maps the first `length` bytes of the file as they are: what is written
+    /// there stays in this process.
+    pub(crate) fn private(file: &File, length: u64) -> io::Result<Map> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+        Self::new(length, protection, flags, file.as_raw_fd())
+    }
+
     /// One page of this process' own that reads as zero in a forked child (L3).
     pub(crate) fn fork_guard() -> io::Result<Map> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -288,6 +307,20 @@ impl Map {
     /// Gives the memory behind a range of the file back; it reads as zeros then.
     pub(crate) fn punch(&self, start: u64, length: u64) -> io::Result<()> {
         self.advise(start, length, libc::MADV_REMOVE)
+    }
+
+    /// Writes what was changed in a range to the disk, and waits for it.
+    pub(crate) fn sync(&self, start: u64, length: u64) -> io::Result<()> {
+        assert!(start.is_multiple_of(crate::layout::PAGE) && start + length <= self.length());
+        // SAFETY: the range lies inside our own mapping (asserted).
+        let result = unsafe {
+            libc::msync(
+                self.start.add(start as usize).cast(),
+                length as usize,
+                libc::MS_SYNC,
+            )
+        };
+        check(result).map(drop)
     }
 
     /// Whether the mapped file is known to have lost the name by which it was

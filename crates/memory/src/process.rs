@@ -541,6 +541,13 @@ fn stat_fields(path: &str) -> Option<Vec<String>> {
     Some(fields.split(' ').map(str::to_owned).collect())
 }
 
+/// This boot of the machine as one word, which is not 0; none where the system
+/// does not tell.
+pub(crate) fn boot() -> Option<u64> {
+    let [first, second] = boot_id();
+    (first | second != 0).then_some((first ^ second).max(1))
+}
+
 fn boot_id() -> [u64; 2] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();

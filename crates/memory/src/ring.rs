@@ -201,6 +201,7 @@ impl Segment {
         let size = self.ring_size();
         for _ in 0..ROOM_ATTEMPTS {
             let guard = self.lock_ring()?;
+            self.begin_writing()?;
             let tail = self.ring_word(ring::TAIL);
             let end = tail + records.len() as u64;
             if self.ring_word(ring::RESERVED) < end.min(size) {
@@ -247,6 +248,12 @@ impl Segment {
             self.mapping.copy_from(start, &bytes[first..]);
             fault::step();
         }
+    }
+
+    /// Does something while no record is appended.
+    pub(crate) fn with_ring<R>(&self, body: impl FnOnce() -> R) -> Result<R, Error> {
+        let _guard = self.lock_ring()?;
+        Ok(body())
     }
 
     /// Takes the ring's lock and settles what a dead owner left (W3).

@@ -46,6 +46,8 @@ pub struct Segment {
     /// The coarse clock at the last write.
     written: AtomicU64,
     removed: AtomicBool,
+    /// The boot that the header names while the store is being changed.
+    boot: u64,
     /// Owners of seats that were just found alive.
     pub(crate) lively: Lively,
     /// When somebody looked after each shard, by the coarse clock.
@@ -53,7 +55,12 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new(mapping: Mapping, process: Process, hash_key: [u64; 2]) -> Segment {
+    pub(crate) fn new(
+        mapping: Mapping,
+        process: Process,
+        hash_key: [u64; 2],
+        boot: u64,
+    ) -> Segment {
         let shards = 0..mapping.layout().shards;
         let hints_asked = shards.clone().map(|_| AtomicU64::new(0)).collect();
         let looked_after = shards.map(|_| AtomicU64::new(u64::MAX)).collect();
@@ -71,9 +78,14 @@ impl Segment {
             place_checked: AtomicU64::new(0),
             written: AtomicU64::new(0),
             removed: AtomicBool::new(false),
+            boot,
             lively: Lively::default(),
             looked_after,
         }
+    }
+
+    pub(crate) fn boot(&self) -> u64 {
+        self.boot
     }
 
     /// The path by which the store was opened, made absolute.

@@ -302,7 +302,7 @@ impl Transaction<'_> {
     #[cold]
     fn try_grant(&mut self, pool: Pool, pages: u64, runs: u64) -> Result<Option<u64>, Error> {
         let index = self.home(pool);
-        let log = self.log(index);
+        let log = self.log(index)?;
         let mut full = None;
         let granted = &mut self.granted;
         let result = self.segment.with_heap(|heap| {

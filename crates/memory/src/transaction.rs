@@ -136,7 +136,8 @@ impl<'a> Transaction<'a> {
     /// Writes the log headers and makes all counters odd, before the first
     /// change (W5).
     #[cold]
-    fn open(&mut self) {
+    fn open(&mut self) -> Result<(), Error> {
+        self.segment.begin_writing()?;
         let mapping = &self.segment.mapping;
         let owner = (self.segment.process.slot() << 8) | self.record;
         self.shards.for_each(|index| {
@@ -153,15 +154,16 @@ impl<'a> Transaction<'a> {
         });
         counter::start_of_changes::<AtomicU64>();
         self.open = true;
+        Ok(())
     }
 
     #[inline(always)]
-    pub(crate) fn log(&mut self, index: usize) -> Log<'a> {
+    pub(crate) fn log(&mut self, index: usize) -> Result<Log<'a>, Error> {
         debug_assert!(self.shards.contains(index), "shard {index} is not locked");
         if !self.open {
-            self.open();
+            self.open()?;
         }
-        self.segment.shard_log(index)
+        Ok(self.segment.shard_log(index))
     }
 
     #[cold]
@@ -178,7 +180,7 @@ impl<'a> Transaction<'a> {
         } else {
             self.log_of(at).unwrap_or(index)
         };
-        match self.log(index).save(at, words) {
+        match self.log(index)?.save(at, words) {
             Ok(()) => Ok(()),
             Err(full) => Err(self.log_full(index, full)),
         }

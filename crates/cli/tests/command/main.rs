@@ -2,6 +2,7 @@
 
 mod blocking;
 mod copies;
+mod disk;
 mod output;
 mod serve;
 mod stopped;
