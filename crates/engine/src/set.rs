@@ -202,16 +202,13 @@ fn combine(
             }
             return Ok(());
         }
-        let mut seen = HashSet::new();
+        let mut all = Ranges::new();
         for set in others {
-            let mut members = Ranges::new();
-            set.append_all(view, &mut members)?;
-            for member in members.iter() {
-                if seen.insert(member.to_vec()) {
-                    out.push(member);
-                }
-            }
+            set.append_all(view, &mut all)?;
         }
+        let mut seen = HashSet::with_capacity(all.len());
+        let first_ones = all.iter().filter(|member| seen.insert(*member));
+        first_ones.for_each(|member| out.push(member));
         return Ok(());
     }
     let first = match operation {

@@ -293,6 +293,39 @@ fn a_sorted_set_made_at_once_is_that_made_member_by_member() {
     }
 }
 
+#[test]
+fn a_list_made_at_once_is_that_made_item_by_item() {
+    let mut random = rng();
+    for count in COUNTS {
+        for end in [End::Right, End::Left] {
+            let (_directory, store) = fresh::store(2);
+            let mut values = texts(&mut random, count);
+            for value in &mut values {
+                // Some lie in blocks of their own.
+                let longer = random.usize(0..40) == 0;
+                value.resize(value.len() + usize::from(longer) * 600, b'l');
+            }
+            let push = |key: &[u8], values: &[&[u8]]| {
+                write(&store, &[key], |writer| {
+                    writer.list_push(0, &store.key(key), end, values, false)
+                })
+            };
+            assert_eq!(push(b"whole", &slices(&values)), values.len() as u64);
+            for value in &values {
+                push(b"grown", &[value]);
+            }
+            if end == End::Left {
+                values.reverse();
+            }
+            assert_eq!(items(&store, b"whole").1, values);
+            assert_eq!(items(&store, b"grown").1, values);
+            assert_compact(&store, b"whole", b"grown");
+            assert_copied(&store, b"whole");
+            assert_sound(&store);
+        }
+    }
+}
+
 /// Steps that matter to recovery of one run of a transaction that makes or changes a key.
 fn steps<R>(
     store: &Store,

@@ -7,6 +7,7 @@ use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
 use super::leaf::{LEAF_MAX, Leaf, Packing};
 use super::ranges::Ranges;
 use super::whole::{WORDS, root_words};
+use crate::element::Blocks;
 use crate::error::Error;
 use crate::tree::{Builder, Child, Place, Tree};
 
@@ -68,7 +69,7 @@ impl<'v> Values<'v> {
             return Ok(Some(Element::text(value)));
         }
         if self.reference.is_none() {
-            self.reference = Some(put_in_block(transaction, pool, value)?);
+            self.reference = Some(put_in_block(transaction, &mut { pool }, value)?);
         }
         Ok(self.reference.as_ref().map(Element::reference))
     }
@@ -86,10 +87,10 @@ impl<'v> Values<'v> {
 /// Puts a long item into a block of its own.
 fn put_in_block(
     transaction: &mut Transaction<'_>,
-    pool: Pool,
+    blocks: &mut impl Blocks,
     value: &[u8],
 ) -> Result<[u8; REFERENCE], Error> {
-    let at = transaction.allocate(pool, value.len() as u64)?;
+    let at = blocks.block(transaction, value.len() as u64)?;
     transaction.fill(at, value)?;
     let mut reference = [0; REFERENCE];
     reference[..8].copy_from_slice(&at.to_le_bytes());
@@ -339,14 +340,14 @@ impl Sequence {
     /// An item for the leaves of this list; a long one gets a block.
     pub(super) fn element<'e>(
         transaction: &mut Transaction<'_>,
-        pool: Pool,
+        blocks: &mut impl Blocks,
         value: &'e [u8],
         reference: &'e mut [u8; REFERENCE],
     ) -> Result<Element<'e>, Error> {
         if value.len() <= INLINE_ITEM_MAX {
             return Ok(Element::text(value));
         }
-        *reference = put_in_block(transaction, pool, value)?;
+        *reference = put_in_block(transaction, blocks, value)?;
         Ok(Element::reference(reference))
     }
 }

@@ -1,6 +1,6 @@
 //! Whole lists: their memory, freeing, copying, checking, measuring.
 
-use undercroft_memory::{Offset, Pool, Transaction, View, block_size};
+use undercroft_memory::{Offset, Pool, Stock, Transaction, View, block_size};
 
 use super::fill::write_part;
 use super::items::INLINE_ITEM_MAX;
@@ -69,14 +69,16 @@ pub(crate) fn copy(
 ) -> Result<[u64; WORDS], Error> {
     let tree = Sequence::load(transaction.view(), entry.value_at())?;
     let mut builder = Builder::new();
+    let mut stock = Stock::new(to);
     let mut place = tree.find(transaction.view(), 0)?;
     loop {
         let leaf = Leaf::load(transaction.view(), place.leaf)?;
-        let at = copy_leaf(transaction, &leaf, to)?;
+        let at = copy_leaf(transaction, &leaf, &mut stock)?;
         let (count, key) = (leaf.count, []);
         builder.push(transaction, to, Child { at, count, key })?;
         if !place.step(transaction.view(), true)? {
             let tree = builder.finish(transaction, to)?;
+            stock.close(transaction);
             return Ok(root_words(tree, to));
         }
     }
@@ -127,16 +129,22 @@ impl Writer<'_, '_> {
     }
 }
 
-fn copy_leaf(transaction: &mut Transaction<'_>, leaf: &Leaf, to: Pool) -> Result<Offset, Error> {
+fn copy_leaf(
+    transaction: &mut Transaction<'_>,
+    leaf: &Leaf,
+    stock: &mut Stock,
+) -> Result<Offset, Error> {
+    let to = stock.pool();
     let at = transaction.allocate(to, leaf.size)?;
     transaction.fill_from(at, leaf.at, leaf.size)?;
     let mut blocks = Vec::new();
     let view = transaction.view();
     leaf.for_each_block(view, 0, leaf.count, |block, length, position| {
         blocks.push((block, length, position));
+        stock.expect(length);
     })?;
     for (block, length, position) in blocks {
-        let own = transaction.allocate(to, length)?;
+        let own = stock.take(transaction, length)?;
         transaction.fill_from(own, block, length)?;
         write_part(
             transaction,

@@ -1,6 +1,6 @@
 //! Changing lists: pushing, setting, inserting, moving.
 
-use undercroft_memory::Pool;
+use undercroft_memory::{Pool, Stock, Transaction};
 
 use super::fill::End;
 use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
@@ -8,6 +8,7 @@ use super::leaf::Leaf;
 use super::ranges::Ranges;
 use super::sequence::Sequence;
 use super::{LIST, pack, pool_of, resolve};
+use crate::element::Blocks;
 use crate::elements;
 use crate::entry::ValueType;
 use crate::error::Error;
@@ -143,14 +144,17 @@ impl Writer<'_, '_> {
         let mut items = pack::items(&bytes)?;
         let kept = items.len();
         let pool = self.pool_for(key, values)?;
-        for value in values {
-            let mut reference = [0; REFERENCE];
-            items.push(Sequence::element(
-                self.transaction,
-                pool,
-                value,
-                &mut reference,
-            )?);
+        if values.iter().any(|value| value.len() > INLINE_ITEM_MAX) {
+            let mut stock = Stock::new(pool);
+            for value in values {
+                if value.len() > INLINE_ITEM_MAX {
+                    stock.expect(value.len() as u64);
+                }
+            }
+            items.extend(self.transaction, &mut stock, values)?;
+            stock.close(self.transaction);
+        } else {
+            items.extend(self.transaction, &mut { pool }, values)?;
         }
         if end == End::Left {
             items.turn(kept);
@@ -194,7 +198,8 @@ impl Writer<'_, '_> {
                 let mut items = pack::items(&bytes)?;
                 let pool = self.pool_for(key, &[value])?;
                 let mut reference = [0; REFERENCE];
-                let element = Sequence::element(self.transaction, pool, value, &mut reference)?;
+                let element =
+                    Sequence::element(self.transaction, &mut { pool }, value, &mut reference)?;
                 items.replace(position as usize, element);
                 self.put_list(database, key, Some(found), pool, &items, End::Right)?;
             }
@@ -233,7 +238,8 @@ impl Writer<'_, '_> {
                 };
                 let pool = self.pool_for(key, &[value])?;
                 let mut reference = [0; REFERENCE];
-                let element = Sequence::element(self.transaction, pool, value, &mut reference)?;
+                let element =
+                    Sequence::element(self.transaction, &mut { pool }, value, &mut reference)?;
                 items.insert(index + behind as usize, element);
                 self.put_list(database, key, Some(found), pool, &items, End::Right)?;
                 items.len() as u64
@@ -297,11 +303,32 @@ impl Writer<'_, '_> {
     }
 }
 
+impl Items {
+    /// Adds values, long ones as references to their blocks.
+    fn extend(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        blocks: &mut impl Blocks,
+        values: &[&[u8]],
+    ) -> Result<(), Error> {
+        for value in values {
+            let mut reference = [0; REFERENCE];
+            self.push(Sequence::element(
+                transaction,
+                blocks,
+                value,
+                &mut reference,
+            )?);
+        }
+        Ok(())
+    }
+}
+
 impl Sequence {
     /// Replaces an item, which must be there.
     fn set(
         &mut self,
-        transaction: &mut undercroft_memory::Transaction<'_>,
+        transaction: &mut Transaction<'_>,
         pool: Pool,
         position: u64,
         value: &[u8],
@@ -317,7 +344,7 @@ impl Sequence {
         super::sequence::free_blocks(transaction, pool, &leaf, index, index + 1)?;
         let mut items = leaf.items(transaction.view())?;
         let mut reference = [0; REFERENCE];
-        let element = Sequence::element(transaction, pool, value, &mut reference)?;
+        let element = Sequence::element(transaction, &mut { pool }, value, &mut reference)?;
         items.replace(index as usize, element);
         self.put_items(transaction, pool, place, items)
     }
@@ -325,7 +352,7 @@ impl Sequence {
     /// Puts an item before the one at a position, or at the end.
     fn insert(
         &mut self,
-        transaction: &mut undercroft_memory::Transaction<'_>,
+        transaction: &mut Transaction<'_>,
         pool: Pool,
         position: u64,
         value: &[u8],
@@ -338,7 +365,7 @@ impl Sequence {
         let leaf = Leaf::load(transaction.view(), place.leaf)?;
         let mut items = leaf.items(transaction.view())?;
         let mut reference = [0; REFERENCE];
-        let element = Sequence::element(transaction, pool, value, &mut reference)?;
+        let element = Sequence::element(transaction, &mut { pool }, value, &mut reference)?;
         items.insert((position - place.before) as usize, element);
         self.put_items(transaction, pool, place, items)
     }

@@ -42,6 +42,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("RPUSH insert of a long item", some_keys, |s| {
         push(s, End::Right, &[vec![b'l'; 3000]])
     }),
+    full("RPUSH insert of many long items", some_keys, |s| {
+        push(s, End::Right, &vec![vec![b'l'; 600]; 12])
+    }),
     full("RPOP of all of a tree", tree, |s| pop(s, End::Right, 5000)),
     // Within leaves.
     quick("RPUSH to a leaf", tree, |s| {
