@@ -69,6 +69,7 @@ stage loom scripts/loom.sh
 if has_python_client && [[ -d clients/python/tests ]]; then
     stage python python_tests
     stage oldest scripts/oldest.sh
+    stage races scripts/races.sh
 else
     skip "python: clients/python/tests is not written yet"
 fi

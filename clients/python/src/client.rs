@@ -248,6 +248,23 @@ impl Client {
         })
     }
 
+    /// Change the store now, by a handle of its own to which it is the year 1970. Return what failed.
+    #[cfg(feature = "races")]
+    fn _change(&self, py: Python<'_>, change: crate::race::Change) -> PyResult<Vec<String>> {
+        let shared = self.enter(py)?;
+        let changed = crate::race::change(&shared.store, &change);
+        changed.map_err(|error| error::raise(py, &shared.store, error))
+    }
+
+    /// Make one change each time that a read has run and is not checked yet, until none is left. Return how many were
+    /// made before.
+    #[cfg(feature = "races")]
+    fn _interrupt(&self, py: Python<'_>, changes: Vec<crate::race::Change>) -> PyResult<u64> {
+        let shared = self.enter(py)?;
+        let set = crate::race::interrupt(&shared.store, changes);
+        set.map_err(|error| error::raise(py, &shared.store, error))
+    }
+
     /// Leave all hot methods to redis-py's, which shape their results.
     fn _shape(&self) {
         self.shaped.store(true, Ordering::Relaxed);

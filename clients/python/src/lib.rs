@@ -20,6 +20,8 @@ mod hot;
 mod many;
 mod method;
 mod outside;
+#[cfg(feature = "races")]
+mod race;
 mod reply;
 mod shared;
 mod subscription;

@@ -1,0 +1,153 @@
+"""What a client is given that others race: the store changes in the midst of a read.
+
+The answer must be that of a call on the second state which nobody interrupted. This needs a
+build of the native module with the feature ``races``, which ``scripts/races.sh`` makes.
+"""
+
+import itertools
+import os
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+import undercroft
+from undercroft._native import Client
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(Client, "_interrupt"), reason="scripts/races.sh builds what this needs"
+)
+
+# Tries of a read before it takes the lock.
+TRIES = 64
+# Pairs of states for each call.
+PAIRS = 600 if os.environ.get("UNDERCROFT_CRASH") == "full" else 40
+Command = tuple[bytes, ...]
+Change = list[Command]
+
+
+def text(tag: str, length: int) -> bytes:
+    """Return bytes that say which value they are of."""
+    return b"".join(b"%s%06d." % (tag.encode(), i) for i in range(length // 8 + 1))[:length]
+
+
+def items(command: bytes, count: int, item: Callable[[int], tuple[bytes, ...]]) -> Change:
+    """Return one command with many items."""
+    return [(command, b"@", *itertools.chain.from_iterable(map(item, range(count))))]
+
+
+STATES: dict[str, Change] = {
+    "absent": [],
+    "empty string": [(b"SET", b"@", b"")],
+    "integer": [(b"SET", b"@", b"12345")],
+    **{
+        f"string of {n}": [(b"SET", b"@", text("s", n))]
+        for n in (3, 256, 257, 5000, 20_000, 100_000)
+    },
+    "hash of 3": items(b"HSET", 3, lambda i: (b"m%d" % i, b"%d" % i)),
+    "hash of 200": items(b"HSET", 200, lambda i: (b"m%d" % i, text("h", 40))),
+    "hash of large values": items(b"HSET", 64, lambda i: (b"m%d" % i, text("l", 5000))),
+    "list of 3": items(b"RPUSH", 3, lambda i: (b"%d" % i,)),
+    "list of 1,000": items(b"RPUSH", 1000, lambda i: (text("i", i % 30),)),
+    "set of integers": items(b"SADD", 50, lambda i: (b"%d" % i,)),
+    "set of 300": items(b"SADD", 300, lambda i: (b"m%d" % i,)),
+    "sorted set of 3": items(b"ZADD", 3, lambda i: (b"%d" % i, b"m%d" % i)),
+    "sorted set of 300": items(b"ZADD", 300, lambda i: (b"%d" % i, b"m%d" % i)),
+}
+# To the handle that changes the store it is one second after the beginning of 1970.
+EXPIRED = "string of 3", "string of 20000", "hash of 200", "list of 1,000", "set of 300"
+STATES |= {f"expired {name}": [*STATES[name], (b"PEXPIREAT", b"@", b"2000")] for name in EXPIRED}
+
+Call = Callable[[undercroft.Redis], Any]
+
+
+def piped(r: undercroft.Redis) -> Any:
+    """Run reads in a pipeline."""
+    with r.pipeline(transaction=False) as pipe:
+        pipe.get("k").hgetall("k").lrange("k", 0, -1).mget("k", "j").smembers("k").exists("k")
+        return [shown(reply) for reply in pipe.execute(raise_on_error=False)]
+
+
+def shown(reply: Any) -> Any:
+    """Return a reply such that equal ones are equal."""
+    return repr(reply) if isinstance(reply, Exception) else reply
+
+
+CALLS: dict[str, Call] = {
+    "get": lambda r: r.get("k"),
+    "mget": lambda r: r.mget("k", "j", "k"),
+    "mget of a list": lambda r: r.mget(["j", "k"]),
+    "exists": lambda r: r.exists("k", "j", "k"),
+    "ttl": lambda r: r.ttl("k"),
+    "lrange": lambda r: r.lrange("k", 0, -1),
+    "lrange of some": lambda r: r.lrange("k", -3, -2),
+    "llen": lambda r: r.llen("k"),
+    "hget": lambda r: r.hget("k", "m0"),
+    "hget of another field": lambda r: r.hget("k", "m50"),
+    "sismember": lambda r: r.sismember("k", "m1"),
+    "hgetall": lambda r: r.hgetall("k"),
+    "hkeys": lambda r: r.hkeys("k"),
+    "hvals": lambda r: r.hvals("k"),
+    "hmget": lambda r: r.hmget("k", "m0", "none", "m63"),
+    "smembers": lambda r: r.smembers("k"),
+    "zrange": lambda r: r.zrange("k", 0, -1, withscores=True),
+    "zrangebyscore": lambda r: r.zrangebyscore("k", 1, 100),
+    "getrange": lambda r: r.getrange("k", 2, 9000),
+    "strlen": lambda r: r.strlen("k"),
+    "type": lambda r: r.type("k"),
+    "sunion": lambda r: r.sunion("k", "j"),
+    "dump": lambda r: r.dump("k"),
+    "pipeline": lambda r: piped(r),
+}
+
+
+def to(k: str, j: str) -> Change:
+    """Return what puts the keys into two states."""
+    copies = [(b"COPY", name.encode(), key, b"DB", b"0") for name, key in ((k, b"k"), (j, b"j"))]
+    marks = [(b"SELECT", b"2"), (b"INCR", b"k"), (b"INCR", b"j")]
+    return [(b"SELECT", b"0"), (b"DEL", b"k", b"j"), (b"SELECT", b"1"), *copies, *marks]
+
+
+def outcome(call: Call, r: undercroft.Redis) -> Any:
+    """Return what a call returns, or raises."""
+    try:
+        return shown(call(r))
+    except redis.RedisError as error:
+        return shown(error)
+
+
+@pytest.fixture(params=[False, True], ids=["bytes", "text"])
+def staged(request: pytest.FixtureRequest, path: str) -> Iterator[undercroft.Redis]:
+    """Return a client of a store that knows all states."""
+    with undercroft.Redis(path, decode_responses=request.param) as r:
+        for name, commands in STATES.items():
+            named = [tuple(name.encode() if word == b"@" else word for word in c) for c in commands]
+            assert r._change([(b"SELECT", b"1"), *named]) == []
+        yield r
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_of_a_try_that_was_thrown_away_is_returned(
+    staged: undercroft.Redis, name: str
+) -> None:
+    call = CALLS[name]
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    choice = random.Random(seed)
+    pairs = list(itertools.product(STATES, STATES))
+    for before, after in choice.sample(pairs, PAIRS):
+        # The other key is in the one state or the other.
+        second = to(after, before)
+        staged._change(second)
+        fresh = outcome(call, staged)
+        many = [to(before, after), second] * (TRIES // 2)
+        for tries in ([second], [to(choice.choice(list(STATES)), after), second], many):
+            if tries is many and choice.randrange(8):
+                continue
+            staged._change(to(before, after))
+            made = staged._interrupt(tries)
+            answer = outcome(call, staged)
+            made = staged._interrupt([]) - made
+            assert made == len(tries), (seed, before, after)
+            assert answer == fresh, (seed, before, after, made)

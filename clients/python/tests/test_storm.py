@@ -1,0 +1,232 @@
+"""Readers in a storm of writers that change the type and the size of a few keys all the time.
+
+All of a value is one word of eight bytes again and again, and no two values have the same word. So
+every string that is read says which value it is of, and a collection has all of its items or none.
+Some writers are killed. ``UNDERCROFT_CRASH=full`` makes it long.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import random
+import subprocess
+from collections.abc import Collection, Iterator
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import undercroft
+import undercroft.asyncio
+
+SERVER = Path(__file__).parents[3] / "target/release/undercroft"
+KEYS = [f"shape:{i}" for i in range(5)]
+ITEMS = 64
+# In the entry, in blocks, in runs of pages, in an arena of its own: in words.
+STRINGS = 1, 24, 31, 32, 33, 40, 490, 640, 2600, 12_600
+WRITERS = 2
+ROUNDS = 10_000 if os.environ.get("UNDERCROFT_CRASH") == "full" else 600
+A_KILL = 150
+# Reads of one string between the other calls: each meets a writer in the very moment seldom.
+GETS = 30
+
+
+def replace(r: undercroft.Redis, key: str, word: bytes, choice: random.Random) -> None:
+    """Replace what a key holds, in one step."""
+    kind = choice.randrange(8)
+    if kind < 4:
+        r.set(key, word * choice.choice(STRINGS)) if kind else r.delete(key)
+        return
+    value = word * choice.choice((1, 6, 625))
+    members = [b"%s:%03d" % (word, i) for i in range(ITEMS)]
+    with r.pipeline() as pipe:
+        pipe.delete(key)
+        if kind == 4:
+            pipe.hset(key, mapping={f"field:{i}": value for i in range(ITEMS)})
+        elif kind == 5:
+            pipe.rpush(key, *[value] * ITEMS)
+        elif kind == 6:
+            pipe.sadd(key, *members)
+        else:
+            pipe.zadd(key, {member: i for i, member in enumerate(members)})
+        pipe.execute()
+
+
+def write(path: str, seed: int) -> None:
+    """Replace values until the process is killed."""
+    choice = random.Random(seed)
+    with undercroft.Redis(path) as r:
+        number = 0
+        while True:
+            number += 1
+            word = b"%03x%05x" % (seed & 0xFFF, number & 0xFFFFF)
+            replace(r, choice.choice(KEYS), word, choice)
+
+
+@pytest.fixture
+def writers(path: str) -> Iterator["Writers"]:
+    """Return the writers of a store."""
+    some = Writers(path)
+    yield some
+    some.end()
+
+
+class Writers:
+    """Processes that write, of which some are killed and replaced."""
+
+    def __init__(self, path: str) -> None:
+        self.seed = int(os.environ.get("UNDERCROFT_SEED") or random.randrange(1 << 32))
+        print(f"seed {self.seed}")
+        self.choice = random.Random(self.seed)
+        self._path = path
+        undercroft.Redis(path).close()
+        self._processes = [self._start() for _ in range(WRITERS)]
+
+    def _start(self) -> SpawnProcess:
+        context = multiprocessing.get_context("spawn")
+        seed = self.choice.randrange(1 << 32)
+        process = context.Process(target=write, args=(self._path, seed), daemon=True)
+        process.start()
+        return process
+
+    def kill_one(self) -> None:
+        """Kill one, and start another one."""
+        process = self._processes.pop(0)
+        assert process.is_alive()
+        process.kill()
+        process.join()
+        self._processes.append(self._start())
+
+    def end(self) -> None:
+        """Kill all."""
+        for process in self._processes:
+            process.kill()
+            process.join()
+
+
+def check_values(values: Collection[bytes], count: int) -> None:
+    """Check values that were read together: none, or so many of one word."""
+    assert len(values) in (0, count), len(values)
+    words = {value[at : at + 8] for value in values for at in range(0, len(value), 8)}
+    assert len(words) == (1 if values else 0), words
+
+
+def check_members(members: Collection[bytes]) -> None:
+    """Check members that were read together: none, or all of one word."""
+    words = {member[:8] for member in members}
+    expected = {b"%s:%03d" % (word, i) for word in words for i in range(ITEMS)}
+    assert len(words) <= 1, words
+    assert set(members) == expected, len(members)
+
+
+def check_fields(fields: Collection[bytes]) -> None:
+    """Check fields that were read together: none, or all."""
+    assert not fields or set(fields) == {b"field:%d" % i for i in range(ITEMS)}, len(fields)
+
+
+def check(name: str, reply: Any) -> None:
+    """Check what a call returned."""
+    if isinstance(reply, redis.ResponseError):
+        assert str(reply).startswith("WRONGTYPE"), reply
+    elif name == "get" or name == "hget":
+        check_values([reply] if reply else [], 1)
+    elif name == "mget":
+        for value in reply:
+            check_values([value] if value else [], 1)
+    elif name == "hgetall":
+        check_fields(reply)
+        check_values(list(reply.values()), ITEMS)
+    elif name == "hmget":
+        check_values([value for value in reply if value is not None], 3)
+    elif name == "hkeys":
+        check_fields(reply)
+    elif name == "lrange" or name == "hvals":
+        check_values(reply, ITEMS)
+    else:
+        check_members([item[0] for item in reply] if name == "zrange" else reply)
+
+
+def calls(key: str, field: str) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+    """Return calls that read a key."""
+    return [
+        ("get", (key,), {}),
+        ("mget", (KEYS,), {}),
+        ("hget", (key, field), {}),
+        ("lrange", (key, 0, -1), {}),
+        ("hgetall", (key,), {}),
+        ("hkeys", (key,), {}),
+        ("hvals", (key,), {}),
+        ("hmget", (key, ["field:0", "field:31", "field:63"]), {}),
+        ("smembers", (key,), {}),
+        ("zrange", (key, 0, -1), {"withscores": True}),
+    ]
+
+
+def look(r: Any, writers: Writers) -> None:
+    """Read all the time, by calls and by pipelines."""
+    for number in range(ROUNDS):
+        if number % A_KILL == A_KILL - 1:
+            writers.kill_one()
+        wanted = calls(writers.choice.choice(KEYS), f"field:{writers.choice.randrange(ITEMS)}")
+        for name, arguments, options in wanted:
+            try:
+                check(name, getattr(r, name)(*arguments, **options))
+            except redis.ResponseError as error:
+                check(name, error)
+        for _ in range(GETS):
+            try:
+                check("get", r.get(writers.choice.choice(KEYS)))
+            except redis.ResponseError as error:
+                check("get", error)
+        with r.pipeline(transaction=number % 4 == 0) as pipe:
+            for name, arguments, options in wanted:
+                getattr(pipe, name)(*arguments, **options)
+            for (name, *_), reply in zip(wanted, pipe.execute(raise_on_error=False), strict=True):
+                check(name, reply)
+
+
+def test_an_embedded_client_reads_no_bytes_of_two_values(path: str, writers: Writers) -> None:
+    with undercroft.Redis(path) as r:
+        look(r, writers)
+
+
+def test_an_asyncio_client_reads_no_bytes_of_two_values(path: str, writers: Writers) -> None:
+    async def reads() -> None:
+        async with undercroft.asyncio.Redis(path) as r:
+            for number in range(ROUNDS):
+                if number % A_KILL == A_KILL - 1:
+                    writers.kill_one()
+                field = f"field:{writers.choice.randrange(ITEMS)}"
+                wanted = calls(writers.choice.choice(KEYS), field)
+                replies = await asyncio.gather(
+                    *(
+                        getattr(r, name)(*arguments, **options)
+                        for name, arguments, options in wanted
+                    ),
+                    return_exceptions=True,
+                )
+                for (name, *_), reply in zip(wanted, replies, strict=True):
+                    check(name, reply)
+
+    asyncio.run(reads())
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_a_client_of_a_server_reads_no_bytes_of_two_values(
+    path: str, writers: Writers, protocol: int
+) -> None:
+    if not SERVER.exists():
+        pytest.skip("target/release/undercroft is not built")
+    socket = f"{path}.socket"
+    command = [str(SERVER), "serve", "--store", path, "--unixsocket", socket, "--port", "0"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert server.stdout is not None
+        if not any(" serves " in line for line in iter(server.stdout.readline, "")):
+            pytest.fail(f"the store is not served; exit status {server.wait()}")
+        with undercroft.Redis.from_url(f"unix://{socket}", protocol=protocol) as r:
+            look(r, writers)
+    finally:
+        server.terminate()
+        server.communicate()
