@@ -35,6 +35,8 @@ pub(crate) struct Log<'a> {
     pub(crate) area: u64,
     /// Bytes of the area that are backed by memory.
     pub(crate) limit: u64,
+    /// Bytes up to which [`save`](Self::save) goes.
+    pub(crate) quick: u64,
 }
 
 /// The log's area is too short for the next entry.
@@ -50,19 +52,35 @@ impl Log<'_> {
         self.mapping.load(self.tail) == 0
     }
 
-    /// Saves `words` words from `at` on.
+    /// Saves `words` words from `at` on, while the log is short. Returns whether
+    /// it was.
     #[inline(always)]
-    pub(crate) fn save(&self, at: u64, words: u64) -> Result<(), Full> {
+    pub(crate) fn save(&self, at: u64, words: u64) -> bool {
         let tail = self.mapping.load(self.tail);
-        let body = words * 8;
-        let next = tail + body + DESCRIPTION;
+        let next = tail + words * 8 + DESCRIPTION;
+        if next > self.quick {
+            return false;
+        }
+        self.append(at, words, tail, next);
+        true
+    }
+
+    /// Saves `words` words from `at` on.
+    pub(crate) fn save_long(&self, at: u64, words: u64) -> Result<(), Full> {
+        let tail = self.mapping.load(self.tail);
+        let next = tail + words * 8 + DESCRIPTION;
         if next > self.limit {
             return Err(Full { needed: next });
         }
-        let top = self.area + tail;
+        self.append(at, words, tail, next);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn append(&self, at: u64, words: u64, tail: u64, next: u64) {
+        let (top, body) = (self.area + tail, words * 8);
         self.mapping.copy_within(at, top, words);
         self.finish(top + body, at, words | WORDS << KIND_SHIFT, next);
-        Ok(())
     }
 
     /// Notes that the run at `page` is about to be granted.

@@ -25,6 +25,9 @@ pub struct Savepoint {
 impl Transaction<'_> {
     /// Remembers the transaction's state. O(locked shards).
     pub fn savepoint(&self) -> Savepoint {
+        if let Some(saved) = &self.saved {
+            saved.forget();
+        }
         let mapping = &self.segment.mapping;
         let tail = |index| mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
         Savepoint {
@@ -44,6 +47,9 @@ impl Transaction<'_> {
     /// Where memory cannot be given back because the heap is locked for longer
     /// than the patience. Then the transaction must not be committed.
     pub fn roll_back_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
+        if let Some(saved) = &self.saved {
+            saved.forget();
+        }
         for (index, &tail) in self.shards().iter().zip(&savepoint.tails) {
             self.segment.roll_back_shard_to(index, tail)?;
             self.segment.renew_mark(index);

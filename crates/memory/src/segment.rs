@@ -18,6 +18,8 @@ use crate::shards::ShardSet;
 use crate::transaction::Transaction;
 use crate::wait::{Suspicion, WaitHook, Waiter, Which};
 
+/// Bytes of an undo log up to which nobody looks whether it holds a word already.
+const SHORT_LOG: u64 = 4096;
 /// Default for [`Segment::set_patience`].
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -148,14 +150,13 @@ impl Segment {
     pub(crate) fn shard_log(&self, index: usize) -> Log<'_> {
         let layout = self.mapping.layout();
         let base = layout.shard(index);
+        let reserved = self.mapping.load(base + shard::LOG_RESERVED);
         Log {
             mapping: &self.mapping,
             tail: base + shard::LOG_TAIL,
             area: base + shard::LOG,
-            limit: self
-                .mapping
-                .load(base + shard::LOG_RESERVED)
-                .min(layout.log_capacity),
+            limit: reserved.min(layout.log_capacity),
+            quick: reserved.min(SHORT_LOG),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::fault;
 use crate::layout::{shard, slot};
 use crate::log::{Full, Log};
+use crate::once::Saved;
 use crate::pool::Pool;
 use crate::segment::{Marks, Segment};
 use crate::shards::ShardSet;
@@ -49,6 +50,8 @@ pub struct Transaction<'a> {
     pub(crate) moved: SmallVec<[Moved; 1]>,
     /// Whether this transaction has cut off part of a block in place.
     cut: bool,
+    /// What its logs hold, where they are long.
+    pub(crate) saved: Option<Box<Saved>>,
 }
 
 impl<'a> Transaction<'a> {
@@ -101,6 +104,7 @@ impl<'a> Transaction<'a> {
             changes: Vec::new(),
             moved: SmallVec::new(),
             cut: false,
+            saved: None,
         }
     }
 
@@ -180,10 +184,10 @@ impl<'a> Transaction<'a> {
         } else {
             self.log_of(at).unwrap_or(index)
         };
-        match self.log(index)?.save(at, words) {
-            Ok(()) => Ok(()),
-            Err(full) => Err(self.log_full(index, full)),
+        if self.log(index)?.save(at, words) {
+            return Ok(());
         }
+        self.save_once(index, at, words)
     }
 
     /// Saves and changes a word that our own constants name.

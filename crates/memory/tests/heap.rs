@@ -213,13 +213,13 @@ fn a_transaction_too_large_for_its_log_changes_nothing() {
     let (_directory, _path, segment) = store(8 << 20);
     let at = segment
         .write(ShardSet::one(0), |transaction| {
-            transaction.allocate(0, 100_000)
+            transaction.allocate(0, 1_000_000)
         })
         .expect("a block");
     let before = segment.statistics().used;
     let result = segment.write(ShardSet::one(0), |transaction| {
-        for _ in 0..100 {
-            transaction.write(0, at, &[7; 100_000])?;
+        for part in 0..10 {
+            transaction.write(0, at + part * 100_000, &[7; 100_000])?;
         }
         Ok::<_, Error>(())
     });

@@ -89,6 +89,104 @@ fn one_that_was_expected_runs_once() {
 }
 
 #[test]
+fn words_that_change_again_and_again_are_logged_once() {
+    let (_directory, segment) = create(16 << 20);
+    let (before, runs) = (segment.statistics().logs, Cell::new(0));
+    let change = |fails| {
+        segment.write(ShardSet::one(0), |transaction| {
+            runs.set(runs.get() + 1);
+            for round in 1..10_000 {
+                transaction.set_root(0, round % 100, round as u64)?;
+            }
+            if fails {
+                return Err(Error::ReadOnly);
+            }
+            Ok(())
+        })
+    };
+    change(true).expect_err("it fails");
+    let words = |segment: &Segment| {
+        let read = segment.read(ShardSet::one(0), |view| {
+            Ok::<_, Error>(
+                (0..100)
+                    .map(|word| view.root(0, word))
+                    .collect::<Vec<u64>>(),
+            )
+        });
+        read.expect("a read")
+    };
+    assert_eq!(words(&segment), vec![0; 100]);
+    change(false).expect("room");
+    assert_eq!(words(&segment), (9900..10_000).collect::<Vec<u64>>());
+    assert_eq!((runs.get(), segment.statistics().logs), (2, before));
+}
+
+/// Random changes, savepoints and returns to them, beside a copy.
+#[test]
+fn a_long_log_goes_back_to_any_savepoint() {
+    for seed in 1..200_u64 {
+        let (_directory, segment) = create(16 << 20);
+        let mut random = seed;
+        let mut below = |limit: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random >> 11) % limit
+        };
+        let at = segment
+            .write(ShardSet::one(0), |transaction| {
+                let at = transaction.allocate(0, 8000)?;
+                transaction.fill_zero(at, 8000)?;
+                transaction.set_root(0, 0, at)?;
+                Ok::<_, Error>(at)
+            })
+            .expect("a block");
+        let fails = seed % 4 == 0;
+        let read = |view: &undercroft_memory::View<'_>| {
+            let mut bytes = Vec::new();
+            view.append_to(at, 8000, &mut bytes).map(|()| bytes)
+        };
+        segment.expect(
+            ShardSet::one(0),
+            &Need {
+                log: 1 << 20,
+                memory: 0,
+            },
+        );
+        let mut model = vec![0; 8000];
+        let written = segment.write(ShardSet::one(0), |transaction| {
+            let mut points = Vec::new();
+            for _ in 0..below(600) {
+                match below(12) {
+                    0 => points.push((transaction.savepoint(), model.clone())),
+                    1 if !points.is_empty() => {
+                        let kept = below(points.len() as u64) as usize;
+                        points.truncate(kept + 1);
+                        let (point, then) = &points[kept];
+                        transaction.roll_back_to(point)?;
+                        model.clone_from(then);
+                    }
+                    _ => {
+                        let from = below(900) as usize * 8;
+                        let bytes = vec![below(256) as u8; 8 * (1 + below(100) as usize)];
+                        transaction.write(0, at + from as u64, &bytes)?;
+                        model[from..from + bytes.len()].copy_from_slice(&bytes);
+                    }
+                }
+                assert_eq!(read(transaction.view())?, model, "seed {seed}");
+            }
+            if fails { Err(Error::ReadOnly) } else { Ok(()) }
+        });
+        assert_eq!(written.is_err(), fails, "seed {seed}");
+        if fails {
+            model.fill(0);
+        }
+        let after = segment.read(ShardSet::one(0), |view| Ok::<_, Error>(read(view)?));
+        assert_eq!(after.expect("a read"), model, "seed {seed}");
+    }
+}
+
+#[test]
 fn one_that_cannot_be_is_out_of_memory_soon_and_changes_nothing() {
     let (_directory, segment) = create(4 << 20);
     let used = segment.statistics().used;
