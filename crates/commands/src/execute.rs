@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Error, Ranges, Store};
+use undercroft_engine::{Error, Load, Ranges, Store};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::{PARAMETERS, Value};
 use crate::handler::{Blocked, Context, Failure, Handler};
 use crate::handlers::{pubsub, scripting, server, strings};
+use crate::load;
 use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
@@ -90,6 +91,22 @@ fn run(
         reply.simple("QUEUED");
         return Ok(());
     }
+    let load = load::of(command, arguments);
+    context.store.expect(load);
+    let outcome = call(context, command, handler, arguments, reply);
+    context.store.expect(Load::default());
+    outcome
+}
+
+/// Runs a command's handler, and has the slow log and those who MONITOR see it.
+#[inline(always)]
+fn call(
+    context: &mut Context<'_>,
+    command: &'static Command,
+    handler: Handler,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Result<(), Failure> {
     // Reading the clock twice costs as much as a fast command.
     let is_untimed = is_quick(command, arguments) && !context.timed || is_waiting(context, command);
     if is_untimed && !context.shows {

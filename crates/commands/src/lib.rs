@@ -15,6 +15,7 @@ mod handlers;
 pub mod hyperloglog;
 pub mod info;
 pub mod lcs;
+mod load;
 mod lzf;
 mod monitor;
 mod multi;

@@ -9,6 +9,7 @@ use undercroft_memory::{Scratch, ShardSet, Staged, Statistics, View};
 
 use crate::error::Error;
 use crate::eviction::{Eviction, EvictionChange};
+use crate::load::Load;
 use crate::notify::KeyEvent;
 use crate::outbox::Post;
 use crate::running::{Running, Savepoint};
@@ -20,6 +21,8 @@ use crate::writer::Writer;
 pub struct Access<'a> {
     pub(crate) store: &'a Store,
     pub(crate) running: Option<&'a dyn Within>,
+    /// What the next write brings, where that is much.
+    pub(crate) load: Load,
 }
 
 /// A transaction that runs, without its lifetimes.
@@ -49,6 +52,7 @@ impl Store {
         Access {
             store: self,
             running: None,
+            load: Load::default(),
         }
     }
 }
@@ -93,6 +97,12 @@ fn write_within<R, E: From<Error>>(
 }
 
 impl<'a> Access<'a> {
+    /// Says what the next writes bring, so that they need not run twice.
+    #[inline(always)]
+    pub fn expect(&mut self, load: Load) {
+        self.load = load;
+    }
+
     /// Hashes a key.
     #[inline(always)]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
@@ -153,7 +163,12 @@ impl<'a> Access<'a> {
         mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
         match self.running {
-            None => self.store.write(shards, body),
+            None => {
+                if self.load.keys != 0 {
+                    self.store.expect(shards, &self.load);
+                }
+                self.store.write(shards, body)
+            }
             Some(running) => write_within(running, shards, &mut body),
         }
     }
@@ -168,7 +183,12 @@ impl<'a> Access<'a> {
         body: impl FnMut(&Running<'_, '_>) -> Result<R, E>,
     ) -> Result<R, E> {
         match self.running {
-            None => self.store.transact(shards, body),
+            None => {
+                if self.load.keys != 0 {
+                    self.store.expect(shards, &self.load);
+                }
+                self.store.transact(shards, body)
+            }
             Some(_) => Err(Error::OutsideTransaction.into()),
         }
     }

@@ -6,6 +6,7 @@ use undercroft_memory::{ShardSet, Transaction, View, defer_signals};
 
 use crate::access::{Access, Within};
 use crate::error::Error;
+use crate::load::Load;
 use crate::notify::KeyEvent;
 use crate::outbox::{Mark, Outbox, Post};
 use crate::store::Store;
@@ -44,6 +45,7 @@ impl Running<'_, '_> {
         Access {
             store: self.store,
             running: Some(self),
+            load: Load::default(),
         }
     }
 

@@ -8,6 +8,7 @@ use undercroft_engine::{Running, Store};
 use crate::arguments::CommandError;
 use crate::execute::{is_quick, note_slow, try_to_remove_met};
 use crate::handler::{Context, Failure, Outcome};
+use crate::load;
 use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
@@ -116,7 +117,8 @@ impl Done {
         let shards = watches.iter().map(|watch| watch.shard()).collect();
         let before = context.session.mark();
         let mut done = Done::default();
-        let store = context.store;
+        let mut store = context.store;
+        store.expect(load::of_queue(multi));
         let result = store.transact(multi.shards.union(shards), |running| {
             context.session.go_back(&before);
             done = Done::default();
