@@ -4,7 +4,7 @@
 //! | width: 2, 4 or 8 | integers, ascending, each of so many bytes, little-endian |
 //! ```
 
-use undercroft_memory::Fault;
+use undercroft_memory::{Fault, work};
 
 use crate::hash::FEW;
 
@@ -99,6 +99,7 @@ pub(crate) fn insert(bytes: &mut Vec<u8>, value: i64) -> Result<bool, Fault> {
         *bytes = wider;
     }
     let at = 1 + place * width;
+    work::touched((bytes.len() - at) as u64 / 8 + 1);
     bytes.splice(at..at, value.to_le_bytes()[..width].iter().copied());
     Ok(true)
 }
@@ -135,6 +136,7 @@ pub(crate) fn remove(bytes: &mut Vec<u8>, value: i64) -> Result<bool, Fault> {
     let set = IntSet::of(bytes)?;
     let (width, found) = (set.width, set.search(value));
     if let Ok(place) = found {
+        work::touched((bytes.len() - place * width) as u64 / 8 + 1);
         bytes.drain(1 + place * width..1 + (place + 1) * width);
     }
     Ok(found.is_ok())

@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 
-use undercroft_memory::Fault;
+use undercroft_memory::{Fault, work};
 
 use crate::strings::parse_integer;
 
@@ -101,6 +101,7 @@ impl<'p> Items<'p> {
     }
 
     fn take(&mut self, bytes: usize) -> Result<&'p [u8], Fault> {
+        work::touched(bytes as u64 / 8 + 1);
         match self.rest.split_at_checked(bytes) {
             Some((taken, rest)) => {
                 self.rest = rest;

@@ -64,6 +64,7 @@ mod transaction;
 mod trim;
 mod view;
 mod wait;
+pub mod work;
 
 pub use bell::{Bell, remove_sockets};
 pub use check::Report;

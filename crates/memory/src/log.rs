@@ -19,6 +19,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use crate::error::{Error, Fault};
 use crate::fault;
 use crate::mapping::Mapping;
+use crate::work;
 
 const KIND_SHIFT: u32 = 56;
 const WORDS: u64 = 0;
@@ -78,6 +79,7 @@ impl Log<'_> {
 
     #[inline(always)]
     fn append(&self, at: u64, words: u64, tail: u64, next: u64) {
+        work::logged(words + DESCRIPTION / 8);
         let (top, body) = (self.area + tail, words * 8);
         self.mapping.copy_within(at, top, words);
         self.finish(top + body, at, words | WORDS << KIND_SHIFT, next);

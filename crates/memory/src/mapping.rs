@@ -8,6 +8,7 @@ use crate::error::Fault;
 use crate::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
 use crate::platform::Map;
 use crate::race::Race;
+use crate::work;
 
 /// The mapped file and where things lie in it.
 pub(crate) struct Mapping {
@@ -217,6 +218,7 @@ impl Mapping {
     /// Checks a heap offset that was read from the store, for reads behind it.
     #[inline(always)]
     pub(crate) fn place_at(&self, at: u64) -> Result<Place<'_>, Fault> {
+        work::touched(work::LINE);
         let start = at.wrapping_sub(self.layout.heap);
         if at & 7 == 0 && start < self.heap_size && self.extent_reserved(start / EXTENT) {
             Ok(Place {
@@ -441,6 +443,7 @@ impl Mapping {
 /// compiler unrolls no loop over atomics.
 #[inline(always)]
 fn for_words(count: usize, mut each: impl FnMut(usize)) {
+    work::touched(count as u64);
     let whole = count / 4 * 4;
     let mut index = 0;
     while index < whole {

@@ -80,7 +80,8 @@ impl Segment {
     #[cold]
     pub fn expect(&self, shards: ShardSet, need: &Need) {
         let count = shards.len() as u64;
-        if count == 0 || !self.writable() {
+        // What keeps it from writing is said when it writes.
+        if count == 0 || self.prepare_to_write().is_err() {
             return;
         }
         // Keys fall into shards by chance: a quarter more than the mean.

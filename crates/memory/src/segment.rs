@@ -17,6 +17,7 @@ use crate::seat::Lively;
 use crate::shards::ShardSet;
 use crate::transaction::Transaction;
 use crate::wait::{Suspicion, WaitHook, Waiter, Which};
+use crate::work;
 
 /// Bytes of an undo log up to which nobody looks whether it holds a word already.
 const SHORT_LOG: u64 = 4096;
@@ -188,7 +189,9 @@ impl Segment {
     ) -> Result<R, E> {
         self.prepare_to_write()?;
         let mut runs = Runs::default();
+        work::transaction();
         loop {
+            work::run();
             let locked = Transaction::lock(self, shards, marks)?;
             let mut transaction = Transaction::new(self, shards, locked);
             let result = body(&mut transaction);

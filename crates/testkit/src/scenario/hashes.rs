@@ -86,6 +86,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| small(s, 12),
         |s| put(s, 0, 3..4, 9),
     ),
+    // Their logs are so long that each word is in them once.
+    steps(
+        "HSET of many fields, large",
+        |s| small(s, 12),
+        |s| put(s, 0, 3..70, 10),
+    ),
+    steps(
+        "HDEL of many fields, large",
+        |s| small(s, 70),
+        |s| remove(s, 0, 3..64),
+    ),
     full(
         "HSET of an old field growing",
         |s| small(s, 12),

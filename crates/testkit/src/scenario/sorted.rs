@@ -56,6 +56,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     quick("ZADD of another member, large", large, |s| {
         add(s, 40..41, 3.5)
     }),
+    // Their logs are so long that each word is in them once.
+    steps("ZADD of many members, large", large, |s| {
+        add(s, 30..90, 3.5)
+    }),
+    steps("ZREM of many members, large", large, |s| remove(s, 2..36)),
     full("ZADD of the least member, large", large, |s| {
         add(s, 40..41, -1.0)
     }),

@@ -34,6 +34,9 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("EXEC, an insertion undone and made again", some_keys, |s| {
         exec(s, &[&[insert_10, fail], &[insert_10], &[delete_01, fail]])
     }),
+    steps("EXEC, a long log undone and made again", some_keys, |s| {
+        exec(s, &[&[many], &[many, set_00, fail], &[many, delete_01]])
+    }),
     full("EXEC, a grant undone", some_keys, |s| {
         exec(s, &[&[set_00], &[insert_large, fail], &[insert_10]])
     }),
@@ -167,6 +170,11 @@ fn fail(_: &Access<'_>) -> Result<(), Error> {
 
 fn set_00(access: &Access<'_>) -> Result<(), Error> {
     access.set(0, &key(0, 0), &value(62))
+}
+
+/// More than a short log holds.
+fn many(access: &Access<'_>) -> Result<(), Error> {
+    (20..50).try_for_each(|number| access.set(0, &key(0, number), &value(number)))
 }
 
 fn expire_00(access: &Access<'_>) -> Result<(), Error> {

@@ -1,0 +1,261 @@
+//! A command's work is linear in its items (W10), n log n where it sorts: counted
+//! at n and at ten times n for every command of the table whose time grows, in
+//! words logged and touched and in runs of the body; alone, within MULTI and as
+//! one transaction of many small commands.
+
+#[path = "../support/alone.rs"]
+mod alone;
+mod cases;
+
+use std::collections::HashSet;
+
+use alone::Alone;
+use cases::{CASES, Case};
+use tempfile::TempDir;
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::session::{Host, Session};
+use undercroft_commands::table::{Command, Group, all};
+use undercroft_commands::{Context, execute};
+use undercroft_engine::{Options, Store};
+use undercroft_memory::work::{self, Work};
+
+/// The smaller number of items; beyond every limit at which a value becomes a large one.
+const FEW: usize = 2000;
+const TIMES: usize = 10;
+/// How much more than ten times as much the work may be: a tree is higher, a table is about to double, and a part of it
+/// was done by a run that was short of room. Work that grows with the square would be ten times as much.
+const MORE: f64 = 2.0;
+/// Words that are counted for each item at most, in the log and in all.
+const LOGGED_MAX: u64 = 150;
+/// A body runs again so often at most.
+const AGAIN_MAX: u64 = 3;
+
+/// Commands whose time grows with something else than items, and what that is.
+const OTHERS: &[(&str, &str)] = &[
+    ("lcs", "it compares each byte with each, as in Redis"),
+    ("exec", "it is tested with every other command"),
+    ("discard", "it forgets what is queued"),
+    ("watch", "it notes a counter for each key"),
+    ("unwatch", "it forgets those counters"),
+];
+
+struct Client {
+    host: Alone,
+    session: Session,
+    store: Store,
+    _directory: TempDir,
+}
+
+impl Client {
+    fn new() -> Client {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let options = Options {
+            shards: Some(4),
+            ..Options::default()
+        };
+        let host = Alone::new(None);
+        Client {
+            session: Session::new(1, host.initial_user(), 0),
+            store: Store::create(&directory.path().join("store"), &options).expect("a new store"),
+            host,
+            _directory: directory,
+        }
+    }
+
+    fn run(&mut self, arguments: &[Vec<u8>]) -> Tree {
+        let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+        let mut reply = Recorder::new();
+        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        execute(&mut context, &arguments, &mut reply).expect("nobody holds a lock");
+        let tree = reply
+            .finish()
+            .expect("a whole reply")
+            .pop()
+            .expect("a reply");
+        let name = String::from_utf8_lossy(arguments[0]);
+        assert!(!matches!(tree, Tree::Error(_)), "{name}: {tree:?}");
+        tree
+    }
+
+    /// The arguments that a line stands for where there are so many items.
+    fn arguments(&mut self, line: &str, items: usize) -> Vec<Vec<u8>> {
+        let mut arguments = Vec::new();
+        let mut words = line.split(' ');
+        while let Some(word) = words.next() {
+            if let Some(first) = word.strip_prefix('{') {
+                let mut group = vec![first];
+                while !group.last().expect("a word").ends_with('}') {
+                    group.push(words.next().expect("a group that ends"));
+                }
+                if group == ["wordword}"] {
+                    arguments.push(b"word".repeat(items));
+                    continue;
+                }
+                for item in (1..=items).rev() {
+                    let words = group.iter().map(|word| word.trim_end_matches('}'));
+                    arguments.extend(words.map(|word| word.replace('#', &item.to_string()).into()));
+                }
+            } else if let Some(key) = word.strip_prefix("DUMP:") {
+                match self.run(&[b"DUMP".to_vec(), key.into()]) {
+                    Tree::Bulk(payload) => arguments.push(payload),
+                    other => panic!("DUMP {key}: {other:?}"),
+                }
+            } else {
+                let word = match word {
+                    "N" => items.to_string(),
+                    "N0" => (items * 10).to_string(),
+                    "H" => (items / 2).to_string(),
+                    word => word.replace(":H", &format!(":{}", items / 2)),
+                };
+                arguments.push(word.into());
+            }
+        }
+        arguments
+    }
+
+    /// What is counted while `body` runs.
+    fn count(&mut self, body: impl FnOnce(&mut Client)) -> Work {
+        let before = work::done();
+        body(self);
+        let after = work::done();
+        Work {
+            logged: after.logged - before.logged,
+            touched: after.touched - before.touched,
+            transactions: after.transactions - before.transactions,
+            runs: after.runs - before.runs,
+        }
+    }
+}
+
+/// The work of a case with so many items.
+fn work_of(case: &Case, items: usize, in_multi: bool) -> Work {
+    let mut client = Client::new();
+    for line in case.before {
+        let arguments = client.arguments(line, items);
+        client.run(&arguments);
+    }
+    let arguments = client.arguments(case.run, items);
+    client.count(|client| {
+        if in_multi {
+            client.run(&[b"MULTI".to_vec()]);
+        }
+        client.run(&arguments);
+        if in_multi && let Tree::Array(replies) = client.run(&[b"EXEC".to_vec()]) {
+            assert!(!replies.iter().any(|reply| matches!(reply, Tree::Error(_))));
+        }
+    })
+}
+
+/// What is wrong with the work at n and at ten times n.
+fn judge(few: &Work, many: &Work) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let most = |few: u64| (few + FEW as u64) as f64 * TIMES as f64 * MORE;
+    for (what, few, many) in [
+        ("logged", few.logged, many.logged),
+        ("touched", few.touched, many.touched),
+    ] {
+        if many as f64 > most(few) {
+            wrong.push(format!("{what}: {few} and {many} words"));
+        }
+    }
+    if many.logged > LOGGED_MAX * (FEW * TIMES) as u64 {
+        wrong.push(format!("{} words are logged", many.logged));
+    }
+    for work in [few, many] {
+        if work.runs > work.transactions + AGAIN_MAX {
+            wrong.push(format!(
+                "{} runs of {} bodies",
+                work.runs, work.transactions
+            ));
+        }
+    }
+    wrong
+}
+
+fn test_all(in_multi: bool) {
+    let wanted = std::env::var("UNDERCROFT_CASE").unwrap_or_default();
+    let mut wrong = Vec::new();
+    for case in CASES.iter().filter(|case| case.run.contains(&wanted)) {
+        let [few, many] = [FEW, FEW * TIMES].map(|items| work_of(case, items, in_multi));
+        let name = format!("{} after {:?}", case.run, case.before);
+        println!("{name}: {few:?} {many:?}");
+        wrong.extend(
+            judge(&few, &many)
+                .into_iter()
+                .map(|text| format!("{name}: {text}")),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_work_of_a_command_is_linear_in_its_items() {
+    test_all(false);
+}
+
+#[test]
+fn the_work_of_a_command_within_multi_is_linear_in_its_items() {
+    test_all(true);
+}
+
+#[test]
+fn the_work_of_many_commands_within_multi_is_linear_in_them() {
+    let mut wrong = Vec::new();
+    for line in [
+        "SET k# v#",
+        "HSET h f# v#",
+        "SADD s m#",
+        "SADD s -#",
+        "ZADD z # m#",
+        "ZADD z 1 m#",
+        "RPUSH l item:#",
+        "INCR counter",
+    ] {
+        let [few, many] = [FEW, FEW * TIMES].map(|items| {
+            let mut client = Client::new();
+            client.count(|client| {
+                client.run(&[b"MULTI".to_vec()]);
+                for item in 1..=items {
+                    let line = line.replace('#', &item.to_string());
+                    let words: Vec<Vec<u8>> = line.split(' ').map(Into::into).collect();
+                    client.run(&words);
+                }
+                client.run(&[b"EXEC".to_vec()]);
+            })
+        });
+        println!("{line}: {few:?} {many:?}");
+        wrong.extend(
+            judge(&few, &many)
+                .into_iter()
+                .map(|text| format!("{line}: {text}")),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whether a command's time grows with its items, as the table says.
+fn grows(command: &Command) -> bool {
+    let on_keys = !matches!(
+        command.group,
+        Group::Connection | Group::Server | Group::Pubsub | Group::Scripting
+    );
+    let one_item = ["O(1)", "O(log N)", "O(log(N))"].contains(&command.complexity);
+    on_keys && !one_item && command.subcommands.is_empty()
+}
+
+#[test]
+fn every_command_whose_time_grows_has_a_case() {
+    let cases: HashSet<&str> = CASES.iter().map(|case| case.command).collect();
+    let others: HashSet<&str> = OTHERS.iter().map(|(name, _)| *name).collect();
+    let growing = all().iter().filter(|command| grows(command));
+    let missing: Vec<&str> = growing
+        .map(|command| command.name)
+        .filter(|name| !cases.contains(name) && !others.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "no case for {missing:?}");
+    for case in CASES {
+        let name = case.run.split(' ').next().unwrap_or_default();
+        assert_eq!(name.to_lowercase(), case.command);
+        assert!(all().iter().any(|command| command.name == case.command));
+    }
+}
