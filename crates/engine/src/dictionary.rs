@@ -107,8 +107,8 @@ pub(crate) fn chained(tables: &Tables, keys: u64) -> u64 {
 pub(crate) struct Slot {
     pub(crate) bucket: Offset,
     /// The bucket whose chain leads to this one, or 0.
-    parent: Offset,
-    index: usize,
+    pub(crate) parent: Offset,
+    pub(crate) index: usize,
 }
 
 /// Where a dictionary's root words lie, and what its slots refer to.
@@ -475,6 +475,18 @@ pub(crate) fn remove<D: Dictionary>(
     root: D,
     slot: Slot,
 ) -> Result<(), Error> {
+    take_out(transaction, root, slot)?;
+    root.add_word(transaction, KEYS, -1)?;
+    resize_step(transaction, root)
+}
+
+/// Takes a key's entry out of its bucket; the caller counts the keys, and
+/// resizes. Returns whether the bucket has left its chain.
+pub(crate) fn take_out<D: Dictionary>(
+    transaction: &mut Transaction<'_>,
+    root: D,
+    slot: Slot,
+) -> Result<bool, Error> {
     let tags = transaction.view().word(slot.bucket)? & !(0xff << (slot.index * 8));
     root.store(transaction, slot.bucket, tags)?;
     root.store(transaction, slot.bucket + 8 + slot.index as u64 * 8, 0)?;
@@ -491,9 +503,16 @@ pub(crate) fn remove<D: Dictionary>(
             root.store(transaction, link, 0)?;
         }
         transaction.free(root.pool(), slot.bucket);
+        return Ok(true);
     }
-    root.add_word(transaction, KEYS, -1)?;
-    resize_step(transaction, root)
+    Ok(false)
+}
+
+/// Whether a resize is under way, or due for want of keys.
+pub(crate) fn is_unfit<D: Dictionary>(view: &View<'_>, root: D) -> Result<bool, Error> {
+    let bits = root.word(view, BITS)?.min(BITS_MAX);
+    let sparse = bits > 0 && root.word(view, KEYS)? < (1 << bits) / SPARSE;
+    Ok(sparse || root.word(view, NEXT_TABLE)? != 0)
 }
 
 /// Starts a resize where one is due, or does the next bounded part of one.

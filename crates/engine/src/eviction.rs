@@ -10,11 +10,12 @@ use std::sync::atomic::Ordering;
 
 use undercroft_memory::{Setting, ShardSet};
 
-use crate::dictionary::{self, Dictionary};
+use crate::dictionary;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush;
 use crate::notify::KeyEvent;
+use crate::reclaim::Locked;
 use crate::roots::{DATABASES, EXPIRES, KEYS, Root};
 use crate::scan::scan_bucket;
 use crate::store::{Key, Store};
@@ -305,11 +306,14 @@ impl Store {
             return Ok(());
         }
         if policy == EvictionPolicy::NoEviction {
-            // What was removed already may still have to be freed.
-            return match self.reclaim(|| self.used_memory() <= limit)? {
-                true => Ok(()),
-                false => Err(Error::MaxMemory),
-            };
+            // What was removed already may still have to be freed, and what has
+            // expired to be removed.
+            while self.used_memory() > limit {
+                if !self.reclaim(|| self.used_memory() <= limit)? {
+                    return Err(Error::MaxMemory);
+                }
+            }
+            return Ok(());
         }
         // A thread that finds the pool in use does without: after a fork the one
         // who uses it may not exist. It begins anywhere, so that no shard is emptied
@@ -359,7 +363,7 @@ impl Store {
                 continue;
             }
             // What was removed comes before any key.
-            if self.reclaim_step(shard)? {
+            if self.reclaim_step(shard, Locked::Skip)? {
                 return Ok(Round::Made);
             }
             self.look_for_candidates(pool, shard, samples)?;
@@ -463,10 +467,7 @@ impl Store {
             shard,
             database: database.unwrap_or(0),
         };
-        let buckets = self.read(ShardSet::one(shard), |reader| {
-            let tables = root.tables(reader.view())?;
-            Ok::<_, Error>(tables.map_or(0, |tables| tables.main.buckets()))
-        })?;
+        let buckets = self.buckets(root)?;
         let random = self.chance.next();
         let mut found = Vec::new();
         self.look_at_buckets(root, random, pool.policy, samples, &mut found)?;

@@ -11,7 +11,7 @@
 //! | next one | arena | unused | first part | unused | unused | kind | unused |
 //! ```
 
-use undercroft_memory::{Marks, Offset, Pool, ShardSet, Transaction, View, defer_signals};
+use undercroft_memory::{Offset, Pool, ShardSet, Transaction, View, defer_signals};
 
 use crate::access::Access;
 use crate::dictionary::{CHAIN_MAX, Dictionary, Table, chain_fault, load_bucket};
@@ -71,8 +71,6 @@ impl Dying {
 
 /// Buckets or leaves freed in one transaction when somebody waits for the memory.
 pub(crate) const STEP: u64 = 64;
-/// Steps of one [`Store::reclaim`] at most: some 16 MiB of a list's leaves.
-const STEPS: usize = 64;
 /// Blocks of long items that are as much work as a leaf or a bucket.
 const LIKE_A_LEAF: u64 = 8;
 /// Buckets or leaves that go along with a command that adds anything.
@@ -387,49 +385,6 @@ impl Store {
             }
         }
         Ok(())
-    }
-
-    /// Frees some of what removed keys and cut off items have left, in small
-    /// steps, until `enough` says so or some 16 MiB are looked through; leaves
-    /// out shards that somebody else has locked. Returns whether there was
-    /// anything. Must not be called within a transaction.
-    ///
-    /// # Errors
-    /// Those of [`write`](Store::write).
-    #[cold]
-    pub fn reclaim(&self, mut enough: impl FnMut() -> bool) -> Result<bool, Error> {
-        let (mut steps, mut some) = (0, false);
-        for shard in self.all_shards().iter() {
-            while steps < STEPS && !enough() && self.reclaim_step(shard)? {
-                (steps, some) = (steps + 1, true);
-            }
-        }
-        Ok(some)
-    }
-
-    /// One step of it in one shard. Returns whether there was anything.
-    pub(crate) fn reclaim_step(&self, shard: usize) -> Result<bool, Error> {
-        if self.segment.is_locked(shard) {
-            return Ok(false);
-        }
-        let dying = self.read(ShardSet::one(shard), |reader| {
-            Ok::<_, Error>(is_dying(reader.view(), shard))
-        })?;
-        if !dying {
-            return Ok(false);
-        }
-        // Not by `write`, which comes here where memory is short.
-        let shards = ShardSet::one(shard);
-        let freed = self
-            .segment
-            .write_where(shards, Marks::Ignored, |transaction| {
-                let mut writer = Writer::new(self, transaction);
-                free_a_little(&mut writer, shard, STEP)
-            });
-        match freed {
-            Err(error) if error.is_busy() => Ok(false),
-            freed => freed.map(|()| true),
-        }
     }
 
     /// Removes all keys of all databases; see [`flush`](Store::flush).

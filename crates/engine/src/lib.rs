@@ -42,6 +42,7 @@ mod parts;
 mod publish;
 mod random;
 mod receivers;
+mod reclaim;
 mod roots;
 mod running;
 mod scan;
@@ -57,6 +58,7 @@ mod subscriptions;
 mod torn_tests;
 mod tree;
 mod unsettled;
+mod upkeep;
 mod uses;
 mod value;
 mod waiting;
@@ -89,8 +91,9 @@ pub use subscriber::{Event, Message, Subscriber, Waiting};
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Options, Report, Scratch, ShardSet, Staged, Statistics,
-    View, WaitHook, defer_signals, remove_sockets,
+    View, WaitHook, coarse_milliseconds, defer_signals, remove_sockets,
 };
+pub use upkeep::{Pace, Upkept};
 pub use value::Limits;
 pub use waiting::{Answer, Begun, Take, Taken, Ticket, Waiters, Wanted};
 pub use watch::Watch;

@@ -27,8 +27,16 @@ pub(crate) const NEXT_BITS: usize = 5;
 pub(crate) const PREPARED: usize = 6;
 /// Buckets of the main table that have been moved to the other.
 pub(crate) const MOVED: usize = 7;
-/// Where the sweep for expired keys goes on.
+/// Where the sweep for expired keys goes on: a bucket, and above it the binary
+/// logarithm of the table's length at the time.
 pub(crate) const SWEEP: usize = 8;
+/// No key of the database's part of this shard expires before this time, Unix
+/// milliseconds; 0 is not known.
+pub(crate) const SOONEST: usize = 9;
+/// What the sweep has seen of that since it began with the first bucket: the
+/// soonest deadline that is left. 0 is not known: it began while the tables
+/// were being resized, or has not begun.
+pub(crate) const SEEN: usize = 10;
 /// In a large collection: the arena that its memory is, or 0.
 pub(crate) const ARENA: usize = 8;
 /// Words of a large collection, which knows no expiry of its keys.

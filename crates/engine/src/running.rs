@@ -183,6 +183,9 @@ impl Store {
             match result {
                 Ok((value, outbox)) => {
                     self.deliver(outbox);
+                    if self.segment.upkeep_is_due() {
+                        self.upkeep_behind();
+                    }
                     return Ok(value);
                 }
                 Err(carried) if carried.beyond && locked != self.all_shards() => {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use undercroft_memory::{
@@ -50,6 +50,8 @@ pub struct Store {
     pub(crate) has_unsettled: AtomicBool,
     /// How far this process has looked for what the dead left.
     pub(crate) round: Round,
+    /// Whether steps of upkeep are left to a timer of this process.
+    kept_by_timer: AtomicBool,
 }
 
 /// A key with its hash and shard, made by [`Store::key`].
@@ -156,6 +158,7 @@ impl Store {
             unsettled: Mutex::default(),
             has_unsettled: AtomicBool::new(false),
             round: Round::default(),
+            kept_by_timer: AtomicBool::new(false),
             segment,
         }
     }
@@ -198,8 +201,20 @@ impl Store {
         self.clock.now()
     }
 
-    /// Sets the time that expiry goes by, in this process; 0 goes back to the
-    /// system's. For tests.
+    /// Leaves steps of upkeep (M8) to a timer of this process, which calls
+    /// [`upkeep`](Self::upkeep): otherwise its writes do them.
+    pub fn leave_upkeep_to_a_timer(&self) {
+        self.kept_by_timer.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether writes do steps of upkeep. Not where a test has set the time:
+    /// what happens then is the test's to say.
+    pub(crate) fn keeps_itself(&self) -> bool {
+        !self.kept_by_timer.load(Ordering::Relaxed) && self.clock.fixed().is_none()
+    }
+
+    /// Sets the time that expiry goes by, in this process, and ends its upkeep;
+    /// 0 goes back to the system's. For tests.
     pub fn set_time(&self, milliseconds: u64) {
         self.clock.set(milliseconds);
     }
@@ -259,6 +274,9 @@ impl Store {
         }
         let (value, outbox) = self.change(shards, Marks::Respected, body)?;
         self.deliver(outbox);
+        if self.segment.upkeep_is_due() {
+            self.upkeep_behind();
+        }
         Ok(value)
     }
 

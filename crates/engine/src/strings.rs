@@ -218,6 +218,9 @@ impl Writer<'_, '_> {
             (Expiry::At(time), _) => Some(time),
             (Expiry::Keep, Some(found)) => found.entry.expiry(self.view())?,
         };
+        if let Some(expiry) = expiry {
+            self.note_deadline(root(database, key), expiry)?;
+        }
         let word;
         let string = Kind::STRING;
         let (kind, form, bytes, length) = match stored {

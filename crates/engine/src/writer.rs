@@ -200,6 +200,9 @@ impl<'w, 's> Writer<'w, 's> {
                 root.add(self.transaction, EXPIRES, change)?;
             }
         }
+        if let Some(expiry) = expiry {
+            self.note_deadline(root, expiry)?;
+        }
         self.changed(database, key);
         match expiry {
             Some(_) => self.tell(KeyEvent::Expire, database, key),
@@ -271,9 +274,11 @@ impl<'w, 's> Writer<'w, 's> {
             return Ok(false);
         };
         let source = root(from, key);
-        let expires = found.entry.header.expires();
-        if expires {
+        let expiry = found.entry.expiry(self.view())?;
+        let expires = expiry.is_some();
+        if let Some(expiry) = expiry {
             source.add(self.transaction, EXPIRES, -1)?;
+            self.note_deadline(root(to, key), expiry)?;
         }
         dictionary::remove(self.transaction, source, found.slot)?;
         self.insert(root(to, key), key.hash, found.entry.at, expires)?;
@@ -300,7 +305,8 @@ impl<'w, 's> Writer<'w, 's> {
         let Some(found) = self.find_slot(database, from)? else {
             return Ok(false);
         };
-        let at = self.copy_entry(&found.entry, from.shard, to, true)?;
+        let place = (root(database, to), to);
+        let at = self.copy_entry(&found.entry, from.shard, place, true)?;
         let expires = found.entry.header.expires();
         self.detach(root(database, from), found)?;
         self.insert(root(database, to), to.hash, at, expires)?;
@@ -318,7 +324,8 @@ impl<'w, 's> Writer<'w, 's> {
         let Some(entry) = self.find(from.0, from.1)? else {
             return Ok(false);
         };
-        let at = self.copy_entry(&entry, from.1.shard, to.1, false)?;
+        let place = (root(to.0, to.1), to.1);
+        let at = self.copy_entry(&entry, from.1.shard, place, false)?;
         self.insert(root(to.0, to.1), to.1.hash, at, entry.header.expires())?;
         self.changed(to.0, to.1);
         self.tell(KeyEvent::New, to.0, to.1);
@@ -332,10 +339,13 @@ impl<'w, 's> Writer<'w, 's> {
         &mut self,
         entry: &Entry,
         shard: usize,
-        key: &Key<'_>,
+        (root, key): (Root, &Key<'_>),
         take: bool,
     ) -> Result<Offset, Error> {
         let expiry = entry.expiry(self.view())?;
+        if let Some(expiry) = expiry {
+            self.note_deadline(root, expiry)?;
+        }
         let header = entry.header.with_key_length(key.bytes.len() as u64);
         let value = if header.form() == Some(Form::Object) {
             value::hand_over(self, entry, shard, key.shard, take)?

@@ -109,8 +109,14 @@ impl Segment {
         let mask_of = |extent: u64| {
             mapping.load(layout.page_masks + extent / 4 * 8) >> (extent % 4 * 16) & 0xffff
         };
-        let (mut free, mut backed) = (0, 0);
+        let (mut free, mut backed, mut retired) = (0, 0, 0);
         for extent in 0..high {
+            if bit(layout.retired_map, extent) == 1 {
+                retired += 1;
+                if bit(layout.reserved_map, extent) == 1 {
+                    report.problem(|| format!("extent {extent} has memory and is retired"));
+                }
+            }
             // Given back to the system; even the tables may have no memory (S3).
             if bit(layout.reserved_map, extent) == 0 {
                 continue;
@@ -127,6 +133,12 @@ impl Segment {
                     report.problem(|| format!("extent {extent}: its bit '{name}' is not {value}"));
                 }
             }
+        }
+        if mapping.load(control::RETIRED_COUNT) != retired {
+            report.problem(|| {
+                let counted = mapping.load(control::RETIRED_COUNT);
+                format!("the heap counts {counted} retired extents and has {retired}")
+            });
         }
         if mapping.load(control::HEAP_RESERVED) != backed {
             report.problem(|| {

@@ -164,6 +164,7 @@ impl Segment {
             bits(layout.reserved_map),
             bits(layout.some_free_map),
             bits(layout.all_free_map),
+            bits(layout.retired_map),
             (layout.page_masks + first * 2, count * 2),
             (
                 layout.descriptor(first * EXTENT_PAGES),
@@ -287,11 +288,8 @@ impl Heap<'_> {
     /// there for the next.
     fn add_if_missing(&self, first: u64, count: u64) -> Result<(), Error> {
         let high = self.load(control::HEAP_HIGH);
-        let missing = (first..first + count).all(|extent| !self.is_backed(extent));
-        let apart = self
-            .batch()
-            .is_none_or(|batch| first + count <= batch.first || batch.end() <= first);
-        if missing && apart && first <= high {
+        let missing = |extent| !self.is_backed(extent) && !self.is_retired(extent);
+        if (first..first + count).all(missing) && first <= high {
             self.add_extents(first, count)?;
         }
         Ok(())
@@ -311,18 +309,15 @@ impl Heap<'_> {
             .or_else(|| self.lowest_run(wanted, |extent| self.bit(free, extent)))
     }
 
-    /// The lowest run of so many extents, each without memory and in no batch,
+    /// The lowest run of so many extents, each without memory and not retired,
     /// or backed and `usable`, but not all of the latter kind.
     fn lowest_run(&self, wanted: u64, usable: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
         let layout = *self.layout();
         let high = self.load(control::HEAP_HIGH).min(layout.extents);
-        let batch = self.batch();
-        let in_batch =
-            |extent: u64| batch.is_some_and(|batch| (batch.first..batch.end()).contains(&extent));
         let mut first = 0;
         let mut last_missing = None;
         for extent in 0..high {
-            if !self.is_backed(extent) && !in_batch(extent) {
+            if !self.is_backed(extent) && !self.is_retired(extent) {
                 last_missing = Some(extent);
             } else if !self.is_backed(extent) || !usable(extent) {
                 first = extent + 1;

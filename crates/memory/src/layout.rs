@@ -67,13 +67,11 @@ pub mod control {
     pub const HEAP_HIGH: u64 = START + 128;
     /// Free pages in the reserved extents.
     pub const HEAP_FREE_PAGES: u64 = START + 136;
-    /// First extent of the batch that is being given back to the system.
-    pub const RETIRED_FIRST: u64 = START + 144;
-    /// Extents in that batch; 0 is no batch.
+    /// Extents that are being given back to the system.
     pub const RETIRED_COUNT: u64 = START + 152;
-    /// When the batch was retired, Unix milliseconds.
+    /// When the last of them was retired, Unix milliseconds.
     pub const RETIRED_SINCE: u64 = START + 160;
-    /// Who punches it out of the file, as in a lock word; 0 is nobody yet.
+    /// Who punches a slice of them out of the file, as in a lock word; 0 is nobody yet.
     pub const RETIRED_OWNER: u64 = START + 168;
     /// Extents backed by memory: those reserved less those given back.
     pub const HEAP_RESERVED: u64 = START + 176;
@@ -101,6 +99,10 @@ pub mod control {
     /// Other than 0 where the header says, on the disk, that the store is being
     /// changed.
     pub const WRITING: u64 = START + 320;
+    /// When the next step of upkeep is due, milliseconds since boot.
+    pub const UPKEEP: u64 = START + 384;
+    /// Where upkeep goes on looking for expired keys, as the engine counts.
+    pub const UPKEEP_PLACE: u64 = START + 392;
 }
 
 /// One entry of the process table.
@@ -313,6 +315,8 @@ pub struct Layout {
     pub some_free_map: u64,
     /// A bit an extent: all pages are free.
     pub all_free_map: u64,
+    /// A bit an extent: on its way back to the system.
+    pub retired_map: u64,
     /// 16 bits an extent: its free pages.
     pub page_masks: u64,
     /// Page descriptors.
@@ -347,7 +351,8 @@ impl Layout {
         let reserved_map = ring + ring::DATA + ring_size;
         let some_free_map = reserved_map + map_length;
         let all_free_map = some_free_map + map_length;
-        let page_masks = all_free_map + map_length;
+        let retired_map = all_free_map + map_length;
+        let page_masks = retired_map + map_length;
         let descriptors = page_masks + (extents * 2).next_multiple_of(PAGE);
         let descriptors_end = descriptors + extents * EXTENT_PAGES * descriptor::STRIDE;
         let heap = descriptors_end.next_multiple_of(2 << 20);
@@ -363,6 +368,7 @@ impl Layout {
             reserved_map,
             some_free_map,
             all_free_map,
+            retired_map,
             page_masks,
             descriptors,
             heap,
@@ -420,7 +426,7 @@ pub(crate) fn fingerprint() -> u64 {
         SLOTS,
         control::HEAP_LOG_TAIL,
         control::HEAP_HIGH,
-        control::RETIRED_FIRST,
+        control::RETIRED_COUNT,
         control::SLOTS_USED,
         control::MAX_MEMORY,
         control::WATCHED,
@@ -428,6 +434,7 @@ pub(crate) fn fingerprint() -> u64 {
         control::LFU_DECAY_TIME,
         header::UNSYNCED,
         control::WRITING,
+        control::UPKEEP,
         slot::STRIDE,
         slot::TENANT,
         slot::NAMESPACES,

@@ -62,6 +62,7 @@ mod sync;
 mod tenant;
 mod transaction;
 mod trim;
+mod upkeep;
 mod view;
 mod wait;
 pub mod work;
@@ -87,6 +88,8 @@ pub use staging::Staged;
 pub use statistics::{HeldLock, LockName, Member, Setting, Statistics};
 pub use stock::Stock;
 pub use transaction::Transaction;
+pub use trim::Trimmed;
+pub use upkeep::Turn;
 pub use view::{Block, Offset, View};
 pub use wait::{SignalsDeferred, WaitHook, are_signals_deferred, defer_signals};
 

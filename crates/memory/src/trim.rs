@@ -1,12 +1,12 @@
 //! Giving memory back to the system (H5).
 //!
-//! Freed extents stay warm for reuse. When there are many, a batch of them is
-//! *retired*: unmarked in the map of reserved extents, so that no read and no
-//! grant goes there any more. After a grace period, in which every read that
-//! was under way has ended, one process punches the batch out of the file and
-//! forgets it; then the extents may be reserved again like new ones. Nobody
-//! reserves extents of a batch, so a puncher that was stopped for long does no
-//! harm when it goes on.
+//! Freed extents stay warm for reuse. When there are many, some are *retired*:
+//! unmarked in the map of reserved extents and marked in one of their own, so
+//! that no read and no grant goes there any more. After a grace period, in
+//! which every read that was under way has ended, they are punched out of the
+//! file, one slice at a time, and forgotten; then they may be reserved again
+//! like new ones. One process punches at a time. Nobody reserves what is
+//! retired, so a puncher that was stopped for long does no harm when it goes on.
 
 use std::time::Duration;
 
@@ -17,67 +17,84 @@ use crate::lock::Owner;
 use crate::process::unix_milliseconds;
 use crate::segment::Segment;
 
-/// Reads that began before a batch was retired have ended after this.
+/// Reads that began before extents were retired have ended after this.
 const GRACE: Duration = Duration::from_secs(1);
-/// Extents in a batch at most: 64 MiB.
-const BATCH_MAX: u64 = 1024;
+/// While they are so young, in milliseconds, more are added to what is retired,
+const OPEN: u64 = 50;
+/// where more than so many extents are to be.
+const WORTH_ADDING: u64 = 64;
+/// Extents retired at a time at most: 16 GiB.
+const RETIRED_MAX: u64 = 1 << 18;
+/// Extents retired in one run at most.
+const RUN_MAX: u64 = 512;
+/// Bytes of the heap's undo log that one step of retiring fills (W9).
+const LOG_BYTES: u64 = 40 << 10;
+/// Extents punched out of the file in one step: some 200 us of the kernel's work.
+const SLICE: u64 = 24;
 
-/// The batch that is being given back.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Batch {
-    pub(crate) first: u64,
-    pub(crate) count: u64,
+/// What one step of [`Segment::trim`] came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Bytes given back to the system.
+    pub bytes: u64,
+    /// Whether memory is on its way back still.
+    pub more: bool,
 }
 
-impl Batch {
-    pub(crate) fn end(self) -> u64 {
-        self.first.saturating_add(self.count)
-    }
+/// Extents that are punched out of the file in one step.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    first: u64,
+    count: u64,
 }
 
 impl Segment {
     /// Does the next step of giving memory back, where more than `keep` bytes
-    /// are free: retires a batch, or punches one whose grace is over. To be
-    /// called now and then; no lock may be held. Returns the bytes given back
-    /// by this call.
-    pub fn trim(&self, keep: u64) -> Result<u64, Error> {
-        self.join()?;
+    /// are free: retires some, or punches a slice of what was retired once its
+    /// grace is over. To be called now and then; no lock may be held.
+    pub fn trim(&self, keep: u64) -> Result<Trimmed, Error> {
         self.trim_after(keep, GRACE)
     }
 
     /// [`trim`](Self::trim) without the grace period; for tests, where nobody
     /// reads meanwhile.
     #[cfg(feature = "fault")]
-    pub fn trim_now(&self, keep: u64) -> Result<u64, Error> {
-        self.join()?;
+    pub fn trim_now(&self, keep: u64) -> Result<Trimmed, Error> {
         self.trim_after(keep, Duration::ZERO)
     }
 
-    fn trim_after(&self, keep: u64, grace: Duration) -> Result<u64, Error> {
+    fn trim_after(&self, keep: u64, grace: Duration) -> Result<Trimmed, Error> {
         let free = self
             .mapping
             .load(control::HEAP_FREE_PAGES)
             .saturating_mul(PAGE);
-        let pending = self.mapping.load(control::RETIRED_COUNT) != 0;
-        if !pending && free <= keep.saturating_add(EXTENT) {
-            return Ok(0);
+        let excess = free.saturating_sub(keep) / EXTENT;
+        let retired = self.mapping.load(control::RETIRED_COUNT);
+        if retired == 0 && excess == 0 {
+            return Ok(Trimmed::default());
         }
-        let batch = self.with_heap(|heap| match heap.batch() {
-            None => heap.retire((free - keep.min(free)) / EXTENT).map(|()| None),
-            Some(batch) => heap.claim_batch(batch, grace),
+        self.join()?;
+        let slice = self.with_heap(|heap| {
+            if heap.is_open(excess, grace) && heap.retire(excess)? > 0 {
+                return Ok(None);
+            }
+            heap.claim_slice(grace)
         })?;
-        let Some(batch) = batch else {
-            return Ok(0);
-        };
-        self.punch(batch)?;
-        self.with_heap(|heap| heap.forget_batch())?;
-        Ok(batch.count * EXTENT)
+        let mut bytes = 0;
+        if let Some(slice) = slice {
+            let punched = self.punch(slice);
+            self.with_heap(|heap| heap.end_slice(slice, punched.is_ok()))?;
+            punched?;
+            bytes = slice.count * EXTENT;
+        }
+        let more = self.mapping.load(control::RETIRED_COUNT) != 0;
+        Ok(Trimmed { bytes, more })
     }
 
-    /// Frees the file's blocks behind a batch, without any lock (W9).
-    fn punch(&self, batch: Batch) -> Result<(), Error> {
-        let start = self.mapping.layout().heap + batch.first * EXTENT;
-        let punched = self.mapping.punch(start, batch.count * EXTENT);
+    /// Frees the file's blocks behind a slice, without any lock (W9).
+    fn punch(&self, slice: Slice) -> Result<(), Error> {
+        let start = self.mapping.layout().heap + slice.first * EXTENT;
+        let punched = self.mapping.punch(start, slice.count * EXTENT);
         punched.map_err(|source| Error::Io {
             doing: "giving back memory of",
             path: self.path().into(),
@@ -87,59 +104,98 @@ impl Segment {
 }
 
 impl Heap<'_> {
-    /// The batch that is being given back, if there is one.
-    pub(crate) fn batch(&self) -> Option<Batch> {
-        let count = self.load(control::RETIRED_COUNT);
-        (count != 0).then(|| Batch {
-            first: self.load(control::RETIRED_FIRST),
-            count,
-        })
+    /// Whether an extent is on its way back to the system.
+    pub(crate) fn is_retired(&self, extent: u64) -> bool {
+        self.bit(self.layout().retired_map, extent)
     }
 
-    /// Retires the highest run of free extents, up to `wanted`.
-    fn retire(&self, wanted: u64) -> Result<(), Error> {
+    /// Whether more may be retired: the grace of what is there begins anew.
+    fn is_open(&self, excess: u64, grace: Duration) -> bool {
+        let age = unix_milliseconds().saturating_sub(self.load(control::RETIRED_SINCE));
+        let count = self.load(control::RETIRED_COUNT);
+        let young = age < OPEN && !grace.is_zero();
+        excess > 0 && (count == 0 || young && excess > WORTH_ADDING && count < RETIRED_MAX)
+    }
+
+    /// Retires the highest of the free extents, up to `wanted`. Returns how
+    /// many.
+    fn retire(&self, wanted: u64) -> Result<u64, Error> {
         let layout = *self.layout();
-        let wanted = wanted.min(BATCH_MAX);
-        let high = self.load(control::HEAP_HIGH).min(layout.extents);
-        let is_free = |extent: u64| self.bit(layout.all_free_map, extent);
-        let Some(last) = (0..high).rev().find(|&extent| is_free(extent)) else {
-            return Ok(());
-        };
-        let mut first = last;
-        while first > 0 && last - first + 1 < wanted && is_free(first - 1) {
+        let mut below = self.load(control::HEAP_HIGH).min(layout.extents);
+        let mut retired = 0;
+        while retired < wanted && self.load(control::HEAP_LOG_TAIL) < LOG_BYTES {
+            let longest = (wanted - retired).min(RUN_MAX);
+            let Some((first, count)) = self.last_run(layout.all_free_map, below, longest) else {
+                break;
+            };
+            self.set_extents(first, count, false)?;
+            self.set_bits(layout.reserved_map, first, count, false)?;
+            self.set_bits(layout.retired_map, first, count, true)?;
+            below = first;
+            retired += count;
+        }
+        if retired > 0 {
+            self.add_free_pages(-((retired * EXTENT_PAGES) as i64))?;
+            let backed = self.load(control::HEAP_RESERVED);
+            self.set(control::HEAP_RESERVED, backed.saturating_sub(retired))?;
+            self.set(control::RETIRED_SINCE, unix_milliseconds())?;
+            let count = self.load(control::RETIRED_COUNT);
+            self.set(control::RETIRED_COUNT, count + retired)?;
+        }
+        Ok(retired)
+    }
+
+    /// The last run of set bits of a map below a bit, its first and its length,
+    /// which is at most `longest`.
+    fn last_run(&self, map: u64, below: u64, longest: u64) -> Option<(u64, u64)> {
+        let mut end = below;
+        loop {
+            let (word, bits) = ((end.checked_sub(1)?) / 64, (end - 1) % 64 + 1);
+            let set = self.load(map + word * 8) & (u64::MAX >> (64 - bits));
+            if set != 0 {
+                end = word * 64 + 64 - u64::from(set.leading_zeros());
+                break;
+            }
+            end = word * 64;
+        }
+        let mut first = end - 1;
+        while first > 0 && end - first < longest && self.bit(map, first - 1) {
             first -= 1;
         }
-        let count = last - first + 1;
-        self.set_extents(first, count, false)?;
-        self.set_bits(layout.reserved_map, first, count, false)?;
-        self.add_free_pages(-((count * EXTENT_PAGES) as i64))?;
-        let backed = self.load(control::HEAP_RESERVED);
-        self.set(control::HEAP_RESERVED, backed.saturating_sub(count))?;
-        self.set(control::RETIRED_FIRST, first)?;
-        self.set(control::RETIRED_SINCE, unix_milliseconds())?;
-        self.set(control::RETIRED_OWNER, 0)?;
-        self.set(control::RETIRED_COUNT, count)
+        Some((first, end - first))
     }
 
-    /// Makes this process the one that punches the batch, if it is time and
-    /// nobody living does.
-    fn claim_batch(&self, batch: Batch, grace: Duration) -> Result<Option<Batch>, Error> {
+    /// Makes this process the one that punches the next slice, if it is time
+    /// and nobody living does.
+    fn claim_slice(&self, grace: Duration) -> Result<Option<Slice>, Error> {
         let layout = *self.layout();
-        let since = self.load(control::RETIRED_SINCE);
-        let sound = batch.first < layout.extents && batch.count <= layout.extents - batch.first;
-        if !sound || unix_milliseconds().saturating_sub(since) < grace.as_millis() as u64 {
+        let age = unix_milliseconds().saturating_sub(self.load(control::RETIRED_SINCE));
+        if self.load(control::RETIRED_COUNT) == 0 || age < grace.as_millis() as u64 {
             return Ok(None);
         }
         let owner = self.load(control::RETIRED_OWNER) as u32;
         if owner != 0 && self.segment().owner_lives(Owner::from_bits(owner)) {
             return Ok(None);
         }
+        let high = self.load(control::HEAP_HIGH).min(layout.extents);
+        let Some((first, count)) = self.last_run(layout.retired_map, high, SLICE) else {
+            // The count of a damaged store: there is nothing to punch.
+            self.set(control::RETIRED_COUNT, 0)?;
+            return Ok(None);
+        };
         let me = self.segment().process.owner();
         self.set(control::RETIRED_OWNER, me.bits().into())?;
-        Ok(Some(batch))
+        Ok(Some(Slice { first, count }))
     }
 
-    fn forget_batch(&self) -> Result<(), Error> {
-        self.set(control::RETIRED_COUNT, 0)
+    /// Lets others punch, and forgets a slice that is punched.
+    fn end_slice(&self, slice: Slice, punched: bool) -> Result<(), Error> {
+        if punched {
+            let retired = self.layout().retired_map;
+            self.set_bits(retired, slice.first, slice.count, false)?;
+            let count = self.load(control::RETIRED_COUNT);
+            self.set(control::RETIRED_COUNT, count.saturating_sub(slice.count))?;
+        }
+        self.set(control::RETIRED_OWNER, 0)
     }
 }

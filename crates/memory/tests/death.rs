@@ -304,7 +304,7 @@ fn notes_of_runs_that_were_given_back_to_the_system_do_no_harm() {
             }
             segment.abandon();
             for _ in 0..4 {
-                given_back += witness.trim_now(0).expect("a trim");
+                given_back += witness.trim_now(0).expect("a trim").bytes;
             }
             witness.recover().expect("a recovery");
             content(&witness);

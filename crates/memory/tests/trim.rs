@@ -42,6 +42,18 @@ fn sound(segment: &Segment, blocks: &[Offset]) {
     assert_eq!(report.problems, Vec::<String>::new());
 }
 
+/// Gives everything back above `keep`, slice by slice. Returns the bytes.
+fn give_all_back(segment: &Segment, keep: u64) -> u64 {
+    let mut bytes = 0;
+    loop {
+        let trimmed = segment.trim_now(keep).expect("a slice is punched");
+        bytes += trimmed.bytes;
+        if !trimmed.more {
+            return bytes;
+        }
+    }
+}
+
 fn file_bytes(segment: &Segment) -> u64 {
     std::fs::metadata(segment.path()).expect("a file").blocks() * 512
 }
@@ -54,12 +66,10 @@ fn free_memory_goes_back_and_comes_again() {
     let large = allocate(&segment, 20 << 20);
     let full = file_bytes(&segment);
     free(&segment, large);
-    assert_eq!(segment.trim(1 << 20).expect("a batch is retired"), 0);
+    let trimmed = segment.trim(1 << 20).expect("extents are retired");
+    assert_eq!((trimmed.bytes, trimmed.more), (0, true));
     sound(&segment, &[small]);
-    assert_eq!(
-        segment.trim_now(1 << 20).expect("the batch is punched") / (1 << 20),
-        19
-    );
+    assert_eq!(give_all_back(&segment, 1 << 20) >> 20, 19);
     sound(&segment, &[small]);
     assert!(full - file_bytes(&segment) > 18 << 20);
     // More than the rest of the capacity: the extents given back serve again.
@@ -72,18 +82,18 @@ fn free_memory_goes_back_and_comes_again() {
 }
 
 #[test]
-fn a_batch_is_reused_by_nobody_until_it_is_punched() {
+fn what_is_retired_is_reused_by_nobody_until_it_is_punched() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
     let segment = create(&directory.path().join("store"));
     let large = allocate(&segment, 40 << 20);
     free(&segment, large);
     segment.set_patience(Duration::from_millis(10));
-    segment.trim(0).expect("a batch is retired");
+    segment.trim(0).expect("extents are retired");
     let fits = segment.write(ShardSet::one(0), |transaction| {
         transaction.allocate(0, 60 << 20)
     });
     assert!(matches!(fits, Err(Error::OutOfMemory)), "{fits:?}");
-    segment.trim_now(0).expect("the batch is punched");
+    give_all_back(&segment, 0);
     sound(&segment, &[allocate(&segment, 60 << 20)]);
 }
 
@@ -96,15 +106,14 @@ fn whoever_dies_while_giving_back_loses_nothing() {
         let large = allocate(&segment, 2 << 20);
         free(&segment, large);
         let done = die_after(steps, || {
-            segment.trim(0).expect("a batch is retired");
-            segment.trim_now(0).expect("the batch is punched");
+            segment.trim(0).expect("extents are retired");
+            give_all_back(&segment, 0);
         })
         .is_some();
         segment.abandon();
         let heir = Segment::open(&path, true).expect("the same store");
         sound(&heir, &[]);
-        heir.trim_now(0).expect("a step");
-        heir.trim_now(0).expect("another");
+        give_all_back(&heir, 0);
         sound(&heir, &[]);
         sound(&heir, &[allocate(&heir, 3 << 20)]);
         std::fs::remove_file(path).expect("just made");
@@ -113,4 +122,26 @@ fn whoever_dies_while_giving_back_loses_nothing() {
             break;
         }
     }
+}
+
+#[test]
+fn free_extents_go_back_wherever_they_lie() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let segment = create(&directory.path().join("store"));
+    let blocks: Vec<Offset> = (0..300).map(|_| allocate(&segment, 64 << 10)).collect();
+    let full = file_bytes(&segment);
+    let mut kept = Vec::new();
+    for (number, &block) in blocks.iter().enumerate() {
+        match number % 3 {
+            0 => kept.push(block),
+            _ => free(&segment, block),
+        }
+    }
+    while segment.give_back(0).expect("a return") {}
+    // Of an extent in three, none of them beside another, in one go.
+    segment.trim(0).expect("extents are retired");
+    sound(&segment, &kept);
+    assert!(give_all_back(&segment, 0) >= 200 * (64 << 10));
+    sound(&segment, &kept);
+    assert!(full - file_bytes(&segment) >= 200 * (64 << 10));
 }

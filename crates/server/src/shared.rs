@@ -153,6 +153,7 @@ impl Shared {
         let store = Arc::new(store);
         let hub = |_: &Mailbox| Mutex::new(Hub::new(store.clone()));
         let waiting = |_: &Mailbox| Mutex::new(Waiting::new(store.clone()));
+        store.leave_upkeep_to_a_timer();
         let shared = Shared {
             hubs: mailboxes.iter().map(hub).collect(),
             waiting: mailboxes.iter().map(waiting).collect(),

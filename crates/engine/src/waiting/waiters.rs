@@ -307,6 +307,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// ten times a second. O(keys).
     pub fn tend(&mut self) {
         let _deferred = defer_signals();
+        self.store.upkeep_while_waiting();
         self.store.settle_waits();
         let mut seen = std::collections::HashSet::new();
         for (database, keys) in self.waiting.values() {

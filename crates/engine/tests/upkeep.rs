@@ -1,0 +1,152 @@
+//! A store keeps itself (M8): what has expired goes, and its memory comes back,
+//! without a server and without anybody asking for it.
+
+use std::time::{Duration, Instant};
+
+use undercroft_engine::{Condition, Error, Expiry, Options, SetOptions, Store};
+
+/// Longer than any of it takes on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn place(shards: usize) -> (tempfile::TempDir, Store) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let options = Options {
+        capacity: Some(4 << 30),
+        shards: Some(shards),
+        ring: None,
+    };
+    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    (directory, store)
+}
+
+/// Keys of these tests: few in `make test`, a million where that is asked for.
+fn sizes() -> Vec<u32> {
+    match std::env::var_os("UNDERCROFT_UPKEEP") {
+        Some(_) => vec![10, 1_000_000],
+        None => vec![10, 20_000],
+    }
+}
+
+/// Sets keys that expired long ago by the clock that is not set.
+fn set_expired(store: &Store, keys: u32) {
+    store.set_time(1000);
+    for key in 0..keys {
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::At(2000),
+        };
+        let database = key as usize % 3;
+        let set = store.set_with(database, &key.to_le_bytes(), &[7; 64], options);
+        set.expect("room");
+    }
+    store.set_time(0);
+}
+
+fn keys(store: &Store) -> u64 {
+    (0..3)
+        .map(|database| store.count_keys(database).expect("no lock is held"))
+        .sum()
+}
+
+/// Writes to one key until `done`.
+fn write_until(store: &Store, mut done: impl FnMut(&Store) -> bool) {
+    let start = Instant::now();
+    while !done(store) {
+        assert!(start.elapsed() < PATIENCE, "nobody keeps the store");
+        store.set(15, b"writer", b"value").expect("room");
+    }
+}
+
+fn sound(store: &Store) {
+    assert_eq!(
+        store.check().expect("a check").problems,
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn what_has_expired_goes_while_others_write() {
+    for size in sizes() {
+        let (_directory, store) = place(4);
+        store.set(15, b"writer", b"value").expect("room");
+        let before = store.used_memory();
+        set_expired(&store, size);
+        write_until(&store, |store| {
+            keys(store) == 0 && store.used_memory() <= before
+        });
+        sound(&store);
+    }
+}
+
+#[test]
+fn what_has_expired_among_others_is_found() {
+    let (_directory, store) = place(2);
+    for key in 0..20_000_u32 {
+        store
+            .set(0, format!("stays {key}").as_bytes(), b"v")
+            .expect("room");
+    }
+    set_expired(&store, 30);
+    write_until(&store, |store| keys(store) == 20_000);
+    sound(&store);
+}
+
+#[test]
+fn who_waits_keeps_the_store_as_well() {
+    let (_directory, store) = place(2);
+    set_expired(&store, 1000);
+    let start = Instant::now();
+    while keys(&store) > 0 {
+        assert!(start.elapsed() < PATIENCE, "nobody keeps the store");
+        store.upkeep_while_waiting();
+    }
+}
+
+#[test]
+fn a_store_full_of_expired_keys_takes_new_ones() {
+    let (_directory, store) = place(2);
+    store.set_max_memory(4 << 20).expect("it may write");
+    store.set_time(1000);
+    let options = SetOptions {
+        condition: Condition::Always,
+        expiry: Expiry::At(2000),
+    };
+    let set = |key: u32| store.set_with(0, &key.to_le_bytes(), &[7; 100], options);
+    let full = (0..).map_while(|key| set(key).ok()).count() as u32;
+    assert!(full > 10_000, "{full}");
+    let refused = set(full);
+    assert!(matches!(refused, Err(Error::MaxMemory)), "{refused:?}");
+    store.set_time(3000);
+    // No writer was refused for what is dead, and no sweep was asked for.
+    for key in 0..full {
+        store
+            .set(1, &key.to_le_bytes(), &[7; 90])
+            .expect("what has expired makes room");
+    }
+    sound(&store);
+}
+
+#[test]
+fn a_full_file_of_expired_keys_takes_new_ones() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let options = Options {
+        capacity: Some(8 << 20),
+        shards: Some(2),
+        ring: None,
+    };
+    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    store.set_time(1000);
+    let options = SetOptions {
+        condition: Condition::Always,
+        expiry: Expiry::At(2000),
+    };
+    let set = |key: u32| store.set_with(0, &key.to_le_bytes(), &[7; 100], options);
+    let full = (0..).map_while(|key| set(key).ok()).count() as u32;
+    store.set_time(3000);
+    for key in 0..full / 2 {
+        store
+            .set(1, &key.to_le_bytes(), &[7; 100])
+            .expect("what has expired makes room");
+    }
+    sound(&store);
+}
