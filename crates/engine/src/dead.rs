@@ -89,7 +89,7 @@ impl Store {
     #[cold]
     pub(crate) fn free_for_room(&self, mut enough: impl FnMut() -> bool) -> Result<bool, Error> {
         let until = &self.round.nothing_until;
-        if coarse_milliseconds() < until.load(Ordering::Relaxed) {
+        if coarse_milliseconds() < until.load(Ordering::Relaxed) || !self.may_look() {
             return Ok(false);
         }
         let (mut place, mut some) = (0, false);
@@ -103,6 +103,25 @@ impl Store {
                 return Ok(some);
             }
         }
+    }
+
+    /// Whether somebody waits or is subscribed, and nobody holds a lock that a
+    /// look at it could have to wait for: the one who needs memory may need
+    /// nothing else of what is locked.
+    fn may_look(&self) -> bool {
+        let mut some = false;
+        for shard in 0..self.shards() {
+            let mut here = false;
+            self.segment.glance(|view| {
+                let is_used = |database| Root { shard, database }.get(view, KEYS) != 0;
+                here = hidden().any(is_used);
+            });
+            if here && self.segment.is_locked(shard) {
+                return false;
+            }
+            some |= here;
+        }
+        some
     }
 
     /// One step from a place on. Returns the next place, which is 0 behind the
@@ -201,9 +220,8 @@ impl Access<'_> {
     /// # Errors
     /// Those of [`scan`](Self::scan).
     pub fn used_by_waiting(&self) -> Result<u64, Error> {
-        let topics = Topic::ALL.map(Topic::database);
         let mut bytes = 0_u64;
-        for database in topics.into_iter().chain([QUEUES, WAITERS, ANSWERED]) {
+        for database in hidden() {
             let mut cursor = 0;
             loop {
                 cursor = self.scan(
@@ -220,6 +238,12 @@ impl Access<'_> {
         }
         Ok(bytes)
     }
+}
+
+/// The dictionaries that no client sees.
+fn hidden() -> impl Iterator<Item = usize> {
+    let topics = Topic::ALL.map(Topic::database);
+    topics.into_iter().chain([QUEUES, WAITERS, ANSWERED])
 }
 
 /// Whether something was done: whoever is stopped with a lock holds up no
