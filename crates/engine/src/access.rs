@@ -80,18 +80,26 @@ fn read_within<S: Scratch, R, E: From<Error>>(
     result
 }
 
+/// A change that fills memory of the caller's, without its type.
+type Change<'b, S, R, E> = &'b dyn Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E>;
+
 #[cold]
-fn write_within<R, E: From<Error>>(
+fn write_within<S: Scratch, R, E: From<Error>>(
     running: &dyn Within,
     shards: ShardSet,
-    body: &mut dyn FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
+    scratch: &mut S,
+    body: Change<'_, S, R, E>,
 ) -> Result<R, E> {
+    scratch.clear();
     let mut result = Err(Error::OutsideTransaction.into());
     if running.holds(shards) {
         running.write(&mut |writer| {
-            result = body(writer);
+            result = body(writer, scratch);
             result.is_ok()
         });
+    }
+    if result.is_err() {
+        scratch.clear();
     }
     result
 }
@@ -160,34 +168,46 @@ impl<'a> Access<'a> {
     pub fn write<R, E: From<Error>>(
         &self,
         shards: ShardSet,
-        mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
+        body: impl Fn(&mut Writer<'_, '_>) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        self.write_into(shards, &mut (), |writer, ()| body(writer))
+    }
+
+    /// [`write`](Self::write) that fills memory of the caller's; see [`Store::write_into`].
+    #[inline(always)]
+    pub fn write_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
         match self.running {
             None => {
                 if self.load.keys != 0 {
                     self.store.expect(shards, &self.load);
                 }
-                self.store.write(shards, body)
+                self.store.write_into(shards, scratch, body)
             }
-            Some(running) => write_within(running, shards, &mut body),
+            Some(running) => write_within(running, shards, scratch, &body),
         }
     }
 
-    /// Runs many commands as one transaction; see [`Store::transact`]. Not within another one.
+    /// Runs many commands as one transaction; see [`Store::transact_into`]. Not within another one.
     ///
     /// # Errors
     /// [`Error::OutsideTransaction`] within a transaction, and those of [`Store::transact`].
-    pub fn transact<R, E: From<Error>>(
+    pub fn transact_into<S: Scratch, R, E: From<Error>>(
         &self,
         shards: ShardSet,
-        body: impl FnMut(&Running<'_, '_>) -> Result<R, E>,
+        scratch: &mut S,
+        body: impl Fn(&Running<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
         match self.running {
             None => {
                 if self.load.keys != 0 {
                     self.store.expect(shards, &self.load);
                 }
-                self.store.transact(shards, body)
+                self.store.transact_into(shards, scratch, body)
             }
             Some(_) => Err(Error::OutsideTransaction.into()),
         }

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, Ref, RefCell};
 
-use undercroft_memory::{ShardSet, Transaction, View, defer_signals};
+use undercroft_memory::{Scratch, ShardSet, Transaction, View, defer_signals};
 
 use crate::access::{Access, Within};
 use crate::error::Error;
@@ -149,8 +149,8 @@ impl Within for Running<'_, '_> {
 
 impl Store {
     /// Runs many commands as one transaction: all or nothing, whatever happens to this process, and no reader sees half
-    /// of it. `body` reaches the store through [`Running::access`] only; it may run several times and must not keep
-    /// anything between its runs. Time stands still in it. An error from it undoes everything. Commands that use a shard
+    /// of it. `body` reaches the store through [`Running::access`] only; it may run several times and can keep nothing
+    /// between its runs, as that of [`write`](Store::write). Time stands still in it. An error from it undoes everything. Commands that use a shard
     /// which is not among `shards` make it run again with all shards locked.
     ///
     /// # Errors
@@ -159,7 +159,21 @@ impl Store {
     pub fn transact<R, E: From<Error>>(
         &self,
         shards: ShardSet,
-        mut body: impl FnMut(&Running<'_, '_>) -> Result<R, E>,
+        body: impl Fn(&Running<'_, '_>) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        self.transact_into(shards, &mut (), |running, ()| body(running))
+    }
+
+    /// [`transact`](Self::transact) whose commands fill memory of the caller's, such as replies. It is empty whenever
+    /// `body` begins, and where the transaction fails (W10).
+    ///
+    /// # Errors
+    /// As [`transact`](Self::transact).
+    pub fn transact_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&Running<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
         if self.has_unsettled() {
             self.settle_first();
@@ -169,6 +183,7 @@ impl Store {
             let result = self
                 .segment
                 .write(locked, |transaction: &mut Transaction<'_>| {
+                    scratch.clear();
                     let _frozen = self.clock.freeze();
                     let running = Running {
                         store: self,
@@ -177,7 +192,7 @@ impl Store {
                         beyond: Cell::new(false),
                         soundness: RefCell::new(Soundness::Sound),
                     };
-                    let result = body(&running);
+                    let result = body(&running, scratch);
                     running.end(result)
                 });
             match result {
@@ -191,7 +206,7 @@ impl Store {
                 Err(carried) if carried.beyond && locked != self.all_shards() => {
                     locked = self.all_shards();
                 }
-                Err(carried) => self.try_again(carried)?,
+                Err(carried) => self.try_again(carried).inspect_err(|_| scratch.clear())?,
             }
         }
     }

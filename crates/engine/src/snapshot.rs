@@ -34,15 +34,16 @@ impl Store {
         &self,
         mut visit: impl FnMut(Item<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        // Nothing is changed, so the body runs once: no memory can run short.
-        self.write(self.all_shards(), |writer| {
-            let now = writer.now();
+        if self.has_unsettled() {
+            self.settle_first();
+        }
+        let shown = self.segment.read_locked(self.all_shards(), |view| {
+            let now = self.now();
             let (mut key, mut items) = (Vec::new(), Ranges::new());
             for shard in 0..self.shards() {
                 for database in 0..DATABASES {
                     let root = Root { shard, database };
-                    walk(writer.view(), root, |entry| {
-                        let view = writer.view();
+                    walk(view, root, |entry| {
                         let expiry = entry.expiry(view)?;
                         if expiry.is_some_and(|expiry| expiry <= now) {
                             return Ok(());
@@ -62,7 +63,8 @@ impl Store {
                 }
             }
             Ok(())
-        })
+        });
+        shown.map_err(Error::from)?
     }
 }
 

@@ -262,17 +262,31 @@ impl Store {
     }
 
     /// Changes keys of some shards: all or nothing. An error from `body` undoes
-    /// everything. `body` may run several times.
+    /// everything. `body` may run several times, where there is not enough memory
+    /// or log at first. It can keep nothing between its runs (W10): it is [`Fn`]
+    /// and [`Sync`], as that of [`read`](Self::read).
     #[inline(always)]
     pub fn write<R, E: From<Error>>(
         &self,
         shards: ShardSet,
-        body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
+        body: impl Fn(&mut Writer<'_, '_>) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        self.write_into(shards, &mut (), |writer, ()| body(writer))
+    }
+
+    /// [`write`](Self::write) that fills memory of the caller's. It is empty
+    /// whenever `body` begins, and where the change fails (W10).
+    #[inline(always)]
+    pub fn write_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
         if self.has_unsettled() {
             self.settle_first();
         }
-        let (value, outbox) = self.change(shards, Marks::Respected, body)?;
+        let (value, outbox) = self.change(shards, Marks::Respected, scratch, body)?;
         self.deliver(outbox);
         if self.segment.upkeep_is_due() {
             self.upkeep_behind();
@@ -280,14 +294,21 @@ impl Store {
         Ok(value)
     }
 
+    /// Holds the locks of some shards while `body` runs, once. For tests.
+    #[doc(hidden)]
+    pub fn hold<R>(&self, shards: ShardSet, body: impl FnOnce() -> R) -> Result<R, Error> {
+        Ok(self.segment.read_locked(shards, |_| body())?)
+    }
+
     /// [`write`](Self::write) without serving those who wait for the keys, who
     /// are returned: for who looks after marked shards (L5).
     pub(crate) fn write_marked<R>(
         &self,
         shards: ShardSet,
-        body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, Error>,
+        body: impl Fn(&mut Writer<'_, '_>) -> Result<R, Error> + Sync,
     ) -> Result<(R, Noticed), Error> {
-        let (value, mut outbox) = self.change(shards, Marks::Ignored, body)?;
+        let body = |writer: &mut Writer<'_, '_>, (): &mut ()| body(writer);
+        let (value, mut outbox) = self.change(shards, Marks::Ignored, &mut (), body)?;
         let noticed = outbox.take_noticed();
         self.deliver(outbox);
         Ok((value, noticed))
@@ -296,23 +317,25 @@ impl Store {
     /// Changes keys of some shards, and returns what is to be done behind the
     /// commit.
     #[inline(always)]
-    fn change<R, E: From<Error>>(
+    fn change<S: Scratch, R, E: From<Error>>(
         &self,
         shards: ShardSet,
         marks: Marks,
-        mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, E>,
+        scratch: &mut S,
+        body: impl Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<(R, Outbox), E> {
         loop {
             let result = self.segment.write_where(shards, marks, |transaction| {
+                scratch.clear();
                 let mut writer = Writer::new(self, transaction);
-                match body(&mut writer) {
+                match body(&mut writer, scratch) {
                     Ok(value) => Ok((value, writer.outbox)),
                     Err(error) => Err(Carried::failed(error, writer.outbox)),
                 }
             });
             match result {
                 Ok(done) => return Ok(done),
-                Err(carried) => self.try_again(carried)?,
+                Err(carried) => self.try_again(carried).inspect_err(|_| scratch.clear())?,
             }
         }
     }

@@ -64,6 +64,19 @@ impl<'w, 's> Writer<'w, 's> {
         }
     }
 
+    /// Hashes a key.
+    #[inline(always)]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.store.key(bytes)
+    }
+
+    /// Brings keys into the caches ahead of a walk over them; see
+    /// [`Store::warm_ahead`].
+    #[inline(always)]
+    pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
+        self.store.warm_ahead(database, keys, position);
+    }
+
     /// Unix time in milliseconds.
     pub fn now(&self) -> u64 {
         self.store.now()

@@ -74,11 +74,7 @@ fn hold_shard(path: &Path, key: &'static [u8]) -> (Sender<()>, JoinHandle<()>) {
     hold(path, move |path, wait| {
         let store = Store::open(path, true).expect("a whole store");
         let shards = store.shards_of(&[store.key(key)]);
-        let held = store.write(shards, |_| {
-            wait();
-            Ok::<_, undercroft_engine::Error>(())
-        });
-        held.expect("the lock");
+        store.hold(shards, wait).expect("the lock");
     })
 }
 

@@ -41,10 +41,11 @@ impl Pair {
     fn write<R>(
         &self,
         key: usize,
-        mut body: impl FnMut(
+        body: impl Fn(
             &mut undercroft_engine::Writer<'_, '_>,
             &undercroft_engine::Key<'_>,
-        ) -> Result<R, Error>,
+        ) -> Result<R, Error>
+        + Sync,
     ) -> R {
         let key = self.store.key(KEYS[key]);
         let written = self
@@ -151,10 +152,10 @@ fn run(seed: u64, kind: Kind, steps: usize, growth: usize) {
             5..8 => {
                 let count = random.usize(..=growth);
                 let end = end(&mut random);
-                let mut out = Ranges::new();
-                pair.write(key, |writer, key| {
-                    out.clear();
-                    writer.list_pop(0, key, end, count as u64, &mut out)
+                let out = pair.write(key, |writer, key| {
+                    let mut out = Ranges::new();
+                    writer.list_pop(0, key, end, count as u64, &mut out)?;
+                    Ok(out)
                 });
                 for popped in out.iter() {
                     let expected = match end {
@@ -237,9 +238,8 @@ fn run(seed: u64, kind: Kind, steps: usize, growth: usize) {
                 let (from, to) = (pair.store.key(KEYS[key]), pair.store.key(KEYS[other]));
                 let mut out = Ranges::new();
                 let shards = pair.store.shards_of([&from, &to]);
-                let moved = pair.store.write(shards, |writer| {
-                    out.clear();
-                    writer.list_move(0, (&from, from_end), (&to, to_end), &mut out)
+                let moved = pair.store.write_into(shards, &mut out, |writer, out| {
+                    writer.list_move(0, (&from, from_end), (&to, to_end), out)
                 });
                 assert_eq!(moved.expect("written"), length > 0);
                 let item = match from_end {

@@ -1,7 +1,7 @@
 //! Keyspace notifications between handles on one store, which are processes to each other.
 
 use undercroft_engine::{
-    Condition, End, Error, Event, EventClasses, Eviction, EvictionPolicy, Expiry, Ranges,
+    Condition, End, Error, Event, EventClasses, Eviction, EvictionPolicy, Expiry, Ranges, Scratch,
     SetOptions, Store, Subscriber, Topic,
 };
 use undercroft_testkit::fresh;
@@ -24,6 +24,13 @@ fn listening(classes: &str, test: impl FnOnce(&Store, &mut Subscriber<&Store>)) 
     assert_eq!(heard(&mut subscriber), Vec::<String>::new());
     let problems = store.check().expect("a check").problems;
     assert_eq!(problems, Vec::<String>::new());
+}
+
+/// Who listens while a transaction runs.
+struct Listening<'l, 's>(&'l mut Subscriber<&'s Store>);
+
+impl Scratch for Listening<'_, '_> {
+    fn clear(&mut self) {}
 }
 
 /// Channels and payloads since the last time, the constant parts left out.
@@ -131,16 +138,20 @@ fn what_is_undone_is_not_told() {
         assert!(failed.is_err());
         assert_eq!(heard(subscriber), Vec::<String>::new());
         store
-            .transact(store.all_shards(), |running| {
-                running.access().set(0, kept.bytes(), b"1")?;
-                let savepoint = running.savepoint();
-                running.access().set(0, undone.bytes(), b"v")?;
-                running.roll_back_to(&savepoint)?;
-                running.access().increment(0, kept.bytes(), 1)?;
-                // Nothing before the commit.
-                assert_eq!(heard(subscriber), Vec::<String>::new());
-                Ok::<_, Error>(())
-            })
+            .transact_into(
+                store.all_shards(),
+                &mut Listening(&mut *subscriber),
+                |running, listening| {
+                    running.access().set(0, kept.bytes(), b"1")?;
+                    let savepoint = running.savepoint();
+                    running.access().set(0, undone.bytes(), b"v")?;
+                    running.roll_back_to(&savepoint)?;
+                    running.access().increment(0, kept.bytes(), 1)?;
+                    // Nothing before the commit.
+                    assert_eq!(heard(listening.0), Vec::<String>::new());
+                    Ok::<_, Error>(())
+                },
+            )
             .expect("room");
         assert_eq!(
             heard(subscriber),

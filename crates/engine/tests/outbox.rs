@@ -1,6 +1,6 @@
 //! What is done and told behind a commit: nothing of what was undone, and nothing twice.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use undercroft_engine::{
     Condition, End, Error, Event, EventClasses, EvictionChange, EvictionPolicy, Expiry, KeyEvent,
@@ -104,16 +104,16 @@ fn a_run_that_starts_again_takes_its_outbox_with_it() {
         store.set(0, b"first", b"v").expect("room");
         let before = store.frequency(&first);
         heard(subscriber);
-        let runs = Cell::new(0);
+        let runs = AtomicU32::new(0);
         let done = store.transact(store.shards_of(&[first]), |running| {
-            runs.set(runs.get() + 1);
+            runs.fetch_add(1, Ordering::Relaxed);
             let access = running.access();
             access.set(0, b"first", b"1")?;
             access.publish(Topic::Channel, b"c", b"once")?;
             access.set(0, &strange, b"2")
         });
         done.expect("room");
-        assert_eq!(runs.get(), 2);
+        assert!(runs.into_inner() > 1, "no shard was missing");
         let set = format!("set {}", char::from(strange[0]));
         assert_eq!(heard(subscriber), ["set first", "c once", &set]);
         assert_eq!(store.frequency(&first), before + 1);

@@ -21,7 +21,7 @@ fn new_store() -> (tempfile::TempDir, Store) {
 
 fn write<R>(
     store: &Store,
-    act: impl FnMut(&mut Writer<'_, '_>) -> Result<R, Error>,
+    act: impl Fn(&mut Writer<'_, '_>) -> Result<R, Error> + Sync,
 ) -> Result<R, Error> {
     store.write(store.all_shards(), act)
 }

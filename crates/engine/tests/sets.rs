@@ -123,11 +123,10 @@ fn step(
         }
         88..91 => {
             let count = random.u64(0..6);
-            let mut chance = Random::new(random.u64(..));
+            let chance = random.u64(..);
             let mut popped = Ranges::new();
-            let there = store.write(shards, |writer| {
-                popped.clear();
-                writer.set_pop(0, &key, &mut chance, count, &mut popped)
+            let there = store.write_into(shards, &mut popped, |writer, popped| {
+                writer.set_pop(0, &key, &mut Random::new(chance), count, popped)
             });
             assert_eq!(there.expect("room"), model.contains_key(name));
             if let Some(set) = model.get_mut(name) {
@@ -163,10 +162,9 @@ fn step(
             assert_eq!((found.len(), &found), (texts.len(), &expected));
             let all = store.shards_of(sources.iter().chain([&key]));
             store
-                .write(all, |writer| {
-                    texts.clear();
-                    writer.combine_sets(0, &sources, operation, &mut texts)?;
-                    writer.set_store(0, &key, &texts, INTEGERS)
+                .write_into(all, &mut texts, |writer, texts| {
+                    writer.combine_sets(0, &sources, operation, texts)?;
+                    writer.set_store(0, &key, texts, INTEGERS)
                 })
                 .expect("room");
             if expected.is_empty() {

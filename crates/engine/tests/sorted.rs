@@ -232,9 +232,8 @@ fn pop(store: &Store, model: &mut Model, random: &mut fastrand::Rng, name: &[u8]
     let key = store.key(name);
     let (highest, count) = (random.bool(), random.u64(0..12));
     let mut popped = Scored::new();
-    let there = store.write(store.shards_of([&key]), |writer| {
-        popped.clear();
-        writer.sorted_pop(0, &key, highest, count, &mut popped)
+    let there = store.write_into(store.shards_of([&key]), &mut popped, |writer, popped| {
+        writer.sorted_pop(0, &key, highest, count, popped)
     });
     assert_eq!(there.expect("room"), model.contains_key(name));
     let mut expected = model.get(name).map(sorted).unwrap_or_default();

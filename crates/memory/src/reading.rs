@@ -303,6 +303,25 @@ impl Segment {
         }
     }
 
+    /// Reads shards under their locks: `body` runs once, and what it shows
+    /// somebody else counts. For what is too long to be tried, or shown once.
+    pub fn read_locked<R>(
+        &self,
+        shards: ShardSet,
+        body: impl FnOnce(&View<'_>) -> R,
+    ) -> Result<R, Error> {
+        self.prepare_to_write()?;
+        self.lock_shards(shards, Marks::Ignored)?;
+        let _unlock = Unlock {
+            segment: self,
+            shards,
+        };
+        Ok(body(&View {
+            mapping: &self.mapping,
+            notes: Notes::Locked,
+        }))
+    }
+
     /// Who keeps the shards from being read.
     fn explain_odd(&self, shards: ShardSet) -> Error {
         for index in shards.iter() {

@@ -600,7 +600,7 @@ fn delete(store: &Store, keys: &[Vec<u8>]) {
 fn write<R>(
     store: &Store,
     keys: &[&[u8]],
-    body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, Error>,
+    body: impl Fn(&mut Writer<'_, '_>) -> Result<R, Error> + Sync,
 ) -> R {
     let keys: Vec<_> = keys.iter().map(|key| store.key(key)).collect();
     store.write(store.shards_of(&keys), body).expect("room")

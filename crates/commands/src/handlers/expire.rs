@@ -138,13 +138,12 @@ fn set_deadline(
     let (store, database) = (context.store, context.database());
     let deadline = deadline(arguments[2], unit, base, store.now() as i64, name)?;
     let key = store.key(arguments[1]);
-    let set = store.write(store.shards_of([&key]), |writer| {
+    let (found, set) = store.write(store.shards_of([&key]), |writer| {
         let Some(old) = writer.expiry(database, &key)? else {
-            return Ok(false);
+            return Ok((false, false));
         };
-        store.note_use(&key);
         if !conditions.hold(old, deadline) {
-            return Ok(false);
+            return Ok((true, false));
         }
         match u64::try_from(deadline) {
             Ok(deadline) if deadline > writer.now() => {
@@ -154,8 +153,11 @@ fn set_deadline(
                 writer.remove(database, &key)?;
             }
         }
-        Ok::<_, Failure>(true)
+        Ok::<_, Failure>((true, true))
     })?;
+    if found {
+        store.note_use(&key);
+    }
     reply.integer(set.into());
     Ok(())
 }
@@ -168,17 +170,17 @@ pub(crate) fn persist(
 ) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
-    let removed = store.write(store.shards_of([&key]), |writer| {
+    let (found, removed) = store.write(store.shards_of([&key]), |writer| {
         let expiry = writer.expiry(database, &key)?;
-        if expiry.is_some() {
-            store.note_use(&key);
-        }
         let expires = matches!(expiry, Some(Some(_)));
         if expires {
             writer.set_expiry(database, &key, None)?;
         }
-        Ok::<_, Failure>(expires)
+        Ok::<_, Failure>((expiry.is_some(), expires))
     })?;
+    if found {
+        store.note_use(&key);
+    }
     reply.integer(removed.into());
     Ok(())
 }

@@ -284,13 +284,12 @@ fn change_value<R>(
     context: &mut Context<'_>,
     arguments: &[&[u8]],
     event: KeyEvent,
-    new: impl Fn(Option<&[u8]>) -> Result<(R, String), CommandError>,
+    new: impl Fn(Option<&[u8]>) -> Result<(R, String), CommandError> + Sync,
 ) -> Result<R, Failure> {
     let (store, database, limits) = (context.store, context.database(), limits(context));
     let (key, field) = (store.key(arguments[1]), store.key(arguments[2]));
     let scratch = &mut context.session.scratch;
-    let result = store.write(store.shards_of([&key]), |writer| {
-        scratch.clear();
+    let result = store.write_into(store.shards_of([&key]), scratch, |writer, scratch| {
         let there = match writer.hash(database, &key)? {
             Some(hash) => hash.get(writer.view(), &field, scratch)?,
             None => false,

@@ -95,8 +95,7 @@ fn pop(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let items = &mut context.session.items;
-    let found = store.write(store.shards_of([&key]), |writer| {
-        items.clear();
+    let found = store.write_into(store.shards_of([&key]), items, |writer, items| {
         Ok::<_, Failure>(writer.list_pop(database, &key, end, count.unwrap_or(1), items)?)
     })?;
     store.note_use(&key);
@@ -373,8 +372,7 @@ fn move_item(
     let (store, database) = (context.store, context.database());
     let (from, to) = (store.key(arguments[1]), store.key(arguments[2]));
     let items = &mut context.session.items;
-    let moved = store.write(store.shards_of([&from, &to]), |writer| {
-        items.clear();
+    let moved = store.write_into(store.shards_of([&from, &to]), items, |writer, items| {
         Ok::<_, Failure>(writer.list_move(database, (&from, from_end), (&to, to_end), items)?)
     })?;
     if moved {
@@ -432,8 +430,7 @@ pub(crate) fn lmpop(
     let (store, database) = (context.store, context.database());
     let keys = context.keys(several.keys);
     let items = &mut context.session.items;
-    let found = store.write(store.shards_of(&keys), |writer| {
-        items.clear();
+    let found = store.write_into(store.shards_of(&keys), items, |writer, items| {
         for (index, key) in keys.iter().enumerate() {
             if writer.list_pop(database, key, several.end, several.count, items)? {
                 return Ok(Some(index));

@@ -167,8 +167,7 @@ pub(crate) fn incrbyfloat(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let scratch = &mut context.session.scratch;
-    let sum = store.write(store.shards_of([&key]), |writer| {
-        scratch.clear();
+    let sum = store.write_into(store.shards_of([&key]), scratch, |writer, scratch| {
         let old = match writer.find(database, &key)? {
             None => Extended::from_integer(0),
             Some(entry) => {

@@ -147,11 +147,10 @@ pub(crate) fn spop(
     let key = store.key(arguments[1]);
     let mut texts = Ranges::new();
     let seed = chance();
-    store.write(store.shards_of([&key]), |writer| {
-        texts.clear();
+    store.write_into(store.shards_of([&key]), &mut texts, |writer, texts| {
         let mut random = Random::new(seed);
         let wanted = count.unwrap_or(1);
-        writer.set_pop(database, &key, &mut random, wanted, &mut texts)
+        writer.set_pop(database, &key, &mut random, wanted, texts)
     })?;
     store.note_use(&key);
     match count {
@@ -259,9 +258,8 @@ fn store_combined(
     let all = context.keys(&arguments[1..]);
     let (to, keys) = (&all[0], &all[1..]);
     let mut texts = Ranges::new();
-    store.write(store.shards_of(&all), |writer| {
-        texts.clear();
-        writer.combine_sets(database, keys, operation, &mut texts)?;
+    store.write_into(store.shards_of(&all), &mut texts, |writer, texts| {
+        writer.combine_sets(database, keys, operation, texts)?;
         for key in keys {
             if writer.find(database, key)?.is_none() {
                 writer.tell(KeyEvent::KeyMiss, database, key);
@@ -273,7 +271,7 @@ fn store_combined(
             SetOperation::Difference => KeyEvent::SDiffStore,
         };
         writer.tell_as(event, database, to, |writer| {
-            writer.set_store(database, to, &texts, integers)
+            writer.set_store(database, to, texts, integers)
         })
     })?;
     all.iter().for_each(|key| store.note_use(key));

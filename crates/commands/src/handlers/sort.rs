@@ -415,7 +415,8 @@ fn sort_into(
         };
         let results = sorted(&mut looking, name, options)?;
         for name in looking.misses.iter().flatten() {
-            writer.tell(KeyEvent::KeyMiss, database, &store.key(name));
+            let name = writer.key(name);
+            writer.tell(KeyEvent::KeyMiss, database, &name);
         }
         let mut items = Ranges::new();
         for result in &results {

@@ -146,7 +146,7 @@ pub(crate) fn set(
     let (store, database) = (context.store, context.database());
     let (key, value) = (store.key(arguments[1]), arguments[2]);
     let scratch = &mut context.session.scratch;
-    let (found, set) = store.write(store.shards_of([&key]), |writer| {
+    let (found, set) = store.write_into(store.shards_of([&key]), scratch, |writer, scratch| {
         let old = writer.find(database, &key)?;
         let found = old.is_some();
         if options.get {
@@ -299,12 +299,12 @@ fn get_and(
     context: &mut Context<'_>,
     key: &[u8],
     reply: &mut dyn Reply,
-    mut change: impl FnMut(&mut Writer<'_, '_>, usize, &Key<'_>, bool) -> Outcome,
+    change: impl Fn(&mut Writer<'_, '_>, usize, &Key<'_>, bool) -> Outcome + Sync,
 ) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(key);
     let scratch = &mut context.session.scratch;
-    let found = store.write(store.shards_of([&key]), |writer| {
+    let found = store.write_into(store.shards_of([&key]), scratch, |writer, scratch| {
         let old = writer.find(database, &key)?;
         let found = copy_text(writer, old.as_ref(), scratch)?;
         if !found {
@@ -410,7 +410,7 @@ fn set_many(
             }
         }
         for (position, (key, value)) in keys.iter().zip(values()).enumerate() {
-            store.warm_ahead(database, &keys, position);
+            writer.warm_ahead(database, &keys, position);
             writer.set(database, key, value, Expiry::Never)?;
         }
         Ok::<_, Failure>(true)

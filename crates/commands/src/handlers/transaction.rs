@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Running, Store};
+use undercroft_engine::{Running, Scratch, Store};
 
 use crate::arguments::CommandError;
 use crate::execute::{is_quick, note_slow, try_to_remove_met};
@@ -12,7 +12,7 @@ use crate::load;
 use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
-use crate::session::ReplyMode;
+use crate::session::{self, ReplyMode};
 use crate::tape::{Mark, Tape};
 
 /// MULTI.
@@ -98,6 +98,32 @@ pub(crate) fn exec(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply
     Ok(())
 }
 
+/// What the commands of a transaction change beside the store, and what they make: the store takes it back before each
+/// run (W10).
+pub(super) struct Scene<'c, 'a, T> {
+    pub(super) context: &'c mut Context<'a>,
+    before: session::Mark,
+    /// What they make.
+    made: T,
+}
+
+impl<'c, 'a, T: Default> Scene<'c, 'a, T> {
+    pub(super) fn new(context: &'c mut Context<'a>) -> Scene<'c, 'a, T> {
+        Scene {
+            before: context.session.mark(),
+            context,
+            made: T::default(),
+        }
+    }
+}
+
+impl<T: Default> Scratch for Scene<'_, '_, T> {
+    fn clear(&mut self) {
+        self.context.session.go_back(&self.before);
+        self.made = T::default();
+    }
+}
+
 /// A transaction that is committed.
 #[derive(Default)]
 struct Done {
@@ -115,28 +141,24 @@ impl Done {
     fn commit(context: &mut Context<'_>, multi: &Multi) -> Result<Option<Done>, Failure> {
         let watches = std::mem::take(&mut context.session.watches);
         let shards = watches.iter().map(|watch| watch.shard()).collect();
-        let before = context.session.mark();
-        let mut done = Done::default();
         let mut store = context.store;
         store.expect(load::of_queue(multi));
-        let result = store.transact(multi.shards.union(shards), |running| {
-            context.session.go_back(&before);
-            done = Done::default();
+        let mut scene = Scene::<Done>::new(context);
+        let shards = multi.shards.union(shards);
+        let result = store.transact_into(shards, &mut scene, |running, scene| {
             for watch in &watches {
                 if !running.is_unchanged(watch)? {
                     return Ok(false);
                 }
             }
             for at in 0..multi.queue.len() {
-                done.run(context, multi, at, running)?;
+                scene.made.run(scene.context, multi, at, running)?;
             }
             Ok::<_, Failure>(true)
         });
+        let Scene { context, made, .. } = scene;
         context.session.watches = watches;
-        if result.is_err() {
-            context.session.go_back(&before);
-        }
-        Ok(result?.then_some(done))
+        Ok(result?.then_some(made))
     }
 
     /// Runs one command, and undoes what it changed where it fails.

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use undercroft_commands::reply::Tree;
-use undercroft_engine::{Error, Event, EventClasses, Store, Topic};
+use undercroft_engine::{Event, EventClasses, Store, Topic};
 
 use super::Client;
 
@@ -67,10 +67,9 @@ fn a_command_that_waits_counts_its_look_up_once() {
     let (go_on, wait_go_on) = mpsc::channel::<()>();
     let holder = thread::spawn(move || {
         let store = Store::open(&path, true).expect("the same store");
-        store.write(store.all_shards(), |_| {
+        store.hold(store.all_shards(), || {
             held.send(()).expect("somebody waits");
             wait_go_on.recv().expect("a word to go on");
-            Ok::<_, Error>(())
         })
     });
     wait_held.recv().expect("the locks are held");

@@ -18,7 +18,7 @@ use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::{Host, Session};
 use undercroft_commands::table::{Command, Flag, all};
 use undercroft_commands::{Blocked, Context, execute};
-use undercroft_engine::{Error, Event, Options, Store, Topic};
+use undercroft_engine::{Event, Options, Store, Topic};
 
 /// One embedded client.
 struct Client {
@@ -232,10 +232,9 @@ fn a_blocked_command_changes_nothing_and_runs_later() {
         let path = path.clone();
         let holder = thread::spawn(move || {
             let store = Store::open(&path, true).expect("the same store");
-            store.write(store.all_shards(), |_| {
+            store.hold(store.all_shards(), || {
                 held.send(()).expect("somebody waits");
                 wait_go_on.recv().expect("a word to go on");
-                Ok::<_, Error>(())
             })
         });
         wait_held.recv().expect("the locks are held");
@@ -280,10 +279,9 @@ fn exec_publishes_with_its_commit_or_not_at_all() {
     let holder = thread::spawn(move || {
         let store = Store::open(&path, true).expect("the same store");
         let key = store.key(name.as_bytes());
-        store.write(store.shards_of([&key]), |_| {
+        store.hold(store.shards_of([&key]), || {
             held.send(()).expect("somebody waits");
             wait_go_on.recv().expect("a word to go on");
-            Ok::<_, Error>(())
         })
     });
     wait_held.recv().expect("the lock is held");

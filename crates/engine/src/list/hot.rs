@@ -26,8 +26,8 @@ impl Store {
         Ok(length)
     }
 
-    /// Takes up to `count` items from one end of a list and appends them to
-    /// `out`. Returns whether the key was there. O(items).
+    /// Takes up to `count` items from one end of a list and fills `out` with them.
+    /// Returns whether the key was there. O(items).
     #[inline]
     pub fn pop(
         &self,
@@ -38,9 +38,7 @@ impl Store {
         out: &mut Ranges,
     ) -> Result<bool, Error> {
         let key = self.key(key);
-        let kept = out.len();
-        let found = self.write(ShardSet::one(key.shard), |writer| {
-            out.truncate(kept);
+        let found = self.write_into(ShardSet::one(key.shard), out, |writer, out| {
             writer.list_pop(database, &key, end, count, out)
         })?;
         self.touch_written(&key);

@@ -222,9 +222,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
     // What a pop cut off must come back when the whole is undone.
     full("EXEC of RPOP and RPUSH", tree, |s| {
-        let mut out = Ranges::new();
         write(s, &[&list()], |writer| {
-            let key = list();
+            let (key, mut out) = (list(), Ranges::new());
             let key = s.key(&key);
             writer.list_pop(0, &key, End::Right, 3, &mut out)?;
             writer.list_push(0, &key, End::Right, &[b"another text!"], false)?;
@@ -254,9 +253,8 @@ fn push(store: &Store, end: End, items: &[Vec<u8>]) {
 }
 
 fn pop(store: &Store, end: End, count: u64) {
-    let mut out = Ranges::new();
     write(store, &[&list()], |writer| {
-        writer.list_pop(0, &store.key(&list()), end, count, &mut out)
+        writer.list_pop(0, &store.key(&list()), end, count, &mut Ranges::new())
     });
 }
 
@@ -286,10 +284,9 @@ fn trim(store: &Store, start: i64, stop: i64) {
 }
 
 fn shift(store: &Store, from: (&[u8], End), to: (&[u8], End)) {
-    let mut out = Ranges::new();
     write(store, &[from.0, to.0], |writer| {
         let (from, to) = ((&store.key(from.0), from.1), (&store.key(to.0), to.1));
-        writer.list_move(0, from, to, &mut out)
+        writer.list_move(0, from, to, &mut Ranges::new())
     });
 }
 

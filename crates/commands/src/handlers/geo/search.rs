@@ -165,7 +165,7 @@ fn store_hits(
     let (stored, is_there) = store.write(shards, |writer| {
         let set = writer.sorted_set(database, &source)?;
         let request = Request::parse(arguments, form, set.is_some(), |member| {
-            find(writer.view(), set.as_ref(), &store.key(member))
+            find(writer.view(), set.as_ref(), &writer.key(member))
         })?;
         let hits = match &set {
             Some(set) => search(writer.view(), set, &request)?,
@@ -182,7 +182,7 @@ fn store_hits(
                 };
                 scored.push(&hit.member, score);
             }
-            let target = store.key(target.key);
+            let target = writer.key(target.key);
             let event = if form == Form::SearchStore {
                 KeyEvent::GeoSearchStore
             } else {

@@ -6,6 +6,7 @@
 
 use undercroft_engine::Store;
 
+use super::super::transaction::Scene;
 use super::{Call, Script};
 use crate::arguments::CommandError;
 use crate::double::parse_bound;
@@ -48,15 +49,14 @@ pub(super) fn run(
             }
         };
         let shards = call.keys.iter().map(|key| store.key(key).shard());
-        let before = context.session.mark();
-        let ended = store.transact(shards.collect(), |running| {
-            context.session.go_back(&before);
+        let mut scene = Scene::<()>::new(context);
+        store.transact_into(shards.collect(), &mut scene, |running, scene| {
             let mut inner = Context {
-                session: &mut *context.session,
-                host: context.host,
+                session: &mut *scene.context.session,
+                host: scene.context.host,
                 store: running.access(),
-                timed: context.timed,
-                shows: context.shows,
+                timed: scene.context.timed,
+                shows: scene.context.shows,
                 direct: false,
             };
             let ended = Calls::end(script, body, call, &mut inner, is_full)?;
@@ -64,11 +64,7 @@ pub(super) fn run(
                 return Err(CommandError::OUT_OF_MEMORY.into());
             }
             Ok::<_, Failure>(ended)
-        });
-        if ended.is_err() {
-            context.session.go_back(&before);
-        }
-        ended?
+        })?
     };
     match ended {
         Ok(tree) => tree.write(reply),

@@ -46,9 +46,8 @@ fn pop(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let mut popped = Scored::new();
-    store.write(store.shards_of([&key]), |writer| {
-        popped.clear();
-        writer.sorted_pop(database, &key, highest, count.unwrap_or(1), &mut popped)
+    store.write_into(store.shards_of([&key]), &mut popped, |writer, popped| {
+        writer.sorted_pop(database, &key, highest, count.unwrap_or(1), popped)
     })?;
     store.note_use(&key);
     // A single member is no list of pairs, not even in RESP3.
@@ -124,10 +123,9 @@ pub(crate) fn zmpop(
     let keys = context.keys(request.keys);
     let shards: ShardSet = store.shards_of(&keys);
     let mut popped = Scored::new();
-    let from = store.write(shards, |writer| {
+    let from = store.write_into(shards, &mut popped, |writer, popped| {
         for (index, key) in keys.iter().enumerate() {
-            popped.clear();
-            if writer.sorted_pop(database, key, request.highest, request.count, &mut popped)? {
+            if writer.sorted_pop(database, key, request.highest, request.count, popped)? {
                 return Ok::<_, Failure>(Some(index));
             }
         }

@@ -199,18 +199,18 @@ pub(crate) fn zrangestore(
     let (store, database, limits) = (context.store, context.database(), limits(context));
     let (target, source) = (store.key(arguments[1]), store.key(arguments[2]));
     let mut scored = Scored::new();
-    let found = store.write(store.shards_of([&target, &source]), |writer| {
-        scored.clear();
+    let shards = store.shards_of([&target, &source]);
+    let found = store.write_into(shards, &mut scored, |writer, scored| {
         let set = writer.sorted_set(database, &source)?;
         if let Some(set) = &set {
             let (bounds, limit) = (&request.bounds, request.limit);
-            set.append_range(writer.view(), bounds, limit, request.reverse, &mut scored)?;
+            set.append_range(writer.view(), bounds, limit, request.reverse, scored)?;
         }
         if set.is_none() {
             writer.tell(KeyEvent::KeyMiss, database, &source);
         }
         writer.tell_as(KeyEvent::ZRangeStore, database, &target, |writer| {
-            writer.sorted_store(database, &target, &scored, &limits)
+            writer.sorted_store(database, &target, scored, &limits)
         })?;
         Ok::<_, Failure>(set.is_some())
     })?;
