@@ -49,7 +49,7 @@ fn slices(texts: &[Vec<u8>]) -> Vec<&[u8]> {
 fn write<R>(
     store: &Store,
     keys: &[&[u8]],
-    mut body: impl FnMut(&mut Writer<'_, '_>) -> Result<R, Error>,
+    body: impl Fn(&mut Writer<'_, '_>) -> Result<R, Error> + Sync,
 ) -> R {
     let keys: Vec<_> = keys.iter().map(|key| store.key(key)).collect();
     let written = store.write(store.shards_of(&keys), |writer| body(writer));

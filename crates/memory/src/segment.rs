@@ -1,6 +1,7 @@
 //! A handle on a mapped store: the way in for reading and writing.
 
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use crate::process::{Place, Process};
 use crate::room::Runs;
 use crate::seat::Lively;
 use crate::shards::ShardSet;
+use crate::staging::Block;
 use crate::transaction::Transaction;
 use crate::wait::{Suspicion, WaitHook, Waiter, Which};
 use crate::work;
@@ -55,6 +57,10 @@ pub struct Segment {
     pub(crate) lively: Lively,
     /// When somebody looked after each shard, by the coarse clock.
     pub(crate) looked_after: Vec<AtomicU64>,
+    /// Staged blocks that could not be freed when they were dropped.
+    pub(crate) left_over: Mutex<Vec<Block>>,
+    /// Whether there are some.
+    pub(crate) has_left_over: AtomicBool,
 }
 
 impl Segment {
@@ -84,6 +90,8 @@ impl Segment {
             boot,
             lively: Lively::default(),
             looked_after,
+            left_over: Mutex::default(),
+            has_left_over: AtomicBool::new(false),
         }
     }
 

@@ -3,26 +3,39 @@
 //!
 //! A staged block is on its shard's staging list, with the process that fills
 //! it named in its descriptor. When that process dies, whoever reclaims its
-//! slot frees the block.
+//! slot frees the block. Where the process itself cannot free one now, it does so
+//! when it stages the next one.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Fault};
 use crate::kind::Kind;
 use crate::layout::{PAGE, descriptor, shard, slot};
 use crate::lock::Owner;
+use crate::process::without_fork;
+use crate::room::Runs;
 use crate::segment::Segment;
 use crate::shards::ShardSet;
 use crate::transaction::Transaction;
 use crate::view::Offset;
+use crate::wait::defer_signals;
 
 /// A large block that belongs to nobody but this handle: fill it, then
 /// [adopt](Transaction::adopt) it. Freed when dropped before that.
 pub struct Staged<'a> {
     segment: &'a Segment,
+    block: Block,
+    length: u64,
+    adopted: bool,
+}
+
+/// A staged block, and the process that fills it as its descriptor names it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
     shard: usize,
     page: u64,
-    length: u64,
     owner: u64,
-    adopted: bool,
 }
 
 impl Segment {
@@ -37,6 +50,7 @@ impl Segment {
     /// the shard's lock. Meant for blocks that take long to fill; always whole
     /// pages.
     pub fn stage(&self, index: usize, bytes: u64) -> Result<Staged<'_>, Error> {
+        self.free_left_over();
         let layout = *self.mapping.layout();
         let (page, owner) = self.write(ShardSet::one(index), |transaction| {
             let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
@@ -50,11 +64,51 @@ impl Segment {
         })?;
         Ok(Staged {
             segment: self,
-            shard: index,
-            page,
+            block: Block {
+                shard: index,
+                page,
+                owner,
+            },
             length: bytes,
-            owner,
             adopted: false,
+        })
+    }
+
+    /// Frees a block that was staged and not adopted.
+    fn free_block(&self, block: Block) -> Result<(), Error> {
+        // A forked child's copy of the handle frees nothing.
+        if !self.process.claimed() || self.staging_owner() != block.owner {
+            return Ok(());
+        }
+        self.write(ShardSet::one(block.shard), |transaction| {
+            transaction.free_staged(block.shard, block.page)
+        })
+    }
+
+    /// Frees the blocks that could not be freed when they were dropped, but for
+    /// those behind a lock that is held now.
+    fn free_left_over(&self) {
+        if !self.has_left_over.load(Ordering::Acquire) {
+            return;
+        }
+        let _deferred = defer_signals();
+        for block in self.left_over(std::mem::take) {
+            if self.is_locked(block.shard) || self.free_block(block).is_err() {
+                self.left_over(|blocks| blocks.push(block));
+            }
+        }
+    }
+
+    /// Calls `body` with the blocks that could not be freed, for a moment.
+    /// Nobody forks meanwhile: the child's copy of the mutex would stay locked.
+    fn left_over<R>(&self, body: impl FnOnce(&mut Vec<Block>) -> R) -> R {
+        without_fork(|| {
+            let blocks = self.left_over.lock();
+            let mut blocks = blocks.unwrap_or_else(PoisonError::into_inner);
+            let result = body(&mut blocks);
+            self.has_left_over
+                .store(!blocks.is_empty(), Ordering::Release);
+            result
         })
     }
 
@@ -67,6 +121,7 @@ impl Segment {
             if self.mapping.load(list) == 0 {
                 continue;
             }
+            let mut runs = Runs::default();
             loop {
                 let mut transaction = match Transaction::begin(self, ShardSet::one(index)) {
                     Ok(transaction) => transaction,
@@ -81,8 +136,18 @@ impl Segment {
                 else {
                     break;
                 };
-                transaction.free_staged(index, page)?;
-                transaction.commit()?;
+                let freed = transaction
+                    .free_staged(index, page)
+                    .and_then(|()| transaction.commit());
+                let shortage = match freed {
+                    Ok(shortage) => shortage,
+                    Err(error) => Some(transaction.shortage.ok_or(error)?),
+                };
+                if let Some(shortage) = shortage {
+                    let used = transaction.used(shortage);
+                    drop(transaction);
+                    self.make_room(&used, &mut runs)?;
+                }
             }
         }
         Ok(())
@@ -131,7 +196,7 @@ impl Segment {
 impl Staged<'_> {
     /// The shard it lies in.
     pub fn shard(&self) -> usize {
-        self.shard
+        self.block.shard
     }
 
     /// Bytes asked for.
@@ -149,7 +214,7 @@ impl Staged<'_> {
         let end = position + bytes.len() as u64;
         assert!(position.is_multiple_of(8) && end <= self.length);
         let mapping = &self.segment.mapping;
-        mapping.copy_from(mapping.layout().page(self.page) + position, bytes);
+        mapping.copy_from(mapping.layout().page(self.block.page) + position, bytes);
     }
 
     /// The transaction that adopted the block was committed: the block is no
@@ -161,18 +226,15 @@ impl Staged<'_> {
 
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
-        // A forked child's copy of the handle frees nothing.
-        let mine = self.segment.process.claimed() && self.segment.staging_owner() == self.owner;
-        if self.adopted || !mine || crate::fault::abandoned() {
+        if self.adopted || crate::fault::abandoned() {
             return;
         }
-        // Where this fails (the shard cannot be locked now), the block stays
-        // staged until this process ends and its slot is reclaimed.
-        let _ = self
-            .segment
-            .write(ShardSet::one(self.shard), |transaction| {
-                transaction.free_staged(self.shard, self.page)
-            });
+        // There is no error to return, and whoever was asked for a signal and had
+        // nobody to tell would lose it.
+        let _deferred = defer_signals();
+        if self.segment.free_block(self.block).is_err() {
+            self.segment.left_over(|blocks| blocks.push(self.block));
+        }
     }
 }
 
@@ -182,11 +244,15 @@ impl Transaction<'_> {
     /// [`Staged::adopted`] once it has been committed.
     pub fn adopt(&mut self, staged: &Staged<'_>) -> Result<Offset, Error> {
         let layout = *self.segment.mapping.layout();
-        let index = staged.shard;
-        self.unlink(index, layout.shard(index) + shard::STAGING, staged.page)?;
-        let kind = layout.descriptor(staged.page) + descriptor::KIND;
+        let index = staged.block.shard;
+        self.unlink(
+            index,
+            layout.shard(index) + shard::STAGING,
+            staged.block.page,
+        )?;
+        let kind = layout.descriptor(staged.block.page) + descriptor::KIND;
         self.set(index, kind, Kind::Large.pack())?;
-        Ok(layout.page(staged.page))
+        Ok(layout.page(staged.block.page))
     }
 
     fn free_staged(&mut self, index: usize, page: u64) -> Result<(), Error> {

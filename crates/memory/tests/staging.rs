@@ -2,9 +2,12 @@
 //! whoever dies when.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use undercroft_memory::fault::die_after;
-use undercroft_memory::{Error, Options, Segment, ShardSet};
+use undercroft_memory::{Error, Options, Segment, ShardSet, WaitHook};
 
 const LENGTH: u64 = 100_000;
 
@@ -105,4 +108,46 @@ fn what_another_living_process_stages_is_left_alone() {
     second.recover().expect("a recovery");
     assert_eq!(second.statistics().used, 0, "its owner is dead");
     std::mem::forget(staged);
+}
+
+/// A runtime with a signal to handle, which it must not be asked for.
+struct Signalled(Arc<AtomicUsize>);
+
+impl WaitHook for Signalled {
+    fn blocked(&self, block: &mut dyn FnMut()) {
+        block();
+    }
+
+    fn interrupted(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+}
+
+#[test]
+fn a_block_that_cannot_be_freed_now_is_freed_later_and_swallows_no_signal() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let path = directory.path().join("store");
+    let mut segment = create(&path);
+    let asked = Arc::new(AtomicUsize::new(0));
+    segment.set_wait_hook(Box::new(Signalled(asked.clone())));
+    segment.set_patience(Duration::from_millis(1));
+    let staged = segment.stage(1, LENGTH).expect("room");
+    let other = Segment::open(&path, true).expect("the same store");
+    let staged = std::cell::Cell::new(Some(staged));
+    let held = other.write(ShardSet::one(1), |_| {
+        drop(staged.take());
+        // One more that finds it and cannot free it.
+        drop(segment.stage(0, LENGTH).expect("room"));
+        Ok::<_, Error>(())
+    });
+    held.expect("the lock is this handle's");
+    assert_eq!(asked.load(Ordering::Relaxed), 0, "a signal was taken");
+    assert!(
+        segment.statistics().used >= LENGTH,
+        "it was behind the lock"
+    );
+    drop(segment.stage(0, LENGTH).expect("room"));
+    assert_eq!(segment.statistics().used, 0);
+    assert!(!published(&segment));
 }
