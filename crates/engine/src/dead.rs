@@ -136,7 +136,7 @@ impl Store {
         if next != 0 {
             return Ok((kind << 60 | next, left));
         }
-        Ok(((kind + 1) % KINDS << 60, left))
+        Ok((((kind + 1) % KINDS) << 60, left))
     }
 
     fn step_over_waits(&self, cursor: u64) -> Result<(u64, usize), Error> {

@@ -34,10 +34,7 @@ impl Store {
         &self,
         mut visit: impl FnMut(Item<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.has_unsettled() {
-            self.settle_first();
-        }
-        let shown = self.segment.read_locked(self.all_shards(), |view| {
+        let shown = self.read_locked(self.all_shards(), |view| {
             let now = self.now();
             let (mut key, mut items) = (Vec::new(), Ranges::new());
             for shard in 0..self.shards() {
@@ -64,7 +61,7 @@ impl Store {
             }
             Ok(())
         });
-        shown.map_err(Error::from)?
+        shown?
     }
 }
 

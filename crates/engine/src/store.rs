@@ -296,8 +296,26 @@ impl Store {
 
     /// Holds the locks of some shards while `body` runs, once. For tests.
     #[doc(hidden)]
-    pub fn hold<R>(&self, shards: ShardSet, body: impl FnOnce() -> R) -> Result<R, Error> {
-        Ok(self.segment.read_locked(shards, |_| body())?)
+    pub fn hold<R>(&self, shards: ShardSet, mut body: impl FnMut() -> R) -> Result<R, Error> {
+        self.read_locked(shards, |_| body())
+    }
+
+    /// Reads some shards under their locks. `body` runs once: what it shows
+    /// somebody else counts.
+    pub(crate) fn read_locked<R>(
+        &self,
+        shards: ShardSet,
+        mut body: impl FnMut(&View<'_>) -> R,
+    ) -> Result<R, Error> {
+        if self.has_unsettled() {
+            self.settle_first();
+        }
+        loop {
+            match self.segment.read_locked(shards, &mut body) {
+                Ok(value) => return Ok(value),
+                Err(error) => self.try_again(Carried::<Error>::from(error))?,
+            }
+        }
     }
 
     /// [`write`](Self::write) without serving those who wait for the keys, who

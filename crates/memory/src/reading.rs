@@ -311,7 +311,7 @@ impl Segment {
         body: impl FnOnce(&View<'_>) -> R,
     ) -> Result<R, Error> {
         self.prepare_to_write()?;
-        self.lock_shards(shards, Marks::Ignored)?;
+        self.lock_shards(shards, Marks::Respected)?;
         let _unlock = Unlock {
             segment: self,
             shards,
