@@ -240,7 +240,8 @@ pub(crate) struct Serve {
         hide_env_values = true
     )]
     pub(crate) maxclients: Option<String>,
-    /// Threads that serve clients [default: one for each core]
+    /// Threads that serve clients; with 1 all commands run in the order in which they arrive, as in Redis
+    /// [default: one for each core]
     #[arg(
         long,
         value_name = "N",

@@ -144,7 +144,8 @@ impl Store {
     /// Seconds since a key was used last, approximately: keys may share a
     /// clock (R6), and it means nothing where uses are counted.
     pub fn idle_seconds(&self, key: &Key<'_>) -> u64 {
-        self.idle_ticks(key) * TICK / 1000
+        // Up to a tick more than the difference has passed; who waited for a second is told so.
+        (self.idle_ticks(key) * TICK + TICK - 1) / 1000
     }
 
     fn idle_ticks(&self, key: &Key<'_>) -> u64 {

@@ -12,6 +12,7 @@ use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
 
 use crate::hub;
 use crate::limits::{Limits, OutputLimit};
+use crate::log::log;
 use crate::poll::Interest;
 use crate::registry::{Buffers, Card};
 use crate::shared::Shared;
@@ -51,6 +52,8 @@ pub(crate) struct Connection {
     pub(crate) queued: bool,
     /// Since when the replies have been above the soft limit, Unix milliseconds.
     over_limit_since: Option<i64>,
+    /// Bytes sent since the last look after the connection.
+    taken: usize,
 }
 
 /// Bytes moved in one turn.
@@ -106,6 +109,7 @@ impl Connection {
             parked: None,
             queued: false,
             over_limit_since: None,
+            taken: 0,
         };
         connection.limit_parser(limits);
         connection
@@ -158,10 +162,30 @@ impl Connection {
 
     /// Sends messages that were taken. A client that does not read them is closed once its limit is reached.
     pub(crate) fn send_messages(&mut self, limits: &Limits, moved: &mut Moved) -> Next {
-        if self.send_output(moved).is_err() || self.pending() > self.output_limit(limits).hard {
+        if self.send_output(moved).is_err() || self.has_too_much(limits) {
             return Next::Close;
         }
         Next::Wait
+    }
+
+    /// Whether the client is to be closed for what waits to be sent to it, which is logged.
+    fn has_too_much(&self, limits: &Limits) -> bool {
+        let limit = self.output_limit(limits).hard;
+        let too_much = self.pending() > limit;
+        if too_much {
+            self.log_closing(&format!("more than its limit of {limit} bytes"));
+        }
+        too_much
+    }
+
+    #[cold]
+    fn log_closing(&self, reason: &str) {
+        log(format_args!(
+            "client {} at {} is closed: {} bytes wait to be sent to it, {reason} (client-output-buffer-limit)",
+            self.session.id,
+            self.session.address,
+            self.pending()
+        ));
     }
 
     /// Whether the client must read before it is listened to again.
@@ -253,7 +277,7 @@ impl Connection {
         if !self.session.finish_command() {
             self.output.truncate(before);
         }
-        if self.send_output(moved).is_err() || self.pending() > self.output_limit(limits).hard {
+        if self.send_output(moved).is_err() || self.has_too_much(limits) {
             return Next::Close;
         }
         if self.input.is_empty() {
@@ -353,7 +377,7 @@ impl Connection {
             End::More if self.is_full(limits) => Next::Wait,
             End::More => Next::Turn,
         };
-        if self.pending() > self.output_limit(limits).hard {
+        if self.has_too_much(limits) {
             return (used, Next::Close);
         }
         (used, next)
@@ -375,6 +399,7 @@ impl Connection {
             match send(&self.socket, &self.output[self.sent..], flags) {
                 Ok(bytes) => {
                     self.sent += bytes;
+                    self.taken += bytes;
                     moved.output += bytes as u64;
                 }
                 Err(rustix::io::Errno::INTR) => {}
@@ -449,7 +474,11 @@ impl Connection {
             && self.session.waiting.is_none()
             && !self.is_told();
         let limit = self.output_limit(limits);
-        self.over_limit_since = match (self.pending() > limit.soft, self.over_limit_since) {
+        let taken = std::mem::take(&mut self.taken);
+        // One reply may take longer to send than the limit's time: a client that reads it at the limit's pace may.
+        let keeps_pace = !self.is_told() && taken >= limit.soft / limit.seconds.max(1) as usize;
+        let is_over = self.pending() > limit.soft && !keeps_pace;
+        self.over_limit_since = match (is_over, self.over_limit_since) {
             (false, _) => None,
             (true, None) => Some(now),
             (true, since) => since,
@@ -458,6 +487,9 @@ impl Connection {
         let too_full = self
             .over_limit_since
             .is_some_and(|since| now - since > too_long);
+        if too_full {
+            self.log_closing("and it has not read for too long");
+        }
         too_idle || too_full
     }
 

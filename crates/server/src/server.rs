@@ -23,12 +23,12 @@ pub struct Options {
     pub config_file: String,
 }
 
-/// The configuration of a server where nobody sets anything: that of the commands, but with finite output buffers. A
-/// client that does not read is not listened to above 64 MiB of replies, closed after a minute of that, and closed at
-/// once above 1 GiB, which only a single reply can reach.
+/// The configuration of a server where nobody sets anything: that of the commands, but a client that does not read is
+/// not listened to above 64 MiB of replies, and closed after a minute of that. A single reply may be larger: as in
+/// Redis it is sent, however long it is, to a client that reads it.
 pub fn default_config() -> Config {
     let config = Config::new();
-    let limits = "normal 1gb 64mb 60";
+    let limits = "normal 0 64mb 60";
     if let Err(reason) = config.set_at_start("client-output-buffer-limit", limits) {
         unreachable!("{limits} is a value of it: {reason}");
     }

@@ -204,6 +204,53 @@ fn a_browser_that_is_made_to_talk_to_the_server_is_cut_off() {
 }
 
 #[test]
+fn a_client_is_never_cut_off_in_silence() {
+    let place = Place::new();
+    let mut server = Server::start(&place, &[]);
+    let mut client = server.connect();
+    assert_eq!(client.call("SETRANGE k 99999 v"), ":100000");
+    let limit = |client: &mut Client<UnixStream>, words: &str| {
+        let set = format!("CONFIG SET client-output-buffer-limit '{words}'");
+        assert_eq!(client.call(&set), "+OK");
+        client.send(&format!("MULTI\r\n{}EXEC\r\n", "GET k\r\n".repeat(100)));
+        std::iter::from_fn(|| Some(client.line()).filter(|line| !line.is_empty()))
+            .take(1 + 100 + 1 + 200)
+            .count()
+    };
+    // No limit by default: whoever reads has it all.
+    assert_eq!(limit(&mut client, "normal 0 64mb 60"), 302);
+    assert_eq!(limit(&mut client, "normal 1mb 0 0"), 0);
+    server.signal(Signal::TERM);
+    let (_, log) = server.wait();
+    let told = "more than its limit of 1048576 bytes (client-output-buffer-limit)";
+    assert_eq!(log.matches(told).count(), 1, "{log}");
+}
+
+#[test]
+fn one_thread_runs_commands_in_the_order_of_their_arrival() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "1"]);
+    let mut clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        client.send("BLPOP list 0\r\n");
+    }
+    let mut other = server.connect();
+    for number in 0..50 {
+        assert_eq!(other.call(&format!("RPUSH list {number}")), ":1");
+    }
+    for (number, client) in clients.iter_mut().enumerate() {
+        let lines: Vec<String> = (0..5).map(|_| client.line()).collect();
+        assert_eq!(lines[4], number.to_string());
+    }
+    // A subscription that nobody waited for is there when a later message comes.
+    for number in 0..200 {
+        let (mut subscriber, mut publisher) = (server.connect(), server.connect());
+        subscriber.send(&format!("SUBSCRIBE channel{number}\r\n"));
+        assert_eq!(publisher.call(&format!("PUBLISH channel{number} x")), ":1");
+    }
+}
+
+#[test]
 fn a_stock_redis_conf_is_read() {
     let stock = "/etc/redis/redis.conf";
     if fs::File::open(stock).is_err_and(|error| Errno::from_io_error(&error).is_some()) {

@@ -232,20 +232,21 @@ fn write_key_spec(spec: &KeySpec, reply: &mut dyn Reply) {
     reply.bulk(b"begin_search");
     reply.map(2);
     reply.bulk(b"type");
-    if let Some(word) = spec.keyword {
+    if let Some((word, from)) = spec.keyword {
         reply.bulk(b"keyword");
         reply.bulk(b"spec");
         reply.map(2);
         reply.bulk(b"keyword");
         reply.bulk(word.as_bytes());
         reply.bulk(b"startfrom");
+        reply.integer(from.into());
     } else {
         reply.bulk(b"index");
         reply.bulk(b"spec");
         reply.map(1);
         reply.bulk(b"index");
+        reply.integer(spec.first as i64);
     }
-    reply.integer(spec.first as i64);
     reply.bulk(b"find_keys");
     reply.map(2);
     reply.bulk(b"type");

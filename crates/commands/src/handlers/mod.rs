@@ -15,6 +15,7 @@ pub(crate) mod lists;
 pub(crate) mod object;
 pub(crate) mod parts;
 pub(crate) mod pubsub;
+pub(crate) mod replication;
 pub(crate) mod scripting;
 pub(crate) mod server;
 pub(crate) mod sets;

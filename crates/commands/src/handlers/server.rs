@@ -73,7 +73,7 @@ pub(crate) fn swapdb(
     Ok(())
 }
 
-/// SAVE, BGSAVE and LASTSAVE, until there is durability.
+/// SAVE and BGSAVE, until there is durability.
 pub(crate) fn no_snapshots(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
     Err(CommandError::fixed(
         "ERR snapshots are not there yet: the store lives in its file; 'undercroft export' writes a consistent copy",

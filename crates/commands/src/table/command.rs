@@ -219,6 +219,8 @@ named_set! {
     Delete => "delete",
     /// Is no key, but decides as one would where in a cluster the command runs.
     NotKey => "not_key",
+    /// There may be keys elsewhere, too.
+    Incomplete => "incomplete",
     /// The arguments decide which of these flags are true.
     VariableFlags => "variable_flags",
 }
@@ -229,8 +231,8 @@ named_set! {
 pub struct KeySpec {
     /// Index of the first key; the command's name has index 0.
     pub first: usize,
-    /// The word behind which the key stands, somewhere from `first` on.
-    pub keyword: Option<&'static str>,
+    /// The word behind which the keys stand, and where the search for it begins: from the end backwards where negative.
+    pub keyword: Option<(&'static str, i32)>,
     /// The last key's index relative to the first, or, where negative, to the number of arguments (-1: the last).
     pub last: i32,
     /// Distance from one key to the next.
@@ -276,11 +278,11 @@ impl KeySpec {
         }
     }
 
-    /// A key behind a word, somewhere from an argument on.
-    pub const fn keyword(word: &'static str, from: usize, flags: &[KeyFlag]) -> KeySpec {
+    /// A key behind a word, or keys up to `last`.
+    pub const fn keyword(word: &'static str, from: i32, last: i32, flags: &[KeyFlag]) -> KeySpec {
         KeySpec {
-            keyword: Some(word),
-            ..KeySpec::range(from, 0, 1, flags)
+            keyword: Some((word, from)),
+            ..KeySpec::range(0, last, 1, flags)
         }
     }
 
@@ -293,11 +295,16 @@ impl KeySpec {
             let place = stores.then(|| sort_target(arguments)).flatten()?;
             return Some((place, 0));
         }
-        if let Some(word) = self.keyword {
-            let mut behind = arguments.get(self.first..)?.iter();
-            let place =
-                behind.position(|argument| argument.eq_ignore_ascii_case(word.as_bytes()))?;
-            return Some((self.first + place + 1, self.last));
+        if let Some((word, from)) = self.keyword {
+            let is_word = |place: &usize| arguments[*place].eq_ignore_ascii_case(word.as_bytes());
+            let place = match usize::try_from(from) {
+                Ok(from) => (from..arguments.len()).find(is_word),
+                Err(_) => {
+                    let left = (arguments.len() + 1).saturating_sub(from.unsigned_abs() as usize);
+                    (1..left).rev().find(is_word)
+                }
+            };
+            return Some((place? + 1, self.last));
         }
         if !self.counted {
             return Some((self.first, self.last));
@@ -539,7 +546,10 @@ impl Command {
             let keys = arguments
                 .get(first..end.min(arguments.len()))
                 .unwrap_or_default();
-            keys.iter().step_by(spec.step).map(move |key| (*key, flags))
+            // The key argument of MIGRATE is empty where its keys stand elsewhere.
+            let is_key = |key: &&&[u8]| !(key.is_empty() && self.name == "migrate");
+            let keys = keys.iter().step_by(spec.step).filter(is_key);
+            keys.map(move |key| (*key, flags))
         })
     }
 }

@@ -500,6 +500,51 @@ Command::new("object|help", 2, Group::Generic, "6.2.0")
         )
         .reply("array of bulk or null")
         .handler(handlers::sort::sort_ro),
+    Command::new("wait", 3, Group::Generic, "3.0.0")
+        .flags(&[Flag::NoScript])
+        .categories(&[Category::Connection])
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+        .doc(
+            "numreplicas timeout",
+            "O(1)",
+            "Returns 0 at once: there are no replicas to wait for.",
+        )
+        .reply("integer")
+        .handler(handlers::replication::wait),
+    Command::new("migrate", -6, Group::Generic, "2.6.0")
+        .flags(&[Flag::Write, Flag::MovableKeys])
+        .categories(&[Category::Keyspace, Category::Dangerous])
+        .tips(&["nondeterministic_output"])
+        .keys(
+            const {
+                &[
+                    KeySpec::range(
+                        3,
+                        0,
+                        1,
+                        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
+                    ),
+                    KeySpec::keyword(
+                        "KEYS",
+                        -2,
+                        -1,
+                        &[
+                            KeyFlag::ReadWrite,
+                            KeyFlag::Access,
+                            KeyFlag::Delete,
+                            KeyFlag::Incomplete,
+                        ],
+                    ),
+                ]
+            },
+        )
+        .doc(
+            "host port key | \"\" destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [KEYS key [key ...]]",
+            "O(N) for N keys",
+            "Answers NOKEY where none of the keys is there; moving those that are is not done yet.",
+        )
+        .reply("NOKEY, or an error")
+        .handler(handlers::replication::migrate),
 ];
 
 /// Redis' remarks on the keys that SORT names by patterns, and on the one it stores into.

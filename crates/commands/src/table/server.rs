@@ -67,9 +67,15 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Admin, Category::Dangerous])
         .tips(&["nondeterministic_output"])
-        .doc("", "O(1)", "Says that snapshots are not there yet.")
-        .reply("an error")
-        .handler(handlers::server::no_snapshots),
+        .doc("", "O(1)", "Returns when the server was started: nothing was saved since.")
+        .reply("integer: Unix time in seconds")
+        .handler(handlers::replication::lastsave),
+    Command::new("role", 1, Group::Server, "2.8.12")
+        .flags(&[Flag::NoScript, Flag::Loading, Flag::Stale, Flag::Fast])
+        .categories(&[Category::Admin, Category::Dangerous])
+        .doc("", "O(1)", "Returns master: no server follows another one.")
+        .reply("array of `master`, 0 and an empty array")
+        .handler(handlers::replication::role),
     Command::new("time", 1, Group::Server, "2.6.0")
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .tips(&["nondeterministic_output"])

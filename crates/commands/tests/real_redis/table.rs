@@ -99,6 +99,15 @@ fn keys_are_found_alike() {
         "object nosuch k",
         "object encoding",
         "restore k 0 x",
+        "migrate host 1 k 0 100",
+        "migrate host 1 '' 0 100 KEYS a b",
+        "migrate host 1 '' 0 100 COPY KEYS a",
+        "migrate host 1 k 0 100 AUTH KEYS",
+        "sort k BY w_* GET g_* STORE other",
+        "zunionstore to 2 a b WEIGHTS 1 2",
+        "georadius k 0 0 1 m STORE a STOREDIST b",
+        "role",
+        "wait 0 0",
     ] {
         for what in ["GETKEYS", "GETKEYSANDFLAGS"] {
             let line = format!("COMMAND {what} {line}");
