@@ -48,7 +48,8 @@ const fn unordered(command: &'static str, lines: &'static [&'static str]) -> Cas
     }
 }
 
-/// Commands with keys or that only read, and have no case: they wait, or belong to a session or a script.
+/// Commands with keys or that only read, and have no case: they wait, or belong to a session, a script or
+/// another server.
 pub const OTHERS: &[&str] = &[
     "blmove",
     "blmpop",
@@ -60,6 +61,7 @@ pub const OTHERS: &[&str] = &[
     "bzpopmin",
     "eval",
     "evalsha",
+    "migrate",
     "pfselftest",
     "watch",
 ];
