@@ -254,17 +254,17 @@ fn play_the_disk(path: &Path) -> Rc<RefCell<Pages>> {
 #[test]
 fn a_power_cut_at_any_step_leaves_a_synced_store_or_a_refused_one() {
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
-    for first in 0..CHANGES.len() {
+    for (first, change) in CHANGES.iter().enumerate() {
         let (mut used, mut refused, mut finished, mut steps) = ([0; 3], 0, false, 0);
         while !finished {
             let store = Store::new();
             store.segment.sync().expect("a sync");
             let disk = play_the_disk(&store.path);
             let done = fault::die_after(steps, || {
-                CHANGES[first](&store.segment);
+                change(&store.segment);
                 increment(&store.segment).expect("a change");
                 store.segment.sync().expect("a sync");
-                CHANGES[first](&store.segment);
+                change(&store.segment);
             });
             fault::on_sync(None);
             finished = done.is_some();
