@@ -124,9 +124,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         some_keys,
         Steps::Full,
         |s| {
-            give_to_the_dead(s);
             let mut waiters = ManuallyDrop::new(Waiters::new(s));
-            begin(&mut waiters, &[key(0, 90)], LEFT);
+            with_another(s, |other| {
+                wait(other, &[key(0, 90), key(1, 90)], LEFT);
+                begin(&mut waiters, &[key(0, 90)], LEFT);
+                push(s, &key(0, 90), &[b"one"]);
+            });
             waiters.tend();
         },
     ),
