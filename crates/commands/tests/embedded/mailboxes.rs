@@ -34,10 +34,10 @@ const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIELD_RO k GET
     ZREM k one|ZREMRANGEBYLEX k - +|ZREMRANGEBYRANK k 0 -1|ZREMRANGEBYSCORE k 0 9|ZREVRANGE k 0 -1|\
     ZREVRANGEBYLEX k + -|ZREVRANGEBYSCORE k 9 0|ZREVRANK k one|ZSCAN k 0|ZSCORE k one|ZUNION 1 k|ZUNIONSTORE d 1 k";
 
-/// Commands that have nothing to do with keys, by themselves.
+/// Commands that have nothing to do with keys by themselves, or need another server for it.
 const OTHERS: &str = "auth bgsave client command config debug discard echo eval evalsha exec hello lastsave memory \
-    memory|help monitor multi object object|help pfselftest ping psubscribe publish pubsub punsubscribe quit reset save \
-    script select shutdown slowlog spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch";
+    memory|help migrate monitor multi object object|help pfselftest ping psubscribe publish pubsub punsubscribe quit reset \
+    role save script select shutdown slowlog spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait";
 
 /// What is left of a line's name in the table.
 fn name_of(line: &str) -> String {
