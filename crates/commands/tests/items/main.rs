@@ -37,6 +37,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("discard", "it forgets what is queued"),
     ("watch", "it notes a counter for each key"),
     ("unwatch", "it forgets those counters"),
+    ("migrate", "it only looks whether the keys are there"),
 ];
 
 struct Client {

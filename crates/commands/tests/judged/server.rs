@@ -111,6 +111,9 @@ impl Served {
         config
             .set_at_start("maxclients", "12000")
             .expect("a number of clients");
+        config
+            .set_at_start("enable-debug-command", "yes")
+            .expect("a known word");
         let shared = Arc::new(Shared {
             store: Store::create(&path, &Options::default()).expect("a new store"),
             config,

@@ -31,10 +31,11 @@ fn harmless(parameter: &&Parameter) -> bool {
         "port",
         "maxclients",
         "requirepass",
-        "appendonly",
         "loglevel",
     ]
     .contains(&parameter.name)
+        // Of these ours have one value only.
+        && parameter.not_done.is_none()
 }
 
 #[test]

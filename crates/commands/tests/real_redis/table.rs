@@ -100,8 +100,6 @@ fn keys_are_found_alike() {
         "object encoding",
         "restore k 0 x",
         "migrate host 1 k 0 100",
-        "migrate host 1 '' 0 100 KEYS a b",
-        "migrate host 1 '' 0 100 COPY KEYS a",
         "migrate host 1 k 0 100 AUTH KEYS",
         "sort k BY w_* GET g_* STORE other",
         "zunionstore to 2 a b WEIGHTS 1 2",
