@@ -146,7 +146,7 @@ fn apply(store: &Store, model: &mut Model, database: &mut usize, op: &Op) {
             let mut out = b"before".to_vec();
             let found = store.get(db, &name(*key), &mut out).unwrap();
             let expected = model.live(db, &name(*key)).map(|value| value.bytes);
-            assert_eq!(found.then(|| out[6..].to_vec()), expected);
+            assert_eq!(found.then_some(out), expected);
         }
         Op::Delete(keys) => {
             let names: Vec<_> = keys.iter().map(|&key| name(key)).collect();

@@ -127,7 +127,10 @@ impl Segment {
         let needed = pages.div_ceil(EXTENT_PAGES);
         let high = self.mapping.load(control::HEAP_HIGH).min(layout.extents);
         let Some((first, end)) = self.with_heap(|heap| Ok(heap.backable_run(needed)))? else {
-            return Err(Error::OutOfMemory);
+            return match self.recall()? {
+                true => Ok(()),
+                false => Err(Error::OutOfMemory),
+            };
         };
         // What lies beyond all that was ever reserved, a little ahead of need.
         if end > high {

@@ -5,8 +5,10 @@
 //! that no read and no grant goes there any more. After a grace period, in
 //! which every read that was under way has ended, they are punched out of the
 //! file, one slice at a time, and forgotten; then they may be reserved again
-//! like new ones. One process punches at a time. Nobody reserves what is
-//! retired, so a puncher that was stopped for long does no harm when it goes on.
+//! like new ones. One process punches at a time. While one does, nobody uses
+//! what is retired, so a puncher that was stopped for long does no harm when it
+//! goes on. At any other time a writer that finds no other memory takes back all
+//! that is retired: it is still there.
 
 use std::time::Duration;
 
@@ -91,6 +93,26 @@ impl Segment {
         Ok(Trimmed { bytes, more })
     }
 
+    /// Takes back what is retired, for who finds no other memory. Returns
+    /// whether to look again: there was something, or somebody punches just now.
+    #[cold]
+    pub(crate) fn recall(&self) -> Result<bool, Error> {
+        let mut any = false;
+        while self.mapping.load(control::RETIRED_COUNT) != 0 {
+            let owner = self.mapping.load(control::RETIRED_OWNER) as u32;
+            if owner != 0 {
+                // A slice takes some 200 us; a dead puncher's is punched once its grace is over.
+                std::thread::yield_now();
+                return Ok(any || self.owner_lives(Owner::from_bits(owner)));
+            }
+            if self.with_heap(|heap| heap.recall())? == 0 {
+                break;
+            }
+            any = true;
+        }
+        Ok(any)
+    }
+
     /// Frees the file's blocks behind a slice, without any lock (W9).
     fn punch(&self, slice: Slice) -> Result<(), Error> {
         let start = self.mapping.layout().heap + slice.first * EXTENT;
@@ -143,6 +165,35 @@ impl Heap<'_> {
             self.set(control::RETIRED_COUNT, count + retired)?;
         }
         Ok(retired)
+    }
+
+    /// Makes some of what is retired free again, unless somebody punches it.
+    /// Returns how many extents.
+    fn recall(&self) -> Result<u64, Error> {
+        let layout = *self.layout();
+        if self.load(control::RETIRED_OWNER) != 0 {
+            return Ok(0);
+        }
+        let mut below = self.load(control::HEAP_HIGH).min(layout.extents);
+        let mut recalled = 0;
+        while self.load(control::HEAP_LOG_TAIL) < LOG_BYTES {
+            let Some((first, count)) = self.last_run(layout.retired_map, below, RUN_MAX) else {
+                break;
+            };
+            self.set_bits(layout.retired_map, first, count, false)?;
+            self.set_bits(layout.reserved_map, first, count, true)?;
+            self.set_extents(first, count, true)?;
+            below = first;
+            recalled += count;
+        }
+        if recalled > 0 {
+            self.add_free_pages((recalled * EXTENT_PAGES) as i64)?;
+            let backed = self.load(control::HEAP_RESERVED);
+            self.set(control::HEAP_RESERVED, backed + recalled)?;
+            let count = self.load(control::RETIRED_COUNT);
+            self.set(control::RETIRED_COUNT, count.saturating_sub(recalled))?;
+        }
+        Ok(recalled)
     }
 
     /// The last run of set bits of a map below a bit, its first and its length,

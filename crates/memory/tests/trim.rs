@@ -3,14 +3,17 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
 
 use undercroft_memory::fault::die_after;
 use undercroft_memory::{Error, Offset, Options, Segment, ShardSet};
 
 fn create(path: &Path) -> Segment {
+    create_of(path, 64 << 20)
+}
+
+fn create_of(path: &Path, capacity: u64) -> Segment {
     let options = Options {
-        capacity: Some(64 << 20),
+        capacity: Some(capacity),
         shards: Some(1),
         ring: None,
     };
@@ -82,19 +85,32 @@ fn free_memory_goes_back_and_comes_again() {
 }
 
 #[test]
-fn what_is_retired_is_reused_by_nobody_until_it_is_punched() {
+fn what_is_retired_is_there_for_who_finds_no_other_memory() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
-    let segment = create(&directory.path().join("store"));
-    let large = allocate(&segment, 40 << 20);
-    free(&segment, large);
-    segment.set_patience(Duration::from_millis(10));
-    segment.trim(0).expect("extents are retired");
-    let fits = segment.write(ShardSet::one(0), |transaction| {
-        transaction.allocate(0, 60 << 20)
-    });
-    assert!(matches!(fits, Err(Error::OutOfMemory)), "{fits:?}");
-    give_all_back(&segment, 0);
-    sound(&segment, &[allocate(&segment, 60 << 20)]);
+    for steps in 0.. {
+        let path = directory.path().join(format!("store-{steps}"));
+        let segment = create_of(&path, 4 << 20);
+        let large = allocate(&segment, 2 << 20);
+        free(&segment, large);
+        segment.trim(0).expect("extents are retired");
+        let done = die_after(steps, || allocate(&segment, 3 << 20)).is_some();
+        segment.abandon();
+        let heir = Segment::open(&path, true).expect("the same store");
+        heir.recover().expect("what the dead left is undone");
+        if done {
+            assert!(steps > 20, "{steps} steps");
+            break;
+        }
+        // Whoever died behind the commit has the block.
+        if heir.statistics().used == 0 {
+            let again = allocate(&heir, 3 << 20);
+            sound(&heir, &[again]);
+            free(&heir, again);
+            give_all_back(&heir, 0);
+            sound(&heir, &[]);
+        }
+        std::fs::remove_file(path).expect("just made");
+    }
 }
 
 #[test]

@@ -52,16 +52,16 @@ const REASONS: &[(&str, &str)] = &[
         "written to when a command is over",
     ),
     (
-        "crates/engine/src/access.rs",
-        "what a transaction has done, emptied when its body begins",
+        "crates/engine/src/running.rs",
+        "what a transaction has done, made anew for each run of its body",
     ),
     (
         "crates/engine/src/clock.rs",
         "the time, which a body asks for and never sets",
     ),
     (
-        "crates/engine/src/elements.rs",
-        "root words of a draft that is made within one run of a body",
+        "crates/engine/src/dead.rs",
+        "how far a round over the dead has come: a place too far back costs a look",
     ),
     (
         "crates/engine/src/met.rs",
@@ -74,10 +74,6 @@ const REASONS: &[(&str, &str)] = &[
     (
         "crates/engine/src/uses.rs",
         "random numbers, of which any will do",
-    ),
-    (
-        "crates/engine/src/waiting/notice.rs",
-        "queues to look at: one too many costs a look",
     ),
 ];
 
