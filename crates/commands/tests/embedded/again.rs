@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use undercroft_commands::reply::Tree;
-use undercroft_engine::{Event, EventClasses, Store, Topic};
+use undercroft_engine::{Event, EventClasses, EvictionChange, EvictionPolicy, Store, Topic};
 
 use super::Client;
 
@@ -80,4 +80,25 @@ fn a_command_that_waits_counts_its_look_up_once() {
     held.expect("its transaction does nothing");
     assert_eq!(client.run("PFCOUNT k"), Tree::Integer(1));
     assert_eq!(client.session.counters.hits, before.hits + 1);
+}
+
+#[test]
+fn uses_within_exec_are_counted_behind_it() {
+    let mut client = Client::new(None);
+    for change in [
+        EvictionChange::Policy(EvictionPolicy::AllKeysLfu),
+        EvictionChange::LfuLogFactor(0),
+    ] {
+        client.store.change_eviction(change).expect("writable");
+    }
+    for line in ["EXPIRE k 1000", "EXPIRE k 1000 NX", "PERSIST k", "GET k"] {
+        client.run("SET k v");
+        client.run("GET k");
+        let before = client.store.frequency(&client.store.key(b"k"));
+        client.run("MULTI");
+        client.run(line);
+        assert!(matches!(client.run("EXEC"), Tree::Array(_)), "{line}");
+        let after = client.store.frequency(&client.store.key(b"k"));
+        assert_eq!(after, before + 1, "{line}");
+    }
 }
