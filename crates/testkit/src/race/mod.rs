@@ -1,4 +1,4 @@
-//! Reads that are interrupted where a test says: the states that a key can be in ([`states`]), calls that read it
+//! Reads that are interrupted where a test says: the states that a key can be in ([`states()`]), calls that read it
 //! ([`cases`]), and a [`Stage`] on which a store goes from one state to another in the midst of a read.
 //!
 //! What a read answers must be what it answers on the last state when nobody interrupts it.
