@@ -1,5 +1,8 @@
 //! The undercroft command.
 
+// They panic where they cannot write; `out` does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod archive;
 mod arguments;
 mod check;

@@ -4,7 +4,7 @@ use std::fmt::Arguments;
 use std::io::{self, Write};
 use std::process;
 
-/// Prints a line on standard output, as `println!` does, which is not allowed here: it panics where it fails.
+/// Prints a line on standard output, as `println!` does, which a lint forbids here: it panics where it fails.
 macro_rules! say {
     ($($argument:tt)*) => { $crate::out::line(format_args!($($argument)*)) };
 }

@@ -79,7 +79,7 @@ mod hooks {
     use crate::view::View;
 
     #[derive(Default)]
-    pub(crate) struct Race;
+    pub(crate) struct Race {}
 
     impl Race {
         #[inline(always)]
