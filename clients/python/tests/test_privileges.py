@@ -3,11 +3,12 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import undercroft
+from children import fork, status_of
 
 NOBODY = 65_534
 
@@ -19,24 +20,6 @@ def become_nobody() -> None:
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
-
-
-def fork(work: Callable[[], None]) -> int:
-    """Run some work in a forked child; return its process id."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return child
-
-
-def status_of(child: int) -> int:
-    """Wait for a child's end; return its exit status."""
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 import undercroft
+from children import in_child
 from undercroft._native import Subscription
 
 WRITERS = 4
@@ -40,19 +41,6 @@ def test_no_count_is_lost_between_processes(path: str, method: str) -> None:
         assert [child.exitcode for child in children] == [0] * WRITERS
         assert int(r.get("n")) == WRITERS * ROUNDS
         assert r.dbsize() == 1 + WRITERS * ROUNDS
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Run some work in a forked child; return its exit status."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_forked_child_uses_the_client_it_inherits(r: undercroft.Redis) -> None:
