@@ -65,6 +65,7 @@ scripts/packages.sh test
 scripts/build.sh
 
 stage rust rust_tests
+stage reruns scripts/reruns.sh
 stage loom scripts/loom.sh
 if has_python_client && [[ -d clients/python/tests ]]; then
     stage python python_tests

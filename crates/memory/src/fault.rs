@@ -2,6 +2,10 @@
 //!
 //! Every store into the file that matters to recovery is followed by
 //! `step`. In a build without the `fault` feature it is nothing at all.
+//!
+//! With that feature and `UNDERCROFT_RERUN=1` in the environment the first run
+//! of every write is rolled back, so that any test shows whether a run leaves
+//! something to the next one (W10).
 
 /// Whether the fail points are compiled in.
 pub const ENABLED: bool = cfg!(feature = "fault");
@@ -13,6 +17,11 @@ pub struct Abandoned;
 #[cfg(feature = "fault")]
 mod counting {
     use std::cell::{Cell, RefCell};
+    use std::sync::LazyLock;
+
+    /// Whether the first run of every write is rolled back.
+    static RERUN: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("UNDERCROFT_RERUN").is_some_and(|value| value == "1"));
 
     /// Told of each range that this thread wrote to the disk.
     pub type Synced = Box<dyn FnMut(u64, u64)>;
@@ -72,6 +81,11 @@ mod counting {
         }
     }
 
+    /// Whether the first run of a write is rolled back.
+    pub(crate) fn reruns() -> bool {
+        *RERUN
+    }
+
     /// Steps taken by this thread so far.
     pub fn steps_taken() -> u64 {
         TAKEN.get()
@@ -81,7 +95,7 @@ mod counting {
 #[cfg(feature = "fault")]
 pub use counting::{Synced, die_after, on_sync, steps_taken};
 #[cfg(feature = "fault")]
-pub(crate) use counting::{abandoned, step, synced};
+pub(crate) use counting::{abandoned, reruns, step, synced};
 
 #[cfg(not(feature = "fault"))]
 #[inline(always)]
@@ -90,6 +104,12 @@ pub(crate) fn step() {}
 #[cfg(not(feature = "fault"))]
 #[inline(always)]
 pub(crate) fn synced(_start: u64, _length: u64) {}
+
+#[cfg(not(feature = "fault"))]
+#[inline(always)]
+pub(crate) fn reruns() -> bool {
+    false
+}
 
 #[cfg(not(feature = "fault"))]
 #[inline(always)]

@@ -143,7 +143,9 @@ impl Log<'_> {
                 WORDS => {
                     let words = kind & ((1 << KIND_SHIFT) - 1);
                     let size = words.saturating_mul(8).saturating_add(DESCRIPTION);
-                    if size > tail - until || !may_write(at, words) {
+                    // An empty block may lie where the store ends.
+                    let is_there = words == 0 || may_write(at, words);
+                    if size > tail - until || !is_there {
                         return Err(damaged);
                     }
                     self.mapping.copy_within(top - size, at, words);

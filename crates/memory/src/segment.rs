@@ -198,11 +198,16 @@ impl Segment {
         self.prepare_to_write()?;
         let mut runs = Runs::default();
         work::transaction();
+        let mut rerun = fault::reruns();
         loop {
             work::run();
             let locked = Transaction::lock(self, shards, marks)?;
             let mut transaction = Transaction::new(self, shards, locked);
             let result = body(&mut transaction);
+            if rerun {
+                rerun = false;
+                continue;
+            }
             let shortage = match (result, transaction.shortage) {
                 (Ok(value), None) => match transaction.commit()? {
                     None => {

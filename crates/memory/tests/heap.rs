@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use undercroft_memory::{Error, Offset, Options, Segment, ShardSet};
+use undercroft_memory::{Error, Offset, Options, Segment, ShardSet, Transaction};
 
 const SHARDS: usize = 2;
 
@@ -303,12 +303,21 @@ fn no_bytes_at_all_may_lie_behind_the_last_block() {
             break at;
         }
     };
+    let nothing = |transaction: &mut Transaction<'_>| {
+        transaction.fill(last + 64, &[])?;
+        transaction.write(0, last + 64, &[])
+    };
     segment
-        .write(ShardSet::one(0), |transaction| {
-            transaction.fill(last + 64, &[])?;
-            transaction.write(0, last + 64, &[])
-        })
+        .write(ShardSet::one(0), nothing)
         .expect("nothing is written there");
+    let undone = segment.write(ShardSet::one(0), |transaction| {
+        nothing(transaction)?;
+        Err::<(), _>(Error::ReadOnly)
+    });
+    assert!(matches!(undone, Err(Error::ReadOnly)), "{undone:?}");
+    segment
+        .write(ShardSet::one(0), nothing)
+        .expect("nothing was written there");
     let read = segment.read(ShardSet::one(0), |view| {
         let mut out = Vec::new();
         view.append_to(last + 64, 0, &mut out)?;
