@@ -16,25 +16,13 @@ use crate::heap::{IN_ARENA, Run};
 use crate::kind::Kind;
 use crate::layout::{PAGE, arena, descriptor, shard};
 use crate::mapping::Mapping;
+use crate::moves::Moved;
 use crate::pool::Pool;
 use crate::transaction::Transaction;
 use crate::view::{Offset, View};
 
-/// Runs of moved arenas that a transaction remembers at most.
-const MOVED_MAX: usize = 64;
 /// Bytes of an arena's first page that are in use.
 const HEAD: u64 = shard::CLASSES + classes::COUNT as u64 * 8;
-
-/// What a transaction moved to another shard: a run, or an arena by its first
-/// page.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moved {
-    pub(crate) page: u64,
-    pub(crate) pages: u64,
-    pub(crate) arena: bool,
-    /// The shard it came from.
-    pub(crate) from: usize,
-}
 
 impl View<'_> {
     /// Bytes of memory that an arena takes, whether its blocks use them or not.
@@ -87,14 +75,12 @@ impl Transaction<'_> {
         self.finish_return(to)?;
         let page = mapping.page_of(words);
         let home = self.home(pool);
-        if !self.moved.iter().any(|moved| moved.page == page) {
-            self.moved.push(Moved {
-                page,
-                pages: 1,
-                arena: true,
-                from: home,
-            });
-        }
+        self.moved.add(Moved {
+            page,
+            pages: 1,
+            arena: true,
+            from: home,
+        });
         let at = mapping.layout().descriptor(page) + descriptor::RUN;
         let run = Run {
             shard: to,
@@ -265,9 +251,8 @@ impl Transaction<'_> {
 
     #[cold]
     fn home_of_arena(&self, pool: Pool) -> usize {
-        let mapping = &self.segment.mapping;
-        let is_it = |moved: &&Moved| mapping.layout().page(moved.page) == pool.arena();
-        let moved = self.moved.iter().find(is_it);
+        let page = self.segment.mapping.page_of(pool.arena());
+        let moved = self.moved.arena(page);
         moved.map_or(pool.shard(), |moved| moved.from)
     }
 
@@ -277,19 +262,17 @@ impl Transaction<'_> {
     pub(crate) fn log_of(&mut self, at: u64) -> Option<usize> {
         let mapping = &self.segment.mapping;
         let page = mapping.page_concerned(at)?;
-        let is_in = |moved: &&Moved| (moved.page..moved.page + moved.pages).contains(&page);
-        if let Some(moved) = self.moved.iter().find(is_in) {
+        if let Some(moved) = self.moved.at(page) {
             return Some(moved.from);
         }
-        if !self.moved.iter().any(|moved| moved.arena) {
+        if !self.moved.has_arena() {
             return None;
         }
         let (first, pages, arena) = mapping.arena_around(page)?;
-        let is_it = |moved: &&Moved| moved.arena && moved.page == arena;
-        let from = self.moved.iter().find(is_it)?.from;
-        if pages > 1 && self.moved.len() < MOVED_MAX {
+        let from = self.moved.arena(arena)?.from;
+        if pages > 1 {
             // Spares the next look for the start of the run.
-            self.moved.push(Moved {
+            self.moved.add(Moved {
                 page: first,
                 pages,
                 arena: false,

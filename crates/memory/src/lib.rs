@@ -39,6 +39,7 @@ mod mapping;
 mod mark;
 #[cfg(all(loom, test))]
 mod models;
+mod moves;
 mod once;
 mod platform;
 mod polling;

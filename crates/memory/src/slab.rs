@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-use crate::arena::Moved;
 use crate::classes;
 use crate::error::{Error, Fault};
 use crate::fault;
 use crate::heap::Run;
 use crate::kind::{Kind, Place, all_free, bitmap_word, bitmap_words};
 use crate::layout::{EXTENT_PAGES, PAGE, descriptor, shard};
+use crate::moves::Moved;
 use crate::pool::Pool;
 use crate::segment::{Marks, Segment, Unlock};
 use crate::shards::ShardSet;
@@ -69,14 +69,14 @@ impl Transaction<'_> {
         let Place::Large(page, pages) = self.segment.mapping.place(from.into(), at)? else {
             return Ok(false);
         };
-        let again = self.moved.iter().any(|moved| moved.page == page);
+        let again = self.moved.at(page).is_some();
         if again || self.granted.contains(&page) {
             return Ok(false);
         }
         // A return that was interrupted may name this very run, of an earlier
         // time: it would be returned once it is the shard's again.
         self.finish_return(to)?;
-        self.moved.push(Moved {
+        self.moved.add(Moved {
             page,
             pages,
             arena: false,

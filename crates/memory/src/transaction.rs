@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use smallvec::SmallVec;
 
-use crate::arena::Moved;
 use crate::counter;
 use crate::error::Error;
 use crate::fault;
 use crate::layout::{shard, slot};
 use crate::log::{Full, Log};
+use crate::moves::Moves;
 use crate::once::Saved;
 use crate::pool::Pool;
 use crate::segment::{Marks, Segment};
@@ -47,7 +47,7 @@ pub struct Transaction<'a> {
     /// Modification counters to raise with the commit: shard and number.
     pub(crate) changes: Vec<(u8, u16)>,
     /// Runs and arenas that this transaction moved to another shard.
-    pub(crate) moved: SmallVec<[Moved; 1]>,
+    pub(crate) moved: Moves,
     /// Whether this transaction has cut off part of a block in place.
     cut: bool,
     /// What its logs hold, where they are long.
@@ -102,7 +102,7 @@ impl<'a> Transaction<'a> {
             granted_pages: 0,
             hints: Vec::new(),
             changes: Vec::new(),
-            moved: SmallVec::new(),
+            moved: Moves::default(),
             cut: false,
             saved: None,
         }
