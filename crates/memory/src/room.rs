@@ -25,6 +25,9 @@ const GROWTH: u64 = 16;
 /// But no more memory than this, unless it had half as much already: memory
 /// stays with the store.
 const MOST_AHEAD: u64 = 32 << 20;
+/// Blocks that are taken many at a time are so many times as long as what is
+/// logged for them, at least.
+const UNLOGGED: u64 = 8;
 /// Extents backed with memory in one step of many.
 const RESERVED_AT_ONCE: u64 = 256;
 
@@ -53,6 +56,16 @@ pub(crate) struct Used {
     /// In the log of each shard.
     logs: Vec<u64>,
     granted: u64,
+    missing: Missing,
+}
+
+/// What a run that was short is known to have wanted next.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Missing {
+    /// The shard that it was for.
+    pub(crate) shard: usize,
+    /// Bytes of blocks that are taken many at a time.
+    pub(crate) bytes: u64,
 }
 
 impl Transaction<'_> {
@@ -69,6 +82,7 @@ impl Transaction<'_> {
             shards: self.shards(),
             logs: self.shards().iter().map(tail).collect(),
             granted: self.granted_pages * PAGE,
+            missing: self.missing,
         }
     }
 }
@@ -121,6 +135,13 @@ impl Segment {
             Shortage::Log(..) => return Err(Error::OutOfMemory),
         }
         // The rest is a guess.
+        let Missing { shard, bytes } = used.missing;
+        if bytes > EXTENT {
+            // Blocks do not fill their slabs.
+            let _ = self.reserve_in_all(used.granted + bytes / 8 * 9 + EXTENT);
+            let logged: u64 = used.logs.iter().sum();
+            let _ = self.grow_log(shard, logged + bytes / UNLOGGED);
+        }
         for (index, &log) in used.shards.iter().zip(&used.logs) {
             let _ = self.grow_log(index, log.saturating_mul(GROWTH));
         }

@@ -4,7 +4,9 @@
 
 use crate::classes;
 use crate::error::Error;
+use crate::layout::PAGE;
 use crate::pool::Pool;
+use crate::room::Missing;
 use crate::transaction::Transaction;
 use crate::view::Offset;
 
@@ -14,6 +16,8 @@ use crate::view::Offset;
 pub struct Stock {
     pool: Pool,
     shelves: [Shelf; classes::COUNT],
+    /// Bytes that are still to be taken in blocks that need pages of their own.
+    large: u64,
 }
 
 /// Blocks of one size.
@@ -54,6 +58,7 @@ impl Stock {
         Stock {
             pool: pool.into(),
             shelves: [Shelf::default(); classes::COUNT],
+            large: 0,
         }
     }
 
@@ -70,9 +75,28 @@ impl Stock {
 
     /// Counts on so many blocks.
     pub fn expect_many(&mut self, bytes: u64, blocks: u64) {
-        if let Some(class) = classes::class_of(bytes) {
-            self.shelves[class].wanted += blocks;
+        match classes::class_of(bytes) {
+            Some(class) => self.shelves[class].wanted += blocks,
+            None => self.large += bytes.next_multiple_of(PAGE) * blocks,
         }
+    }
+
+    /// Bytes of all that was expected and not taken.
+    fn wanted(&self) -> u64 {
+        let sizes = classes::SIZES.iter().map(|&size| u64::from(size));
+        let slabs = self.shelves.iter().zip(sizes);
+        let slabs = slabs.map(|(shelf, size)| shelf.wanted * size);
+        slabs.sum::<u64>() + self.large
+    }
+
+    /// Has the transaction that ran short run again with room for all that is
+    /// still wanted.
+    #[cold]
+    fn say_what_is_missing(&self, transaction: &mut Transaction<'_>) {
+        transaction.missing = Missing {
+            shard: self.pool.shard(),
+            bytes: self.wanted(),
+        };
     }
 
     /// A block of at least so many bytes. One that was not expected, and one
@@ -80,19 +104,29 @@ impl Stock {
     #[inline]
     pub fn take(&mut self, transaction: &mut Transaction<'_>, bytes: u64) -> Result<Offset, Error> {
         let Some(class) = classes::class_of(bytes) else {
-            return transaction.allocate(self.pool, bytes);
+            let block = transaction
+                .allocate(self.pool, bytes)
+                .inspect_err(|_| self.say_what_is_missing(transaction))?;
+            self.large = self.large.saturating_sub(bytes.next_multiple_of(PAGE));
+            return Ok(block);
         };
-        let shelf = &mut self.shelves[class];
         loop {
+            let shelf = &mut self.shelves[class];
             if let Some(at) = shelf.ready.next() {
                 return Ok(at);
             }
-            if shelf.wanted == 0 {
+            let wanted = shelf.wanted;
+            if wanted == 0 {
                 return transaction.allocate(self.pool, bytes);
             }
-            shelf.ready = transaction.allocate_some(self.pool, bytes, shelf.wanted)?;
-            let taken = u64::from(shelf.ready.bits.count_ones());
-            shelf.wanted = shelf.wanted.saturating_sub(taken);
+            let ready = transaction
+                .allocate_some(self.pool, bytes, wanted)
+                .inspect_err(|_| self.say_what_is_missing(transaction))?;
+            let taken = u64::from(ready.bits.count_ones());
+            self.shelves[class] = Shelf {
+                wanted: wanted.saturating_sub(taken),
+                ready,
+            };
         }
     }
 

@@ -12,6 +12,7 @@ use crate::log::{Full, Log};
 use crate::moves::Moves;
 use crate::once::Saved;
 use crate::pool::Pool;
+use crate::room::Missing;
 use crate::segment::{Marks, Segment};
 use crate::shards::ShardSet;
 use crate::view::{Notes, Offset, View};
@@ -42,6 +43,8 @@ pub struct Transaction<'a> {
     pub(crate) granted: SmallVec<[u64; 4]>,
     /// Pages in them.
     pub(crate) granted_pages: u64,
+    /// What it is known to have wanted next when it ran short.
+    pub(crate) missing: Missing,
     /// Shards whose hint tables have become too short, and the keys they have.
     pub(crate) hints: Vec<(usize, u64)>,
     /// Modification counters to raise with the commit: shard and number.
@@ -100,6 +103,7 @@ impl<'a> Transaction<'a> {
             frees: SmallVec::new(),
             granted: SmallVec::new(),
             granted_pages: 0,
+            missing: Missing::default(),
             hints: Vec::new(),
             changes: Vec::new(),
             moved: Moves::default(),

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use undercroft_memory::{Error, Need, Options, Segment, ShardSet, Transaction};
+use undercroft_memory::{Error, Need, Options, Segment, ShardSet, Stock, Transaction};
 
 const SHARDS: usize = 8;
 
@@ -85,6 +85,32 @@ fn one_that_was_expected_runs_once() {
         segment.expect(ShardSet::first(SHARDS), &Need { memory: 0, ..need });
         let after = segment.statistics();
         assert_eq!((after.logs, after.reserved), (before.logs, before.reserved));
+    }
+}
+
+#[test]
+fn one_that_says_what_it_is_about_to_take_runs_twice() {
+    // Blocks with pages of their own want runs of free ones.
+    for (count, bytes, most) in [(100_000, 40, 2), (50_000, 500, 2), (400, 100_000, 3)] {
+        let (_directory, segment) = create(1 << 30);
+        let runs = Cell::new(0);
+        let result = segment.write(ShardSet::one(0), |transaction| {
+            runs.set(runs.get() + 1);
+            let mut stock = Stock::new(0);
+            stock.expect_many(bytes, count);
+            for _ in 0..count {
+                let at = stock.take(transaction, bytes)?;
+                let last = transaction.view().root(0, 0);
+                transaction.fill_word(at, last)?;
+                transaction.set_root(0, 0, at)?;
+            }
+            stock.close(transaction);
+            Ok::<_, Error>(())
+        });
+        result.expect("room enough");
+        let runs = runs.get();
+        assert!(runs <= most, "{count} blocks of {bytes} bytes: {runs} runs");
+        check(&segment);
     }
 }
 
