@@ -77,6 +77,42 @@ def test_a_stopped_and_killed_process_loses_no_item(r: undercroft.Redis, path: s
     assert r.blpop("jobs", timeout=10) == (b"jobs", b"one")
 
 
+def waiting(r: undercroft.Redis) -> int:
+    """Return the bytes that waits and subscriptions take."""
+    return r.info("memory")["used_memory_waiting"]
+
+
+def test_what_killed_waiters_and_subscribers_left_goes_without_a_server(
+    r: undercroft.Redis, path: str
+) -> None:
+    program = """
+import sys, undercroft
+r = undercroft.Redis(sys.argv[1])
+pubsub = r.pubsub()
+pubsub.subscribe(*[f"channel {sys.argv[2]} {name}" for name in range(60)])
+print("ready", flush=True)
+r.blpop([f"list {sys.argv[2]} {name}" for name in range(60)])
+"""
+    command = [sys.executable, "-c", program, path]
+    for round in range(5):
+        children = [
+            subprocess.Popen([*command, f"{round} {child}"], stdout=subprocess.PIPE, text=True)
+            for child in range(4)
+        ]
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+        assert waiting(r) > 0
+        for child in children:
+            child.kill()
+            child.communicate()
+    assert waiting(r) > 0
+    # Whoever writes frees it, by and by; no key of the dead is touched.
+    while waiting(r) > 0:
+        r.set("k", "v")
+    assert r.pubsub_channels() == []
+
+
 def test_a_signal_handler_ends_the_wait(path: str) -> None:
     code = """
 import signal, sys, undercroft
