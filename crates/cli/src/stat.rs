@@ -60,6 +60,7 @@ fn sizes(store: &Store) {
         bytes => size("maxmemory", bytes, "limit on the data"),
     }
     size("data", statistics.used, "keys, values and tables");
+    size("  flushed", statistics.left, "of it waits to be freed");
     match store.access().used_by_waiting() {
         Ok(bytes) => size(
             "  waiting",

@@ -198,7 +198,8 @@ fn memory(context: &Context<'_>, out: &mut String) {
     line("mem_allocator", "undercroft", out);
     line("store_capacity", statistics.capacity, out);
     line("store_free", statistics.free, out);
-    line("lazyfree_pending_objects", 0, out);
+    line("lazyfree_pending_objects", statistics.left_objects, out);
+    line("mem_lazyfree_pending", statistics.left, out);
 }
 
 fn persistence(out: &mut String) {

@@ -354,6 +354,12 @@ impl Store {
 
     /// Evicts one key, or frees some of what was flushed.
     fn evict_one(&self, pool: &mut Pool, samples: u64) -> Result<Round, Error> {
+        // All that was flushed comes before any key, and is freed fast.
+        for shard in 0..self.shards() {
+            if self.segment.has_remains(shard) && self.reclaim_step(shard, Locked::Skip)? {
+                return Ok(Round::Made);
+            }
+        }
         let (mut locked, mut without) = (None, Round::Nothing);
         for _ in 0..self.shards() {
             let shard = pool.shard % self.shards();

@@ -11,7 +11,7 @@
 //! | next one | arena | unused | first part | unused | unused | kind | unused |
 //! ```
 
-use undercroft_memory::{Offset, Pool, ShardSet, Transaction, View, defer_signals};
+use undercroft_memory::{Offset, Pool, Transaction, View, defer_signals};
 
 use crate::access::Access;
 use crate::dictionary::{CHAIN_MAX, Dictionary, Table, chain_fault, load_bucket};
@@ -21,9 +21,10 @@ use crate::error::Error;
 use crate::list;
 use crate::outbox::Post;
 use crate::parts;
+use crate::reclaim::Locked;
 use crate::roots::{
-    BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root,
-    TABLE,
+    ANSWERED, BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED,
+    QUEUES, Root, SUBSCRIPTION_KINDS, SUBSCRIPTIONS, TABLE, WAITERS,
 };
 use crate::sorted;
 use crate::store::Store;
@@ -71,6 +72,9 @@ impl Dying {
 
 /// Buckets or leaves freed in one transaction when somebody waits for the memory.
 pub(crate) const STEP: u64 = 64;
+/// Steps of freeing that a flush does itself at most, beside one in each shard:
+/// some milliseconds.
+const AT_ONCE: usize = 64;
 /// Blocks of long items that are as much work as a leaf or a bucket.
 const LIKE_A_LEAF: u64 = 8;
 /// Buckets or leaves that go along with a command that adds anything.
@@ -78,6 +82,37 @@ const ALONG: u64 = 8;
 
 pub(crate) fn is_dying(view: &View<'_>, shard: usize) -> bool {
     view.root(shard, DYING) != 0
+}
+
+/// Removes all keys of some databases from a shard. Returns how many. O(1).
+fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Result<u64, Error> {
+    let keys =
+        |writer: &Writer<'_, '_>, database| Root { shard, database }.get(writer.view(), KEYS);
+    let removed = databases
+        .iter()
+        .map(|&database| keys(writer, database))
+        .sum();
+    let hidden = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
+    let hidden = hidden.chain([QUEUES, WAITERS, ANSWERED]);
+    let all = || (0..DATABASES).chain(hidden.clone());
+    let stays = all().any(|database| !databases.contains(&database) && keys(writer, database) > 0);
+    if removed == 0 || stays || !writer.transaction.leave_behind(shard, removed)? {
+        for &database in databases {
+            detach(writer, Root { shard, database })?;
+        }
+        return Ok(removed);
+    }
+    // Nothing that is left in the shard refers to anything: what was dying is
+    // left behind with the rest.
+    for database in all() {
+        let root = Root { shard, database };
+        if databases.contains(&database) && root.get(writer.view(), TABLE) != 0 {
+            writer.all_changed(root)?;
+        }
+        clear(writer, root)?;
+    }
+    writer.transaction.set_root(shard, DYING, 0)?;
+    Ok(removed)
 }
 
 /// Cuts one database's dictionary off in one shard.
@@ -93,6 +128,11 @@ fn detach(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
 /// [`detach`] of a dictionary that no client sees.
 pub(crate) fn detach_unseen(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     bury_dictionary(writer.transaction, root, Dying::Keys)?;
+    clear(writer, root)
+}
+
+/// Lets a database's part of a shard be as in a new store.
+fn clear(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
     for word in 0..DATABASE_WORDS {
         if root.get(writer.view(), word) != 0 {
             root.set(writer.transaction, word, 0)?;
@@ -359,24 +399,23 @@ pub(crate) fn for_each_dying(
 
 impl Store {
     /// Removes all keys of some databases at one moment. With `wait`, also
-    /// frees their memory before it returns; otherwise later writers and
-    /// [`sweep`](Store::sweep) do, in small steps. Returns the number of keys
+    /// frees memory before it returns, all where it is little; otherwise, and
+    /// what is left, upkeep does in small steps. Returns the number of keys
     /// removed.
     pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
         self.access().flush(databases, wait)
     }
 
-    /// Frees all that flushes left, where nobody else holds the locks.
+    /// Frees what flushes left, where nobody else holds the locks: all of it
+    /// where it is little, and otherwise some, lest others wait for the locks.
     pub(crate) fn free_flushed(&self) -> Result<(), Error> {
         let _deferred = defer_signals();
+        let mut left = AT_ONCE;
         for shard in self.all_shards().iter() {
             loop {
-                let dying = self.write(ShardSet::one(shard), |writer| {
-                    free_a_little(writer, shard, STEP)?;
-                    Ok::<_, Error>(is_dying(writer.view(), shard))
-                });
-                match dying {
-                    Ok(true) => {}
+                match self.reclaim_step(shard, Locked::Wait) {
+                    Ok(true) if left == 0 => break,
+                    Ok(true) => left -= 1,
                     Ok(false) => break,
                     // The keys are gone; whoever holds the lock frees the rest.
                     Err(error) if error.is_wait() => break,
@@ -401,11 +440,7 @@ impl Access<'_> {
         let removed = self.write(shards, |writer| {
             let mut removed = 0;
             for shard in shards.iter() {
-                for &database in databases {
-                    let root = Root { shard, database };
-                    removed += root.get(writer.view(), KEYS);
-                    detach(writer, root)?;
-                }
+                removed += empty(writer, shard, databases)?;
             }
             Ok::<_, Error>(removed)
         })?;
@@ -432,7 +467,7 @@ impl Access<'_> {
 
 #[cfg(test)]
 mod tests {
-    use undercroft_memory::Options;
+    use undercroft_memory::{Options, ShardSet};
 
     use super::*;
     use crate::dictionary::{BUCKET, SLOTS};
@@ -480,7 +515,9 @@ mod tests {
     fn a_chain_that_leads_to_itself_ends_a_flush_with_an_error() {
         for keys in [1, 4] {
             let (_directory, store) = looped(keys);
-            let freed = store.flush_all(true);
+            // Where something stays in the shard, what goes is freed one by one.
+            store.set(1, b"stays", b"value").expect("room");
+            let freed = store.flush(&[0], true);
             assert!(matches!(freed, Err(Error::Memory(_))), "{freed:?}");
         }
     }

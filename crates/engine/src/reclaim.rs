@@ -2,6 +2,8 @@
 //! flushed, cut off or removed and is not freed yet, and keys that have expired
 //! (M8).
 
+use std::time::Duration;
+
 use undercroft_memory::{Marks, ShardSet};
 
 use crate::error::Error;
@@ -16,6 +18,9 @@ const STEPS: usize = 64;
 /// Times that a table is swept before a sweep gives up: while its buckets move
 /// to another table, some are missed.
 const ROUNDS: u64 = 4;
+
+/// How long is waited for the heap by who passes over what is locked.
+const A_MOMENT: Duration = Duration::from_millis(1);
 
 /// What is to be done about a shard that somebody else has locked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +62,16 @@ impl Store {
     pub(crate) fn reclaim_step(&self, shard: usize, locked: Locked) -> Result<bool, Error> {
         if locked == Locked::Skip && self.segment.is_locked(shard) {
             return Ok(false);
+        }
+        if self.segment.has_remains(shard) {
+            let patience = match locked {
+                Locked::Skip => A_MOMENT,
+                Locked::Wait => self.segment.patience(),
+            };
+            return match self.segment.free_remains(shard, patience) {
+                Err(undercroft_memory::Error::Busy { .. }) if locked == Locked::Skip => Ok(false),
+                freed => Ok(freed.map(|_| true)?),
+            };
         }
         let dying = self.read(ShardSet::one(shard), |reader| {
             Ok::<_, Error>(is_dying(reader.view(), shard))

@@ -252,6 +252,28 @@ fn flushed_memory_is_freed_before_any_key_goes() {
 }
 
 #[test]
+fn what_was_flushed_in_any_shard_is_freed_before_any_key_goes() {
+    for round in 0..8 {
+        let (_directory, store) = store(4);
+        store.leave_upkeep_to_a_timer();
+        store.set(1, b"large", &[7; 4 << 20]).expect("room");
+        let shard = store.key(b"large").shard();
+        let others = |key: &usize| store.key(&name(*key)).shard() != shard;
+        let kept: Vec<usize> = (0..40).filter(others).collect();
+        for &key in &kept {
+            store.set(0, &name(key), &VALUE).expect("room");
+        }
+        set_policy(&store, EvictionPolicy::AllKeysLru);
+        store.set_random(round);
+        store.flush(&[1], false).expect("room");
+        store.set_max_memory(1 << 20).expect("writable");
+        store.set(0, &name(kept[0]), &VALUE).expect("room is made");
+        assert_eq!(store.evicted_keys(), 0);
+        assert!(store.used_memory() < 1 << 20);
+    }
+}
+
+#[test]
 fn memory_stays_at_the_limit_under_a_storm() {
     let seed = fresh::seed();
     let (_directory, store) = store(8);

@@ -1,7 +1,9 @@
 //! Memory of what was removed comes back before anybody is told that there is
 //! none, and no slower than it is taken.
 
-use undercroft_engine::{AddRule, Bounds, End, Error, Options, PackedLimits, Store, Writer};
+use undercroft_engine::{
+    AddRule, Bounds, End, Error, Eviction, EvictionPolicy, Options, PackedLimits, Store, Writer,
+};
 
 const LIMITS: PackedLimits = PackedLimits {
     entries: 20,
@@ -9,9 +11,13 @@ const LIMITS: PackedLimits = PackedLimits {
 };
 
 fn new_store() -> (tempfile::TempDir, Store) {
+    new_store_of(64 << 20)
+}
+
+fn new_store_of(capacity: u64) -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
     let options = Options {
-        capacity: Some(64 << 20),
+        capacity: Some(capacity),
         shards: Some(1),
         ring: None,
     };
@@ -91,9 +97,47 @@ fn in_a_full_store_what_was_removed_makes_room() {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
+#[test]
+fn what_was_flushed_makes_room_under_every_policy() {
+    let all = texts(20_000);
+    // One that fits a slab, pages of its own, and an arena.
+    let add = |store: &Store, number: u32| {
+        let name = format!("key {number}").into_bytes();
+        match number % 3 {
+            0 => store.set(0, &name, &[7; 64]),
+            1 => store.set(0, &name, &[7; 20_000]),
+            _ => store.push(0, &name, End::Right, &bytes(&all)).map(drop),
+        }
+    };
+    for policy in EvictionPolicy::ALL {
+        let (_directory, store) = new_store_of(16 << 20);
+        // Nobody else frees it.
+        store.leave_upkeep_to_a_timer();
+        let fill = || (0..).find(|&number| add(&store, number).is_err());
+        let full = fill().expect("an end");
+        let eviction = Eviction {
+            policy,
+            ..store.eviction()
+        };
+        store.set_eviction(eviction).expect("writable");
+        store.flush_all(false).expect("no lock is held");
+        assert!(fill().expect("an end") * 10 > full * 9, "{policy:?}");
+        store.flush_all(false).expect("no lock is held");
+        store.set_max_memory(8 << 20).expect("writable");
+        for number in 0..6 {
+            add(&store, number).expect("room");
+        }
+        assert_eq!(store.evicted_keys(), 0, "{policy:?}");
+        let report = store.check().expect("checked");
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+}
+
 /// The bytes in use after some rounds, and after many more.
 fn used(round: impl Fn(&Store)) -> (u64, u64) {
     let (_directory, store) = new_store();
+    // A step of upkeep would free all at once, at a moment of its own.
+    store.leave_upkeep_to_a_timer();
     let mut some = 0;
     for number in 0..100 {
         round(&store);

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use undercroft_engine::{Condition, Error, Expiry, Options, SetOptions, Store};
+use undercroft_engine::{Condition, End, Error, Expiry, Options, SetOptions, Store};
 
 /// Longer than any of it takes on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -148,5 +148,69 @@ fn a_full_file_of_expired_keys_takes_new_ones() {
             .set(1, &key.to_le_bytes(), &[7; 100])
             .expect("what has expired makes room");
     }
+    sound(&store);
+}
+
+/// Bytes that the store's file takes.
+fn file_bytes(store: &Store) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(store.path()).expect("a file").blocks() * 512
+}
+
+#[test]
+fn what_was_flushed_goes_while_others_write() {
+    for size in sizes() {
+        let (_directory, store) = place(4);
+        store.set(15, b"writer", b"value").expect("room");
+        store.set_time(1000);
+        for key in 0..size {
+            store.set(0, &key.to_le_bytes(), &[7; 64]).expect("room");
+        }
+        store.set_time(0);
+        assert_eq!(store.flush_all(false).expect("room"), u64::from(size) + 1);
+        sound(&store);
+        // Some 25 MiB stay: 16 to be used again, and what is no data.
+        let small = |store: &Store| file_bytes(store) < 40 << 20;
+        write_until(&store, |store| store.used_memory() < 1000 && small(store));
+        assert_eq!(store.statistics().left, 0);
+        sound(&store);
+    }
+}
+
+#[test]
+fn what_is_set_behind_a_flush_stays() {
+    let (_directory, store) = place(2);
+    store.set_time(1000);
+    for round in 0..4_u32 {
+        for key in 0..3000_u32 {
+            let value = vec![round as u8; (key as usize * 7) % 3000];
+            store.set(0, &key.to_le_bytes(), &value).expect("room");
+        }
+        let items: Vec<String> = (0..3000)
+            .map(|number| format!("{round} {number}"))
+            .collect();
+        let items: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
+        store.push(1, b"list", End::Right, &items).expect("room");
+        sound(&store);
+        if round < 3 {
+            store.flush_all(false).expect("room");
+            // Some of what was left, and then all of the next, one upon the other.
+            store.upkeep_step(true).expect("no lock is held");
+            sound(&store);
+        }
+    }
+    let used = store.used_memory();
+    store.upkeep_all().expect("no lock is held");
+    sound(&store);
+    assert!(store.used_memory() <= used);
+    assert_eq!(store.statistics().left, 0);
+    for key in 0..3000_u32 {
+        let mut value = Vec::new();
+        assert!(store.get(0, &key.to_le_bytes(), &mut value).expect("read"));
+        assert_eq!(value, vec![3; (key as usize * 7) % 3000]);
+    }
+    assert_eq!(store.flush_all(true).expect("room"), 3001);
+    store.upkeep_all().expect("no lock is held");
+    assert_eq!(store.used_memory(), 0);
     sound(&store);
 }

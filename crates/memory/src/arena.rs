@@ -84,6 +84,7 @@ impl Transaction<'_> {
         let at = mapping.layout().descriptor(page) + descriptor::RUN;
         let run = Run {
             shard: to,
+            age: mapping.age(to),
             pages: 1,
         };
         self.set(home, at, run.pack())?;
@@ -149,6 +150,7 @@ impl Transaction<'_> {
         if index != pool.shard() {
             let run = Run {
                 shard: index,
+                age: mapping.age(index),
                 pages: 1,
             };
             self.set(index, at + descriptor::RUN, run.pack())?;
@@ -169,6 +171,7 @@ impl Transaction<'_> {
         let list = pool.arena() + arena::RUNS;
         let run = Run {
             shard: IN_ARENA,
+            age: 0,
             pages: pages / runs,
         };
         let kind = Kind::Free.pack_tagged(mapping.tag(pool));
@@ -228,6 +231,7 @@ impl Transaction<'_> {
         }
         let run = Run {
             shard: index,
+            age: mapping.age(index),
             pages,
         };
         let at = mapping.layout().descriptor(page) + descriptor::RUN;

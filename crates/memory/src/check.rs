@@ -43,6 +43,8 @@ pub(crate) struct Owned {
     pub(crate) blocks: HashSet<Offset>,
     pub(crate) bytes: u64,
     pub(crate) pages: u64,
+    /// Bytes in blocks that it has left behind.
+    pub(crate) left: u64,
     /// Pages by what list they must be on; the key is the list's word.
     pub(crate) listed: HashMap<u64, HashSet<u64>>,
     /// Its arenas, by their first page.
@@ -201,8 +203,28 @@ impl Segment {
         owned
     }
 
+    /// One run that a shard has left behind: the way of freeing it is still to
+    /// come to it.
+    fn check_left(&self, page: u64, run: Run, owned: &mut Owned, report: &mut Report) {
+        let extent = page / EXTENT_PAGES;
+        if !self.mapping.is_to_be_searched(run.shard, extent) {
+            report.problem(|| format!("page {page}: a run {run:?} that was left and forgotten"));
+        }
+        if self.mapping.kind(page) == Some(Kind::Arena) {
+            owned.arenas.insert(page, Arena::buried());
+        }
+        owned.left += self.mapping.bytes_left(page, run);
+    }
+
     /// One run of a shard: what it is used for, and which blocks it holds.
     fn check_run(&self, page: u64, run: Run, base: u64, owned: &mut Owned, report: &mut Report) {
+        let buried = matches!(
+            self.mapping.kind(page),
+            Some(Kind::Buried | Kind::BuriedArena)
+        );
+        if run.age != self.mapping.age(run.shard) && !buried {
+            return self.check_left(page, run, owned, report);
+        }
         let mut list = |word: u64| owned.listed.entry(word).or_default().insert(page);
         let kind = self.mapping.kind(page);
         let bytes = run.pages * PAGE;
@@ -298,6 +320,7 @@ impl Segment {
         let counts = [
             (shard::USED_BYTES, owned.bytes, "bytes in blocks"),
             (shard::PAGES, owned.pages, "pages"),
+            (shard::LEFT_BYTES, owned.left, "bytes left behind"),
         ];
         for (field, expected, name) in counts {
             let counted = mapping.load(base + field);

@@ -19,6 +19,7 @@ use crate::layout::{
 };
 use crate::lock;
 use crate::log::Log;
+use crate::remains::AGES;
 use crate::segment::Segment;
 use crate::wait::{Waiter, Which};
 
@@ -31,25 +32,28 @@ const RESERVE_AHEAD: u64 = 256;
 /// The owner of the runs of arenas, in place of a shard: which arena it is
 /// stands in the use of the run's first page, so that the arena changes hands
 /// without them.
-pub(crate) const IN_ARENA: usize = 0xffff_fffe;
+pub(crate) const IN_ARENA: usize = 0xfe;
 
 /// The owner and length of a granted run, as in its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// The shard, or [`IN_ARENA`].
     pub(crate) shard: usize,
+    /// The shard's age when it was granted; see `remains.rs`.
+    pub(crate) age: u64,
     pub(crate) pages: u64,
 }
 
 impl Run {
     pub(crate) fn pack(self) -> u64 {
-        (self.shard as u64 + 1) | self.pages << 32
+        (self.shard as u64 + 1) | self.age << 8 | self.pages << 32
     }
 
     pub(crate) fn unpack(word: u64) -> Option<Run> {
-        let shard = (word & 0xffff_ffff) as usize;
+        let shard = (word & 0xff) as usize;
         (shard != 0).then(|| Run {
             shard: shard - 1,
+            age: word >> 8 & (AGES - 1),
             pages: word >> 32,
         })
     }
@@ -114,7 +118,8 @@ impl Segment {
             |at, words| {
                 let end = at.saturating_add(words.saturating_mul(8));
                 let counts = at >= control::HEAP_HIGH && end <= control::HEAP_RESERVED + 8;
-                at % 8 == 0 && (counts || at >= layout.reserved_map && end <= layout.heap)
+                let tables = at >= layout.reserved_map && end <= layout.heap;
+                at % 8 == 0 && (counts || tables || Heap::is_of_remains(&layout, at, end))
             },
             |_| Ok(()),
         )
@@ -247,14 +252,14 @@ impl Heap<'_> {
         Ok(())
     }
 
-    fn page_mask(&self, extent: u64) -> u64 {
+    pub(crate) fn page_mask(&self, extent: u64) -> u64 {
         let at = self.segment.mapping.layout().page_masks + extent / 4 * 8;
         self.load(at) >> (extent % 4 * 16) & 0xffff
     }
 
     /// Changes an extent's mask of free pages, and the two maps that follow
     /// from it.
-    fn set_page_mask(&self, extent: u64, mask: u64) -> Result<(), Error> {
+    pub(crate) fn set_page_mask(&self, extent: u64, mask: u64) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         let at = layout.page_masks + extent / 4 * 8;
         let shift = extent % 4 * 16;
@@ -395,7 +400,7 @@ impl Heap<'_> {
     }
 
     /// Marks a run as free or used. It starts at an extent, or lies in one.
-    fn mark(&self, page: u64, pages: u64, free: bool) -> Result<(), Error> {
+    pub(crate) fn mark(&self, page: u64, pages: u64, free: bool) -> Result<(), Error> {
         let (mut extent, start) = (page / EXTENT_PAGES, page % EXTENT_PAGES);
         let mut left = pages;
         if start == 0 && pages >= EXTENT_PAGES {
@@ -441,6 +446,7 @@ impl Heap<'_> {
         self.mark(page, pages, false)?;
         let granted = Run {
             shard: index,
+            age: self.segment.mapping.age(index),
             pages: each,
         };
         for run in 0..runs {

@@ -189,6 +189,22 @@ pub mod shard {
     pub const HINT_BITS: u64 = 248;
     /// Per size class: first slab with a free block.
     pub const CLASSES: u64 = 256;
+    /// How often all of the shard's memory was left behind: which runs are its
+    /// own.
+    pub const AGE: u64 = 1024;
+    /// The age of the oldest runs that may be left.
+    pub const LEFT_SINCE: u64 = 1032;
+    /// Bytes in blocks that were left behind.
+    pub const LEFT_BYTES: u64 = 1040;
+    /// The extent where freeing them goes on, plus 1; 0 is none are left.
+    pub const LEFT_PLACE: u64 = 1048;
+    /// The extent where freeing them ends: behind the last one and from the first
+    /// on, unless it is still ahead.
+    pub const LEFT_UNTIL: u64 = 1056;
+    /// Objects left behind, as the engine counts them.
+    pub const LEFT_OBJECTS: u64 = 1064;
+    /// End of these words.
+    pub const LEFT_END: u64 = 1072;
     /// The engine's roots: one page.
     pub const ROOTS: u64 = PAGE;
     /// Words in the roots.
@@ -445,6 +461,8 @@ pub(crate) fn fingerprint() -> u64 {
         shard::LOG_OWNER,
         shard::USED_BYTES,
         shard::CLASSES,
+        shard::AGE,
+        shard::LEFT_END,
         shard::ROOTS,
         shard::HINTS,
         shard::CHANGES,

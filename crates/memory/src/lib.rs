@@ -48,6 +48,7 @@ mod process;
 pub mod race;
 mod reading;
 mod recovery;
+mod remains;
 mod ring;
 mod ring_reader;
 mod room;

@@ -81,12 +81,9 @@ impl Mapping {
         self.check(at, PAGE)?;
         let page = self.page_of(at);
         let descriptor = self.layout().descriptor(page);
-        let run = Run {
-            shard: pool.shard,
-            pages: 1,
-        };
+        let run = Run::unpack(self.load(descriptor + descriptor::RUN));
         let sound = at == self.layout().page(page)
-            && self.load(descriptor + descriptor::RUN) == run.pack()
+            && run.is_some_and(|run| run.shard == pool.shard && run.pages == 1)
             && self.kind(page) == Some(Kind::Arena);
         if sound {
             Ok(())

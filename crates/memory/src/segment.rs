@@ -128,7 +128,8 @@ impl Segment {
         self.patience.store(milliseconds, Ordering::Relaxed);
     }
 
-    pub(crate) fn patience(&self) -> Duration {
+    /// What [`set_patience`](Self::set_patience) has set.
+    pub fn patience(&self) -> Duration {
         Duration::from_millis(self.patience.load(Ordering::Relaxed))
     }
 

@@ -82,7 +82,12 @@ impl Transaction<'_> {
             arena: false,
             from,
         });
-        let run = Run { shard: to, pages };
+        let age = self.segment.mapping.age(to);
+        let run = Run {
+            shard: to,
+            age,
+            pages,
+        };
         let at = self.segment.mapping.layout().descriptor(page);
         self.set(from, at + descriptor::RUN, run.pack())?;
         for (index, sign) in [(from, -1), (to, 1)] {
@@ -509,6 +514,10 @@ impl Segment {
     /// little each. Holds the shard's lock for a bounded time. Returns whether
     /// there is more to give back.
     pub fn give_back(&self, index: usize) -> Result<bool, Error> {
+        self.give_back_within(index, BURIAL_PATIENCE)
+    }
+
+    fn give_back_within(&self, index: usize, patience: Duration) -> Result<bool, Error> {
         if !self.has_buried(index) {
             return Ok(false);
         }
@@ -520,7 +529,7 @@ impl Segment {
             shards,
         };
         for _ in 0..GIVEN_BACK_AT_ONCE {
-            if !self.with_heap_within(BURIAL_PATIENCE, |heap| heap.bury_one(index))? {
+            if !self.with_heap_within(patience, |heap| heap.bury_one(index))? {
                 break;
             }
             fault::step();
@@ -534,7 +543,7 @@ impl Segment {
         let mut any = false;
         for index in 0..self.shards() {
             any |= self.has_buried(index);
-            while self.give_back(index)? {}
+            while self.give_back_within(index, self.patience())? {}
         }
         Ok(any)
     }

@@ -68,6 +68,10 @@ pub struct Statistics {
     pub free: u64,
     /// Bytes in allocated blocks.
     pub used: u64,
+    /// Of these, bytes that were flushed and are not freed yet.
+    pub left: u64,
+    /// Objects in them, as the engine counts; a number, not bytes.
+    pub left_objects: u64,
     /// Undo logs backed by memory.
     pub logs: u64,
     /// The ring of messages, backed by memory.
@@ -114,18 +118,24 @@ impl Segment {
                 .mapping
                 .load(control::HEAP_FREE_PAGES)
                 .saturating_mul(PAGE),
-            used: sum(shard::USED_BYTES),
+            used: sum(shard::USED_BYTES).saturating_add(sum(shard::LEFT_BYTES)),
+            left: sum(shard::LEFT_BYTES),
+            left_objects: sum(shard::LEFT_OBJECTS),
             logs: sum(shard::LOG_RESERVED),
             ring: self.ring_reserved().min(layout.ring_size),
             messages: self.ring_records(),
         }
     }
 
-    /// Bytes in allocated blocks of one shard.
+    /// Bytes in allocated blocks of one shard, those included that were flushed
+    /// and are not freed yet.
     #[inline]
     pub fn used_bytes(&self, index: usize) -> u64 {
+        let base = self.mapping.layout().shard(index);
+        let left = self.mapping.load(base + shard::LEFT_BYTES);
         self.mapping
-            .load(self.mapping.layout().shard(index) + shard::USED_BYTES)
+            .load(base + shard::USED_BYTES)
+            .saturating_add(left)
     }
 
     /// Bytes in pages granted to shards, at least those in allocated blocks.

@@ -10,6 +10,7 @@ mod messages;
 mod sets;
 mod sorted;
 mod transactions;
+mod upkeep;
 
 use std::sync::LazyLock;
 
@@ -58,6 +59,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         eviction::SCENARIOS,
         transactions::SCENARIOS,
         blocking::SCENARIOS,
+        upkeep::SCENARIOS,
     ]
     .into_iter()
     .flatten()

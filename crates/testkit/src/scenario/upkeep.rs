@@ -1,0 +1,79 @@
+//! Steps of upkeep, and what a flush leaves to them.
+
+use undercroft_engine::{End, Store};
+
+use super::{Scenario, expired_keys, fill, full, gradual, key, quick, set, some_keys, with};
+
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    gradual("a step of upkeep removes expired keys", expired_keys, step),
+    gradual(
+        "a step of upkeep goes on with a resize",
+        |s| fill(s, 41),
+        step,
+    ),
+    quick("FLUSHALL leaves all behind", some_keys, |s| {
+        s.flush_all(false).expect("room");
+    }),
+    full("FLUSHALL leaves what is left of one behind", flushed, |s| {
+        s.flush_all(false).expect("room");
+    }),
+    gradual(
+        "a step of upkeep frees what was left behind",
+        flushed,
+        change_and_step,
+    ),
+    gradual(
+        "a step of upkeep frees large blocks left behind",
+        large,
+        change_and_step,
+    ),
+    gradual("a step of upkeep frees arenas left behind", arenas, |s| {
+        set(s, &key(0, 1), 62);
+        while step_on(s) {}
+    }),
+];
+
+fn step(store: &Store) {
+    step_on(store);
+}
+
+/// What is left of a flush is no content, so something else tells the states
+/// apart: a key that is overwritten in place.
+fn change_and_step(store: &Store) {
+    set(store, &key(0, 1), 62);
+    step_on(store);
+}
+
+/// Returns whether it did anything to the memory in use.
+fn step_on(store: &Store) -> bool {
+    let before = store.used_memory();
+    store.upkeep_step(true).expect("room");
+    store.used_memory() != before
+}
+
+fn flushed(store: &Store) {
+    some_keys(store);
+    store.flush_all(false).expect("room");
+    set(store, &key(0, 1), 64);
+    set(store, &key(1, 2), 900);
+}
+
+fn large(store: &Store) {
+    with(store, 100_000);
+    store.flush_all(false).expect("room");
+    set(store, &key(0, 1), 64);
+}
+
+fn arenas(store: &Store) {
+    let items: Vec<String> = (0..4000)
+        .map(|number| format!("item {number:08}"))
+        .collect();
+    let items: Vec<&[u8]> = items.iter().map(String::as_bytes).collect();
+    for name in [7, 8] {
+        let name = key(0, name);
+        store.push(0, &name, End::Right, &items).expect("room");
+    }
+    store.flush_all(false).expect("room");
+    set(store, &key(0, 1), 64);
+}
