@@ -68,10 +68,11 @@ Examples:
   undercroft check ./store && echo sound
   undercroft check --unclean /var/lib/app/store")]
     Check(Check),
-    /// Recover at once what dead processes left in a store
+    /// Recover at once what dead processes left in a store, and do its upkeep
     #[command(after_help = "\
-Nobody needs it: whoever comes next to a lock that a dead process holds recovers what that process left. It only \
-makes sure that all of it is recovered now.
+Nobody needs it: whoever comes next to a lock that a dead process holds recovers what that process left, and whoever \
+writes does upkeep, a little at a time. It only makes sure that all of it is done now: keys that have expired are \
+removed, what was flushed is freed, and free memory goes back to the system.
 
 Examples:
   undercroft recover cache")]

@@ -1,8 +1,9 @@
 //! `undercroft recover`.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use undercroft_engine::Holder;
+use undercroft_engine::{Error, Holder, Pace, Store};
 
 use crate::arguments::OfStore;
 use crate::failure::Outcome;
@@ -10,8 +11,16 @@ use crate::out::say;
 use crate::size::counted;
 use crate::store::{self, Access};
 
+/// How long upkeep waits for what only time brings: memory that goes back to the system after a moment of grace, locks
+/// that others hold.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Between two steps meanwhile.
+const PAUSE: Duration = Duration::from_millis(20);
+
 pub(crate) fn run(arguments: &OfStore) -> Outcome {
     let store = store::open(arguments.store.name(), Access::Write)?;
+    // What is removed is counted here.
+    store.leave_upkeep_to_a_timer();
     let left = store
         .held_locks()
         .into_iter()
@@ -31,5 +40,24 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
             counted(waits, "place")
         ),
     }
+    match keep(&store)? {
+        0 => {}
+        expired => say!("removed: {} that had expired", counted(expired, "key")),
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Does all the upkeep that there is. Returns how many expired keys it removed.
+fn keep(store: &Store) -> Result<u64, Error> {
+    let (mut expired, mut last) = (0, Instant::now());
+    loop {
+        let kept = store.upkeep_step(true)?;
+        expired += kept.expired;
+        match kept.pace {
+            Pace::Idle => return Ok(expired),
+            Pace::Steady if last.elapsed() > PATIENCE => return Ok(expired),
+            Pace::Steady => std::thread::sleep(PAUSE),
+            Pace::Hurry => last = Instant::now(),
+        }
+    }
 }

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+
+use undercroft_engine::{Condition, Expiry, SetOptions, Store};
 
 use crate::support::{Place, command, fail, run, succeed};
 
@@ -194,6 +196,39 @@ fn stat_shows_sizes_and_keys() {
     ] {
         assert!(out.contains(expected), "{expected}: {out}");
     }
+}
+
+#[test]
+fn recover_does_the_upkeep_that_nobody_did() {
+    let place = Place::new();
+    let path = place.store("store", &[]);
+    let store = Store::open(Path::new(&path), true).expect("a store");
+    store.leave_upkeep_to_a_timer();
+    for key in 0..40_u32 {
+        let set = store.set(0, &key.to_le_bytes(), &[7; 1 << 20]);
+        set.expect("room");
+    }
+    store.flush_all(false).expect("no lock is held");
+    store.set_time(1000);
+    for key in 0..1500_u32 {
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::At(2000),
+        };
+        let set = store.set_with(0, &key.to_le_bytes(), &[7; 64], options);
+        set.expect("room");
+    }
+    store.set_time(0);
+    let file_bytes = || fs::metadata(&path).expect("a file").blocks() * 512;
+    assert!(store.used_memory() > 40 << 20 && file_bytes() > 40 << 20);
+    let out = succeed(&["recover", "--store", &path]);
+    assert!(
+        out.ends_with("removed: 1,500 keys that had expired\n"),
+        "{out}"
+    );
+    assert_eq!(store.used_memory(), 0);
+    // What is to be used again, and what is no data.
+    assert!(file_bytes() < 24 << 20, "{}", file_bytes());
 }
 
 #[test]
