@@ -474,9 +474,7 @@ impl Store {
         let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
             reader.hash_get(database, &key, &field, out)
         })?;
-        if found.is_some() {
-            self.touch(&key);
-        }
+        self.looked_up(database, &key, found.is_some());
         Ok(found == Some(true))
     }
 

@@ -5,6 +5,7 @@ use undercroft_memory::ShardSet;
 use crate::access::Access;
 use crate::error::Error;
 use crate::store::{Key, Reader, Store};
+use crate::values::{Held, Values};
 use crate::writer::Expiry;
 
 /// When SET sets.
@@ -59,16 +60,17 @@ impl Reader<'_, '_> {
 }
 
 impl Access<'_> {
-    /// Fills `out` with the string that a key holds; see [`Store::get`].
+    /// Fills `out` with the string that a key holds, for a command: whoever runs it tells of a miss; see [`Store::get`].
     #[inline]
     pub fn get(&self, database: usize, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
-        if self.running.is_none() {
-            return self.store.get(database, key, out);
-        }
         let key = self.key(key);
-        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
-            reader.append_string(database, &key, out)
-        })?;
+        let found = if self.running.is_none() {
+            self.store.fetch(database, &key, out)?
+        } else {
+            self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+                reader.append_string(database, &key, out)
+            })?
+        };
         if found {
             self.note_use(&key);
         }
@@ -115,13 +117,22 @@ impl Access<'_> {
     /// Counts those of the keys that are there; see [`Store::exists`].
     pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
         let keys = self.hash_all(keys);
-        self.read(self.shards_of(&keys), |reader| {
-            let mut found = 0;
-            for key in &keys {
-                found += u64::from(reader.find(database, key)?.is_some());
+        let missing = self.missing(database, &keys)?;
+        Ok((keys.len() - missing.len()) as u64)
+    }
+
+    /// The positions of those of the keys that are not there.
+    fn missing(&self, database: usize, keys: &[Key<'_>]) -> Result<Vec<usize>, Error> {
+        let mut missing = Vec::new();
+        self.read_into(self.shards_of(keys), &mut missing, |reader, missing| {
+            for (position, key) in keys.iter().enumerate() {
+                if reader.find(database, key)?.is_none() {
+                    missing.push(position);
+                }
             }
-            Ok::<_, Error>(found)
-        })
+            Ok::<_, Error>(())
+        })?;
+        Ok(missing)
     }
 
     /// When a key expires; see [`Store::expiry`].
@@ -146,13 +157,16 @@ impl Store {
     #[inline]
     pub fn get(&self, database: usize, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
         let key = self.key(key);
-        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
-            reader.append_string(database, &key, out)
-        })?;
-        if found {
-            self.touch(&key);
-        }
+        let found = self.fetch(database, &key, out)?;
+        self.looked_up(database, &key, found);
         Ok(found)
+    }
+
+    #[inline(always)]
+    fn fetch(&self, database: usize, key: &Key<'_>, out: &mut Vec<u8>) -> Result<bool, Error> {
+        self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+            reader.append_string(database, key, out)
+        })
     }
 
     /// Sets a key to a string that does not expire. O(length).
@@ -216,34 +230,29 @@ impl Store {
 
     /// Counts those of the keys that are there, as often as they are named.
     pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
-        self.access().exists(database, keys)
+        let access = self.access();
+        let keys = access.hash_all(keys);
+        let missing = access.missing(database, &keys)?;
+        for &position in &missing {
+            self.missed(database, &keys[position]);
+        }
+        Ok((keys.len() - missing.len()) as u64)
     }
 
     /// The strings that keys hold, as they were at one moment; none where a key
     /// is missing or holds something else.
     pub fn get_many(&self, database: usize, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
         let keys = self.hash_all(keys);
-        let values = self.read(self.shards_of(&keys), |reader| {
-            let mut values = Vec::with_capacity(keys.len());
-            for (position, key) in keys.iter().enumerate() {
-                self.warm_ahead(database, &keys, position);
-                let value = match reader.find(database, key)? {
-                    None => None,
-                    Some(entry) => match entry.text(reader.view()) {
-                        Err(Error::WrongType) => None,
-                        text => {
-                            let mut value = Vec::new();
-                            text?.append_to(reader.view(), &mut value)?;
-                            Some(value)
-                        }
-                    },
-                };
-                values.push(value);
-            }
-            Ok::<_, Error>(values)
-        })?;
-        keys.iter().for_each(|key| self.touch(key));
-        Ok(values)
+        let mut values = Values::default();
+        self.access().read_values(database, &keys, &mut values)?;
+        for (key, held) in keys.iter().zip(values.iter()) {
+            self.looked_up(database, key, held != Held::Missing);
+        }
+        let texts = values.iter().map(|held| match held {
+            Held::Text(text) => Some(text.to_vec()),
+            Held::Missing | Held::Other => None,
+        });
+        Ok(texts.collect())
     }
 
     /// Sets several keys to strings that do not expire, all at one moment.
@@ -277,7 +286,11 @@ impl Store {
     /// When a key expires: `None` where it is not there, `Some(None)` where it
     /// does not.
     pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
-        self.access().expiry(database, key)
+        let expiry = self.access().expiry(database, key)?;
+        if expiry.is_none() {
+            self.missed(database, &self.key(key));
+        }
+        Ok(expiry)
     }
 
     fn hash_all<'k>(&self, keys: &[&'k [u8]]) -> Vec<Key<'k>> {

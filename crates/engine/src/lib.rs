@@ -61,6 +61,7 @@ mod unsettled;
 mod upkeep;
 mod uses;
 mod value;
+mod values;
 mod waiting;
 mod warm;
 mod watch;
@@ -95,6 +96,7 @@ pub use undercroft_memory::{
 };
 pub use upkeep::{Pace, Upkept};
 pub use value::Limits;
+pub use values::{Held, Values};
 pub use waiting::{Answer, Begun, Take, Taken, Ticket, Waiters, Wanted};
 pub use watch::Watch;
 pub use writer::{Expiry, Writer};

@@ -56,6 +56,27 @@ impl Store {
         MET.with_borrow(|met| !met.is_empty())
     }
 
+    /// Ends a typed call that looked for a key as its command ends: its use is noted, or whoever wants to know is told
+    /// that it is not there, once it is gone where it had expired.
+    #[inline(always)]
+    pub fn looked_up(&self, database: usize, key: &Key<'_>, found: bool) {
+        if found {
+            self.touch(key);
+        } else {
+            self.missed(database, key);
+        }
+    }
+
+    /// [`looked_up`](Self::looked_up) for a key that is not there.
+    #[cold]
+    pub fn missed(&self, database: usize, key: &Key<'_>) {
+        if Store::met_expired() {
+            // Where the lock cannot be had, the next writer does it.
+            let _ = self.remove_met();
+        }
+        self.access().tell_miss(database, key.bytes);
+    }
+
     /// Leaves the expired keys that reads of this thread met where they are.
     pub fn forget_met() {
         MET.take();

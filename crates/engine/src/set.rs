@@ -567,9 +567,7 @@ impl Store {
                 Some(set) => Ok(Some(set.contains(reader.view(), &member)?)),
             }
         })?;
-        if found.is_some() {
-            self.touch(&key);
-        }
+        self.looked_up(database, &key, found.is_some());
         Ok(found == Some(true))
     }
 }

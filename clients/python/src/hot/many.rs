@@ -5,11 +5,10 @@ use std::ptr;
 
 use pyo3::ffi;
 use smallvec::SmallVec;
-use undercroft_engine::{Error, Key, Scratch};
+use undercroft_engine::{Held as Value, Key, Values};
 
 use super::keys::items;
 use crate::codec;
-use crate::error::Failed;
 use crate::held::Held;
 use crate::method::{Call, Method, Miss, Outcome};
 
@@ -49,63 +48,28 @@ impl Method for Mget {
     }
 }
 
-/// What `mget` reads.
-struct Values {
-    bytes: Vec<u8>,
-    /// Where each value ends in `bytes`; None for no value.
-    ends: SmallVec<[Option<usize>; FEW]>,
-}
-
-impl Scratch for Values {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-}
-
 fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
     let shared = call.enter()?;
     let store = &shared.store;
     let database = call.database();
     let keys: Vec<Key<'_>> = names.iter().map(|name| store.key(name)).collect();
-    let mut values = Values {
-        bytes: Vec::new(),
-        ends: SmallVec::with_capacity(keys.len()),
-    };
-    let read = store.read_into(store.shards_of(&keys), &mut values, |reader, values| {
-        for (position, key) in keys.iter().enumerate() {
-            reader.warm_ahead(database, &keys, position);
-            let end = match reader.find(database, key)? {
-                None => None,
-                Some(entry) => match entry.text(reader.view()) {
-                    Err(Error::WrongType) => None,
-                    text => {
-                        text?.append_to(reader.view(), &mut values.bytes)?;
-                        Some(values.bytes.len())
-                    }
-                },
-            };
-            values.ends.push(end);
-        }
-        Ok::<_, Failed>(())
-    });
-    read.map_err(|failed| call.failed(&shared, *failed.0))?;
-    keys.iter().for_each(|key| store.note_use(key));
-    let Values { bytes, ends } = values;
+    let mut values = Values::default();
+    store
+        .access()
+        .read_values(database, &keys, &mut values)
+        .map_err(|error| call.failed(&shared, error))?;
+    for (key, held) in keys.iter().zip(values.iter()) {
+        store.looked_up(database, key, held != Value::Missing);
+    }
     // SAFETY: the thread is attached.
-    let list = unsafe { ffi::PyList_New(ends.len() as ffi::Py_ssize_t) };
+    let list = unsafe { ffi::PyList_New(values.len() as ffi::Py_ssize_t) };
     if list.is_null() {
         return Err(Miss::Set);
     }
-    let mut start = 0;
-    for (index, end) in ends.iter().enumerate() {
-        let value = match *end {
-            None => codec::none(call.py),
-            Some(end) => {
-                let value = &bytes[start..end];
-                start = end;
-                call.client.codec.object(call.py, value)
-            }
+    for (index, held) in values.iter().enumerate() {
+        let value = match held {
+            Value::Text(text) => call.client.codec.object(call.py, text),
+            Value::Missing | Value::Other => codec::none(call.py),
         };
         // SAFETY: the list is new, and the index is below its length; it takes
         // the reference. A list with gaps may be dropped.

@@ -48,10 +48,12 @@ impl Method for Get {
         });
         match read {
             Err(failed) => Err(call.failed(&shared, *failed.0)),
-            Ok(false) => Ok(codec::none(call.py)),
-            Ok(true) => {
-                store.note_use(&key);
-                call.string(value.bytes())
+            Ok(found) => {
+                store.looked_up(database, &key, found);
+                match found {
+                    true => call.string(value.bytes()),
+                    false => Ok(codec::none(call.py)),
+                }
             }
         }
     }

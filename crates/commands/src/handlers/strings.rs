@@ -1,6 +1,6 @@
 //! Reading and writing whole strings.
 
-use undercroft_engine::{Entry, Expiry, Key, KeyEvent, Writer};
+use undercroft_engine::{Entry, Expiry, Held, Key, KeyEvent, Values, Writer};
 
 use crate::arguments::{
     CommandError, TimeBase, TimeUnit, is_keyword, parse_integer, positive_deadline,
@@ -327,42 +327,20 @@ pub(crate) fn mget(
 ) -> Outcome {
     let (store, database) = (context.store, context.database());
     let keys = context.keys(&arguments[1..]);
-    let scratch = &mut context.session.scratch;
-    // Where each value ends in the scratch buffer; none where the key holds no string.
-    let ends = store.read_into(store.shards_of(&keys), scratch, |reader, scratch| {
-        let mut ends: Vec<Option<usize>> = Vec::with_capacity(keys.len());
-        for (position, key) in keys.iter().enumerate() {
-            reader.warm_ahead(database, &keys, position);
-            let text = match reader.find(database, key)? {
-                None => None,
-                Some(entry) => match entry.text(reader.view()) {
-                    Err(undercroft_engine::Error::WrongType) => None,
-                    text => Some(text?),
-                },
-            };
-            ends.push(match text {
-                None => None,
-                Some(text) => {
-                    text.append_to(reader.view(), scratch)?;
-                    Some(scratch.len())
-                }
-            });
-        }
-        Ok::<_, Failure>(ends)
-    })?;
+    let mut values = Values::in_memory(std::mem::take(&mut context.session.scratch));
+    store.read_values(database, &keys, &mut values)?;
     reply.array(keys.len());
-    let mut start = 0;
-    for (key, end) in keys.iter().zip(ends) {
-        context.looked_up(key.bytes(), end.is_some());
-        match end {
-            None => reply.null(),
-            Some(end) => {
-                store.note_use(key);
-                reply.bulk(&context.session.scratch[start..end]);
-                start = end;
-            }
+    for (key, held) in keys.iter().zip(values.iter()) {
+        context.looked_up(key.bytes(), held != Held::Missing);
+        if held != Held::Missing {
+            store.note_use(key);
+        }
+        match held {
+            Held::Text(text) => reply.bulk(text),
+            Held::Missing | Held::Other => reply.null(),
         }
     }
+    context.session.scratch = values.into_memory();
     Ok(())
 }
 

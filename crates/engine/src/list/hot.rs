@@ -60,9 +60,7 @@ impl Store {
         let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
             reader.list_range(database, &key, (start, stop), out)
         })?;
-        if found {
-            self.touch(&key);
-        }
+        self.looked_up(database, &key, found);
         Ok(found)
     }
 
@@ -72,9 +70,7 @@ impl Store {
         let length = self.read(ShardSet::one(key.shard), |reader| {
             reader.list_length(database, &key)
         })?;
-        if length > 0 {
-            self.touch(&key);
-        }
+        self.looked_up(database, &key, length > 0);
         Ok(length)
     }
 }
