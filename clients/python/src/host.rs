@@ -7,12 +7,14 @@ use undercroft_commands::config::{Config, Parameter, Value};
 use undercroft_commands::info::Facts;
 use undercroft_commands::session::{ClientInfo, Host, KillFilter, Session, ShutdownOptions};
 use undercroft_commands::slowlog::SlowLog;
+use undercroft_commands::statistics::Statistics;
 use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
 
 /// A process without a server: no connections, a configuration of its own.
 pub(crate) struct Embedding {
     config: Config,
     slowlog: SlowLog,
+    statistics: Statistics,
     started: i64,
 }
 
@@ -21,6 +23,7 @@ impl Embedding {
         Embedding {
             config: Config::new(),
             slowlog: SlowLog::new(),
+            statistics: Statistics::new(1),
             started: microseconds() / 1000,
         }
     }
@@ -48,6 +51,10 @@ impl Host for Embedding {
 
     fn slowlog(&self) -> &SlowLog {
         &self.slowlog
+    }
+
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     fn clients(&self) -> Vec<ClientInfo> {
@@ -166,6 +173,10 @@ impl<R: Reach> Host for Connected<'_, R> {
 
     fn slowlog(&self) -> &SlowLog {
         self.process.slowlog()
+    }
+
+    fn statistics(&self) -> &Statistics {
+        self.process.statistics()
     }
 
     fn clients(&self) -> Vec<ClientInfo> {

@@ -6,11 +6,13 @@ use undercroft_commands::config::{Config, Parameter, STORED, Value};
 use undercroft_commands::info::Facts;
 use undercroft_commands::session::{ClientInfo, Host, KillFilter, ShutdownOptions};
 use undercroft_commands::slowlog::SlowLog;
+use undercroft_commands::statistics::Statistics;
 
 /// The host of `undercroft exec`.
 pub(crate) struct CommandLine {
     config: Config,
     slowlog: SlowLog,
+    statistics: Statistics,
 }
 
 impl CommandLine {
@@ -18,6 +20,7 @@ impl CommandLine {
         CommandLine {
             config: Config::new(),
             slowlog: SlowLog::new(),
+            statistics: Statistics::new(1),
         }
     }
 }
@@ -50,6 +53,10 @@ impl Host for CommandLine {
 
     fn slowlog(&self) -> &SlowLog {
         &self.slowlog
+    }
+
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     fn clients(&self) -> Vec<ClientInfo> {

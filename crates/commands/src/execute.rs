@@ -14,7 +14,7 @@ use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::ReplyMode;
-use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve};
+use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
 /// A connection's buffer for values is given back where one value made it larger than this.
 const SCRATCH_MAX: usize = 64 * 1024;
@@ -48,12 +48,16 @@ pub fn execute<R: Reply>(
         match ([first | 0x20, second | 0x20], rest) {
             ([b'g', b'e'], []) => {
                 context.session.last_command = Some(GET);
+                let start = context.start_fast();
                 let outcome = strings::plain_get(context, key, reply);
+                context.end_fast(GET, start, &outcome);
                 return finish(context, outcome, reply);
             }
             ([b's', b'e'], [value]) => {
                 context.session.last_command = Some(SET);
+                let start = context.start_fast();
                 let outcome = strings::plain_set(context, key, value, reply);
+                context.end_fast(SET, start, &outcome);
                 return finish(context, outcome, reply);
             }
             _ => {}
@@ -98,7 +102,7 @@ fn run(
     outcome
 }
 
-/// Runs a command's handler, and has the slow log and those who MONITOR see it.
+/// Runs a command's handler, and has INFO, the slow log and those who MONITOR see it.
 #[inline(always)]
 fn call(
     context: &mut Context<'_>,
@@ -107,16 +111,22 @@ fn call(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Result<(), Failure> {
-    // Reading the clock twice costs as much as a fast command.
-    let is_untimed = is_quick(command, arguments) && !context.timed || is_waiting(context, command);
+    let waits = is_waiting(context, command);
+    let is_untimed = is_quick(command, arguments) && !context.timed || waits;
     if is_untimed && !context.shows {
-        return handler(context, arguments, reply);
+        let start = context.start_fast();
+        let outcome = handler(context, arguments, reply);
+        // How long it waited right here is not how long it took.
+        let start = start.map(|start| if waits { Instant::now() } else { start });
+        context.end_fast(command, start, &outcome);
+        return outcome;
     }
-    let start = Instant::now();
+    let start = context.start_slow();
     let outcome = handler(context, arguments, reply);
+    let time = context.end_slow(command, start, &outcome);
     if !matches!(outcome, Err(Failure::Blocked(_))) {
         if !is_untimed {
-            note_slow(context, command, arguments, start.elapsed());
+            note_slow(context, command, arguments, time);
         }
         if context.shows {
             monitor::show(context, context.session.database, command, arguments);
@@ -185,6 +195,9 @@ fn refuse_other_protocols(context: &mut Context<'_>, arguments: &[&[u8]]) {
 /// A command that may not run spoils the transaction it belongs to.
 #[cold]
 fn refuse(context: &mut Context<'_>, arguments: &[&[u8]], error: CommandError) -> CommandError {
+    if let Ok(command) = resolve_name(arguments) {
+        context.count_rejected(command);
+    }
     if arguments
         .first()
         .is_some_and(|name| is_keyword(name, "EXEC"))
@@ -245,13 +258,23 @@ fn longest_queue(context: &Context<'_>) -> u64 {
 }
 
 /// Whether a command is too fast for the slow log to be worth a look at the clock.
-pub(crate) fn is_quick(command: &Command, arguments: &[&[u8]]) -> bool {
+fn is_quick(command: &Command, arguments: &[&[u8]]) -> bool {
     command.flags.has(Flag::Fast) && arguments.len() <= QUICK_ARGUMENTS
 }
 
 /// Whether the time of a command is none of the slow log's: it waits for others.
 fn is_waiting(context: &Context<'_>, command: &Command) -> bool {
     command.flags.has(Flag::Blocking) && !context.store.is_running()
+}
+
+fn microseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Whether a command that took so long belongs in the slow log.
+pub(crate) fn is_slow(context: &Context<'_>, time: Duration) -> bool {
+    // The threshold as it is now: CONFIG SET may just have changed it.
+    (0..=microseconds(time)).contains(&context.host.slowlog().threshold())
 }
 
 /// Has the slow log take note of a command that took long.
@@ -261,16 +284,14 @@ pub(crate) fn note_slow(
     arguments: &[&[u8]],
     time: Duration,
 ) {
-    let microseconds = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-    let slowlog = context.host.slowlog();
-    // The threshold as it is now: CONFIG SET may just have changed it.
-    if (0..=microseconds).contains(&slowlog.threshold()) && !command.flags.has(Flag::SkipSlowlog) {
+    if is_slow(context, time) && !command.flags.has(Flag::SkipSlowlog) {
+        let slowlog = context.host.slowlog();
         let seconds = context.host.now_microseconds() / 1_000_000;
         let session = &context.session;
         slowlog.record(
             &without_secrets(command, arguments),
             seconds,
-            microseconds,
+            microseconds(time),
             &session.address,
             &session.name,
         );
@@ -340,13 +361,13 @@ fn finish<R: Reply + ?Sized>(
     match outcome {
         Ok(()) => {}
         Err(Failure::Reply(error)) => {
-            session.counters.errors += 1;
+            context.count_error(error.text());
             error.write(reply);
         }
         // It will run again, and be counted then.
         Err(Failure::Blocked(blocked)) => return Err(blocked),
     }
-    session.counters.commands += 1;
+    context.session.counters.commands += 1;
     if Store::met_expired() {
         remove_met(context);
     }

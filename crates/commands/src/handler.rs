@@ -8,6 +8,7 @@ use crate::arguments::CommandError;
 use crate::execute::remove_met;
 use crate::reply::Reply;
 use crate::session::{Host, Session};
+use crate::statistics::Lap;
 
 /// Everything a handler may see and change besides its arguments and its reply.
 pub struct Context<'a> {
@@ -23,6 +24,8 @@ pub struct Context<'a> {
     pub(crate) shows: bool,
     /// Whether GET and SET may be run at once: they are neither timed nor queued nor shown.
     pub(crate) direct: bool,
+    /// The fast commands that are being timed together.
+    pub(crate) lap: Lap,
 }
 
 /// Microseconds below which a slow log's threshold makes every command worth timing. From there on plain SETs and
@@ -41,6 +44,7 @@ impl<'a> Context<'a> {
             timed: false,
             shows: false,
             direct: false,
+            lap: Lap::default(),
         };
         context.choose_way();
         context

@@ -1,4 +1,10 @@
 //! INFO: figures about the server and the store, in Redis' form.
+//!
+//! All fields of Redis 7.0 are there, as what reads them expects them. Where nothing in a store is like what a field
+//! tells, its value is the one it has in a Redis that does not do it.
+
+mod counted;
+mod memory;
 
 use std::fmt::{Display, Write as _};
 
@@ -38,6 +44,16 @@ pub struct Facts {
     pub input_bytes: u64,
     /// Bytes written to sockets.
     pub output_bytes: u64,
+    /// Bytes read from sockets in the last second.
+    pub input_per_second: u64,
+    /// Bytes written to sockets in the last second.
+    pub output_per_second: u64,
+    /// How often bytes were read from a socket.
+    pub reads: u64,
+    /// How often bytes were written to a socket.
+    pub writes: u64,
+    /// Bytes of memory for connections now.
+    pub client_memory: u64,
     /// Keys that reading commands found.
     pub hits: u64,
     /// Keys that reading commands did not find.
@@ -51,30 +67,33 @@ pub struct Facts {
 /// The version of Redis whose commands these are.
 pub const REDIS_VERSION: &str = "7.0.15";
 
-/// The sections that INFO answers when none is named, in order.
-const SECTIONS: [&str; 10] = [
-    "server",
-    "clients",
-    "memory",
-    "persistence",
-    "stats",
-    "replication",
-    "cpu",
-    "modules",
-    "errorstats",
-    "cluster",
+/// Every section, in order, and whether INFO answers it when none is named.
+const SECTIONS: [(&str, bool); 13] = [
+    ("server", true),
+    ("clients", true),
+    ("memory", true),
+    ("persistence", true),
+    ("stats", true),
+    ("replication", true),
+    ("cpu", true),
+    ("modules", true),
+    ("commandstats", false),
+    ("errorstats", true),
+    ("latencystats", false),
+    ("cluster", true),
+    ("keyspace", true),
 ];
-/// The last of them.
-const KEYSPACE: &str = "keyspace";
 
 /// INFO's text for these sections: the default ones where none is named.
 pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Failure> {
     let named = |name: &str| wanted.iter().any(|section| is_keyword(section, name));
-    let every = wanted.is_empty() || named("default") || named("all") || named("everything");
+    let default = wanted.is_empty() || named("default");
+    let every = named("all") || named("everything");
     let facts = context.host.facts();
     let mut out = String::new();
-    for section in SECTIONS.into_iter().chain([KEYSPACE]) {
-        if !every && !named(section) {
+    for (section, in_default) in SECTIONS {
+        let is_wanted = every || default && in_default || named(section);
+        if !is_wanted {
             continue;
         }
         if !out.is_empty() {
@@ -83,13 +102,15 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
         match section {
             "server" => server(context, &facts, &mut out),
             "clients" => clients(context, &facts, &mut out),
-            "memory" => memory(context, &mut out),
+            "memory" => memory::section(context, &facts, &mut out),
             "persistence" => persistence(&mut out),
             "stats" => statistics(context, &facts, &mut out),
-            "replication" => replication(&mut out),
+            "replication" => replication(context, &mut out),
             "cpu" => cpu(&mut out),
             "modules" => title("Modules", &mut out),
-            "errorstats" => title("Errorstats", &mut out),
+            "commandstats" => counted::commands(context, &mut out),
+            "errorstats" => counted::errors(context, &mut out),
+            "latencystats" => counted::latencies(context, &mut out),
             "cluster" => {
                 title("Cluster", &mut out);
                 line("cluster_enabled", 0, &mut out);
@@ -111,6 +132,11 @@ fn line(name: &str, value: impl Display, out: &mut String) {
     let _ = write!(out, "{name}:{value}\r\n");
 }
 
+/// Fields of what is never done here.
+fn zeros(names: &[&str], out: &mut String) {
+    names.iter().for_each(|name| line(name, 0, out));
+}
+
 fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     let now = context.host.now_microseconds();
     let uptime = (now / 1000 - facts.started).max(0) / 1000;
@@ -120,17 +146,23 @@ fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("undercroft_version", env!("CARGO_PKG_VERSION"), out);
     line("redis_git_sha1", "00000000", out);
     line("redis_git_dirty", 0, out);
+    line("redis_build_id", "0000000000000000", out);
     line("redis_mode", "standalone", out);
     line("os", format_args!("Linux {}", std::env::consts::ARCH), out);
     line("arch_bits", usize::BITS, out);
+    line("monotonic_clock", "POSIX clock_gettime", out);
     line("multiplexing_api", "epoll", out);
+    line("atomicvar_api", "rust", out);
     line("process_id", std::process::id(), out);
+    line("process_supervised", "no", out);
+    line("run_id", context.host.statistics().run_id(), out);
     line("tcp_port", facts.tcp_port, out);
     line("server_time_usec", now, out);
     line("uptime_in_seconds", uptime, out);
     line("uptime_in_days", uptime / 86_400, out);
     line("hz", hz, out);
     line("configured_hz", hz, out);
+    line("lru_clock", (now / 1_000_000) & 0xff_ffff, out);
     line("io_threads_active", u8::from(facts.threads > 1), out);
     line("threads", facts.threads, out);
     line(
@@ -159,62 +191,62 @@ fn clients(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("clients_in_timeout_table", 0, out);
 }
 
-/// A size as people read it: `1.46M`.
-fn human(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
-    if bytes < 1024 {
-        return format!("{bytes}B");
-    }
-    let power = (bytes.ilog2() / 10).min(UNITS.len() as u32);
-    let value = bytes as f64 / (1u64 << (10 * power)) as f64;
-    format!("{value:.2}{}", UNITS[power as usize - 1])
-}
-
-fn memory(context: &Context<'_>, out: &mut String) {
-    let statistics = context.store.statistics();
-    let used = context.store.used_memory();
-    let backed = statistics.reserved + statistics.logs;
-    let limit = context.store.max_memory();
-    title("Memory", out);
-    for (name, bytes) in [
-        ("used_memory", used),
-        ("used_memory_rss", backed),
-        ("maxmemory", limit),
-    ] {
-        line(name, bytes, out);
-        line(&format!("{name}_human"), human(bytes), out);
-    }
-    // What a lock keeps from being measured now is told the next time.
-    let waiting = context.store.used_by_waiting().unwrap_or(0);
-    line("used_memory_waiting", waiting, out);
-    let policy = context.store.eviction().policy;
-    line("maxmemory_policy", policy.name(), out);
-    line(
-        "mem_fragmentation_ratio",
-        format_args!("{:.2}", backed as f64 / used.max(1) as f64),
-        out,
-    );
-    line("mem_fragmentation_bytes", backed.saturating_sub(used), out);
-    line("mem_allocator", "undercroft", out);
-    line("store_capacity", statistics.capacity, out);
-    line("store_free", statistics.free, out);
-    line("lazyfree_pending_objects", statistics.left_objects, out);
-    line("mem_lazyfree_pending", statistics.left, out);
-}
-
 fn persistence(out: &mut String) {
     title("Persistence", out);
-    line("loading", 0, out);
-    line("async_loading", 0, out);
-    line("rdb_changes_since_last_save", 0, out);
-    line("rdb_bgsave_in_progress", 0, out);
-    line("rdb_last_save_time", 0, out);
+    zeros(
+        &[
+            "loading",
+            "async_loading",
+            "current_cow_peak",
+            "current_cow_size",
+            "current_cow_size_age",
+        ],
+        out,
+    );
+    line("current_fork_perc", "0.00", out);
+    zeros(
+        &[
+            "current_save_keys_processed",
+            "current_save_keys_total",
+            "rdb_changes_since_last_save",
+            "rdb_bgsave_in_progress",
+            "rdb_last_save_time",
+        ],
+        out,
+    );
     line("rdb_last_bgsave_status", "ok", out);
-    line("aof_enabled", 0, out);
-    line("aof_rewrite_in_progress", 0, out);
-    line("aof_rewrite_scheduled", 0, out);
+    line("rdb_last_bgsave_time_sec", -1, out);
+    line("rdb_current_bgsave_time_sec", -1, out);
+    zeros(
+        &[
+            "rdb_saves",
+            "rdb_last_cow_size",
+            "rdb_last_load_keys_expired",
+            "rdb_last_load_keys_loaded",
+            "aof_enabled",
+            "aof_rewrite_in_progress",
+            "aof_rewrite_scheduled",
+        ],
+        out,
+    );
+    line("aof_last_rewrite_time_sec", -1, out);
+    line("aof_current_rewrite_time_sec", -1, out);
     line("aof_last_bgrewrite_status", "ok", out);
+    zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"], out);
     line("aof_last_write_status", "ok", out);
+    zeros(
+        &[
+            "aof_last_cow_size",
+            "module_fork_in_progress",
+            "module_fork_last_cow_size",
+        ],
+        out,
+    );
+}
+
+/// Bytes a second in the unit of Redis' fields.
+fn kilobytes(bytes: u64) -> String {
+    format!("{:.2}", bytes as f64 / 1024.0)
 }
 
 fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
@@ -230,52 +262,126 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     line("instantaneous_ops_per_sec", facts.commands_per_second, out);
     line("total_net_input_bytes", facts.input_bytes, out);
     line("total_net_output_bytes", facts.output_bytes, out);
+    zeros(
+        &["total_net_repl_input_bytes", "total_net_repl_output_bytes"],
+        out,
+    );
+    for (name, bytes) in [
+        ("instantaneous_input_kbps", facts.input_per_second),
+        ("instantaneous_output_kbps", facts.output_per_second),
+        ("instantaneous_input_repl_kbps", 0),
+        ("instantaneous_output_repl_kbps", 0),
+    ] {
+        line(name, kilobytes(bytes), out);
+    }
     line("rejected_connections", facts.rejected_connections, out);
+    zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"], out);
     line("expired_keys", facts.expired_keys + own.expired, out);
+    line("expired_stale_perc", "0.00", out);
+    zeros(
+        &[
+            "expired_time_cap_reached_count",
+            "expire_cycle_cpu_milliseconds",
+        ],
+        out,
+    );
     line("evicted_keys", context.store.evicted_keys(), out);
-    line("evicted_clients", 0, out);
+    zeros(
+        &[
+            "evicted_clients",
+            "total_eviction_exceeded_time",
+            "current_eviction_exceeded_time",
+        ],
+        out,
+    );
     line("keyspace_hits", facts.hits + own.hits, out);
     line("keyspace_misses", facts.misses + own.misses, out);
     let [channels, patterns, shards] = Topic::ALL.map(|topic| context.store.topic_count(topic));
     line("pubsub_channels", channels, out);
     line("pubsub_patterns", patterns, out);
     line("pubsubshard_channels", shards, out);
-    line("latest_fork_usec", 0, out);
-    line("total_forks", 0, out);
-    line("tracking_total_keys", 0, out);
+    zeros(
+        &[
+            "latest_fork_usec",
+            "total_forks",
+            "migrate_cached_sockets",
+            "slave_expires_tracked_keys",
+            "active_defrag_hits",
+            "active_defrag_misses",
+            "active_defrag_key_hits",
+            "active_defrag_key_misses",
+            "total_active_defrag_time",
+            "current_active_defrag_time",
+            "tracking_total_keys",
+            "tracking_total_items",
+            "tracking_total_prefixes",
+            "unexpected_error_replies",
+        ],
+        out,
+    );
     line("total_error_replies", facts.errors + own.errors, out);
+    zeros(&["dump_payload_sanitizations"], out);
+    line("total_reads_processed", facts.reads, out);
+    line("total_writes_processed", facts.writes, out);
+    zeros(
+        &[
+            "io_threaded_reads_processed",
+            "io_threaded_writes_processed",
+            "reply_buffer_shrinks",
+            "reply_buffer_expands",
+        ],
+        out,
+    );
 }
 
-fn replication(out: &mut String) {
+fn replication(context: &Context<'_>, out: &mut String) {
     title("Replication", out);
     line("role", "master", out);
     line("connected_slaves", 0, out);
     line("master_failover_state", "no-failover", out);
-    line("master_replid", "0".repeat(40), out);
+    line("master_replid", context.host.statistics().run_id(), out);
     line("master_replid2", "0".repeat(40), out);
     line("master_repl_offset", 0, out);
     line("second_repl_offset", -1, out);
     line("repl_backlog_active", 0, out);
+    line("repl_backlog_size", 1 << 20, out);
+    zeros(
+        &["repl_backlog_first_byte_offset", "repl_backlog_histlen"],
+        out,
+    );
 }
 
 /// Processor time as the kernel counts it, in hundredths of a second.
 fn cpu(out: &mut String) {
-    let times = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The second field is the program's name, which may hold anything but ends with the last parenthesis.
-    let fields: Vec<&str> = times
-        .rsplit_once(')')
-        .map_or("", |(_, rest)| rest)
-        .split_whitespace()
-        .collect();
-    let seconds = |index: usize| {
-        let ticks = fields.get(index).and_then(|text| text.parse::<f64>().ok());
-        format!("{:.6}", ticks.unwrap_or(0.0) / 100.0)
-    };
     title("CPU", out);
-    line("used_cpu_sys", seconds(12), out);
-    line("used_cpu_user", seconds(11), out);
-    line("used_cpu_sys_children", seconds(14), out);
-    line("used_cpu_user_children", seconds(13), out);
+    let process = Times::read("/proc/self/stat");
+    line("used_cpu_sys", process.seconds(12), out);
+    line("used_cpu_user", process.seconds(11), out);
+    line("used_cpu_sys_children", process.seconds(14), out);
+    line("used_cpu_user_children", process.seconds(13), out);
+    let id = std::process::id();
+    let main = Times::read(&format!("/proc/self/task/{id}/stat"));
+    line("used_cpu_sys_main_thread", main.seconds(12), out);
+    line("used_cpu_user_main_thread", main.seconds(11), out);
+}
+
+/// What the kernel tells of a process or a thread in one line.
+struct Times(Vec<String>);
+
+impl Times {
+    fn read(path: &str) -> Times {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        // The second field is the program's name, which may hold anything but ends with the last parenthesis.
+        let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+        Times(rest.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// A field behind the name, in ticks.
+    fn seconds(&self, index: usize) -> String {
+        let field = self.0.get(index);
+        let ticks = field.and_then(|text| text.parse::<f64>().ok());
+        format!("{:.6}", ticks.unwrap_or(0.0) / 100.0)
+    }
 }
 
 fn keyspace(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
@@ -289,23 +395,4 @@ fn keyspace(context: &Context<'_>, out: &mut String) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::human;
-
-    #[test]
-    fn sizes_are_readable() {
-        for (bytes, text) in [
-            (0, "0B"),
-            (1023, "1023B"),
-            (1024, "1.00K"),
-            (1_535_968, "1.46M"),
-            (1 << 30, "1.00G"),
-            (u64::MAX, "16384.00P"),
-        ] {
-            assert_eq!(human(bytes), text);
-        }
-    }
 }

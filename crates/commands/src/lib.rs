@@ -26,6 +26,7 @@ pub mod print;
 pub mod reply;
 pub mod session;
 pub mod slowlog;
+pub mod statistics;
 pub mod subscriptions;
 pub mod table;
 mod tape;

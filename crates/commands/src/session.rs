@@ -14,6 +14,7 @@ use crate::config::{Config, Parameter, Value};
 use crate::info::Facts;
 use crate::multi::Multi;
 use crate::slowlog::SlowLog;
+use crate::statistics::Statistics;
 use crate::subscriptions::Subscriptions;
 use crate::table::Command;
 use crate::wait::Wait;
@@ -323,6 +324,11 @@ pub struct ClientInfo {
 }
 
 impl ClientInfo {
+    /// Bytes of memory that it takes.
+    pub fn memory(&self) -> usize {
+        self.query_buffer + self.query_buffer_free + self.reply_buffer + self.output_pending
+    }
+
     /// What kind of connection it is.
     pub fn kind(&self) -> ClientKind {
         match self.subscribed {
@@ -352,12 +358,10 @@ impl fmt::Display for ClientInfo {
         let commands = self.queued.map_or(-1, |(commands, _)| commands as i64);
         let queue_bytes = self.queued.map_or(0, |(_, bytes)| bytes);
         let [channels, patterns, shards] = self.subscribed;
-        let buffers =
-            self.query_buffer + self.query_buffer_free + self.reply_buffer + self.output_pending;
         write!(
             out,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} ssub={shards} multi={commands} \
-             qbuf={} qbuf-free={} argv-mem=0 multi-mem={queue_bytes} rbs={} rbp=0 obl={} oll=0 omem=0 tot-mem={buffers} \
+             qbuf={} qbuf-free={} argv-mem=0 multi-mem={queue_bytes} rbs={} rbp=0 obl={} oll=0 omem=0 tot-mem={} \
              events=r cmd={} user={} redir=-1 resp={}",
             self.id,
             self.address,
@@ -371,6 +375,7 @@ impl fmt::Display for ClientInfo {
             self.query_buffer_free,
             self.reply_buffer,
             self.output_pending,
+            self.memory(),
             self.command,
             self.user.as_deref().unwrap_or("(superuser)"),
             self.protocol.version(),
@@ -466,6 +471,9 @@ pub trait Host: Send + Sync {
 
     /// The commands that took long.
     fn slowlog(&self) -> &SlowLog;
+
+    /// What is counted of commands and errors.
+    fn statistics(&self) -> &Statistics;
 
     /// Every connection, oldest first. O(connections).
     fn clients(&self) -> Vec<ClientInfo>;

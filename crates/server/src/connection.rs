@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use undercroft_commands::session::{Protocol, ReplyMode, Session};
+use undercroft_commands::session::{Host, Protocol, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
 use undercroft_engine::Answer;
 use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
@@ -61,6 +61,9 @@ pub(crate) struct Connection {
 pub(crate) struct Moved {
     pub(crate) input: u64,
     pub(crate) output: u64,
+    /// How often bytes were read from a socket, and written to one.
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
 }
 
 /// What a connection needs after its turn.
@@ -263,17 +266,25 @@ impl Connection {
     }
 
     /// Answers the command that waited for keys.
-    pub(crate) fn answer(&mut self, answer: &Answer, limits: &Limits, moved: &mut Moved) -> Next {
+    pub(crate) fn answer(
+        &mut self,
+        answer: &Answer,
+        shared: &Shared,
+        limits: &Limits,
+        moved: &mut Moved,
+    ) -> Next {
         let Some(wait) = self.session.waiting.take() else {
             return Next::Wait;
         };
         let out = std::mem::take(&mut self.output);
         let before = out.len();
         let mut writer = Writer::new(out, self.session.protocol);
-        if wait.answer(answer, &mut writer) {
-            self.session.counters.errors += 1;
-        }
+        let is_error = wait.answer(answer, &mut writer);
         self.output = writer.out;
+        if is_error {
+            let text = String::from_utf8_lossy(&self.output[before + 1..]);
+            count_error(&mut self.session, shared, &text);
+        }
         if !self.session.finish_command() {
             self.output.truncate(before);
         }
@@ -325,6 +336,7 @@ impl Connection {
             }
             Ok((bytes, _)) => {
                 moved.input += bytes as u64;
+                moved.reads += 1;
                 Read::Some
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Read::Nothing,
@@ -401,6 +413,7 @@ impl Connection {
                     self.sent += bytes;
                     self.taken += bytes;
                     moved.output += bytes as u64;
+                    moved.writes += 1;
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
@@ -445,15 +458,16 @@ impl Connection {
     }
 
     /// Gives up on the command that waits for a lock: its reply is this error.
-    pub(crate) fn refuse_parked(&mut self, blocked: &Blocked) {
+    pub(crate) fn refuse_parked(&mut self, blocked: &Blocked, shared: &Shared) {
         if let Ok(Parsed::Command(length)) = self.parser.parse(&self.input[self.start..]) {
             let before = self.output.len();
-            encode::error(&mut self.output, format!("BUSY {blocked}").as_bytes());
+            let text = format!("BUSY {blocked}");
+            encode::error(&mut self.output, text.as_bytes());
             if !self.session.finish_command() {
                 self.output.truncate(before);
             }
             self.session.counters.commands += 1;
-            self.session.counters.errors += 1;
+            count_error(&mut self.session, shared, &text);
             self.start += length;
         }
     }
@@ -506,6 +520,12 @@ impl Connection {
             },
         );
     }
+}
+
+/// Counts an error reply that no command wrote.
+pub(crate) fn count_error(session: &mut Session, shared: &Shared, text: &str) {
+    session.counters.errors += 1;
+    shared.statistics().count_error(session.route.0, text);
 }
 
 pub(crate) fn parser_limits(limits: &Limits, session: &Session) -> ParserLimits {

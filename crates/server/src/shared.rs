@@ -11,8 +11,10 @@ use undercroft_commands::session::{
     ClientInfo, Counters, Host, KillFilter, Session, ShutdownOptions,
 };
 use undercroft_commands::slowlog::SlowLog;
+use undercroft_commands::statistics::Statistics;
 use undercroft_engine::{Access, Begun, Error, Store, Topic, Waiters, Wanted};
 
+use crate::connection::Moved;
 use crate::hub::Hub;
 use crate::limits::make_room_for;
 use crate::listener::Accepted;
@@ -73,19 +75,24 @@ pub(crate) struct Totals {
     pub(crate) commands: AtomicU64,
     pub(crate) input_bytes: AtomicU64,
     pub(crate) output_bytes: AtomicU64,
+    /// How often bytes were read from sockets, and written to them.
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) expired: AtomicU64,
-    /// Commands run in the last second, by the sampler.
+    /// What happened in the last second, by the sampler.
     pub(crate) commands_per_second: AtomicU64,
+    pub(crate) input_per_second: AtomicU64,
+    pub(crate) output_per_second: AtomicU64,
     /// Commands ever run, whatever CONFIG RESETSTAT does.
     pub(crate) commands_ever: AtomicU64,
 }
 
 impl Totals {
     #[inline]
-    pub(crate) fn add(&self, counters: Counters, input: u64, output: u64) {
+    pub(crate) fn add(&self, counters: Counters, moved: Moved) {
         let add = |total: &AtomicU64, count: u64| {
             if count > 0 {
                 total.fetch_add(count, Ordering::Relaxed);
@@ -96,8 +103,10 @@ impl Totals {
         add(&self.hits, counters.hits);
         add(&self.misses, counters.misses);
         add(&self.errors, counters.errors);
-        add(&self.input_bytes, input);
-        add(&self.output_bytes, output);
+        add(&self.input_bytes, moved.input);
+        add(&self.output_bytes, moved.output);
+        add(&self.reads, moved.reads);
+        add(&self.writes, moved.writes);
     }
 }
 
@@ -115,6 +124,7 @@ pub(crate) struct Shared {
     blocked: AtomicIsize,
     pub(crate) config: Config,
     slowlog: SlowLog,
+    statistics: Statistics,
     pub(crate) registry: Registry,
     pub(crate) totals: Totals,
     pub(crate) mailboxes: Vec<Mailbox>,
@@ -159,6 +169,7 @@ impl Shared {
             waiting: mailboxes.iter().map(waiting).collect(),
             blocked: AtomicIsize::new(0),
             slowlog,
+            statistics: Statistics::new(mailboxes.len()),
             registry: Registry::default(),
             totals: Totals::default(),
             connected: AtomicUsize::new(0),
@@ -349,6 +360,10 @@ impl Host for Shared {
         &self.slowlog
     }
 
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
     fn clients(&self) -> Vec<ClientInfo> {
         self.registry.clients(now_microseconds() / 1000)
     }
@@ -455,6 +470,11 @@ impl Host for Shared {
             commands_per_second: total(&totals.commands_per_second),
             input_bytes: total(&totals.input_bytes),
             output_bytes: total(&totals.output_bytes),
+            input_per_second: total(&totals.input_per_second),
+            output_per_second: total(&totals.output_per_second),
+            reads: total(&totals.reads),
+            writes: total(&totals.writes),
+            client_memory: clients.iter().map(|client| client.memory() as u64).sum(),
             hits: total(&totals.hits),
             misses: total(&totals.misses),
             expired_keys: total(&totals.expired),
@@ -470,6 +490,8 @@ impl Host for Shared {
             &totals.commands,
             &totals.input_bytes,
             &totals.output_bytes,
+            &totals.reads,
+            &totals.writes,
             &totals.hits,
             &totals.misses,
             &totals.errors,

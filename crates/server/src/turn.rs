@@ -9,7 +9,7 @@ use undercroft_commands::table::find;
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_resp::{Parsed, ProtocolError, RequestParser, Span};
 
-use crate::connection::parser_limits;
+use crate::connection::{count_error, parser_limits};
 use crate::hub;
 use crate::limits::Limits;
 use crate::shared::Shared;
@@ -92,36 +92,19 @@ impl Turn<'_> {
             let rest = &input[used..];
             let mut batch = Batch::default();
             let behind = self.parse(rest, &mut batch);
+            self.context.begin_batch();
             self.warm(rest, &batch);
-            let mut start = 0;
-            for &(end, arguments_end) in &batch.commands {
-                let places = &batch.arguments[start..arguments_end];
-                start = arguments_end;
-                let arguments: SmallVec<[&[u8]; 8]> =
-                    places.iter().map(|place| &rest[place.range()]).collect();
-                match self.command(&arguments) {
-                    Ok(Ran::On) if self.writer.out.len() <= OUTPUT_A_TURN => {}
-                    Ok(Ran::On | Ran::Again) => {
-                        self.parse_again();
-                        return (used + end, End::More);
-                    }
-                    Ok(Ran::Closing) => return (used + end, End::Closing),
-                    Ok(Ran::Waits) => {
-                        self.parse_again();
-                        return (used + end, End::Waiting);
-                    }
-                    Err(blocked) => {
-                        self.parse_again();
-                        return (used + self.before(&batch, end), End::Blocked(blocked));
-                    }
-                }
+            let ended = self.run(rest, &batch);
+            self.context.end_batch();
+            if let Some((length, end)) = ended {
+                return (used + length, end);
             }
             used += batch.length;
             match behind {
                 Behind::More => {}
                 Behind::Incomplete { wanted } => return (used, End::Used { wanted }),
                 Behind::Broken(error) => {
-                    error.reply(&mut self.writer.out);
+                    self.refuse(&error);
                     return (used, End::Closing);
                 }
                 Behind::Inline => match self.inline(&input[used..]) {
@@ -131,6 +114,35 @@ impl Turn<'_> {
             }
         }
         (used, End::More)
+    }
+
+    /// Runs the commands of a batch. Where the turn ends with one of them: how many bytes are done with, and why.
+    #[inline]
+    fn run(&mut self, input: &[u8], batch: &Batch) -> Option<(usize, End)> {
+        let mut start = 0;
+        for &(end, arguments_end) in &batch.commands {
+            let places = &batch.arguments[start..arguments_end];
+            start = arguments_end;
+            let arguments: SmallVec<[&[u8]; 8]> =
+                places.iter().map(|place| &input[place.range()]).collect();
+            match self.command(&arguments) {
+                Ok(Ran::On) if self.writer.out.len() <= OUTPUT_A_TURN => {}
+                Ok(Ran::On | Ran::Again) => {
+                    self.parse_again();
+                    return Some((end, End::More));
+                }
+                Ok(Ran::Closing) => return Some((end, End::Closing)),
+                Ok(Ran::Waits) => {
+                    self.parse_again();
+                    return Some((end, End::Waiting));
+                }
+                Err(blocked) => {
+                    self.parse_again();
+                    return Some((self.before(batch, end), End::Blocked(blocked)));
+                }
+            }
+        }
+        None
     }
 
     /// Where the command that ends at `end` starts.
@@ -220,7 +232,7 @@ impl Turn<'_> {
             Ok(Parsed::Ignored(length)) => return (length, None),
             Ok(Parsed::Incomplete { wanted }) => return (0, Some(End::Used { wanted })),
             Err(error) => {
-                error.reply(&mut self.writer.out);
+                self.refuse(&error);
                 return (0, Some(End::Closing));
             }
         };
@@ -237,6 +249,15 @@ impl Turn<'_> {
             Ok(Ran::Waits) => (length, Some(End::Waiting)),
             Err(blocked) => (0, Some(End::Blocked(blocked))),
         }
+    }
+
+    /// Answers what is no command.
+    #[cold]
+    fn refuse(&mut self, error: &ProtocolError) {
+        let before = self.writer.out.len();
+        error.reply(&mut self.writer.out);
+        let text = String::from_utf8_lossy(&self.writer.out[before + 1..]);
+        count_error(self.context.session, self.shared, &text);
     }
 
     /// Puts messages that came before a command's reply in front of it: those published before the client took its

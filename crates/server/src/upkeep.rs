@@ -23,8 +23,8 @@ pub(crate) struct Upkeep {
     next: Instant,
     next_sample: Instant,
     next_forgetting: Instant,
-    /// When, and how many commands had been run.
-    samples: VecDeque<(Instant, u64)>,
+    /// When, and how many commands had been run, and bytes read and written.
+    samples: VecDeque<(Instant, [u64; 3])>,
     /// Whether the loss of the store's file was logged.
     told_removed: bool,
     told_failure: bool,
@@ -110,21 +110,33 @@ impl Upkeep {
     }
 
     fn sample(&mut self, shared: &Shared, now: Instant) {
-        let commands = shared.totals.commands_ever.load(Ordering::Relaxed);
-        self.samples.push_back((now, commands));
+        let totals = &shared.totals;
+        let counted = [
+            &totals.commands_ever,
+            &totals.input_bytes,
+            &totals.output_bytes,
+        ];
+        let counts = counted.map(|total| total.load(Ordering::Relaxed));
+        self.samples.push_back((now, counts));
         if self.samples.len() > SAMPLES + 1 {
             self.samples.pop_front();
         }
         if let Some((then, before)) = self.samples.front() {
             let seconds = now.duration_since(*then).as_secs_f64();
-            if seconds > 0.0 {
-                let rate = (commands - before) as f64 / seconds;
-                shared
-                    .totals
-                    .commands_per_second
-                    .store(rate.round() as u64, Ordering::Relaxed);
+            let rates = [
+                &totals.commands_per_second,
+                &totals.input_per_second,
+                &totals.output_per_second,
+            ];
+            for ((rate, count), before) in rates.into_iter().zip(counts).zip(before) {
+                // CONFIG RESETSTAT sets the bytes back.
+                let new = count.saturating_sub(*before);
+                if seconds > 0.0 {
+                    rate.store((new as f64 / seconds).round() as u64, Ordering::Relaxed);
+                }
             }
         }
+        shared.statistics().see_memory(shared.store.used_memory());
     }
 }
 

@@ -346,7 +346,7 @@ impl Worker {
             if let Some(wait) = connection.session.waiting {
                 self.blocked.end(&wait, &self.shared);
             }
-            let next = connection.answer(&answer, &self.limits, &mut self.moved);
+            let next = connection.answer(&answer, &self.shared, &self.limits, &mut self.moved);
             self.settle(token, next);
         }
     }
@@ -388,7 +388,7 @@ impl Worker {
             if let Next::Park(blocked @ Blocked::Lock(_)) = &next
                 && since.elapsed() >= LONGEST_WAIT
             {
-                connection.refuse_parked(blocked);
+                connection.refuse_parked(blocked, shared);
                 // The rest of its input has its own wait before it.
                 next = Next::Turn;
             }
@@ -485,7 +485,7 @@ impl Worker {
             std::mem::take(&mut self.counters),
             std::mem::take(&mut self.moved),
         );
-        self.shared.totals.add(counters, moved.input, moved.output);
+        self.shared.totals.add(counters, moved);
     }
 
     fn look_after_all(&mut self, now: i64) {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 pub use parameters::{Check, Kind, PARAMETERS, Parameter};
+pub(crate) use parse::percentile_text;
 pub use stored::{STORED, store_value, stored_value};
 use undercroft_engine::{Limits, PackedLimits};
 
@@ -45,11 +46,12 @@ impl Value {
         }
     }
 
-    /// A number or a size, which is cut to the range; 0 for anything else.
+    /// A number, a size, which is cut to the range, or 1 for `yes`; 0 for anything else.
     fn number(&self) -> i64 {
         match self {
             Value::Integer(number) => *number,
             Value::Memory(bytes) => i64::try_from(*bytes).unwrap_or(i64::MAX),
+            Value::Boolean(value) => i64::from(*value),
             _ => 0,
         }
     }
@@ -63,7 +65,7 @@ pub type Change = (&'static Parameter, Value);
 pub struct Config {
     /// One for each of [`PARAMETERS`], in that order.
     values: RwLock<Vec<Value>>,
-    /// Those that are numbers, for commands that need one each time.
+    /// Those that are numbers, or `yes` or `no`, for commands that need one each time.
     numbers: [AtomicI64; PARAMETERS.len()],
     /// Held while a change is parsed, applied and stored, so that two do not mix.
     changing: Mutex<()>,
@@ -117,7 +119,8 @@ impl Config {
         }
     }
 
-    /// The value of the parameter at a place ([`Parameter::place`]) that is a number or a size. A nanosecond.
+    /// The value of the parameter at a place ([`Parameter::place`]) that is a number, a size, or `yes` (1) or `no` (0).
+    /// A nanosecond.
     #[inline]
     pub fn number_at(&self, place: usize) -> i64 {
         self.numbers[place].load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
 //! The parameters, with Redis 7.0's names, ranges and defaults.
 
 use super::Value;
-use super::parse::{addresses, memory, notifications, output_limits, save};
+use super::parse::{addresses, memory, notifications, output_limits, percentiles, save};
 use crate::arguments::parse_integer;
 
 /// Brings a text into its normal form, given the old value's; or says what is wrong with it.
@@ -215,6 +215,11 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new("slowlog-log-slower-than", Integer(10_000, -1, i64::MAX)),
     Parameter::new("slowlog-max-len", Integer(128, 0, i64::MAX)),
     Parameter::new("latency-monitor-threshold", Integer(0, 0, i64::MAX)),
+    Parameter::new("latency-tracking", Boolean(true)),
+    Parameter::new(
+        "latency-tracking-info-percentiles",
+        Checked("50 99 99.9", percentiles),
+    ),
     Parameter::new("notify-keyspace-events", Checked("", notifications)),
     Parameter::new("hz", Integer(10, 0, INT)),
     Parameter::new("dynamic-hz", Boolean(true)),

@@ -1,6 +1,7 @@
 //! Values in text form, with Redis' rules and words.
 
 use crate::arguments::parse_integer;
+use crate::double::parse_double;
 
 /// A size with an optional unit: `b`, `k` (1000), `kb` (1024), `m`, `mb`, `g`, `gb`, in any case.
 ///
@@ -38,6 +39,31 @@ pub(super) fn save(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
     }
     let words: Vec<String> = numbers.iter().map(i64::to_string).collect();
     Ok(words.join(" ").into_bytes())
+}
+
+/// Percentiles with a space between them, or nothing.
+pub(super) fn percentiles(_old: &[u8], text: &[u8]) -> Result<Vec<u8>, &'static str> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut shown = Vec::new();
+    for word in text.split(|byte| *byte == b' ') {
+        let number = parse_double(word);
+        let number = number.ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+        if !(0.0..=100.0).contains(&number) {
+            return Err(
+                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
+            );
+        }
+        shown.push(percentile_text(number));
+    }
+    Ok(shown.join(" ").into_bytes())
+}
+
+/// A percentile as INFO and CONFIG GET show it: `99.9`.
+pub(crate) fn percentile_text(percentile: f64) -> String {
+    let text = format!("{percentile:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Letters for classes of keyspace events, in Redis' order.

@@ -148,6 +148,7 @@ pub(crate) fn config_resetstat(
 ) -> Outcome {
     context.session.counters = Default::default();
     context.store.reset_evicted_keys();
+    context.host.statistics().reset();
     context.host.reset_statistics();
     reply.ok();
     Ok(())

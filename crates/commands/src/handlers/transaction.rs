@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use undercroft_engine::{Running, Scratch, Store};
 
 use crate::arguments::CommandError;
-use crate::execute::{is_quick, note_slow, try_to_remove_met};
+use crate::execute::{is_slow, note_slow, try_to_remove_met};
 use crate::handler::{Context, Failure, Outcome};
 use crate::load;
 use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::{self, ReplyMode};
+use crate::statistics::Lap;
 use crate::tape::{Mark, Tape};
 
 /// MULTI.
@@ -128,12 +129,22 @@ impl<T: Default> Scratch for Scene<'_, '_, T> {
 #[derive(Default)]
 struct Done {
     tape: Tape,
-    /// For each command where its reply is; none where it is still to run.
-    replies: Vec<Option<(Mark, Mark)>>,
+    /// Each command; none where it is still to run.
+    ran: Vec<Option<Ran>>,
     /// The database behind each command, where they are shown.
     databases: Vec<u32>,
-    /// The commands that are worth a look of the slow log, and how long they took.
-    slow: Vec<(usize, Duration)>,
+    /// When the last command ended.
+    ended: Option<Instant>,
+}
+
+/// A command that was run within the transaction.
+struct Ran {
+    /// Where its reply is.
+    reply: (Mark, Mark),
+    /// How long it took.
+    time: Duration,
+    /// The error that it answered.
+    error: Option<CommandError>,
 }
 
 impl Done {
@@ -174,14 +185,13 @@ impl Done {
             self.databases.push(context.session.database);
         }
         if !queued.inside {
-            self.replies.push(None);
+            self.ran.push(None);
             return Ok(());
         }
         let arguments = queued.arguments();
         let from = self.tape.mark();
         let savepoint = running.savepoint();
-        let timed = context.timed || !is_quick(queued.command, &arguments);
-        let start = timed.then(Instant::now);
+        let start = self.ended.unwrap_or_else(Instant::now);
         let mut inner = Context {
             session: &mut *context.session,
             host: context.host,
@@ -189,53 +199,60 @@ impl Done {
             timed: context.timed,
             shows: context.shows,
             direct: false,
+            lap: Lap::default(),
         };
         let outcome = (queued.handler)(&mut inner, &arguments, &mut self.tape);
         if running.starts_again() {
             return Err(CommandError::OUT_OF_MEMORY.into());
         }
-        match outcome {
-            Ok(()) => {}
+        let error = match outcome {
+            Ok(()) => None,
             Err(Failure::Reply(error)) => {
                 running.roll_back_to(&savepoint)?;
                 self.tape.cut(from);
                 error.write(&mut self.tape);
-                inner.session.counters.errors += 1;
+                Some(error)
             }
             Err(blocked) => return Err(blocked),
-        }
+        };
         if Store::met_expired() {
             try_to_remove_met(&mut inner)?;
             if running.starts_again() {
                 return Err(CommandError::OUT_OF_MEMORY.into());
             }
         }
-        if let Some(start) = start {
-            self.slow.push((at, start.elapsed()));
-        }
+        let now = Instant::now();
+        self.ended = Some(now);
         inner.session.counters.commands += 1;
         if let Some(database) = self.databases.get_mut(at) {
             *database = inner.session.database;
         }
-        self.replies.push(Some((from, self.tape.mark())));
+        self.ran.push(Some(Ran {
+            reply: (from, self.tape.mark()),
+            time: now.duration_since(start),
+            error,
+        }));
         Ok(())
     }
 
     /// Writes the replies, and runs the commands that are not part of the transaction.
     fn tell(self, context: &mut Context<'_>, multi: &Multi, reply: &mut dyn Reply) {
-        let mut slow = self.slow.into_iter().peekable();
         // Where replies are not sent, confirmations of subscriptions are, without the array around them.
         let (silent, mut confirms) = (context.session.reply_mode != ReplyMode::On, false);
         if !silent {
             reply.array(multi.queue.len());
         }
-        for (at, (queued, place)) in multi.queue.iter().zip(self.replies).enumerate() {
-            if let Some((from, to)) = place {
+        for (at, (queued, ran)) in multi.queue.iter().zip(self.ran).enumerate() {
+            if let Some(ran) = ran {
                 if !silent {
-                    self.tape.play(from, to, reply);
+                    self.tape.play(ran.reply.0, ran.reply.1, reply);
                 }
-                if let Some((_, time)) = slow.next_if(|(slow, _)| *slow == at) {
-                    note_slow(context, queued.command, &queued.arguments(), time);
+                context.count_one(queued.command, ran.time, ran.error.is_some());
+                if let Some(error) = ran.error {
+                    context.count_error(error.text());
+                }
+                if is_slow(context, ran.time) {
+                    note_slow(context, queued.command, &queued.arguments(), ran.time);
                 }
                 if let Some(database) = self.databases.get(at) {
                     monitor::show(context, *database, queued.command, &queued.arguments());
@@ -248,20 +265,23 @@ impl Done {
             let told: &mut dyn Reply = if silent { &mut unsent } else { reply };
             context.session.confirms = false;
             let outcome = (queued.handler)(context, &arguments, told);
+            let time = start.elapsed();
+            context.count_one(queued.command, time, outcome.is_err());
             context.session.counters.commands += 1;
             match outcome {
                 Ok(()) => {}
                 Err(failure) => {
-                    context.session.counters.errors += 1;
                     // What is committed cannot wait any more.
-                    failure.into_error().write(told);
+                    let error = failure.into_error();
+                    context.count_error(error.text());
+                    error.write(told);
                 }
             }
             if silent && context.session.confirms {
                 confirms = true;
                 unsent.play(Mark::default(), unsent.mark(), reply);
             }
-            note_slow(context, queued.command, &arguments, start.elapsed());
+            note_slow(context, queued.command, &arguments, time);
             if context.shows {
                 let database = context.session.database;
                 monitor::show(context, database, queued.command, &arguments);

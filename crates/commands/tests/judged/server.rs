@@ -13,6 +13,7 @@ use undercroft_commands::config::{Config, Parameter, Value};
 use undercroft_commands::info::Facts;
 use undercroft_commands::session::{ClientInfo, Host, KillFilter, Session, ShutdownOptions};
 use undercroft_commands::slowlog::SlowLog;
+use undercroft_commands::statistics::Statistics;
 use undercroft_commands::{Context, execute};
 use undercroft_conformance::client::Address;
 use undercroft_conformance::resp;
@@ -32,6 +33,7 @@ struct Shared {
     store: Store,
     config: Config,
     slowlog: SlowLog,
+    statistics: Statistics,
     clients: Mutex<BTreeMap<u64, (ClientInfo, TcpStream)>>,
     next: AtomicU64,
 }
@@ -59,6 +61,9 @@ impl Host for Shared {
     }
     fn slowlog(&self) -> &SlowLog {
         &self.slowlog
+    }
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
     fn clients(&self) -> Vec<ClientInfo> {
         self.clients()
@@ -118,6 +123,7 @@ impl Served {
             store: Store::create(&path, &Options::default()).expect("a new store"),
             config,
             slowlog: SlowLog::new(),
+            statistics: Statistics::new(1),
             clients: Mutex::default(),
             next: AtomicU64::new(1),
         });

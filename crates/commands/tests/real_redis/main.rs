@@ -8,6 +8,7 @@ mod config;
 mod dump;
 mod glob;
 mod host;
+mod info;
 mod lcs;
 mod number;
 mod print;

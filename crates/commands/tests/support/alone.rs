@@ -4,10 +4,12 @@ use undercroft_commands::config::{Config, Parameter, Value};
 use undercroft_commands::info::Facts;
 use undercroft_commands::session::{ClientInfo, Host, KillFilter, ShutdownOptions};
 use undercroft_commands::slowlog::SlowLog;
+use undercroft_commands::statistics::Statistics;
 
 pub(crate) struct Alone {
     config: Config,
     slowlog: SlowLog,
+    statistics: Statistics,
     /// The password that is needed, where one is.
     password: Option<&'static [u8]>,
 }
@@ -17,6 +19,7 @@ impl Alone {
         Alone {
             config: Config::new(),
             slowlog: SlowLog::new(),
+            statistics: Statistics::new(1),
             password,
         }
     }
@@ -34,6 +37,9 @@ impl Host for Alone {
     }
     fn slowlog(&self) -> &SlowLog {
         &self.slowlog
+    }
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
     fn clients(&self) -> Vec<ClientInfo> {
         Vec::new()

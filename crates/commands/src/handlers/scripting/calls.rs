@@ -14,6 +14,7 @@ use crate::execute::try_to_remove_met;
 use crate::handler::{Context, Failure, Outcome};
 use crate::number::double_text;
 use crate::reply::{Recorder, Reply, Tree};
+use crate::statistics::Lap;
 use crate::table::{Flag, resolve};
 
 /// A script: returns its reply.
@@ -58,6 +59,7 @@ pub(super) fn run(
                 timed: scene.context.timed,
                 shows: scene.context.shows,
                 direct: false,
+                lap: Lap::default(),
             };
             let ended = Calls::end(script, body, call, &mut inner, is_full)?;
             if running.starts_again() {
@@ -69,7 +71,12 @@ pub(super) fn run(
     match ended {
         Ok(tree) => tree.write(reply),
         Err(error) => {
-            context.session.counters.errors += 1;
+            if store.is_running() {
+                // EXEC may run it again, and then takes this back.
+                context.session.counters.errors += 1;
+            } else {
+                context.count_error(error.text());
+            }
             error.write(reply);
         }
     }

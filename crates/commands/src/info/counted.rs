@@ -1,0 +1,63 @@
+//! What is counted of each command and of each kind of error.
+
+use crate::config::percentile_text;
+use crate::handler::Context;
+use crate::info::{line, title};
+
+/// Calls of each command.
+pub(super) fn commands(context: &Context<'_>, out: &mut String) {
+    title("Commandstats", out);
+    for (name, totals) in context.host.statistics().commands() {
+        let microseconds = totals.time / 1000;
+        let per_call = match totals.calls {
+            0 => 0.0,
+            calls => totals.time as f64 / 1000.0 / calls as f64,
+        };
+        let figures = format!(
+            "calls={},usec={microseconds},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
+            totals.calls, totals.rejected, totals.failed
+        );
+        line(&format!("cmdstat_{name}"), figures, out);
+    }
+}
+
+/// Errors by their codes.
+pub(super) fn errors(context: &Context<'_>, out: &mut String) {
+    title("Errorstats", out);
+    for (code, count) in context.host.statistics().errors() {
+        line(
+            &format!("errorstat_{code}"),
+            format_args!("count={count}"),
+            out,
+        );
+    }
+}
+
+/// How long the calls of each command took, at the percentiles that are configured.
+pub(super) fn latencies(context: &Context<'_>, out: &mut String) {
+    title("Latencystats", out);
+    let config = context.host.config();
+    if !config.boolean("latency-tracking") {
+        return;
+    }
+    let wanted = config.value("latency-tracking-info-percentiles").text();
+    let wanted: Vec<f64> = String::from_utf8_lossy(&wanted)
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    for (name, times) in context.host.statistics().latencies(&wanted) {
+        let figures: Vec<String> = wanted
+            .iter()
+            .zip(times)
+            .map(|(percentile, time)| {
+                let microseconds = time as f64 / 1000.0;
+                format!("p{}={microseconds:.3}", percentile_text(*percentile))
+            })
+            .collect();
+        line(
+            &format!("latency_percentiles_usec_{name}"),
+            figures.join(","),
+            out,
+        );
+    }
+}

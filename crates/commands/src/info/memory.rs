@@ -1,0 +1,144 @@
+//! The memory of the store, as INFO tells it.
+
+use crate::handler::Context;
+use crate::info::{Facts, line, title, zeros};
+
+/// A size as people read it: `1.46M`.
+fn human(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let power = (bytes.ilog2() / 10).min(UNITS.len() as u32);
+    let value = bytes as f64 / (1u64 << (10 * power)) as f64;
+    format!("{value:.2}{}", UNITS[power as usize - 1])
+}
+
+/// A size, and the same as people read it.
+fn size(name: &str, bytes: u64, out: &mut String) {
+    line(name, bytes, out);
+    line(&format!("{name}_human"), human(bytes), out);
+}
+
+/// One size as a part of another.
+fn percentage(part: u64, whole: u64) -> String {
+    format!("{:.2}%", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+fn ratio(more: u64, less: u64, out: &mut String, names: [&str; 2]) {
+    let value = more as f64 / less.max(1) as f64;
+    line(names[0], format_args!("{value:.2}"), out);
+    line(names[1], more.saturating_sub(less), out);
+}
+
+/// The memory of the machine; 0 where it cannot be told.
+fn system_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// The section.
+pub(super) fn section(context: &Context<'_>, facts: &Facts, out: &mut String) {
+    let statistics = context.store.statistics();
+    let used = context.store.used_memory();
+    // Logs and messages on their way take memory whether or not there is a key.
+    let fixed = statistics.logs + statistics.ring;
+    let backed = statistics.reserved + fixed;
+    let granted = backed.saturating_sub(statistics.free).max(used + fixed);
+    let peak = context.host.statistics().see_memory(used);
+    // What a lock keeps from being measured now is told the next time.
+    let waiting = context.store.used_by_waiting().unwrap_or(0);
+    let dataset = used.saturating_sub(waiting);
+    title("Memory", out);
+    size("used_memory", used, out);
+    size("used_memory_rss", backed, out);
+    size("used_memory_peak", peak, out);
+    line("used_memory_peak_perc", percentage(used, peak), out);
+    line("used_memory_overhead", waiting, out);
+    line("used_memory_startup", 0, out);
+    line("used_memory_dataset", dataset, out);
+    line("used_memory_dataset_perc", percentage(dataset, used), out);
+    line("used_memory_waiting", waiting, out);
+    line("allocator_allocated", used + fixed, out);
+    line("allocator_active", granted, out);
+    line("allocator_resident", backed, out);
+    size("total_system_memory", system_memory(), out);
+    size("used_memory_lua", 0, out);
+    zeros(
+        &[
+            "used_memory_vm_eval",
+            "used_memory_scripts_eval",
+            "number_of_cached_scripts",
+            "number_of_functions",
+            "number_of_libraries",
+            "used_memory_vm_functions",
+        ],
+        out,
+    );
+    size("used_memory_vm_total", 0, out);
+    zeros(&["used_memory_functions"], out);
+    size("used_memory_scripts", 0, out);
+    size("maxmemory", context.store.max_memory(), out);
+    let policy = context.store.eviction().policy;
+    line("maxmemory_policy", policy.name(), out);
+    ratio(
+        granted,
+        used + fixed,
+        out,
+        ["allocator_frag_ratio", "allocator_frag_bytes"],
+    );
+    // Free memory that is kept warm.
+    ratio(
+        backed,
+        granted,
+        out,
+        ["allocator_rss_ratio", "allocator_rss_bytes"],
+    );
+    line("rss_overhead_ratio", "1.00", out);
+    line("rss_overhead_bytes", 0, out);
+    ratio(
+        granted,
+        used + fixed,
+        out,
+        ["mem_fragmentation_ratio", "mem_fragmentation_bytes"],
+    );
+    zeros(
+        &[
+            "mem_not_counted_for_evict",
+            "mem_replication_backlog",
+            "mem_total_replication_buffers",
+            "mem_clients_slaves",
+        ],
+        out,
+    );
+    line("mem_clients_normal", facts.client_memory, out);
+    zeros(&["mem_cluster_links", "mem_aof_buffer"], out);
+    line("mem_allocator", "undercroft", out);
+    line("store_capacity", statistics.capacity, out);
+    line("store_free", statistics.free, out);
+    zeros(&["active_defrag_running"], out);
+    line("lazyfree_pending_objects", statistics.left_objects, out);
+    line("mem_lazyfree_pending", statistics.left, out);
+    zeros(&["lazyfreed_objects"], out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::human;
+
+    #[test]
+    fn sizes_are_readable() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1024, "1.00K"),
+            (1_535_968, "1.46M"),
+            (1 << 30, "1.00G"),
+            (u64::MAX, "16384.00P"),
+        ] {
+            assert_eq!(human(bytes), text);
+        }
+    }
+}

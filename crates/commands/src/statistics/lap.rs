@@ -1,0 +1,176 @@
+//! How commands are timed as they run.
+//!
+//! Looking at the clock costs a tenth of a fast command. So the fast ones of a batch are timed together: the clock is
+//! read before the first of them and behind the last, or before a slow one, which is timed by itself. The sum is exact;
+//! of one batch, all fast commands are said to have taken the same time.
+
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use crate::config::Parameter;
+use crate::handler::{Context, Failure, Outcome};
+use crate::table::Command;
+
+/// The calls of one command.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) command: &'static Command,
+    pub(super) calls: u32,
+    pub(super) failed: u32,
+}
+
+/// The fast commands that are being timed together.
+#[derive(Default)]
+pub(crate) struct Lap {
+    /// Since when; None outside of a batch.
+    since: Option<Instant>,
+    runs: SmallVec<[Run; 4]>,
+}
+
+impl Lap {
+    #[inline(always)]
+    fn add(&mut self, command: &'static Command, failed: bool) {
+        // A batch has few commands, and fewer kinds of them.
+        let mut runs = self.runs.iter_mut();
+        if let Some(run) = runs.find(|run| std::ptr::eq(run.command, command)) {
+            run.calls += 1;
+            run.failed += u32::from(failed);
+        } else {
+            self.runs.push(Run {
+                command,
+                calls: 1,
+                failed: failed.into(),
+            });
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Begins a batch: up to [`end_batch`](Self::end_batch), fast commands are timed together. Meant for commands that
+    /// are run at once, with nothing between them.
+    #[inline]
+    pub fn begin_batch(&mut self) {
+        self.lap.since = Some(Instant::now());
+    }
+
+    /// Ends a batch, and counts what ran in it.
+    #[inline]
+    pub fn end_batch(&mut self) {
+        self.end_lap();
+        self.lap.since = None;
+    }
+
+    /// Counts the fast commands that ran in the batch so far. Returns what the clock says.
+    #[inline]
+    fn end_lap(&mut self) -> Instant {
+        let now = Instant::now();
+        if let Some(since) = self.lap.since
+            && !self.lap.runs.is_empty()
+        {
+            self.count(&self.lap.runs, now.duration_since(since));
+            self.lap.runs.clear();
+        }
+        now
+    }
+
+    /// To be called before a fast command. The clock is read outside of a batch only.
+    #[inline(always)]
+    pub(crate) fn start_fast(&self) -> Option<Instant> {
+        match self.lap.since {
+            Some(_) => None,
+            None => Some(Instant::now()),
+        }
+    }
+
+    /// To be called behind a fast command.
+    #[inline(always)]
+    pub(crate) fn end_fast(
+        &mut self,
+        command: &'static Command,
+        start: Option<Instant>,
+        outcome: &Outcome,
+    ) {
+        if outcome.is_err() && self.is_no_call(command, outcome) {
+            return;
+        }
+        match start {
+            None => self.lap.add(command, outcome.is_err()),
+            Some(start) => self.count_one(command, start.elapsed(), outcome.is_err()),
+        }
+    }
+
+    /// To be called before a command that is timed by itself.
+    #[inline]
+    pub(crate) fn start_slow(&mut self) -> Instant {
+        self.end_lap()
+    }
+
+    /// To be called behind a command that is timed by itself. Returns how long it took.
+    #[inline]
+    pub(crate) fn end_slow(
+        &mut self,
+        command: &'static Command,
+        start: Instant,
+        outcome: &Outcome,
+    ) -> Duration {
+        let now = Instant::now();
+        let time = now.duration_since(start);
+        if outcome.is_ok() || !self.is_no_call(command, outcome) {
+            self.count_one(command, time, outcome.is_err());
+        }
+        if let Some(since) = &mut self.lap.since {
+            *since = now;
+        }
+        time
+    }
+
+    /// Whether a command that failed does not count as a call.
+    #[cold]
+    fn is_no_call(&self, command: &'static Command, outcome: &Outcome) -> bool {
+        match outcome {
+            // It will run again, and be counted then.
+            Err(Failure::Blocked(_)) => true,
+            // Redis refuses it before it is run.
+            Err(Failure::Reply(error)) if error.text().starts_with("OOM ") => {
+                self.count_rejected(command);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Counts one command.
+    pub(crate) fn count_one(&self, command: &'static Command, time: Duration, failed: bool) {
+        let run = Run {
+            command,
+            calls: 1,
+            failed: failed.into(),
+        };
+        self.count(&[run], time);
+    }
+
+    fn count(&self, runs: &[Run], time: Duration) {
+        const TRACKING: usize = Parameter::place("latency-tracking");
+        let tracks = self.host.config().number_at(TRACKING) != 0;
+        let statistics = self.host.statistics();
+        let nanoseconds = time.as_secs() * 1_000_000_000 + u64::from(time.subsec_nanos());
+        statistics.count(self.session.route.0, runs, nanoseconds, tracks);
+    }
+
+    /// Counts a command that was refused before it was run.
+    #[cold]
+    pub(crate) fn count_rejected(&self, command: &'static Command) {
+        let statistics = self.host.statistics();
+        statistics.count_rejected(self.session.route.0, command);
+    }
+
+    /// Counts an error reply.
+    #[cold]
+    pub(crate) fn count_error(&mut self, text: &str) {
+        self.session.counters.errors += 1;
+        self.host
+            .statistics()
+            .count_error(self.session.route.0, text);
+    }
+}

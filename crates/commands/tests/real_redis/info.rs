@@ -1,0 +1,139 @@
+//! INFO has the fields of a real server, and values of the same form.
+
+use std::collections::BTreeMap;
+
+use undercroft_commands::reply::Tree;
+
+use crate::host::run;
+use crate::support::RealServer;
+
+/// Fields of Redis that ours has not, and why.
+const LEFT_OUT: &[(&str, &str)] = &[("gcc_version", "it is not built by gcc")];
+
+/// Fields that Redis has not.
+const OURS: &[&str] = &[
+    "mem_lazyfree_pending",
+    "store",
+    "store_capacity",
+    "store_free",
+    "store_shards",
+    "threads",
+    "undercroft_version",
+    "used_memory_waiting",
+];
+
+/// Fields whose names tell what was run.
+fn is_counted(name: &str) -> bool {
+    let before = ["cmdstat_", "errorstat_", "latency_percentiles_", "db"];
+    before.iter().any(|before| name.starts_with(before))
+}
+
+/// Each section's name, and its fields with their values.
+fn sections(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
+    let mut sections: Vec<(String, BTreeMap<String, String>)> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        if let Some(title) = line.strip_prefix("# ") {
+            sections.push((title.to_owned(), BTreeMap::new()));
+            continue;
+        }
+        let (name, value) = line.split_once(':').expect("a field");
+        let section = sections.last_mut().expect("a title comes first");
+        if !is_counted(name) {
+            assert!(
+                section.1.insert(name.into(), value.into()).is_none(),
+                "{name} twice"
+            );
+        }
+    }
+    sections
+}
+
+fn text(reply: Tree) -> String {
+    match reply {
+        Tree::Bulk(text) => String::from_utf8(text).expect("text"),
+        other => panic!("no text: {other:?}"),
+    }
+}
+
+/// Ids are hexadecimal, and may happen to have no letter.
+const IDS: &[&str] = &[
+    "redis_build_id",
+    "run_id",
+    "master_replid",
+    "master_replid2",
+];
+
+/// What a value looks like: a number with so many digits behind the point, a share, or a word.
+fn form(value: &str) -> String {
+    let number = value.strip_suffix('%').unwrap_or(value);
+    let unit = if number.len() < value.len() { "%" } else { "" };
+    match (number.parse::<f64>(), number.split_once('.')) {
+        (Ok(_), Some((_, digits))) => format!("number with {} digits{unit}", digits.len()),
+        (Ok(_), None) => format!("number{unit}"),
+        (Err(_), _) => "word".to_owned(),
+    }
+}
+
+#[test]
+fn the_fields_are_a_real_servers() {
+    let Some(server) = RealServer::start(&[]) else {
+        return;
+    };
+    let mut client = server.connect();
+    for which in [
+        "",
+        "default",
+        "all",
+        "everything",
+        "cpu all",
+        "cpu default",
+        "CPU nosuch",
+        "commandSTATS",
+    ] {
+        let line = format!("INFO {which}");
+        let theirs = sections(&text(client.words(line.trim())));
+        let ours = sections(&text(run(line.trim())));
+        let titles = |sections: &[(String, _)]| -> Vec<String> {
+            sections.iter().map(|(title, _)| title.clone()).collect()
+        };
+        assert_eq!(titles(&ours), titles(&theirs), "{line}");
+        let mut compared = 0;
+        for ((title, ours), (_, theirs)) in ours.iter().zip(&theirs) {
+            for (name, value) in theirs {
+                if let Some((_, reason)) = LEFT_OUT.iter().find(|(other, _)| other == name) {
+                    assert!(!ours.contains_key(name), "{name} is there, though {reason}");
+                    continue;
+                }
+                let own = ours.get(name);
+                let own = own.unwrap_or_else(|| panic!("{title} has no {name}"));
+                if IDS.contains(&name.as_str()) {
+                    assert!(
+                        own.bytes().all(|byte| byte.is_ascii_hexdigit()),
+                        "{name}: {own}"
+                    );
+                } else if !value.is_empty() && !own.is_empty() {
+                    assert_eq!(form(own), form(value), "{name}: {own} and {value}");
+                }
+                compared += 1;
+            }
+            for name in ours.keys() {
+                assert!(
+                    theirs.contains_key(name) || OURS.contains(&name.as_str()),
+                    "{title} has {name}"
+                );
+            }
+        }
+        if which == "everything" {
+            assert!(compared > 150, "only {compared}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_store_is_not_said_to_be_fragmented() {
+    let sections = sections(&text(run("INFO memory")));
+    let ratio: f64 = sections[0].1["mem_fragmentation_ratio"]
+        .parse()
+        .expect("a number");
+    assert!((1.0..2.0).contains(&ratio), "{ratio}");
+}
