@@ -52,6 +52,10 @@ const REASONS: &[(&str, &str)] = &[
         "written to when a command is over",
     ),
     (
+        "crates/commands/src/statistics/mod.rs",
+        "what commands came to, counted when they are over",
+    ),
+    (
         "crates/engine/src/running.rs",
         "what a transaction has done, made anew for each run of its body",
     ),

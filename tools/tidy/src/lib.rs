@@ -8,6 +8,7 @@
 
 mod arrows;
 mod cells;
+mod cited;
 mod documents;
 mod repo;
 mod sources;
@@ -50,6 +51,7 @@ pub const RULES: &[Rule] = &[
     sources::LEFTOVERS,
     sources::ASCII,
     cells::CELLS_HAVE_REASONS,
+    cited::CITED_RULES,
     documents::LINKED,
     documents::RESOLVE,
     documents::CHANGELOG,

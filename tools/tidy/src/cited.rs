@@ -1,0 +1,127 @@
+//! The numbered rules of the store, such as W4: whatever cites one has it defined in the documents.
+
+use std::collections::HashSet;
+
+use crate::{File, Repo, Report, Rule};
+
+/// Where rules are defined: a paragraph that begins with the number in bold, and a full stop.
+const DEFINED_IN: &str = "docs/";
+
+pub(crate) const CITED_RULES: Rule = Rule {
+    name: "every rule that is cited is defined",
+    check,
+    canary: || Repo::with_file("crates/memory/src/log.rs", "//! The undo log (W4)."),
+};
+
+fn check(repo: &Repo) -> Report {
+    let documents = repo.files.iter().filter(|file| is_document(file));
+    let defined: HashSet<&str> = documents.flat_map(definitions).collect();
+    let mut report = Report::default();
+    for file in &repo.files {
+        for (number, line) in file.text.lines().enumerate() {
+            for rule in citations(line) {
+                let place = format!("{}:{}", file.path, number + 1);
+                let known = defined.contains(rule);
+                report.add(
+                    (!known).then(|| format!("{place}: {rule} is defined nowhere in {DEFINED_IN}")),
+                );
+            }
+        }
+    }
+    report
+}
+
+fn is_document(file: &File) -> bool {
+    file.path.starts_with(DEFINED_IN) && file.extension() == "md"
+}
+
+/// The rules that a document defines.
+fn definitions(file: &File) -> impl Iterator<Item = &str> {
+    file.text.lines().filter_map(|line| {
+        let (rule, _) = line
+            .trim_start_matches("- ")
+            .strip_prefix("**")?
+            .split_once(".**")?;
+        is_rule(rule).then_some(rule)
+    })
+}
+
+/// The rules that a line cites: all that stands in brackets, or behind the word "rule", is rules.
+fn citations(line: &str) -> Vec<&str> {
+    let mut cited = Vec::new();
+    for part in line.split('(').skip(1) {
+        if let Some((inside, _)) = part.split_once(')') {
+            cited.extend(all_rules(inside).unwrap_or_default());
+        }
+    }
+    let words: Vec<&str> = line.split([' ', ',', '.', ';', ':', '(', ')']).collect();
+    for pair in words.windows(2) {
+        if ["rule", "rules"].contains(&pair[0]) && is_rule(pair[1]) && !cited.contains(&pair[1]) {
+            cited.push(pair[1]);
+        }
+    }
+    cited
+}
+
+/// The words of a text, where each but "rule", "to" and "and" is a rule.
+fn all_rules(text: &str) -> Option<Vec<&str>> {
+    let words = text.split([' ', ',']).filter(|word| !word.is_empty());
+    let rules: Vec<&str> = words
+        .filter(|word| !["rule", "rules", "to", "and"].contains(word))
+        .collect();
+    (!rules.is_empty() && rules.iter().all(|word| is_rule(word))).then_some(rules)
+}
+
+/// Whether a word is a letter of a group of rules and a number.
+fn is_rule(word: &str) -> bool {
+    let mut letters = word.chars();
+    let group = letters
+        .next()
+        .is_some_and(|letter| "DHLMRSW".contains(letter));
+    let number = letters.as_str();
+    group && (1..=2).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn citations_are_found_and_nothing_else() {
+        for (line, rules) in [
+            ("//! The undo log (W4, W5): old contents", &["W4", "W5"][..]),
+            (
+                "/// What of a store is on the disk (D1 to D3).",
+                &["D1", "D3"],
+            ),
+            (
+                "// as rule M8 says, and (rules R1, R2 and R8)",
+                &["R1", "R2", "R8", "M8"],
+            ),
+            ("let S3 = f(W1 + 2); (see W1 there) SHA1 (H)", &[]),
+        ] {
+            assert_eq!(citations(line), rules, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_rule_is_defined_where_a_paragraph_begins_with_it() {
+        let repo = Repo {
+            files: vec![
+                File {
+                    path: "docs/rules.md".to_owned(),
+                    text: "**W4.** No byte changes.\n".to_owned(),
+                },
+                File {
+                    path: "crates/a.rs".to_owned(),
+                    text: "// (W4)\n// (W5)\n".to_owned(),
+                },
+            ],
+            packages: Vec::new(),
+        };
+        let report = check(&repo);
+        assert_eq!(report.checked, 2);
+        assert_eq!(report.findings.len(), 1);
+        assert!(report.findings[0].starts_with("crates/a.rs:2: W5"));
+    }
+}
