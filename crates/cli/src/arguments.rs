@@ -51,7 +51,7 @@ pub(crate) enum Subcommand {
     Exec(Exec),
     /// Show what a store holds and who uses it
     #[command(after_help = "\
-Sizes, keys, the processes that have written to the store, and the locks that are held at this moment, with the \
+Sizes, keys, the processes that have the store open, and the locks that are held at this moment, with the \
 process that holds each and whether it runs, is stopped or is dead. Changes nothing.
 
 Examples:
@@ -92,7 +92,8 @@ Examples:
     Import(Import),
     /// List your stores in shared memory
     #[command(after_help = "\
-Shows the stores named undercroft://NAME, their sizes and how many processes have written to them and still live. \
+Shows the stores named undercroft://NAME, their sizes, how many living processes have written to them, and how many \
+others have them open. \
 Stores at other paths are not listed: look at one with undercroft stat --store PATH.
 
 Examples:
@@ -386,7 +387,7 @@ pub(crate) struct Import {
 /// Remove a store
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Asks before it removes a store that living processes use: they keep the memory they have mapped, and their \
+Asks before it removes a store that living processes have open: they keep the memory they have mapped, and their \
 writes fail from then on.
 
 Examples:

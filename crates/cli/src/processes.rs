@@ -2,6 +2,21 @@
 
 use std::fs;
 
+use undercroft_engine::User;
+
+/// A process that uses a store, for people.
+pub(crate) fn described(user: &User) -> String {
+    let pid = user.pid;
+    if !user.here {
+        return format!("pid {pid} of another pid namespace");
+    }
+    match name_of(pid) {
+        _ if user.ended => format!("pid {pid} (has ended; a process that it forked goes on)"),
+        Some(name) => format!("pid {pid} ({name})"),
+        None => format!("pid {pid} (gone)"),
+    }
+}
+
 /// The name of a process: its command line without the directory of its program, or its short name. None where it
 /// cannot be seen, for example from another pid namespace.
 pub(crate) fn name_of(pid: u32) -> Option<String> {

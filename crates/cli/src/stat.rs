@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use undercroft_engine::{DATABASES, Holder, Store, ValueType};
+use undercroft_engine::{DATABASES, Holder, Store, User, ValueType};
 
 use crate::arguments::OfStore;
 use crate::failure::{Failure, Outcome};
 use crate::out::say;
-use crate::processes::name_of;
+use crate::processes::{described, name_of};
 use crate::size::{counted, grouped, human};
 use crate::store::{self, Access};
 
@@ -116,19 +116,37 @@ fn locks(store: &Store) {
 }
 
 fn processes(store: &Store) {
-    let members = store.members();
     say!("");
-    if members.is_empty() {
-        return line("writers", "no living process has written to the store");
+    let users = match store.users() {
+        Ok(users) => users,
+        Err(error) => return line("users", format_args!("not known: {error}")),
+    };
+    let (writers, readers): (Vec<User>, Vec<User>) =
+        users.into_iter().partition(|user| user.member.is_some());
+    if writers.is_empty() {
+        line("writers", "no living process has written to the store");
+    } else {
+        line("writers", counted(writers.len() as u64, "process"));
     }
-    line("writers", counted(members.len() as u64, "process"));
-    for member in members {
+    for user in &writers {
+        let Some(member) = &user.member else { continue };
         say!(
             "  slot {}: {}, joined {} ago",
             member.slot,
-            process(member.pid),
+            described(user),
             age(member.joined)
         );
+    }
+    if readers.is_empty() {
+        return line("readers", "no other process has the store open");
+    }
+    let count = counted(readers.len() as u64, "process");
+    line(
+        "readers",
+        format_args!("{count} with the store open that did not write"),
+    );
+    for user in &readers {
+        say!("  {}", described(user));
     }
 }
 

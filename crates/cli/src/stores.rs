@@ -5,12 +5,12 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
-use undercroft_engine::{DATABASES, Member, Store, list_stores, remove_sockets};
+use undercroft_engine::{DATABASES, Store, User, list_stores, remove_sockets};
 
 use crate::arguments::Remove;
 use crate::failure::{Failure, Outcome, at};
 use crate::out::{say, tell};
-use crate::processes::name_of;
+use crate::processes::described;
 use crate::size::{counted, grouped, human};
 use crate::store;
 
@@ -20,6 +20,7 @@ struct Row {
     keys: String,
     data: String,
     writers: String,
+    readers: String,
 }
 
 pub(crate) fn list() -> Outcome {
@@ -37,18 +38,23 @@ pub(crate) fn list() -> Outcome {
     let keys = widest(|row| &row.keys, "keys");
     let data = widest(|row| &row.data, "data");
     say!(
-        "{:<name$}  {:>keys$}  {:>data$}  writers",
+        "{:<name$}  {:>keys$}  {:>data$}  writers  readers",
         "store",
         "keys",
         "data"
     );
     for row in &rows {
+        let Row {
+            writers, readers, ..
+        } = row;
+        // What is wrong with a store stands in their place, and behind it nothing.
+        let users = format!("{writers:<7}  {readers}");
         say!(
             "{:<name$}  {:>keys$}  {:>data$}  {}",
             row.name,
             row.keys,
             row.data,
-            row.writers
+            users.trim_end()
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -61,20 +67,25 @@ fn row(name: &str, path: &Path) -> Row {
         for database in 0..DATABASES {
             keys += store.count_keys(database)?;
         }
-        Ok((keys, store.statistics().used, store.members().len()))
+        let users = store.users()?;
+        let writers = users.iter().filter(|user| user.member.is_some()).count();
+        let readers = users.len() - writers;
+        Ok((keys, store.statistics().used, writers, readers))
     });
     match figures {
-        Ok((keys, data, writers)) => Row {
+        Ok((keys, data, writers, readers)) => Row {
             name,
             keys: grouped(keys),
             data: human(data),
             writers: writers.to_string(),
+            readers: readers.to_string(),
         },
         Err(error) => Row {
             name,
             keys: "?".into(),
             data: "?".into(),
             writers: error.to_string(),
+            readers: String::new(),
         },
     }
 }
@@ -84,7 +95,7 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     let name = store::parse(&text)?;
     let status = store::must_be_there(&text, &name)?;
     let question = match Store::open(&name.path, false) {
-        Ok(store) => in_use(&store.members()),
+        Ok(store) => in_use(&store.users()?),
         // Nobody uses what nobody may open.
         Err(error) if error.is_unclean() => None,
         // Never a file that only looks like one: what is no store is not removed by its name.
@@ -103,16 +114,15 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
 }
 
 /// Who uses the store, None where nobody does.
-fn in_use(members: &[Member]) -> Option<String> {
-    let [first, others @ ..] = members else {
+fn in_use(users: &[User]) -> Option<String> {
+    let [first, others @ ..] = users else {
         return None;
     };
-    let name = name_of(first.pid).unwrap_or_else(|| "unknown".into());
     let others = match others.len() {
         0 => String::new(),
         count => format!(" and {}", counted(count as u64, "other")),
     };
-    Some(format!("is in use by pid {} ({name}){others}", first.pid))
+    Some(format!("is in use by {}{others}", described(first)))
 }
 
 /// Asks on a terminal; elsewhere nobody can answer.

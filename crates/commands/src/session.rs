@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use undercroft_engine::{Access, Begun, Error, Ranges, Topic, Wanted, Watch};
 
+use crate::arguments::CommandError;
 use crate::config::{Config, Parameter, Value};
+use crate::handlers::client::check_name;
 use crate::info::Facts;
 use crate::multi::Multi;
 use crate::slowlog::SlowLog;
@@ -145,6 +147,16 @@ pub(crate) struct Mark {
 }
 
 impl Session {
+    /// Names the connection, as CLIENT SETNAME does.
+    ///
+    /// # Errors
+    /// For a name with spaces, or anything else that could end a line of CLIENT LIST.
+    pub fn set_name(&mut self, name: &[u8]) -> Result<(), CommandError> {
+        check_name(name)?;
+        self.name = name.to_vec();
+        Ok(())
+    }
+
     /// A new connection's state; `user` is `default` where no password is needed.
     pub fn new(id: u64, user: Option<String>, now: i64) -> Session {
         Session {

@@ -5,7 +5,7 @@
 
 use std::cell::Ref;
 
-use undercroft_memory::{Scratch, ShardSet, Staged, Statistics, View};
+use undercroft_memory::{Scratch, ShardSet, Staged, Statistics, User, View};
 
 use crate::error::Error;
 use crate::eviction::{Eviction, EvictionChange};
@@ -292,6 +292,11 @@ impl<'a> Access<'a> {
     /// Bytes in allocated blocks.
     pub fn used_memory(&self) -> u64 {
         self.store.used_memory()
+    }
+
+    /// The other processes that have the store mapped; see [`Store::users`].
+    pub fn users(&self) -> Result<Vec<User>, Error> {
+        self.store.users()
     }
 
     /// The limit on [`used_memory`](Self::used_memory); 0 is none.

@@ -92,7 +92,7 @@ pub use subscriber::{Event, Message, Subscriber, Waiting};
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Options, Report, Scratch, ShardSet, Staged, Statistics,
-    View, WaitHook, coarse_milliseconds, defer_signals, remove_sockets,
+    User, View, WaitHook, coarse_milliseconds, defer_signals, remove_sockets,
 };
 pub use upkeep::{Pace, Upkept};
 pub use value::Limits;

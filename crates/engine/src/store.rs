@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use undercroft_memory::{
-    HeldLock, Marks, Member, Options, Scratch, Segment, ShardSet, Statistics, View, WaitHook,
+    HeldLock, Marks, Member, Options, Scratch, Segment, ShardSet, Statistics, User, View, WaitHook,
     coarse_milliseconds, defer_signals,
 };
 
@@ -431,6 +431,14 @@ impl Store {
     pub fn held_locks(&self) -> Vec<HeldLock> {
         self.segment.held_locks()
     }
+    /// The other processes that have the store mapped, those that write first.
+    ///
+    /// # Errors
+    /// Where this process may not open the store's path any more.
+    pub fn users(&self) -> Result<Vec<User>, Error> {
+        Ok(self.segment.users()?)
+    }
+
 
     /// Recovers at once what dead writers left in any shard.
     pub fn recover(&self) -> Result<(), Error> {

@@ -18,6 +18,7 @@ use crate::mapping::Mapping;
 use crate::platform::{self, Map};
 use crate::process::{Process, boot, unix_milliseconds};
 use crate::segment::Segment;
+use crate::users;
 
 /// Default for [`Options::capacity`].
 const CAPACITY: u64 = 64 << 30;
@@ -185,6 +186,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
         path: path.into(),
         source,
     };
+        users::mark(&file).map_err(fail("locking"))?;
     let name = path.file_name().ok_or_else(|| {
         fail(io::Error::new(
             io::ErrorKind::InvalidInput,

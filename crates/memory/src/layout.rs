@@ -149,6 +149,10 @@ pub mod slot {
     /// those it forked, have a shared lock on the byte that is the number of its
     /// pid namespace behind this one.
     pub const NAMESPACES: u64 = 1 << 62;
+    /// Beyond every file: each process that has the store mapped, and those it
+    /// forked, have a shared lock on the byte so far behind this one as its pid
+    /// namespace's number times 2^22 and its own number say.
+    pub const USERS: u64 = 1 << 61;
 }
 
 /// One shard: a control page, a page of roots, access hints, modification
@@ -459,6 +463,7 @@ pub(crate) fn fingerprint() -> u64 {
         shard::COUNTER,
         shard::MARK,
         shard::LOG_OWNER,
+        slot::USERS,
         shard::USED_BYTES,
         shard::CLASSES,
         shard::AGE,

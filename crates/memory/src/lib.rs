@@ -65,6 +65,7 @@ mod tenant;
 mod transaction;
 mod trim;
 mod upkeep;
+mod users;
 mod view;
 mod wait;
 pub mod work;
@@ -92,6 +93,7 @@ pub use stock::Stock;
 pub use transaction::Transaction;
 pub use trim::Trimmed;
 pub use upkeep::Turn;
+pub use users::User;
 pub use view::{Block, Offset, View};
 pub use wait::{SignalsDeferred, WaitHook, are_signals_deferred, defer_signals};
 

@@ -196,12 +196,24 @@ pub(crate) fn byte_is_locked(file: &File, at: u64) -> io::Result<bool> {
     Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
 }
 
+/// A byte of a range that some other open file description holds a lock on.
+pub(crate) fn locked_byte(file: &File, start: u64, length: u64) -> io::Result<Option<u64>> {
+    let mut lock = range_lock(libc::F_WRLCK, start, length);
+    // SAFETY: the descriptor is open and `lock` is a valid request.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) })?;
+    Ok((lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_start as u64))
+}
+
 fn byte_lock(kind: libc::c_int, at: u64) -> libc::flock {
+    range_lock(kind, at, 1)
+}
+
+fn range_lock(kind: libc::c_int, start: u64, length: u64) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: at as libc::off_t,
-        l_len: 1,
+        l_start: start as libc::off_t,
+        l_len: length as libc::off_t,
         l_pid: 0,
     }
 }

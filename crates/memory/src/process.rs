@@ -302,6 +302,13 @@ impl Process {
         Ok((status.id == self.file).then_some(file))
     }
 
+    /// [`reopen`](Self::reopen) to ask for locks only.
+    pub(crate) fn look(&self) -> io::Result<Option<File>> {
+        let file = platform::open(&self.path, false)?;
+        let status = platform::status(&file)?;
+        Ok((status.id == self.file).then_some(file))
+    }
+
     /// Whether the path still names the mapped file. An error is no answer: who
     /// may not search a directory knows nothing of what is in it.
     pub(crate) fn place(&self, mapping: &Mapping) -> Place {

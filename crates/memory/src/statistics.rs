@@ -8,6 +8,7 @@ use crate::layout::{EXTENT, EXTENT_PAGES, PAGE, SLOTS, control, header, ring, sh
 use crate::lock::{self, Owner};
 use crate::segment::Segment;
 use crate::shards::ShardSet;
+use crate::tenant::Tenant;
 
 /// A process that has joined the store.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Member {
     pub slot: u64,
     /// Its process id, in its own pid namespace.
     pub pid: u32,
+    /// The number of that namespace; 0 where it is not known.
+    pub namespace: u32,
     /// When it joined, Unix milliseconds.
     pub joined: u64,
 }
@@ -201,6 +204,8 @@ impl Segment {
                     .then(|| Member {
                         slot: index,
                         pid: self.mapping.load(at + slot::PID) as u32,
+                        namespace: Tenant::unpack(self.mapping.load(at + slot::TENANT))
+                            .map_or(0, |tenant| tenant.namespace),
                         joined: self.mapping.load(at + slot::CLAIMED),
                     })
             })

@@ -192,6 +192,7 @@ fn stat_shows_sizes_and_keys() {
         "maxmemory      1.00 GiB       1,073,741,824 bytes",
         "locks        none held\n",
         "writers      no living process has written to the store\n",
+        "readers      no other process has the store open\n",
         "keys         3 keys\n  db 0: 2 keys, 0 of them expire\n  db 5: 1 key, 1 of them expire\n",
     ] {
         assert!(out.contains(expected), "{expected}: {out}");
@@ -321,7 +322,11 @@ fn stores_are_listed_and_removed_by_name() {
         .lines()
         .find(|line| line.starts_with(&format!("{url} ")));
     let words: Vec<&str> = line.expect("it is listed").split_whitespace().collect();
-    assert_eq!((words[1], words.last()), ("1", Some(&"1")), "{listed}");
+    assert_eq!(
+        (words[1], &words[words.len() - 2..]),
+        ("1", &["1", "0"][..]),
+        "{listed}"
+    );
     // This process uses it, and nobody can be asked.
     let line = fail(&["rm", &name], 1);
     assert!(
@@ -342,4 +347,33 @@ fn stores_are_listed_and_removed_by_name() {
         line.contains("there is no store undercroft://test-"),
         "{line}"
     );
+}
+
+#[test]
+fn a_reader_is_seen_and_not_deprived_unasked() {
+    let place = Place::new();
+    let path = place.store("store", &[("k", "v")]);
+    let reader = undercroft_engine::Store::open(Path::new(&path), false).expect("a store");
+    let mut value = Vec::new();
+    assert!(reader.get(0, b"k", &mut value).expect("a value") && value == b"v");
+    let pid = std::process::id();
+    let out = succeed(&["stat", &path]);
+    let readers = "readers      1 process with the store open that did not write\n";
+    assert!(out.contains(&format!("{readers}  pid {pid} (")), "{out}");
+    let line = fail(&["rm", &path], 1);
+    assert!(line.contains(&format!("is in use by pid {pid}")), "{line}");
+    let clients = succeed(&["exec", "--store", &path, "CLIENT", "LIST"]);
+    assert!(
+        clients.contains(&format!(" addr={path}:{pid} ")),
+        "{clients}"
+    );
+    drop(reader);
+    let out = succeed(&["stat", &path]);
+    assert!(
+        out.contains("readers      no other process has the store open\n"),
+        "{out}"
+    );
+    let clients = succeed(&["exec", "--store", &path, "CLIENT", "LIST"]);
+    assert_eq!(clients.trim_end().lines().count(), 1, "{clients}");
+    assert_eq!(succeed(&["rm", &path]), format!("removed {path}\n"));
 }

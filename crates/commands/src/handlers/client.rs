@@ -2,6 +2,7 @@
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Outcome};
+use crate::handlers::embedded;
 use crate::reply::Reply;
 use crate::session::{ClientInfo, ClientKind, KillFilter, ReplyMode};
 
@@ -35,8 +36,7 @@ pub(crate) fn setname(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    check_name(arguments[2])?;
-    context.session.name = arguments[2].to_vec();
+    context.session.set_name(arguments[2])?;
     reply.ok();
     Ok(())
 }
@@ -102,6 +102,7 @@ pub(crate) fn list(
             *listed = own;
         }
     }
+    clients.extend(embedded::clients(context));
     clients.retain(|client| {
         wanted_kind.is_none_or(|kind| kind == client.kind())
             && wanted_ids

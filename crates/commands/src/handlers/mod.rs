@@ -6,6 +6,7 @@ pub(crate) mod blocking;
 pub(crate) mod client;
 pub(crate) mod command;
 pub(crate) mod connection;
+pub(crate) mod embedded;
 pub(crate) mod expire;
 pub(crate) mod geo;
 pub(crate) mod hashes;

@@ -14,6 +14,7 @@ mod pairs;
 mod privileges;
 mod slots;
 mod space;
+mod users;
 
 /// Not a test of its own: what a child process does.
 #[test]
@@ -29,6 +30,7 @@ fn role() {
         privileges::ROLES,
         slots::ROLES,
         space::ROLES,
+        users::ROLES,
     ]
     .concat();
     let (_, run) = roles
