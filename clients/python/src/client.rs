@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use undercroft_commands::session::{Host, Session};
-use undercroft_engine::{DATABASES, Eviction, EvictionPolicy};
+use undercroft_engine::{DATABASES, EvictionPolicy, Terms};
 
 use crate::attached::Attached;
 use crate::codec::Codec;
@@ -146,7 +146,7 @@ fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, timeout=None))]
+    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, timeout=None, client_name=None))]
     #[expect(clippy::too_many_arguments, reason = "Python's arguments have names")]
     fn new(
         py: Python<'_>,
@@ -159,6 +159,7 @@ impl Client {
         maxmemory: Option<u64>,
         maxmemory_policy: Option<&str>,
         timeout: Option<f64>,
+        client_name: Option<&str>,
     ) -> PyResult<Client> {
         if db >= DATABASES {
             let text = format!("expected a db below {DATABASES}, got {db}");
@@ -168,30 +169,29 @@ impl Client {
             .map(Duration::try_from_secs_f64)
             .transpose()
             .map_err(|error| PyValueError::new_err(format!("timeout: {error}")))?;
-        let policy = maxmemory_policy.map(eviction_policy).transpose()?;
+        let terms = Terms {
+            capacity,
+            max_memory: maxmemory,
+            policy: maxmemory_policy.map(eviction_policy).transpose()?,
+        };
         let codec = Codec::new(encoding, encoding_errors, decode_responses)?;
-        let place = Place::new(store, capacity).map_err(|error| error::raise_opening(&error))?;
+        let place = Place::new(store, terms).map_err(|error| error::raise_opening(&error))?;
         let shared = place
             .open(py)
             .map_err(|error| error::raise_opening(&error))?;
-        if let Some(limit) = maxmemory {
-            let set = shared.store.set_max_memory(limit);
-            set.map_err(|error| error::raise(py, &shared.store, error))?;
-        }
-        if let Some(policy) = policy {
-            let eviction = Eviction {
-                policy,
-                ..shared.store.eviction()
-            };
-            let set = shared.store.set_eviction(eviction);
-            set.map_err(|error| error::raise(py, &shared.store, error))?;
-        }
+        place
+            .check_terms(&shared.store)
+            .map_err(|error| error::raise_opening(&error))?;
         if let Some(patience) = patience {
             shared.store.set_patience(patience);
         }
         let now = shared.host.now_microseconds() / 1000;
         let mut session = Session::new(1, shared.host.initial_user(), now);
         session.database = db as u32;
+        if let Some(name) = client_name {
+            let named = session.set_name(name.as_bytes());
+            named.map_err(|refused| error::raise_reply(py, &shared.store, refused.text()))?;
+        }
         Ok(Client {
             place,
             codec,
@@ -239,6 +239,7 @@ impl Client {
             .with(py, |state| (state.database, state.session.clone()));
         let mut session = Session::new(1, old.user, old.created);
         session.database = database as u32;
+        session.name = old.name;
         Ok(Client {
             place: self.place.clone(),
             codec: self.codec.clone(),

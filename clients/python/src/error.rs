@@ -75,7 +75,7 @@ pub(crate) fn raise_wait(py: Python<'_>, error: &dyn Display) -> PyErr {
 #[cold]
 pub(crate) fn raise_opening(error: &Error) -> PyErr {
     match error {
-        Error::Name(reason) => PyValueError::new_err(reason.to_string()),
+        Error::Name(reason) | Error::Terms(reason) => PyValueError::new_err(reason.to_string()),
         error => exceptions::ConnectionError::new_err(error.to_string()),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use pyo3::Python;
 use pyo3::ffi;
-use undercroft_engine::{Error, Options, Store, StoreName, WaitHook};
+use undercroft_engine::{Error, Options, Store, StoreName, Terms, WaitHook};
 
 use crate::host::Embedding;
 
@@ -39,22 +39,23 @@ static OPEN: LazyLock<Mutex<HashMap<Inode, Weak<Shared>>>> = LazyLock::new(Mutex
 #[derive(Clone)]
 pub(crate) struct Place {
     name: StoreName,
-    options: Options,
+    terms: Terms,
 }
 
 impl Place {
     /// Reads a store's name; a relative path is taken from the directory the
     /// process is in now.
-    pub(crate) fn new(name: &str, capacity: Option<u64>) -> Result<Place, Error> {
+    pub(crate) fn new(name: &str, terms: Terms) -> Result<Place, Error> {
         let mut name = StoreName::parse(name)?;
         if let Ok(path) = std::path::absolute(&name.path) {
             name.path = path;
         }
-        let options = Options {
-            capacity,
-            ..Options::default()
-        };
-        Ok(Place { name, options })
+        Ok(Place { name, terms })
+    }
+
+    /// Whether the store has what the client asks for.
+    pub(crate) fn check_terms(&self, store: &Store) -> Result<(), Error> {
+        store.agrees_with(&self.terms)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -74,7 +75,11 @@ impl Place {
             return Ok(shared);
         }
         self.name.prepare()?;
-        let mut store = Store::open_or_create(path, &self.options)?;
+        let options = Options {
+            capacity: self.terms.capacity,
+            ..Options::default()
+        };
+        let mut store = Store::open_or_create_so(path, &options, &self.terms)?;
         store.set_wait_hook(Box::new(Interpreter));
         let shared = Arc::new(Shared {
             store,

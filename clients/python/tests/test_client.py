@@ -3,6 +3,8 @@
 import itertools
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,7 @@ def test_sizes_are_numbers_or_text(path: str) -> None:
             [r.set(f"k{i}", "v" * 50_000) for i in range(100)]
         assert undercroft.Redis(path, maxmemory=0).set("k", "v" * 50_000)
 
+        assert r.config_set("maxmemory", 0)
 
 def test_a_full_store_evicts_what_its_policy_says(path: str) -> None:
     options = {"maxmemory": "1mb", "maxmemory_policy": "allkeys-lru"}
@@ -99,6 +102,47 @@ def test_limits_set_by_config_reach_the_store(path: str) -> None:
         with pytest.raises(redis.exceptions.OutOfMemoryError, match="maxmemory"):
             [other.set(f"k{i}", "v" * 50_000) for i in range(100)]
         assert other.object("freq", "k0") == 5
+
+
+def test_a_limit_is_for_the_creation_of_the_store(path: str) -> None:
+    url = f"undercroft://{path}?maxmemory=1mb&maxmemory_policy=allkeys-lru&capacity=64mb"
+    with undercroft.Redis.from_url(url) as r, undercroft.Redis.from_url(url) as same:
+        assert same.config_get("maxmemory") == {"maxmemory": str(1 << 20)}
+        for option, words in (
+            ("maxmemory=2mb", "maxmemory 1048576, not 2097152 .* CONFIG SET maxmemory 2097152"),
+            ("maxmemory_policy=noeviction", "allkeys-lru, not noeviction .* CONFIG SET"),
+            ("capacity=1gb", "capacity of 67108864, not 1073741824 .* undercroft export"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                undercroft.Redis.from_url(f"undercroft://{path}?{option}")
+        # Whoever asks for nothing takes it as it is.
+        assert undercroft.Redis(path).ping()
+        assert r.config_get("maxmemory*")["maxmemory-policy"] == "allkeys-lru"
+
+
+def test_workers_that_begin_at_once_agree(path: str) -> None:
+    program = """
+import sys, undercroft
+sys.stdin.read()
+print(undercroft.Redis.from_url(sys.argv[1]).config_get("maxmemory")["maxmemory"])
+"""
+    url = f"undercroft://{path}?maxmemory=3mb"
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(6)
+    ]
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.close()
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.read() == f"{3 << 20}\n"
+        assert worker.wait() == 0
 
 
 def test_clients_of_one_store_share_its_mapping(path: str) -> None:

@@ -30,6 +30,7 @@ class Client:
         maxmemory: int | None = None,
         maxmemory_policy: str | None = None,
         timeout: float | None = None,
+        client_name: str | None = None,
     ) -> Self: ...
     @property
     def path(self) -> Path: ...

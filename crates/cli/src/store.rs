@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs::Metadata;
 use std::io::ErrorKind;
 
-use undercroft_engine::{Options, Store, StoreName};
+use undercroft_engine::{Options, Store, StoreName, Terms};
 
 use crate::failure::Failure;
 
@@ -44,7 +44,7 @@ pub(crate) fn open(name: &str, access: Access) -> Result<Store, Failure> {
     Ok(store)
 }
 
-/// Opens a store, or creates it.
+/// Opens a store, or creates it; one that is there must have the capacity that is asked for.
 pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store, Failure> {
     let found = parse(name)?;
     found.prepare()?;
@@ -53,6 +53,10 @@ pub(crate) fn open_or_create(name: &str, capacity: Option<u64>) -> Result<Store,
         ..Options::default()
     };
     let store = Store::open_or_create(&found.path, &options)?;
+    store.agrees_with(&Terms {
+        capacity,
+        ..Terms::default()
+    })?;
     store.tell_when_lost();
     Ok(store)
 }

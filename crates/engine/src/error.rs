@@ -29,6 +29,8 @@ pub enum Error {
     Spoiled,
     /// A store's name is not one.
     Name(Box<str>),
+    /// The store was made on other terms than somebody asks for.
+    Terms(Box<str>),
     /// An error of the store itself; boxed, so that results stay small.
     Memory(Box<memory::Error>),
 }
@@ -99,7 +101,7 @@ impl fmt::Display for Error {
             Error::Spoiled => {
                 f.write_str("a change within the transaction failed and was not undone")
             }
-            Error::Name(reason) => f.write_str(reason),
+            Error::Name(reason) | Error::Terms(reason) => f.write_str(reason),
             Error::Memory(error) => error.fmt(f),
         }
     }

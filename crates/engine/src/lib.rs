@@ -54,6 +54,7 @@ mod store;
 mod strings;
 mod subscriber;
 mod subscriptions;
+mod terms;
 #[cfg(test)]
 mod torn_tests;
 mod tree;
@@ -88,6 +89,7 @@ pub use sorted::{AddRule, Added, Bounds, Limit, ScoreBound, Scored, SortedSet, T
 pub use store::{DATABASES, Key, Reader, Store};
 pub use strings::{STRING_MAX, parse_integer};
 pub use subscriber::{Event, Message, Subscriber, Waiting};
+pub use terms::Terms;
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{

@@ -21,6 +21,7 @@ use crate::outbox::Outbox;
 use crate::publish::Patterns;
 use crate::roots::{self, EXPIRES, KEYS, Root};
 use crate::running::Carried;
+use crate::terms::Terms;
 use crate::unsettled::Unsettled;
 use crate::uses::Chance;
 use crate::waiting::Noticed;
@@ -28,9 +29,6 @@ use crate::writer::Writer;
 
 /// Number of databases in a store.
 pub const DATABASES: usize = roots::DATABASES;
-
-/// A new store's `maxmemory`.
-const MAX_MEMORY: u64 = 1 << 30;
 
 /// A store mapped into this process. Shared freely between threads.
 pub struct Store {
@@ -130,20 +128,26 @@ impl Store {
 
     /// Creates a store at a path that is free, with `maxmemory` of 1 GiB.
     pub fn create(path: &Path, options: &Options) -> Result<Store, Error> {
-        let segment = Segment::create(path, options)?;
-        segment.set_max_memory(MAX_MEMORY)?;
+        let segment =
+            Terms::default().initially(|initially| Segment::create_so(path, options, initially))?;
         Ok(Store::new(segment))
     }
 
     /// Opens the store at a path, or creates it where the path is free.
     pub fn open_or_create(path: &Path, options: &Options) -> Result<Store, Error> {
-        if path.symlink_metadata().is_ok() {
-            return Store::open(path, true);
-        }
-        let segment = Segment::open_or_create(path, options)?;
-        if segment.max_memory() == 0 && segment.statistics().used == 0 {
-            segment.set_max_memory(MAX_MEMORY)?;
-        }
+        Store::open_or_create_so(path, options, &Terms::default())
+    }
+
+    /// [`open_or_create`](Self::open_or_create) of a store that has these terms
+    /// from its first moment, if it is created. One that is there stays as it
+    /// is: [`agrees_with`](Self::agrees_with) says whether it has them.
+    pub fn open_or_create_so(
+        path: &Path,
+        options: &Options,
+        terms: &Terms,
+    ) -> Result<Store, Error> {
+        let segment =
+            terms.initially(|initially| Segment::open_or_create(path, options, initially))?;
         Ok(Store::new(segment))
     }
 
@@ -427,10 +431,6 @@ impl Store {
         self.segment.members()
     }
 
-    /// The locks that are held at this moment.
-    pub fn held_locks(&self) -> Vec<HeldLock> {
-        self.segment.held_locks()
-    }
     /// The other processes that have the store mapped, those that write first.
     ///
     /// # Errors
@@ -439,6 +439,10 @@ impl Store {
         Ok(self.segment.users()?)
     }
 
+    /// The locks that are held at this moment.
+    pub fn held_locks(&self) -> Vec<HeldLock> {
+        self.segment.held_locks()
+    }
 
     /// Recovers at once what dead writers left in any shard.
     pub fn recover(&self) -> Result<(), Error> {

@@ -18,6 +18,7 @@ use crate::mapping::Mapping;
 use crate::platform::{self, Map};
 use crate::process::{Process, boot, unix_milliseconds};
 use crate::segment::Segment;
+use crate::statistics::Setting;
 use crate::users;
 
 /// Default for [`Options::capacity`].
@@ -32,6 +33,7 @@ const CAPACITY_PER_SHARD: u64 = 4 << 20;
 pub struct Options {
     /// Address space for the heap in bytes. It costs nothing until it is used.
     /// Default: 64 GiB, or the size of the file system if that is less.
+    /// [`capacity_made`] says what a store has of it.
     pub capacity: Option<u64>,
     /// Number of shards, rounded up to a power of two up to 64. Default: four
     /// for each core, fewer in a small store.
@@ -43,10 +45,30 @@ pub struct Options {
     pub ring: Option<u64>,
 }
 
+/// What a store says of itself from its first moment, and what can be changed
+/// later: whoever finds it finds it so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Initially<'a> {
+    /// The limit on the bytes in allocated blocks; 0 is none.
+    pub max_memory: u64,
+    /// Settings other than their defaults.
+    pub settings: &'a [(Setting, u64)],
+}
+
 impl Segment {
     /// Creates a store. Fails with [`io::ErrorKind::AlreadyExists`] inside
     /// [`Error::Io`] where the path is taken.
     pub fn create(path: &Path, options: &Options) -> Result<Segment, Error> {
+        Segment::create_so(path, options, Initially::default())
+    }
+
+    /// [`create`](Self::create) of a store that says from its first moment what
+    /// it would be told later otherwise.
+    pub fn create_so(
+        path: &Path,
+        options: &Options,
+        initially: Initially<'_>,
+    ) -> Result<Segment, Error> {
         let path = absolute(path)?;
         let directory = path.parent().unwrap_or(Path::new("/"));
         let fail = |doing| {
@@ -79,6 +101,10 @@ impl Segment {
             mapping.store(base + shard::HINT_BITS, shard::HINT_BITS_MIN);
         }
         mapping.store(control::WRITING, 1);
+        mapping.store(control::MAX_MEMORY, initially.max_memory);
+        for (setting, value) in initially.settings {
+            mapping.store(*setting as u64, *value);
+        }
         let boot = this_boot(&file).map_err(fail("asking for this boot's name, to make"))?;
         let page = new_header(&layout, boot).map_err(fail("getting randomness for"))?;
         mapping.copy_from(0, &page);
@@ -161,17 +187,22 @@ impl Segment {
         } else {
             0
         };
+        users::mark(&file).map_err(fail("locking"))?;
         let process = Process::new(&path, status.id, namespace)?;
         let mapping = Mapping::new(map, layout, write);
         Ok(Segment::new(mapping, process, hash_key, boot))
     }
 
     /// Opens a store, or creates it where the path is free.
-    pub fn open_or_create(path: &Path, options: &Options) -> Result<Segment, Error> {
+    pub fn open_or_create(
+        path: &Path,
+        options: &Options,
+        initially: Initially<'_>,
+    ) -> Result<Segment, Error> {
         let missing = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound);
         let taken = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists);
         match Segment::open(path, true) {
-            Err(error) if missing(&error) => match Segment::create(path, options) {
+            Err(error) if missing(&error) => match Segment::create_so(path, options, initially) {
                 Err(error) if taken(&error) => Segment::open(path, true),
                 result => result,
             },
@@ -180,13 +211,18 @@ impl Segment {
     }
 }
 
+/// The capacity of a store that was asked for so many bytes: whole extents, and
+/// some at least.
+pub fn capacity_made(asked: u64) -> u64 {
+    Layout::extents(asked) * EXTENT
+}
+
 fn absolute(path: &Path) -> Result<PathBuf, Error> {
     let fail = |source| Error::Io {
         doing: "finding the directory of",
         path: path.into(),
         source,
     };
-        users::mark(&file).map_err(fail("locking"))?;
     let name = path.file_name().ok_or_else(|| {
         fail(io::Error::new(
             io::ErrorKind::InvalidInput,

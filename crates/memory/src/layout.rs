@@ -348,6 +348,11 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Extents of a heap of so many bytes.
+    pub(crate) fn extents(capacity: u64) -> u64 {
+        (capacity / EXTENT).clamp(8, EXTENTS_MAX)
+    }
+
     /// The layout of a store with so many shards (1 to 64, a power of two), so
     /// much heap, in bytes (rounded down to whole extents, at least eight), and
     /// a ring of so many bytes (rounded up to a power of two within its limits).
@@ -356,7 +361,7 @@ impl Layout {
             shards.is_power_of_two() && shards <= SHARDS_MAX,
             "shards: expected a power of two up to {SHARDS_MAX}, got {shards}"
         );
-        let extents = (capacity / EXTENT).clamp(8, EXTENTS_MAX);
+        let extents = Layout::extents(capacity);
         let log_capacity = (extents * EXTENT / 16)
             .clamp(256 * 1024, 256 << 20)
             .next_multiple_of(PAGE);
@@ -458,12 +463,12 @@ pub(crate) fn fingerprint() -> u64 {
         slot::STRIDE,
         slot::TENANT,
         slot::NAMESPACES,
+        slot::USERS,
         slot::RECORDS,
         slot::RECORD_STRIDE,
         shard::COUNTER,
         shard::MARK,
         shard::LOG_OWNER,
-        slot::USERS,
         shard::USED_BYTES,
         shard::CLASSES,
         shard::AGE,

@@ -74,7 +74,7 @@ pub use bell::{Bell, remove_sockets};
 pub use check::Report;
 pub use classes::block_size;
 pub use error::{Error, Fault, Holder};
-pub use file::Options;
+pub use file::{Initially, Options, capacity_made};
 pub use platform::{coarse_milliseconds, effective_user};
 pub use polling::Polling;
 pub use pool::Pool;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use undercroft_memory::layout::{PAGE, header};
-use undercroft_memory::{Error, Options, Segment, ShardSet, fault};
+use undercroft_memory::{Error, Initially, Options, Segment, ShardSet, fault};
 
 const SHARDS: usize = 2;
 
@@ -151,7 +151,11 @@ fn a_store_of_another_boot_is_used_only_if_it_was_synced() {
         assert!(is_unclean(Segment::open(&there, write)));
     }
     let options = Options::default();
-    assert!(is_unclean(Segment::open_or_create(&there, &options)));
+    assert!(is_unclean(Segment::open_or_create(
+        &there,
+        &options,
+        Initially::default()
+    )));
     let said = Segment::open(&there, true)
         .err()
         .expect("a refusal")

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use undercroft_memory::fault::{die_after, steps_taken};
 use undercroft_memory::layout::record;
-use undercroft_memory::{Error, Look, Options, Patience, Polling, RingReader, Segment, counter_of};
+use undercroft_memory::{
+    Error, Initially, Look, Options, Patience, Polling, RingReader, Segment, counter_of,
+};
 
 const RING: u64 = 64 << 10;
 
@@ -18,7 +20,7 @@ fn segment(path: &Path) -> Segment {
         shards: Some(1),
         ring: Some(RING),
     };
-    Segment::open_or_create(path, &options).expect("a store")
+    Segment::open_or_create(path, &options, Initially::default()).expect("a store")
 }
 
 fn directory() -> tempfile::TempDir {

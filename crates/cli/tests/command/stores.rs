@@ -377,3 +377,14 @@ fn a_reader_is_seen_and_not_deprived_unasked() {
     assert_eq!(clients.trim_end().lines().count(), 1, "{clients}");
     assert_eq!(succeed(&["rm", &path]), format!("removed {path}\n"));
 }
+
+#[test]
+fn another_capacity_than_the_store_has_is_an_error() {
+    let place = Place::new();
+    let path = place.store("store", &[("k", "v")]);
+    let line = fail(&["serve", &path, "--port", "0", "--capacity", "1gb"], 1);
+    assert!(
+        line.contains("a capacity of 268435456, not 1073741824"),
+        "{line}"
+    );
+}

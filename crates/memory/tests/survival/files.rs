@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, chown, symlink};
 use std::path::Path;
 
 use undercroft_memory::layout::{EXTENTS_MAX, PAGE, header};
-use undercroft_memory::{Error, Options, Segment};
+use undercroft_memory::{Error, Initially, Options, Segment};
 
 use crate::child::skip;
 use crate::pairs::Store;
@@ -37,7 +37,7 @@ fn assert_refused(path: &Path, reason: &str) {
         fs::read(path).expect("a file") == before,
         "modified: {said}"
     );
-    let said = Segment::open_or_create(path, &Options::default())
+    let said = Segment::open_or_create(path, &Options::default(), Initially::default())
         .err()
         .expect("a refusal");
     assert!(said.to_string().contains(reason), "{said}");
