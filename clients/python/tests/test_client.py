@@ -6,10 +6,12 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 import undercroft
+import undercroft.asyncio
 
 
 def test_a_url_names_a_file_and_options(path: str) -> None:
@@ -73,9 +75,9 @@ def test_sizes_are_numbers_or_text(path: str) -> None:
         assert 64 << 20 <= r.path.stat().st_size < 1 << 30
         with pytest.raises(redis.exceptions.OutOfMemoryError, match="maxmemory"):
             [r.set(f"k{i}", "v" * 50_000) for i in range(100)]
+        assert r.config_set("maxmemory", 0)
         assert undercroft.Redis(path, maxmemory=0).set("k", "v" * 50_000)
 
-        assert r.config_set("maxmemory", 0)
 
 def test_a_full_store_evicts_what_its_policy_says(path: str) -> None:
     options = {"maxmemory": "1mb", "maxmemory_policy": "allkeys-lru"}
@@ -145,6 +147,23 @@ print(undercroft.Redis.from_url(sys.argv[1]).config_get("maxmemory")["maxmemory"
         assert worker.wait() == 0
 
 
+def test_a_full_store_says_that_it_is_full(path: str) -> None:
+    with (
+        undercroft.Redis(path, capacity="1mb", maxmemory=0) as r,
+        pytest.raises(redis.exceptions.OutOfMemoryError, match="the store is full: its capacity"),
+    ):
+        [r.set(f"k{i}", "v" * 50_000) for i in range(100)]
+
+
+@pytest.mark.parametrize("made", [undercroft.Redis, undercroft.asyncio.Redis])
+def test_a_method_of_a_server_s_module_says_why_it_is_not_there(path: str, made: Any) -> None:
+    r = made(path)
+    for client in (r, r.pipeline()):
+        with pytest.raises(AttributeError, match=r"json\(\) is for a module of a Redis server"):
+            client.json()
+        assert not hasattr(client, "ft")
+
+
 def test_clients_of_one_store_share_its_mapping(path: str) -> None:
     with undercroft.Redis(path) as r:
         others = [undercroft.Redis(path, db=i % 16) for i in range(50)]
@@ -179,7 +198,7 @@ def test_the_client_says_what_it_is(path: str) -> None:
     r = undercroft.Redis(path, db=2)
     assert repr(r) == f"<undercroft.client.EmbeddedRedis('{path}', db=2)>"
     with pytest.raises(TypeError):
-        undercroft.Redis(path, nonsense=1)  # type: ignore[call-arg]
+        undercroft.Redis(path, nonsense=1)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])

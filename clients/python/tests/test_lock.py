@@ -181,13 +181,13 @@ def test_other_scripts_are_unknown(r: undercroft.Redis) -> None:
     r.set("l", "t")
     assert r.eval(release, 1, "l", "x") == 0
     assert r.register_script(release)(keys=["l"], args=["t"]) == 1
-    with pytest.raises(redis.ResponseError, match="unknown command 'EVAL'"):
+    with pytest.raises(redis.ResponseError, match="unknown script: of Lua scripts"):
         r.eval("return 1", 0)
-    with pytest.raises(redis.ResponseError, match="unknown command 'SCRIPT"):
+    with pytest.raises(redis.ResponseError, match="unknown script"):
         r.script_load("return 1")
     with pytest.raises(NoScriptError):
         r.evalsha("0" * 40, 0)
-    with pytest.raises(redis.ResponseError, match="unknown command"):
+    with pytest.raises(redis.ResponseError, match="unknown script"):
         r.register_script("return 1")()
     # In a pipeline, too.
     with r.pipeline() as pipe:

@@ -12,6 +12,7 @@ import redis
 from undercroft._native import Client
 from undercroft.base import Redis
 from undercroft.lock import Lock, Locks
+from undercroft.missing import Modules
 from undercroft.pipeline import Pipeline
 from undercroft.pubsub import PubSub
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
@@ -103,7 +104,7 @@ def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redi
     return _remotes[settings]
 
 
-class EmbeddedRedis(Client, Locks, Redis):  # type: ignore[misc]
+class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``

@@ -9,6 +9,7 @@ import redis
 import redis.utils
 from redis.commands import CoreCommands
 
+from undercroft.missing import Modules
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def _annotated(error: Exception, number: int, command: Command) -> Exception:
     return error
 
 
-class Pipeline(CoreCommands):
+class Pipeline(Modules, CoreCommands):
     """Commands that are run together by :meth:`execute`.
 
     With ``transaction`` they run as one change of the store, which nobody sees half of.

@@ -194,7 +194,7 @@ impl From<Error> for Failure {
             Error::NotAnInteger => CommandError::NOT_AN_INTEGER,
             Error::Overflow => CommandError::OVERFLOW,
             Error::MaxMemory => CommandError::OUT_OF_MEMORY,
-            error if error.is_out_of_memory() => CommandError::OUT_OF_MEMORY,
+            error if error.is_out_of_memory() => CommandError::new(format!("OOM {error}")),
             error if error.is_read_only() => CommandError::new(format!("READONLY {error}")),
             error => CommandError::new(format!("ERR {error}")),
         })

@@ -124,7 +124,10 @@ impl fmt::Display for Error {
             Error::Damaged(Fault { at, what }) => {
                 write!(f, "the store is damaged: expected {what} at offset {at}")
             }
-            Error::OutOfMemory => f.write_str("the store is out of memory"),
+            Error::OutOfMemory => f.write_str(
+                "the store is full: its capacity, its file system or the log of a change has no \
+                 room left",
+            ),
             Error::Busy { holder, pid } => match holder {
                 Holder::Active => write!(f, "the store is busy: process {pid} is writing"),
                 Holder::Stopped => write!(

@@ -17,6 +17,7 @@ from undercroft.asyncio.releases import Releases
 from undercroft.asyncio.waiting import Waits, waits
 from undercroft.client import EmbeddedRedis as Store
 from undercroft.lock import Locks
+from undercroft.missing import Modules
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from undercroft.pipeline import Pipeline as StorePipeline
 
 
-class EmbeddedRedis(Locks, Redis):  # type: ignore[misc]
+class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, for asyncio.
 
     It is made with the arguments of :class:`undercroft.EmbeddedRedis`. A command is a look-up in
@@ -164,7 +165,7 @@ class EmbeddedRedis(Locks, Redis):  # type: ignore[misc]
         return f"<{kind}({str(self.store.path)!r}, db={self.store.db})>"
 
 
-class Pipeline(Awaited, AsyncCoreCommands):  # type: ignore[misc]
+class Pipeline(Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
     """Commands that are run together by :meth:`execute`."""
 
     # redis-py's command classes ask for these two by their types.

@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "script numkeys [key [key ...]] [arg [arg ...]]",
             "That of the commands in the script",
-            "Runs a script of redis-py's locks, of kombu 5.7 or of Celery 5.7; with any other it is an unknown command.",
+            "Runs a script of redis-py's locks, of kombu 5.7 or of Celery 5.7; any other is refused as unknown.",
         )
         .reply("that of the script")
         .handler(scripting::eval),
@@ -69,7 +69,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "script",
                             "O(N) in the length of the script",
-                            "Returns the SHA-1 of a script that EVAL runs; with any other it is an unknown command.",
+                            "Returns the SHA-1 of a script that EVAL runs; any other is refused as unknown.",
                         )
                         .reply("bulk")
                         .handler(scripting::load),

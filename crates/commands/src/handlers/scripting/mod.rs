@@ -131,7 +131,12 @@ impl Script {
     }
 }
 
-/// Scripts that are not known are unknown commands, also where they would only be queued.
+/// For a script that is none of those, EVAL as a command being known.
+const UNKNOWN: CommandError = CommandError::fixed(
+    "ERR unknown script: of Lua scripts there are those of redis-py's locks, of kombu and of Celery only",
+);
+
+/// Scripts that are not known are refused, also where they would only be queued.
 pub(crate) fn admit(command: &Command, arguments: &[&[u8]]) -> Result<(), CommandError> {
     let text = match (command.name, arguments) {
         ("eval", [_, text, ..]) | ("script|load", [_, _, text]) => text,
@@ -139,7 +144,7 @@ pub(crate) fn admit(command: &Command, arguments: &[&[u8]]) -> Result<(), Comman
     };
     match Script::by_text(text) {
         Some(_) => Ok(()),
-        None => Err(CommandError::unknown_command(arguments)),
+        None => Err(UNKNOWN),
     }
 }
 
@@ -152,7 +157,7 @@ pub(crate) fn eval(
     let call = Call::parse(arguments)?;
     match Script::by_text(arguments[1]) {
         Some(script) => script.run(&call, context, reply),
-        None => Err(CommandError::unknown_command(arguments).into()),
+        None => Err(UNKNOWN.into()),
     }
 }
 
