@@ -46,6 +46,18 @@ def _remote() -> type[Redis]:
     return RemoteRedis
 
 
+def means_store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a client's arguments mean a store in shared memory, and not a server.
+
+    As in redis-py, a bare word is a host: a store is named by its URL or by a path with a ``/``.
+    """
+    if "store" in kwargs:
+        return True
+    if args:
+        return not isinstance(args[0], str) or "/" in args[0]
+    return kwargs.keys() <= EMBEDDED_OPTIONS
+
+
 def scheme_of(url: str) -> str:
     """Return a URL's scheme, which has to be one of those that are known."""
     known = ("undercroft", *_REMOTE_SCHEMES, *TOPOLOGIES)
@@ -75,9 +87,9 @@ class Redis(CoreCommands):
     ``Redis()``, ``Redis("undercroft://name")``, ``Redis("/path")`` and :meth:`from_url` with
     ``undercroft://`` make a client of a store in this process
     (:class:`undercroft.EmbeddedRedis` says which options there are); redis-py's
-    arguments by their names, as in ``Redis(host="localhost", port=6379)``, and
+    arguments, as in ``Redis("localhost", 6379)`` or ``Redis(host="localhost", port=6379)``, and
     :meth:`from_url` with ``redis://``, ``rediss://`` or ``unix://`` make a client of a server
-    (:class:`undercroft.RemoteRedis`).
+    (:class:`undercroft.RemoteRedis`). So a bare word is a host, as in redis-py, and no store.
     """
 
     # By this redis-py's types tell that its methods return values, not awaitables.
@@ -92,8 +104,7 @@ class Redis(CoreCommands):
         """Make a client of the kind that the arguments mean."""
         if any(kind.__module__ == "undercroft.remote" for kind in cls.__mro__):
             return super().__new__(cls)
-        remote = not args and not kwargs.keys() <= EMBEDDED_OPTIONS
-        kind = merged(cls, Redis, _remote() if remote else _embedded())
+        kind = merged(cls, Redis, _embedded() if means_store(args, kwargs) else _remote())
         return cast("Self", kind.__new__(kind, *args, **kwargs))
 
     @classmethod

@@ -13,6 +13,7 @@ from undercroft._native import Client
 from undercroft.base import Redis
 from undercroft.lock import Lock, Locks
 from undercroft.missing import Modules
+from undercroft.options import without_meaning
 from undercroft.pipeline import Pipeline
 from undercroft.pubsub import PubSub
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
@@ -64,6 +65,7 @@ _OPTIONS: dict[str, Callable[[str], Any]] = {
     "maxmemory": str,
     "maxmemory_policy": str,
     "timeout": float,
+    "client_name": str,
 }
 
 
@@ -76,6 +78,8 @@ def _split(url: str) -> tuple[str, dict[str, Any]]:
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         read = _OPTIONS.get(name)
         if read is None:
+            if name in without_meaning():
+                continue
             known = ", ".join(_OPTIONS)
             raise ValueError(f"expected one of the options {known}, got {name!r}")
         try:
@@ -108,12 +112,16 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
-    or a path; it is created where it is not there, with the ``capacity`` given (address
-    space, not memory). ``maxmemory`` sets the limit on what all processes store in it.
-    Both are bytes, or text such as ``"64gb"``. ``maxmemory_policy`` sets which keys make room at
-    that limit, by Redis' names, such as ``"allkeys-lru"``. ``timeout`` is how many seconds this
-    process waits for another one that holds a lock and makes no progress, before
-    ``redis.exceptions.TimeoutError`` is raised (5 by default).
+    or a path with a ``/`` in it; it is created where it is not there. For that there are
+    ``capacity`` (address space, not memory), ``maxmemory``, the limit on what all processes
+    store in it, both in bytes or as text such as ``"64gb"``, and ``maxmemory_policy``, which says
+    by Redis' names which keys make room at that limit, such as ``"allkeys-lru"``. A store that
+    is there has to have what they say; otherwise a ``ValueError`` says how to change it.
+    ``timeout`` is how many seconds this process waits for another one that holds a lock and makes
+    no progress, before ``redis.exceptions.TimeoutError`` is raised (5 by default).
+    ``client_name`` is what CLIENT GETNAME answers. Whatever else can be said to redis-py of its
+    connections (``socket_timeout``, ``max_connections``, ``health_check_interval``...) is
+    accepted, and means nothing here.
 
     One object may be used by several threads, and after a fork.
     """
@@ -133,8 +141,18 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
         maxmemory: int | str | None = None,
         maxmemory_policy: str | None = None,
         timeout: float | None = None,
+        client_name: str | None = None,
+        **options: Any,
     ) -> Self:
         """Open a store, or create it."""
+        for name in options:
+            if name not in without_meaning():
+                raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {name!r}")
+        if isinstance(store, str) and "/" not in store:
+            raise ValueError(
+                f"expected undercroft://{store} for a store in shared memory, or a path with a '/' "
+                f"in it, got {store!r}"
+            )
         self = super().__new__(
             cls,
             os.fspath(store),
@@ -146,6 +164,7 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
             maxmemory=_size(maxmemory),
             maxmemory_policy=maxmemory_policy,
             timeout=timeout,
+            client_name=client_name,
         )
         self._remote = _remote(decode_responses, encoding, encoding_errors)
         self.response_callbacks = self._remote.response_callbacks

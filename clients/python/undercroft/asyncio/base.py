@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from redis.commands import AsyncCoreCommands
 
-from undercroft.base import EMBEDDED_OPTIONS, TOPOLOGIES, merged, scheme_of
+from undercroft.base import TOPOLOGIES, means_store, merged, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -72,8 +72,7 @@ class Redis(Awaited, AsyncCoreCommands):  # type: ignore[misc]
         kinds = ("undercroft.asyncio.remote", "undercroft.asyncio.embedded")
         if any(kind.__module__ in kinds for kind in cls.__mro__):
             return super().__new__(cls)
-        remote = not args and not kwargs.keys() <= EMBEDDED_OPTIONS
-        kind = merged(cls, Redis, _remote() if remote else _embedded())
+        kind = merged(cls, Redis, _embedded() if means_store(args, kwargs) else _remote())
         return cast("Self", kind.__new__(kind, *args, **kwargs))
 
     @classmethod

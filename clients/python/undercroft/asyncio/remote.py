@@ -45,6 +45,8 @@ _ALONE = {
 # Who is authenticated and what a connection is called is so for all calls that share it.
 _ALONE_OF_CLIENT = {"REPLY", "TRACKING", "CACHING"}
 _NAMES_KEPT = 1024
+# redis-py's asyncio client takes them by name only.
+_PLACES = ("host", "port", "db")
 _CLOSED = "Connection closed by its client."
 
 # How long, in seconds, one waits at most before the next attempt to connect.
@@ -65,13 +67,16 @@ def _is_alone(args: tuple[Any, ...]) -> bool:
 class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
     """redis-py's asyncio client of a Redis, a Valkey or an ``undercroft serve``.
 
-    All of its methods, arguments, results and exceptions are redis-py's. Calls of many
+    All of its methods, arguments, results and exceptions are redis-py's; host, port and database
+    may stand without their names, as in redis-py's other client. Calls of many
     tasks share one connection; blocking commands, transactions that watch keys, and
     messages take connections of their own from redis-py's pool.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make a client with the arguments of redis-py's."""
+        if len(args) <= len(_PLACES):
+            args, kwargs = (), dict(zip(_PLACES, args, strict=False)) | kwargs
         super().__init__(*args, **kwargs)
         pool = self.connection_pool
         # Whether calls may share a connection, whose streams are then known, and whose replies

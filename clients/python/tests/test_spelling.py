@@ -1,0 +1,131 @@
+"""Which spellings mean a server and which a store, and what of redis-py's options a store takes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import undercroft
+import undercroft.asyncio
+
+# Each as a program that was written for redis-py has it, with the host and port that are meant.
+SERVERS: list[tuple[tuple[Any, ...], dict[str, Any], tuple[str, int]]] = [
+    (("localhost",), {}, ("localhost", 6379)),
+    (("localhost", 6380), {}, ("localhost", 6380)),
+    (("127.0.0.1", 6379, 2), {}, ("127.0.0.1", 6379)),
+    (("demo",), {"decode_responses": True}, ("demo", 6379)),
+    ((), {"host": "localhost"}, ("localhost", 6379)),
+    ((), {"host": "h", "port": 7000, "db": 1}, ("h", 7000)),
+    ((), {"socket_timeout": 5}, ("localhost", 6379)),
+]
+
+# What redis-py can be told of its connections.
+OPTIONS: dict[str, Any] = {
+    "socket_timeout": 5,
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    "max_connections": 10,
+    "health_check_interval": 30,
+    "retry_on_timeout": True,
+    "ssl_cert_reqs": "required",
+    "protocol": 2,
+    "username": "me",
+    "password": "secret",
+    "client_name": "a",
+    "decode_responses": True,
+}
+
+
+@pytest.mark.parametrize("made", [undercroft.Redis, undercroft.asyncio.Redis])
+@pytest.mark.parametrize(("args", "kwargs", "place"), SERVERS)
+def test_redis_py_s_spellings_mean_a_server(
+    made: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    place: tuple[str, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    client = made(*args, **kwargs)
+    assert isinstance(client, undercroft.RemoteRedis | undercroft.asyncio.RemoteRedis)
+    told = client.connection_pool.connection_kwargs
+    assert (told["host"], told["port"]) == place
+    # A bare word makes no file.
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("made", [undercroft.Redis, undercroft.asyncio.Redis])
+def test_a_store_is_named_by_its_url_or_a_path(made: Any, path: str) -> None:
+    stores = undercroft.EmbeddedRedis | undercroft.asyncio.EmbeddedRedis
+    for args, kwargs in (
+        ((path,), {}),
+        ((Path(path), 3), {}),
+        ((f"undercroft://{path}",), {"db": 1}),
+        ((), {"store": path, "socket_timeout": 5}),
+    ):
+        assert isinstance(made(*args, **kwargs), stores)
+    with pytest.raises(ValueError, match="expected undercroft://demo for a store in shared"):
+        made(store="demo")
+
+
+@pytest.mark.parametrize("made", [undercroft.Redis, undercroft.asyncio.Redis])
+def test_only_the_url_has_to_change(made: Any, path: str) -> None:
+    query = "&".join(f"{name}={value}" for name, value in OPTIONS.items())
+    for client in (
+        made.from_url(f"undercroft://{path}", **OPTIONS),
+        made.from_url(f"undercroft://{path}?{query}"),
+    ):
+        store = getattr(client, "store", client)
+        assert store.client_getname() == "a"
+        with store.pipeline() as pipe:
+            assert pipe.client_getname().execute() == ["a"]
+        assert store.set("k", "v")
+        assert store.get("k") == "v"
+    # A wrong word is still one, and so is the place of a server.
+    for wrong in ("decode_response", "socket_timeouts", "host", "connection_pool"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{wrong}'"):
+            made.from_url(f"undercroft://{path}", **{wrong: 1})
+    with pytest.raises(undercroft.ResponseError, match="Client names cannot contain spaces"):
+        made.from_url(f"undercroft://{path}", client_name="a b")
+
+
+def test_servers_are_meant_without_the_native_module_as_well(tmp_path: Path) -> None:
+    program = """
+import undercroft, undercroft.asyncio
+for made in (undercroft.Redis, undercroft.asyncio.Redis):
+    print(type(made("localhost", 6379)).__name__)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "UNDERCROFT_PURE": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["RemoteRedis", "RemoteRedis"]
+
+
+def test_the_default_store_is_made_where_none_is_named() -> None:
+    # In a /dev/shm of its own: nobody's default store is touched.
+    alone = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    mounted = 'mount -t tmpfs none /dev/shm && exec "$@"'
+    if subprocess.run([*alone, mounted, "sh", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no mount namespace may be made here")
+    program = """
+import asyncio, undercroft, undercroft.asyncio
+print(undercroft.Redis().set("k", "v"), undercroft.Redis().path)
+print(asyncio.run(undercroft.asyncio.Redis().get("k")))
+"""
+    done = subprocess.run(
+        [*alone, mounted, "sh", sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "True /dev/shm/undercroft-0/default\nb'v'\n"

@@ -1,0 +1,27 @@
+"""What redis-py can be told, and what of it a store in shared memory has no use for."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+import redis
+import redis.asyncio
+import redis.asyncio.connection
+import redis.connection
+
+# They would name a server beside the store.
+_PLACES = frozenset({"host", "port", "path", "unix_socket_path", "connection_pool"})
+
+
+@functools.cache
+def without_meaning() -> frozenset[str]:
+    """Return the names of redis-py's options that are about connections, and mean nothing here."""
+    known: set[str] = set(redis.connection.URL_QUERY_ARGUMENT_PARSERS)
+    for module in (redis, redis.asyncio):
+        connections = (module.Connection, module.SSLConnection, module.UnixDomainSocketConnection)
+        pools = (module.ConnectionPool, module.BlockingConnectionPool)
+        for made in (module.Redis, *connections, *pools):
+            for kind in made.__mro__:
+                known |= inspect.signature(kind.__init__).parameters.keys()
+    return frozenset(known - _PLACES - {"self", "args", "kwargs"})
