@@ -1,9 +1,7 @@
 //! `undercroft check`.
 
-use std::process::ExitCode;
-
 use crate::arguments::Check;
-use crate::failure::Outcome;
+use crate::failure::{FAILURE, Outcome, SUCCESS};
 use crate::out::say;
 use crate::progress::Progress;
 use crate::size::{counted, human};
@@ -26,7 +24,7 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
             human(report.block_bytes),
             counted(report.pages, "page"),
         );
-        return Ok(ExitCode::SUCCESS);
+        return Ok(SUCCESS);
     }
     for problem in &report.problems {
         say!("{problem}");
@@ -36,5 +34,5 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
         counted(report.problems.len() as u64, "problem"),
         store.path().display()
     );
-    Ok(ExitCode::FAILURE)
+    Ok(FAILURE)
 }

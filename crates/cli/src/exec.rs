@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
-use std::process::ExitCode;
 
 use undercroft_commands::print::print;
 use undercroft_commands::reply::{Recorder, Tree};
@@ -11,7 +10,7 @@ use undercroft_commands::session::{Host, Protocol, Session};
 use undercroft_commands::{Context, execute};
 
 use crate::arguments::Exec;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{FAILURE, Failure, Outcome, SUCCESS};
 use crate::host::CommandLine;
 use crate::out;
 use crate::store;
@@ -19,7 +18,7 @@ use crate::store;
 /// Options of exec; its short one may well be meant for a command.
 const OPTIONS: [&str; 5] = ["--store", "--db", "--database", "--raw", "--no-raw"];
 
-pub(crate) fn run(arguments: &Exec) -> Outcome {
+pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
     if arguments.database as usize >= undercroft_engine::DATABASES {
         return Err(Failure::usage(format_args!(
             "expected a database below {}, got {}",
@@ -27,7 +26,7 @@ pub(crate) fn run(arguments: &Exec) -> Outcome {
             arguments.database
         )));
     }
-    let command = words(arguments)?;
+    let command = words(arguments, line)?;
     let store = store::open_or_create(arguments.store.name(), None)?;
     let host = CommandLine::new();
     let now = host.now_microseconds() / 1000;
@@ -56,18 +55,14 @@ pub(crate) fn run(arguments: &Exec) -> Outcome {
         }
     }
     out::bytes(&text);
-    Ok(if failed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if failed { FAILURE } else { SUCCESS })
 }
 
 /// The command's words. One that looks like an option of ours is no silent part of it.
-fn words(arguments: &Exec) -> Result<&[OsString], Failure> {
+fn words<'a>(arguments: &'a Exec, line: &[OsString]) -> Result<&'a [OsString], Failure> {
     let command = &arguments.command;
-    let mut line = std::env::args_os().rev().skip(command.len());
-    if line.next().is_some_and(|word| word == "--") {
+    let mut before = line.iter().rev().skip(command.len());
+    if before.next().is_some_and(|word| word == "--") {
         return Ok(command);
     }
     let ours = |word: &&OsString| {

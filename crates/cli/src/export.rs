@@ -4,12 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::archive::{Builder, Counts};
 use crate::arguments::Export;
-use crate::failure::{Failure, Outcome, at};
+use crate::failure::{Failure, Outcome, SUCCESS, at};
 use crate::out::say;
 use crate::progress::Progress;
 use crate::size::{counted, human};
@@ -40,7 +39,7 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
         file.display(),
         human(length)
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }
 
 /// Writes a file beside its place, and moves it there when all of it is on disk.

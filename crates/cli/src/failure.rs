@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::io;
-use std::process::ExitCode;
 
 use undercroft_engine::Error;
 
@@ -29,8 +28,8 @@ impl Failure {
         }
     }
 
-    pub(crate) fn code(&self) -> ExitCode {
-        ExitCode::from(if self.usage { 2 } else { 1 })
+    pub(crate) fn status(&self) -> u8 {
+        if self.usage { USAGE } else { FAILURE }
     }
 }
 
@@ -46,8 +45,13 @@ impl From<Error> for Failure {
     }
 }
 
-/// What a command that ran returns.
-pub(crate) type Outcome = Result<ExitCode, Failure>;
+/// Exit statuses.
+pub(crate) const SUCCESS: u8 = 0;
+pub(crate) const FAILURE: u8 = 1;
+const USAGE: u8 = 2;
+
+/// What a command that ran returns: its exit status, or why it failed.
+pub(crate) type Outcome = Result<u8, Failure>;
 
 /// An error of the system while something was done with a file.
 pub(crate) fn at(doing: impl fmt::Display) -> impl FnOnce(io::Error) -> Failure {

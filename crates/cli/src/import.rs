@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::io::{BufReader, Seek};
-use std::process::ExitCode;
 
 use undercroft_engine::{
     Condition, DATABASES, Error, Expiry, Limits, SetOptions, Store, ValueType,
@@ -11,7 +10,7 @@ use undercroft_engine::{
 
 use crate::archive::{self, Counts, Record, Refusal};
 use crate::arguments::Import;
-use crate::failure::{Failure, Outcome, at};
+use crate::failure::{Failure, Outcome, SUCCESS, at};
 use crate::out::{say, tell};
 use crate::progress::Progress;
 use crate::size::{counted, human};
@@ -54,7 +53,7 @@ pub(crate) fn run(arguments: &Import) -> Outcome {
         human(counts.bytes),
         store.path().display()
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }
 
 /// Reads the whole file and believes nothing.

@@ -1,12 +1,11 @@
 //! `undercroft recover`.
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use undercroft_engine::{Error, Holder, Pace, Store};
 
 use crate::arguments::OfStore;
-use crate::failure::Outcome;
+use crate::failure::{Outcome, SUCCESS};
 use crate::out::say;
 use crate::size::counted;
 use crate::store::{self, Access};
@@ -44,7 +43,7 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
         0 => {}
         expired => say!("removed: {} that had expired", counted(expired, "key")),
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }
 
 /// Does all the upkeep that there is. Returns how many expired keys it removed.

@@ -1,7 +1,6 @@
 //! `undercroft serve`.
 
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use undercroft_commands::config::{STORED, store_value, stored_value};
 use undercroft_server::{Handle, Options, Server, log};
 
 use crate::arguments::Serve;
-use crate::failure::{Failure, Outcome, at};
+use crate::failure::{Failure, Outcome, SUCCESS, at};
 use crate::settings::Settings;
 use crate::size::human;
 use crate::store::{self, Access};
@@ -91,7 +90,7 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
     let _ = waiting.join();
     result.map_err(Failure::new)?;
     sync(&settings.store);
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }
 
 /// Writes the store to the disk, so that it may be opened after the next power cut. Who cannot do that has ended

@@ -1,12 +1,11 @@
 //! `undercroft stat`.
 
-use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use undercroft_engine::{DATABASES, Holder, Store, User, ValueType};
 
 use crate::arguments::OfStore;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, SUCCESS};
 use crate::out::say;
 use crate::processes::{described, name_of};
 use crate::size::{counted, grouped, human};
@@ -32,7 +31,7 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
     locks(&store);
     processes(&store);
     keys(&store)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }
 
 fn line(name: &str, value: impl std::fmt::Display) {

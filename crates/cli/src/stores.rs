@@ -3,12 +3,11 @@
 use std::fs;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::process::ExitCode;
 
 use undercroft_engine::{DATABASES, Store, User, list_stores, remove_sockets};
 
 use crate::arguments::Remove;
-use crate::failure::{Failure, Outcome, at};
+use crate::failure::{Failure, Outcome, SUCCESS, at};
 use crate::out::{say, tell};
 use crate::processes::described;
 use crate::size::{counted, grouped, human};
@@ -27,7 +26,7 @@ pub(crate) fn list() -> Outcome {
     let stores = list_stores().map_err(at("reading the directory of stores"))?;
     if stores.is_empty() {
         say!("no stores in shared memory; undercroft serve creates undercroft://default");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(SUCCESS);
     }
     let rows: Vec<Row> = stores.iter().map(|(name, path)| row(name, path)).collect();
     let widest = |field: fn(&Row) -> &str, title: &str| {
@@ -57,7 +56,7 @@ pub(crate) fn list() -> Outcome {
             users.trim_end()
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }
 
 fn row(name: &str, path: &Path) -> Row {
@@ -110,7 +109,7 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     fs::remove_file(&name.path).map_err(at(format_args!("removing {}", name.path.display())))?;
     remove_sockets(&name.path).map_err(at("removing the sockets of who waited for messages"))?;
     say!("removed {text}");
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }
 
 /// Who uses the store, None where nobody does.

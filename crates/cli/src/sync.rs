@@ -1,9 +1,7 @@
 //! `undercroft sync`.
 
-use std::process::ExitCode;
-
 use crate::arguments::OfStore;
-use crate::failure::Outcome;
+use crate::failure::{Outcome, SUCCESS};
 use crate::out::say;
 use crate::progress::Progress;
 use crate::store::{self, Access};
@@ -15,5 +13,5 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
         store.sync()?;
     }
     say!("synced {}", store.path().display());
-    Ok(ExitCode::SUCCESS)
+    Ok(SUCCESS)
 }

@@ -1,0 +1,72 @@
+//! The undercroft command, as a function: the binary calls it, and so does the Python package, which brings the
+//! command along.
+
+// They panic where they cannot write; `out` does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod archive;
+mod arguments;
+mod check;
+mod exec;
+mod export;
+mod failure;
+mod host;
+mod import;
+mod out;
+mod processes;
+mod progress;
+mod recover;
+mod redis_conf;
+mod serve;
+mod settings;
+mod size;
+mod stat;
+mod store;
+mod stores;
+mod sync;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Parser;
+use signal_hook::consts::SIGXFSZ;
+
+use crate::arguments::{Arguments, Subcommand};
+
+/// Runs the command line of these words, the first of which is the command's own name; its exit status. It is the only
+/// thing that its process does: it sets what some signals do, and ends the process where its output cannot be
+/// written.
+#[must_use]
+pub fn run(words: &[OsString]) -> u8 {
+    // Where a file may not grow, the system is to answer with an error, which each command tells, and not to end it.
+    let exceeded = Arc::new(AtomicBool::new(false));
+    if let Err(error) = signal_hook::flag::register(SIGXFSZ, exceeded) {
+        out::tell(format_args!("undercroft: preparing for signals: {error}\n"));
+    }
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(shown) => {
+            // Help, the version, or what is wrong; where it cannot be printed there is nobody to tell.
+            let _ = shown.print();
+            return u8::try_from(shown.exit_code()).unwrap_or(failure::FAILURE);
+        }
+    };
+    let outcome = match arguments.subcommand {
+        Subcommand::Serve(arguments) => serve::run(&arguments),
+        Subcommand::Exec(arguments) => exec::run(&arguments, words),
+        Subcommand::Stat(arguments) => stat::run(&arguments),
+        Subcommand::Check(arguments) => check::run(&arguments),
+        Subcommand::Recover(arguments) => recover::run(&arguments),
+        Subcommand::Sync(arguments) => sync::run(&arguments),
+        Subcommand::Export(arguments) => export::run(&arguments),
+        Subcommand::Import(arguments) => import::run(&arguments),
+        Subcommand::List => stores::list(),
+        Subcommand::Rm(arguments) => stores::remove(&arguments),
+    };
+    out::finish();
+    outcome.unwrap_or_else(|failure| {
+        out::tell(format_args!("undercroft: {failure}\n"));
+        failure.status()
+    })
+}
