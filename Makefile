@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help build test demo lint format bench crash fuzz loom clean
+.PHONY: help build test demo lint format bench crash fuzz loom dist clean
 
 # Which table `make bench` measures.
 TABLE ?= core
@@ -38,6 +38,9 @@ fuzz: ## Fuzz every target for FUZZ_SECONDS (default 60) each, guided by coverag
 
 loom: ## Explore the loom models of lock, version counter and slots
 	@scripts/loom.sh
+
+dist: ## Build a wheel for Linux on x86-64 and a source distribution in target/dist/
+	@scripts/dist.sh
 
 clean: ## Remove target/ and .venv/
 	@rm -rf target .venv

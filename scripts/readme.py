@@ -1,18 +1,23 @@
-"""Run the Python samples of a Markdown file and compare what they print.
+"""Run the samples of a Markdown file and compare what they print.
 
 A fenced block marked ``python`` that is followed by one marked ``text`` is a
 sample: the second block is its exact output. Stores named in a sample are
-replaced by a temporary file, so that nobody's own store is touched.
+replaced by a temporary file, so that nobody's own store is touched. In a block
+marked ``console`` the lines that begin with ``$`` are commands, each followed by
+its output, with a temporary file as the default store of ``undercroft``.
 """
 
 import difflib
+import os
 import re
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 SAMPLE = re.compile(r"^```python\n(.*?)^```\n+^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 STORE = re.compile(r"undercroft://[a-z]+")
 # A container's /tmp is often an overlay, where a store may not live.
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -34,20 +39,49 @@ def differences(code: str, expected: str, directory: str) -> list[str]:
     return list(difflib.unified_diff(expected.splitlines(), found, "file", "run", lineterm=""))
 
 
+def session_differences(session: str, directory: str) -> list[str]:
+    """Return the lines in which the commands' output differs from the file."""
+    environment = {
+        # The command that belongs to this interpreter's package.
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "UNDERCROFT_STORE": f"{directory}/store",
+    }
+    found = []
+    for line in session.splitlines():
+        if not line.startswith("$ "):
+            continue
+        run = subprocess.run(
+            ["bash", "-c", line.removeprefix("$ ")],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd=directory,
+            env=environment,
+        )
+        found += [line, *run.stdout.splitlines()]
+    return list(difflib.unified_diff(session.splitlines(), found, "file", "run", lineterm=""))
+
+
 def main() -> int:
     """Check the file named on the command line; the exit status says the result."""
     path = Path(sys.argv[1])
-    samples = SAMPLE.findall(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    samples = SAMPLE.findall(text)
     if not samples:
         print(f"{path}: no python block followed by a text block was found to check")
         return 1
+    checks = [partial(differences, code, expected) for code, expected in samples]
+    checks += [partial(session_differences, session) for session in CONSOLE.findall(text)]
     wrong = 0
-    for code, expected in samples:
+    for check in checks:
         with tempfile.TemporaryDirectory(dir=SCRATCH) as directory:
-            lines = differences(code, expected, directory)
+            lines = check(directory)
         wrong += bool(lines)
         print(*lines, sep="\n", end="\n" if lines else "")
-    print(f"{path}: {len(samples)} samples run, {wrong} differ")
+    print(f"{path}: {len(checks)} samples run, {wrong} differ")
     return int(wrong > 0)
 
 

@@ -77,8 +77,9 @@ fi
 if imports_undercroft; then
     stage stubs stub_tests
     stage readme readme_test
+    stage wheel scripts/wheel.sh
 else
-    skip "stubs, readme: undercroft cannot be imported yet"
+    skip "stubs, readme, wheel: undercroft cannot be imported yet"
 fi
 
 # Tests skip by printing a line of this form; it is repeated here.

@@ -4,7 +4,10 @@
 //! Its hot methods (`hot`) work on the store directly; every other command
 //! goes through the one command table, and its reply becomes Python objects at
 //! once (`reply`). Both leave what is unusual to redis-py's own classes. Remote
-//! clients speak with their servers through `wire`.
+//! clients speak with their servers through `wire`. The undercroft command is in it,
+//! too, so that a wheel brings it.
+
+use std::ffi::OsString;
 
 use pyo3::prelude::*;
 
@@ -28,6 +31,12 @@ mod subscription;
 mod waiters;
 mod wire;
 
+/// Run the undercroft command with these words, of which the first is its own name, and return its exit status.
+#[pyfunction]
+fn command(py: Python<'_>, words: Vec<OsString>) -> u8 {
+    py.detach(|| undercroft_cli::run(&words))
+}
+
 /// `undercroft._native`.
 #[pymodule(gil_used = true)]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -37,6 +46,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<waiters::Wait>()?;
     module.add_class::<wire::Wire>()?;
     module.add_class::<wire::Line>()?;
+    module.add_function(wrap_pyfunction!(command, module)?)?;
     busy::watch_forks(module)?;
     hot::install(module.py())
 }

@@ -79,10 +79,14 @@ __all__ = [
     "UnixDomainSocketConnection",
     "UsernamePasswordCredentialProvider",
     "WatchError",
+    "__version__",
     "default_backoff",
     "exceptions",
     "from_url",
 ]
+
+# The native module's and the distribution's, which a test holds together.
+__version__ = "0.1.0"
 
 # redis-py's other name for its client.
 StrictRedis = Redis

@@ -7,12 +7,15 @@ from typing import Any, Self, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
-__all__ = ["Client", "Line", "Subscription", "Wait", "Waiters", "Wire"]
+__all__ = ["Client", "Line", "Subscription", "Wait", "Waiters", "Wire", "command"]
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
 _Value: TypeAlias = str | _Bytes | int | float
 _Text: TypeAlias = Any  # bytes, or str where replies are decoded
+
+def command(words: list[str]) -> int:
+    """Run the undercroft command with these words and return its exit status."""
 
 @disjoint_base
 class Client:

@@ -26,6 +26,8 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "clients",
         below: &[
+            "crates/cli",
+            "crates/server",
             "crates/commands",
             "crates/engine",
             "crates/memory",

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Leaves target/dist/ with a wheel for Linux on x86-64, glibc 2.17 and newer, CPython 3.11
+# and newer, and with a source distribution. Maturin checks that the wheel needs no library
+# that such a system lacks; then both are installed and tried.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+scripts/setup.sh scripts/requirements-dist.txt
+rm -rf target/dist
+# Maturin looks for zig as a module of the first Python on the path.
+export PATH="$VIRTUAL_ENV/bin:$PATH"
+
+say "building the wheel"
+.venv/bin/maturin build --release --locked --zig --compatibility manylinux2014 --auditwheel check \
+    --target x86_64-unknown-linux-gnu --manifest-path clients/python/Cargo.toml --out target/dist
+say "building the source distribution"
+.venv/bin/maturin sdist --manifest-path clients/python/Cargo.toml --out target/dist
+
+for made in target/dist/*; do
+    scripts/installed.sh "$made"
+done
+ls -l target/dist

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Usage: scripts/installed.sh WHEEL
+# Installs a wheel, or a source distribution, in an empty virtual environment and runs there
+# what README.md shows first, in Python and with the command.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+wheel=$(realpath "${1:?which wheel}")
+scripts/setup.sh
+
+say "installing $(basename "$wheel") in an empty environment"
+venv=target/test/installed
+.venv/bin/python -m venv --clear "$venv"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$wheel" </dev/null
+
+"$venv/bin/python" scripts/readme.py README.md
+
+# The command, the module and the distribution are of one version.
+python=$root/$venv/bin/python
+cd /
+version=$("$python" -c 'import undercroft; print(undercroft.__version__)')
+[[ $("$python" -c 'import importlib.metadata as m; print(m.version("undercroft"))') == "$version" ]] ||
+    fail "the distribution is not of version $version"
+[[ $("$python" -m undercroft --version) == "undercroft $version" ]] ||
+    fail "python -m undercroft is not of version $version"
+[[ $("$(dirname "$python")/undercroft" --version) == "undercroft $version" ]] ||
+    fail "the command is not of version $version"
+say "$(basename "$wheel") works"
