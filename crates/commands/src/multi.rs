@@ -18,6 +18,8 @@ pub(crate) struct Multi {
     pub(crate) may_need_memory: bool,
     /// Bytes of all their arguments.
     pub(crate) bytes: usize,
+    /// Bytes of memory that the queue takes.
+    pub(crate) memory: usize,
     /// Some command changes what the connection is subscribed to.
     pub(crate) subscribes: bool,
 }
@@ -91,6 +93,7 @@ impl Multi {
             bytes: arguments.concat().into(),
         });
         self.bytes += end;
+        self.memory += end + size_of::<Queued>() + size_of_val(arguments);
     }
 }
 

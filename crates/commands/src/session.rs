@@ -111,6 +111,8 @@ pub struct Session {
     pub(crate) confirms: bool,
     /// What its commands did since the server last took these figures.
     pub counters: Counters,
+    /// Its memory outside of this, which the server keeps up to date.
+    pub buffers: Buffers,
     /// What was queued since MULTI; None outside of a transaction.
     pub(crate) multi: Option<Arc<Multi>>,
     /// The keys that WATCH named.
@@ -119,6 +121,34 @@ pub struct Session {
     pub(crate) scratch: Vec<u8>,
     /// The same for the items of lists.
     pub(crate) items: Ranges,
+}
+
+/// Memory of a connection as its server knows it, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Buffers {
+    /// Received and not done with: while commands are run, all that came with them.
+    pub input: usize,
+    /// Room left in that buffer.
+    pub input_free: usize,
+    /// The buffer of replies.
+    pub output: usize,
+    /// Of which so many waited to be sent at a time, at most, since a while.
+    pub output_peak: usize,
+    /// Of which so many wait to be sent.
+    pub output_pending: usize,
+    /// What the server remembers of the connection.
+    pub state: usize,
+}
+
+impl Buffers {
+    /// Replies up to so many bytes go into the buffer that each connection of Redis has; what is larger is told as
+    /// Redis tells of the list behind it.
+    const FIRST: usize = 16 * 1024;
+
+    /// Whether replies wait that are more than a connection of Redis has a buffer for.
+    fn is_long(&self) -> bool {
+        self.output_pending > Buffers::FIRST
+    }
 }
 
 /// What a connection's commands did. The server takes them from time to time ([`std::mem::take`]) and adds them up.
@@ -181,6 +211,7 @@ impl Session {
             waiting: None,
             confirms: false,
             counters: Counters::default(),
+            buffers: Buffers::default(),
             multi: None,
             watches: Vec::new(),
             scratch: Vec::new(),
@@ -210,10 +241,18 @@ impl Session {
         self.is_embedded() || self.unix_socket || self.address.parse().is_ok_and(loopback)
     }
 
-    /// The number of commands queued since MULTI, and the bytes of their arguments; None outside of a transaction.
+    /// The number of commands queued since MULTI, and the memory that they take; None outside of a transaction.
     pub fn queued(&self) -> Option<(usize, usize)> {
         let multi = self.multi.as_ref()?;
-        Some((multi.queue.len(), multi.bytes))
+        Some((multi.queue.len(), multi.memory))
+    }
+
+    /// Bytes that the connection keeps for its next commands.
+    fn kept(&self) -> usize {
+        self.name.capacity()
+            + self.scratch.capacity()
+            + self.address.len()
+            + self.local_address.len()
     }
 
     /// RESET: everything but the connection itself becomes new. `user` is who a new connection would be.
@@ -254,7 +293,7 @@ impl Session {
         })
     }
 
-    /// What CLIENT LIST shows of it; the server adds the sizes of its buffers.
+    /// What CLIENT LIST shows of it.
     pub fn info(&self, now: i64) -> ClientInfo {
         ClientInfo {
             id: self.id,
@@ -276,10 +315,9 @@ impl Session {
             user: self.user.clone(),
             protocol: self.protocol,
             subscribed: Topic::ALL.map(|topic| self.subscriptions.count(topic)),
-            query_buffer: 0,
-            query_buffer_free: 0,
-            reply_buffer: 0,
-            output_pending: 0,
+            arguments: 0,
+            kept: self.kept(),
+            buffers: self.buffers,
         }
     }
 }
@@ -311,7 +349,7 @@ pub struct ClientInfo {
     pub no_evict: bool,
     /// Whether its command waits: for keys, for a lock, or for the end of a pause.
     pub blocked: bool,
-    /// Commands queued since MULTI, and bytes of their arguments; None outside of a transaction.
+    /// Commands queued since MULTI, and the memory that they take; None outside of a transaction.
     pub queued: Option<(usize, usize)>,
     /// Whether a key that it watches was changed. Known of the connection that asks only.
     pub dirty: bool,
@@ -325,20 +363,26 @@ pub struct ClientInfo {
     pub protocol: Protocol,
     /// Number of channels, patterns and shard channels it is subscribed to.
     pub subscribed: [usize; 3],
-    /// Bytes read but not yet run.
-    pub query_buffer: usize,
-    /// Room left in that buffer.
-    pub query_buffer_free: usize,
-    /// Size of the reply buffer.
-    pub reply_buffer: usize,
-    /// Bytes written but not yet sent.
-    pub output_pending: usize,
+    /// Bytes of the arguments of the command that runs now. Known of the connection that asks only.
+    pub arguments: usize,
+    /// Bytes kept for its next commands.
+    pub kept: usize,
+    /// What the server knows of its memory.
+    pub buffers: Buffers,
 }
 
 impl ClientInfo {
     /// Bytes of memory that it takes.
     pub fn memory(&self) -> usize {
-        self.query_buffer + self.query_buffer_free + self.reply_buffer + self.output_pending
+        let Buffers {
+            input,
+            input_free,
+            output,
+            state,
+            ..
+        } = self.buffers;
+        let queued = self.queued.map_or(0, |(_, bytes)| bytes);
+        input + input_free + output + state + self.arguments + self.kept + queued
     }
 
     /// What kind of connection it is.
@@ -370,10 +414,11 @@ impl fmt::Display for ClientInfo {
         let commands = self.queued.map_or(-1, |(commands, _)| commands as i64);
         let queue_bytes = self.queued.map_or(0, |(_, bytes)| bytes);
         let [channels, patterns, shards] = self.subscribed;
+        let (buffers, is_long) = (&self.buffers, self.buffers.is_long());
         write!(
             out,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={channels} psub={patterns} ssub={shards} multi={commands} \
-             qbuf={} qbuf-free={} argv-mem=0 multi-mem={queue_bytes} rbs={} rbp=0 obl={} oll=0 omem=0 tot-mem={} \
+             qbuf={} qbuf-free={} argv-mem={} multi-mem={queue_bytes} rbs={} rbp={} obl={} oll={} omem={} tot-mem={} \
              events=r cmd={} user={} redir=-1 resp={}",
             self.id,
             self.address,
@@ -383,10 +428,14 @@ impl fmt::Display for ClientInfo {
             self.age,
             self.idle,
             self.database,
-            self.query_buffer,
-            self.query_buffer_free,
-            self.reply_buffer,
-            self.output_pending,
+            buffers.input,
+            buffers.input_free,
+            self.arguments,
+            if is_long { 0 } else { buffers.output },
+            buffers.output_peak,
+            if is_long { 0 } else { buffers.output_pending },
+            u8::from(is_long),
+            if is_long { buffers.output } else { 0 },
             self.memory(),
             self.command,
             self.user.as_deref().unwrap_or("(superuser)"),

@@ -14,7 +14,7 @@ use crate::hub;
 use crate::limits::{Limits, OutputLimit};
 use crate::log::log;
 use crate::poll::Interest;
-use crate::registry::{Buffers, Card};
+use crate::registry::Card;
 use crate::shared::Shared;
 use crate::turn::{End, Turn};
 use crate::writer::Writer;
@@ -354,6 +354,8 @@ impl Connection {
         space: &mut Workspace,
         moved: &mut Moved,
     ) -> (usize, Next) {
+        self.session.buffers.input = input.len();
+        self.session.buffers.input_free = 0;
         // The thread's buffer, unless replies wait already.
         let borrowed = self.output.is_empty();
         let out = if borrowed {
@@ -376,6 +378,8 @@ impl Connection {
             End::Used { wanted } => self.wanted = wanted,
             End::More | End::Blocked(_) | End::Waiting => {}
         }
+        let peak = self.session.buffers.output_peak.max(self.pending());
+        self.session.buffers.output_peak = peak;
         let sent = self.send_output(moved);
         if borrowed && self.output.is_empty() {
             std::mem::swap(&mut space.output, &mut self.output);
@@ -476,6 +480,7 @@ impl Connection {
     /// buffers that it does not need for now.
     pub(crate) fn look_after(&mut self, limits: &Limits, now: i64) -> bool {
         let idle = now - self.session.last_command_at;
+        self.session.buffers.output_peak = self.pending();
         if idle > 2_000 && self.input.is_empty() {
             self.input = Vec::new();
         }
@@ -508,17 +513,15 @@ impl Connection {
     }
 
     /// Shows other threads how the connection is now.
-    pub(crate) fn update_card(&self) {
-        self.card.update(
-            &self.session,
-            self.parked.is_some(),
-            Buffers {
-                input: self.input.len() - self.start,
-                input_free: self.input.capacity() - self.input.len(),
-                output: self.output.capacity(),
-                output_pending: self.pending(),
-            },
-        );
+    pub(crate) fn update_card(&mut self) {
+        let pending = self.pending();
+        let buffers = &mut self.session.buffers;
+        buffers.input = self.input.len() - self.start;
+        buffers.input_free = self.input.capacity() - self.input.len();
+        buffers.output = self.output.capacity();
+        buffers.output_pending = pending;
+        buffers.state = size_of::<Connection>();
+        self.card.update(&self.session, self.parked.is_some());
     }
 }
 

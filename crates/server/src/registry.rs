@@ -28,15 +28,6 @@ struct State {
     last_command_at: i64,
 }
 
-/// Sizes of a connection's buffers in bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Buffers {
-    pub(crate) input: usize,
-    pub(crate) input_free: usize,
-    pub(crate) output: usize,
-    pub(crate) output_pending: usize,
-}
-
 impl Card {
     pub(crate) fn new(session: &Session, worker: usize) -> Card {
         Card {
@@ -54,7 +45,7 @@ impl Card {
 
     /// Takes over what may have changed; `parked` says that the next command waits for a lock or the end of a pause. A
     /// few nanoseconds where names are as before.
-    pub(crate) fn update(&self, session: &Session, parked: bool, buffers: Buffers) {
+    pub(crate) fn update(&self, session: &Session, parked: bool) {
         let mut state = lock(&self.state);
         state.last_command_at = session.last_command_at;
         state.ticket = session.waiting.map(|wait| wait.ticket);
@@ -67,10 +58,7 @@ impl Card {
         info.monitors = session.monitors;
         info.blocked = parked || session.waiting.is_some();
         info.queued = session.queued();
-        info.query_buffer = buffers.input;
-        info.query_buffer_free = buffers.input_free;
-        info.reply_buffer = buffers.output;
-        info.output_pending = buffers.output_pending;
+        info.buffers = session.buffers;
         if let Some(command) = session.last_command {
             info.command = command.name;
         }
@@ -170,11 +158,8 @@ mod tests {
         session.name = b"worker".to_vec();
         session.database = 3;
         session.last_command_at = 4_000;
-        let buffers = Buffers {
-            input: 7,
-            ..Buffers::default()
-        };
-        card.update(&session, true, buffers);
+        session.buffers.input = 7;
+        card.update(&session, true);
         let [client] = registry.clients(9_500)[..]
             .to_vec()
             .try_into()
@@ -184,12 +169,12 @@ mod tests {
             database,
             age,
             idle,
-            query_buffer,
+            buffers,
             blocked,
             ..
         } = client;
         assert_eq!(
-            (name.as_str(), database, age, idle, query_buffer, blocked),
+            (name.as_str(), database, age, idle, buffers.input, blocked),
             ("worker", 3, 8, 5, 7, true)
         );
     }

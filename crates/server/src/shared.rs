@@ -462,8 +462,9 @@ impl Host for Shared {
             connected_clients: clients.len() as u64,
             blocked_clients: self.parked.load(Ordering::Relaxed) as u64
                 + self.blocked.load(Ordering::Relaxed).max(0) as u64,
-            largest_input: largest(|client| client.query_buffer + client.query_buffer_free) as u64,
-            largest_output: largest(|client| client.reply_buffer.max(client.output_pending)) as u64,
+            largest_input: largest(|client| client.buffers.input + client.buffers.input_free)
+                as u64,
+            largest_output: largest(|client| client.buffers.output) as u64,
             connections: total(&totals.connections),
             rejected_connections: total(&totals.rejected),
             commands: total(&totals.commands),

@@ -41,9 +41,10 @@ pub(crate) fn setname(
     Ok(())
 }
 
-fn own_info(context: &Context<'_>) -> ClientInfo {
+fn own_info(context: &Context<'_>, arguments: &[&[u8]]) -> ClientInfo {
     let now = context.host.now_microseconds() / 1000;
     let mut info = context.session.info(now);
+    info.arguments = arguments.iter().map(|argument| argument.len()).sum();
     // Where the store cannot tell now, EXEC will.
     let changed = |watch| !context.store.is_unchanged(watch).unwrap_or(true);
     info.dirty = context.session.watches.iter().any(changed);
@@ -56,8 +57,12 @@ fn write_lines(clients: &[ClientInfo], reply: &mut dyn Reply) {
 }
 
 /// CLIENT INFO.
-pub(crate) fn info(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    write_lines(&[own_info(context)], reply);
+pub(crate) fn info(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    write_lines(&[own_info(context, arguments)], reply);
     Ok(())
 }
 
@@ -90,17 +95,11 @@ pub(crate) fn list(
         _ => return Err(CommandError::SYNTAX.into()),
     }
     let mut clients = context.host.clients();
-    // The caller's own line as it is now; what the host knows of its buffers stays.
-    let mut own = own_info(context);
+    // The caller's own line as it is now.
+    let own = own_info(context, arguments);
     match clients.iter_mut().find(|client| client.id == own.id) {
         None => clients.push(own),
-        Some(listed) => {
-            own.query_buffer = listed.query_buffer;
-            own.query_buffer_free = listed.query_buffer_free;
-            own.reply_buffer = listed.reply_buffer;
-            own.output_pending = listed.output_pending;
-            *listed = own;
-        }
+        Some(listed) => *listed = own,
     }
     clients.extend(embedded::clients(context));
     clients.retain(|client| {
@@ -119,7 +118,7 @@ pub(crate) fn kill(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let own = own_info(context);
+    let own = own_info(context, arguments);
     let (filter, spares_caller) = match arguments {
         [_, _, address] => {
             let address = Some(text(address));

@@ -1,0 +1,157 @@
+//! CLIENT LIST tells of a connection's memory what a real Redis tells.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use undercroft_conformance::client::{Address, Client};
+use undercroft_conformance::command::Command;
+use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
+
+/// How long a server may take to have read what was sent to it.
+const LIMIT: Duration = Duration::from_secs(60);
+
+type Fields = BTreeMap<String, String>;
+
+/// A line's names in their order, and their values.
+fn parse(line: &str) -> (Vec<String>, Fields) {
+    let pairs: Vec<(&str, &str)> = line
+        .split_whitespace()
+        .filter_map(|field| field.split_once('='))
+        .collect();
+    let names = pairs.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let fields = pairs
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    (names, fields.collect())
+}
+
+fn text(client: &mut Client, words: &[&str]) -> String {
+    let reply = client.call(words).expect("a reply");
+    String::from_utf8(reply.bytes().expect("a text").to_vec()).expect("text")
+}
+
+/// The line of the connection of this name.
+fn line_of(client: &mut Client, name: &str) -> Fields {
+    let list = text(client, &["CLIENT", "LIST"]);
+    let mut lines = list.lines().map(|line| parse(line).1);
+    let found = lines.find(|fields| fields["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {list}"))
+}
+
+fn number(fields: &Fields, name: &str) -> u64 {
+    fields[name].parse().expect("a number")
+}
+
+/// The line of a connection once something is true of it.
+fn line_where(client: &mut Client, name: &str, is_so: impl Fn(&Fields) -> bool) -> Fields {
+    let start = Instant::now();
+    loop {
+        let fields = line_of(client, name);
+        if is_so(&fields) {
+            return fields;
+        }
+        assert!(start.elapsed() < LIMIT, "{fields:?}");
+        std::thread::yield_now();
+    }
+}
+
+fn named(address: &Address, name: &str) -> Client {
+    let mut client = Client::connect(address).expect("it listens");
+    client.call(["CLIENT", "SETNAME", name]).expect("a reply");
+    client
+}
+
+/// What is the same for every server: the names of the fields, and values that the protocol decides.
+fn told(address: &Address) -> Vec<(String, Vec<String>)> {
+    let mut told = Vec::new();
+    let mut note = |what: &str, values: Vec<String>| told.push((what.to_owned(), values));
+    let mut client = Client::connect(address).expect("it listens");
+    let (names, _) = parse(
+        text(&mut client, &["CLIENT", "LIST"])
+            .lines()
+            .next()
+            .expect("a line"),
+    );
+    note("fields", names);
+
+    let of_one_command = [
+        "qbuf",
+        "argv-mem",
+        "multi",
+        "multi-mem",
+        "obl",
+        "oll",
+        "omem",
+        "events",
+        "cmd",
+        "flags",
+    ];
+    for words in [
+        &["CLIENT", "LIST"][..],
+        &["CLIENT", "INFO"],
+        &["CLIENT", "LIST", "TYPE", "NORMAL"],
+    ] {
+        let (_, fields) = parse(text(&mut client, words).lines().next().expect("a line"));
+        note(
+            &words.join(" "),
+            of_one_command.map(|name| fields[name].clone()).to_vec(),
+        );
+        assert!(
+            number(&fields, "tot-mem") > number(&fields, "qbuf"),
+            "{fields:?}"
+        );
+    }
+
+    // Part of a command. Redis has taken the words that are complete out of the buffer.
+    let mut partly = named(address, "partly");
+    let part = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000\r\nabc";
+    partly.send_raw(part).expect("it reads");
+    let fields = line_where(&mut client, "partly", |fields| number(fields, "qbuf") > 0);
+    assert!(number(&fields, "qbuf") <= part.len() as u64, "{fields:?}");
+
+    let mut queues = named(address, "queues");
+    for line in ["MULTI", "SET k 0123456789", "GET k"] {
+        queues
+            .send(&Command::parse(line).expect("a command"))
+            .expect("it reads");
+        queues.receive().expect("a reply");
+    }
+    let fields = line_where(&mut client, "queues", |fields| fields["multi"] == "2");
+    note("a queue", vec![fields["flags"].clone()]);
+    assert!(number(&fields, "multi-mem") >= 20, "{fields:?}");
+    assert!(
+        number(&fields, "tot-mem") >= number(&fields, "multi-mem"),
+        "{fields:?}"
+    );
+
+    // More than the system's buffers take.
+    let mut reads_nothing = named(address, "reads-nothing");
+    reads_nothing
+        .call(["SUBSCRIBE", "channel"])
+        .expect("a reply");
+    let message = "m".repeat(1 << 20);
+    for _ in 0..12 {
+        client
+            .call(["PUBLISH", "channel", &message])
+            .expect("a reply");
+    }
+    let fields = line_where(&mut client, "reads-nothing", |fields| {
+        number(fields, "omem") > 1 << 20
+    });
+    note("replies that wait", vec![fields["flags"].clone()]);
+    assert!(number(&fields, "oll") > 0, "{fields:?}");
+    assert!(
+        number(&fields, "tot-mem") > number(&fields, "omem"),
+        "{fields:?}"
+    );
+    told
+}
+
+#[test]
+fn the_memory_of_clients_is_told_as_redis_tells_it() {
+    let redis = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
+    let theirs = told(redis.address());
+    if let Some(ours) = start_undercroft(Settings::default()).expect("undercroft starts") {
+        assert_eq!(told(ours.address()), theirs);
+    }
+}
