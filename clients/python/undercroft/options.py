@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 
 import redis
@@ -14,9 +13,18 @@ import redis.connection
 _PLACES = frozenset({"host", "port", "path", "unix_socket_path", "connection_pool"})
 
 
-@functools.cache
-def without_meaning() -> frozenset[str]:
+_found: set[str] = set()
+
+
+def without_meaning() -> set[str]:
     """Return the names of redis-py's options that are about connections, and mean nothing here."""
+    # Looked for once, and only where somebody uses one.
+    if not _found:
+        _found.update(_names())
+    return _found
+
+
+def _names() -> set[str]:
     known: set[str] = set(redis.connection.URL_QUERY_ARGUMENT_PARSERS)
     for module in (redis, redis.asyncio):
         connections = (module.Connection, module.SSLConnection, module.UnixDomainSocketConnection)
@@ -24,4 +32,4 @@ def without_meaning() -> frozenset[str]:
         for made in (module.Redis, *connections, *pools):
             for kind in made.__mro__:
                 known |= inspect.signature(kind.__init__).parameters.keys()
-    return frozenset(known - _PLACES - {"self", "args", "kwargs"})
+    return known - _PLACES - {"self", "args", "kwargs"}
