@@ -4,7 +4,9 @@ use crate::arguments::{CommandError, is_keyword};
 use crate::glob::{Case, matches};
 use crate::handler::{Context, Failure};
 use crate::reply::Reply;
-use crate::table::{Category, Command, KeyFlags, KeySpec, all, find_full, resolve_name};
+use crate::table::{
+    Category, Command, Flag, KeyFlag, KeyFlags, KeySpec, all, find_full, resolve_name,
+};
 
 /// COMMAND.
 pub(crate) fn command(
@@ -138,7 +140,12 @@ pub(crate) fn get_keys_and_flags(
 fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, CommandError> {
     let unknown = CommandError::fixed("ERR Invalid command specified");
     let command = resolve_name(arguments).map_err(|_| unknown)?;
-    if command.keys.is_empty() {
+    // Shard channels decide where a command runs, as keys do, and are none.
+    if command
+        .keys
+        .iter()
+        .all(|spec| spec.flags.has(KeyFlag::NotKey))
+    {
         return Err(CommandError::fixed("ERR The command has no key arguments"));
     }
     if !command.accepts(arguments.len()) {
@@ -147,7 +154,10 @@ fn keys_of<'a>(arguments: &'a [&'a [u8]]) -> Result<Vec<(&'a [u8], KeyFlags)>, C
         ));
     }
     let keys: Vec<_> = command.keys_of(arguments).collect();
-    if keys.is_empty() {
+    if keys.is_empty() || !command.has_all_keys(arguments) {
+        if command.flags.has(Flag::NoMandatoryKeys) {
+            return Ok(Vec::new());
+        }
         return Err(CommandError::fixed(
             "ERR Invalid arguments specified for command",
         ));

@@ -527,6 +527,24 @@ impl Command {
         (start, last, first.step as i64)
     }
 
+    /// Whether there is a key in these arguments wherever one must be, and as many as they say.
+    pub(crate) fn has_all_keys(&self, arguments: &[&[u8]]) -> bool {
+        let mut fixed = self
+            .keys
+            .iter()
+            .filter(|spec| !spec.unknown && spec.keyword.is_none());
+        fixed.all(|spec| {
+            let range = spec.range_in(arguments);
+            range.is_some_and(|(first, last)| {
+                let end = match usize::try_from(last) {
+                    Ok(last) => Some(first + last),
+                    Err(_) => arguments.len().checked_sub(last.unsigned_abs() as usize),
+                };
+                end.is_some_and(|end| (first..arguments.len()).contains(&end))
+            })
+        })
+    }
+
     /// The keys in these arguments (the command's name first), with how each is used. O(arguments).
     pub fn keys_of<'a>(
         &self,

@@ -1,5 +1,6 @@
 //! A host without a server, for the commands that need none.
 
+use tempfile::TempDir;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::{Host, Session};
 use undercroft_commands::{Context, execute};
@@ -7,18 +8,39 @@ use undercroft_engine::{Options, Store};
 
 use crate::alone::Alone;
 
-/// Runs one of our commands and returns its reply as a RESP2 client would see it.
+/// Our commands with an empty store.
+pub(crate) struct Own {
+    host: Alone,
+    session: Session,
+    store: Store,
+    _directory: TempDir,
+}
+
+impl Own {
+    pub(crate) fn new() -> Own {
+        let host = Alone::new(None);
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let store = Store::create(&directory.path().join("store"), &Options::default());
+        Own {
+            session: Session::new(1, host.initial_user(), 0),
+            host,
+            store: store.expect("a new store"),
+            _directory: directory,
+        }
+    }
+
+    /// Runs one command and returns its reply as a RESP2 client would see it.
+    pub(crate) fn call(&mut self, arguments: &[&[u8]]) -> Tree {
+        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        let mut reply = Recorder::new();
+        execute(&mut context, arguments, &mut reply).expect("nobody else holds a lock");
+        let mut replies = reply.finish().expect("a whole reply");
+        assert_eq!(replies.len(), 1, "one reply");
+        replies.remove(0).into_resp2()
+    }
+}
+
+/// Runs one of our commands on a store of its own.
 pub(crate) fn run(line: &str) -> Tree {
-    let arguments: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-    let host = Alone::new(None);
-    let mut session = Session::new(1, host.initial_user(), 0);
-    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-    let store = Store::create(&directory.path().join("store"), &Options::default());
-    let store = store.expect("a new store");
-    let mut context = Context::new(&mut session, &host, &store);
-    let mut reply = Recorder::new();
-    execute(&mut context, &arguments, &mut reply).expect("nobody else holds a lock");
-    let mut replies = reply.finish().expect("a whole reply");
-    assert_eq!(replies.len(), 1, "one reply to {line}");
-    replies.remove(0).into_resp2()
+    Own::new().call(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
 }

@@ -4,6 +4,7 @@
 #[path = "../support/alone.rs"]
 mod alone;
 mod arguments;
+mod command;
 mod config;
 mod dump;
 mod glob;

@@ -1,0 +1,150 @@
+//! COMMAND and its subcommands, about every command of the table and with random arguments.
+
+use undercroft_commands::reply::Tree;
+use undercroft_commands::table::all;
+
+use crate::host::Own;
+use crate::support::{RealServer, random};
+
+/// Words that mean something to some command.
+const WORDS: &[&str] = &[
+    "a",
+    "b",
+    "k",
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "99",
+    "x",
+    "",
+    "GET",
+    "get",
+    "STORE",
+    "store",
+    "STOREDIST",
+    "KEYS",
+    "BY",
+    "LIMIT",
+    "COPY",
+    "REPLACE",
+    "AUTH",
+    "AUTH2",
+    "WEIGHTS",
+    "AGGREGATE",
+    "SUM",
+    "LEFT",
+    "MIN",
+    "COUNT",
+    "ENCODING",
+    "USAGE",
+    "SET",
+    "u8",
+    "i5",
+    "OVERFLOW",
+    "WRAP",
+    "EX",
+    "NX",
+    "BLOCK",
+    "STREAMS",
+];
+
+fn same(own: &mut Own, client: &mut crate::support::Client, words: &[&str]) {
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    let ours = own.call(&words);
+    let shown: Vec<String> = words
+        .iter()
+        .map(|word| String::from_utf8_lossy(word).into())
+        .collect();
+    assert_eq!(ours, client.call(&words), "{shown:?}");
+}
+
+#[test]
+fn the_keys_of_any_call_are_a_real_servers() {
+    let Some(server) = RealServer::start(&[]) else {
+        return;
+    };
+    let (mut client, mut own, mut random) = (server.connect(), Own::new(), random());
+    let mut found = 0;
+    for round in 0..200 {
+        // Of KEYS behind a key that is not empty, which MIGRATE refuses, Redis' COMMAND has a view of its own.
+        for command in all().iter().filter(|command| command.name != "migrate") {
+            let mut names: Vec<String> = vec![command.name.to_owned()];
+            names.extend(
+                command
+                    .subcommands
+                    .iter()
+                    .map(|sub| sub.name.replace('|', " ")),
+            );
+            let name = &names[random.usize(..names.len())];
+            let mut call: Vec<&str> = name.split(' ').collect();
+            let most = if round % 10 == 0 { 20 } else { 7 };
+            for _ in 0..random.usize(..most) {
+                call.push(WORDS[random.usize(..WORDS.len())]);
+            }
+            let which = if random.bool() {
+                "GETKEYS"
+            } else {
+                "GETKEYSANDFLAGS"
+            };
+            let words: Vec<&[u8]> = ["COMMAND", which]
+                .iter()
+                .chain(&call)
+                .map(|word| word.as_bytes())
+                .collect();
+            let ours = own.call(&words);
+            found += usize::from(!matches!(ours, Tree::Error(_)));
+            assert_eq!(ours, client.call(&words), "{which} {call:?}");
+        }
+    }
+    println!("{found} calls with keys");
+    assert!(found > 2_000, "only {found}");
+}
+
+#[test]
+fn the_edges_of_command_are_a_real_servers() {
+    let Some(server) = RealServer::start(&[]) else {
+        return;
+    };
+    let (mut client, mut own) = (server.connect(), Own::new());
+    for line in [
+        "COMMAND COUNT x",
+        "COMMAND INFO nosuch",
+        "COMMAND INFO get|key",
+        "COMMAND INFO config|get|key",
+        "COMMAND INFO config|nosuch",
+        "COMMAND INFO |",
+        "COMMAND INFO get|",
+        "COMMAND INFO |get",
+        "COMMAND INFO GET",
+        "COMMAND INFO CONFIG|GET",
+        "COMMAND INFO get nosuch get",
+        "COMMAND LIST x",
+        "COMMAND LIST FILTERBY",
+        "COMMAND LIST FILTERBY PATTERN",
+        "COMMAND LIST FILTERBY PATTERN a b",
+        "COMMAND LIST FILTERBY nosuch x",
+        "COMMAND LIST FILTERBY MODULE nosuch",
+        "COMMAND LIST FILTERBY ACLCAT nosuch",
+        "COMMAND LIST FILTERBY PATTERN nosuch*",
+        "COMMAND LIST FILTERBY PATTERN xyz",
+        "COMMAND LIST bad FILTERBY PATTERN x",
+        "COMMAND NOSUCH",
+        "COMMAND DOCS nosuch",
+        "COMMAND GETKEYS",
+        "COMMAND GETKEYS get",
+        "COMMAND GETKEYS nosuch k",
+        "COMMAND GETKEYS config",
+        "COMMAND GETKEYS config nosuch",
+        "COMMAND GETKEYS config get",
+        "COMMAND GETKEYS config get x",
+        "COMMAND GETKEYS ping",
+        "COMMAND GETKEYS ping x",
+        "COMMAND GETKEYS object help",
+        "COMMAND GETKEYSANDFLAGS",
+        "COMMAND GETKEYSANDFLAGS mset a b c",
+    ] {
+        same(&mut own, &mut client, &line.split(' ').collect::<Vec<_>>());
+    }
+}
