@@ -63,6 +63,11 @@ const IDS: &[&str] = &[
     "master_replid2",
 ];
 
+/// Whether a server that has just started cannot tell a figure yet.
+fn is_unknown(value: &str) -> bool {
+    value.parse::<f64>().is_ok_and(|number| !number.is_finite())
+}
+
 /// What a value looks like: a number with so many digits behind the point, a share, or a word.
 fn form(value: &str) -> String {
     let number = value.strip_suffix('%').unwrap_or(value);
@@ -111,7 +116,7 @@ fn the_fields_are_a_real_servers() {
                         own.bytes().all(|byte| byte.is_ascii_hexdigit()),
                         "{name}: {own}"
                     );
-                } else if !value.is_empty() && !own.is_empty() {
+                } else if !value.is_empty() && !own.is_empty() && !is_unknown(value) {
                     assert_eq!(form(own), form(value), "{name}: {own} and {value}");
                 }
                 compared += 1;
