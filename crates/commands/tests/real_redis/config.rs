@@ -207,3 +207,84 @@ fn patterns_find_the_same_names() {
         assert_eq!(ours, theirs, "{patterns:?}");
     }
 }
+
+/// Parameters of Redis that are not there, by how their names begin, and why.
+const NOT_THERE: &[(&str, &str)] = &[
+    ("acl", "there are no ACLs yet"),
+    ("active-defrag", "memory is not moved to defragment it"),
+    ("activedefrag", "memory is not moved to defragment it"),
+    ("always-show-logo", "there is no logo"),
+    ("aof", "there is no append-only file yet"),
+    ("appenddirname", "there is no append-only file yet"),
+    ("appendfilename", "there is no append-only file yet"),
+    ("auto-aof", "there is no append-only file yet"),
+    ("bgsave_cpulist", "no process is forked"),
+    ("bind-source-addr", "no connection is made to others"),
+    ("bio_cpulist", "there are no such threads"),
+    ("busy-reply-threshold", "no script runs for long"),
+    ("cluster-", "there is no cluster mode"),
+    ("crash-", "crashes are not reported in this way"),
+    ("dbfilename", "there are no snapshots yet"),
+    ("dir", "there are no snapshots yet"),
+    ("disable-thp", "the memory is a file's"),
+    ("enable-module-command", "there are no modules"),
+    ("enable-protected-configs", "none is protected"),
+    ("ignore-warnings", "there are none to ignore"),
+    ("io-threads", "threads are counted by --threads"),
+    ("jemalloc-bg-thread", "there is no jemalloc"),
+    ("lua-time-limit", "no script runs for long"),
+    ("master", "there is no replication"),
+    ("maxmemory-clients", "clients are not evicted"),
+    ("min-", "there is no replication"),
+    (
+        "no-appendfsync-on-rewrite",
+        "there is no append-only file yet",
+    ),
+    ("oom-score-adj", "it is the service manager's"),
+    ("pidfile", "the server stays in the foreground"),
+    ("proc-title-template", "the title stays"),
+    ("propagation-error-behavior", "there is no replication"),
+    ("rdb", "there are no snapshots yet"),
+    ("repl", "there is no replication"),
+    ("sanitize-dump-payload", "RESTORE always checks"),
+    ("server_cpulist", "it is the service manager's"),
+    ("set-proc-title", "the title stays"),
+    ("shutdown-", "there is nothing to wait for"),
+    ("slave", "there is no replication"),
+    ("socket-mark-id", "sockets are not marked"),
+    ("stop-writes-on-bgsave-error", "there are no snapshots yet"),
+    ("supervised", "the server stays in the foreground"),
+    ("syslog-", "the log goes to standard error"),
+    ("tls-", "the server speaks no TLS yet"),
+    ("tracking-table-max-keys", "there is no tracking yet"),
+    ("unixsocketperm", "a socket is for its user only"),
+];
+
+#[test]
+fn every_name_is_there_or_known_not_to_be() {
+    let Some(server) = RealServer::start(&[]) else {
+        return;
+    };
+    let theirs = pairs(server.connect().call(&[b"CONFIG", b"GET", b"*"]));
+    let ours = Config::new().get(&[b"*"]);
+    let (mut served, mut missing) = (0, 0);
+    for (name, value) in theirs {
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        let reason = NOT_THERE.iter().find(|(start, _)| shown.starts_with(start));
+        let Some((_, own)) = ours.iter().find(|(other, _)| *other == name) else {
+            assert!(reason.is_some(), "{shown} is not there");
+            missing += 1;
+            continue;
+        };
+        assert!(reason.is_none(), "{shown} is there, though {reason:?}");
+        let is_number = |value: &[u8]| !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        let is_choice = |value: &[u8]| value == b"yes" || value == b"no";
+        assert_eq!(is_number(own), is_number(&value), "{shown}");
+        assert_eq!(is_choice(own), is_choice(&value), "{shown}");
+        served += 1;
+    }
+    assert!(
+        served > 50 && missing > 100,
+        "{served} served, {missing} not"
+    );
+}
