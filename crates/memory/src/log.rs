@@ -144,11 +144,13 @@ impl Log<'_> {
                     let words = kind & ((1 << KIND_SHIFT) - 1);
                     let size = words.saturating_mul(8).saturating_add(DESCRIPTION);
                     // An empty block may lie where the store ends.
-                    let is_there = words == 0 || may_write(at, words);
-                    if size > tail - until || !is_there {
+                    let is_empty = words == 0;
+                    if size > tail - until || !is_empty && !may_write(at, words) {
                         return Err(damaged);
                     }
-                    self.mapping.copy_within(top - size, at, words);
+                    if !is_empty {
+                        self.mapping.copy_within(top - size, at, words);
+                    }
                     size
                 }
                 GRANT if kind == GRANT << KIND_SHIFT => {
