@@ -17,6 +17,7 @@
 //! collection has one, too, whose slots refer to elements. The code is the same
 //! for both, see [`Dictionary`].
 
+use undercroft_memory::layout::EXTENT;
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
 use crate::entry::Entry;
@@ -37,6 +38,17 @@ pub(crate) const CHAIN_MAX: usize = 1 << 16;
 const SPARSE: u64 = 2;
 /// Keys of one home bucket up to which [`chained`] counts: more are never there.
 const CHAINED_MEAN_MAX: usize = 64;
+/// Who adds or removes keys tries to get a long table, for which there may be no
+/// memory yet, whenever there are so many keys more or fewer.
+const RETRY: u64 = 64;
+/// Memory for a longer table is looked for where a table lacks less than one in
+/// so many of the keys at which it doubles.
+const EARLY: u64 = 8;
+/// What the steps of a resize are as work, in tenths of a microsecond: a look at
+/// a bucket, an entry that is moved, some buckets zeroed.
+const LOOK_WORK: u64 = 1;
+const MOVE_WORK: u64 = 3;
+const ZERO_WORK: u64 = 10;
 /// Buckets zeroed in one step of a resize.
 const ZERO_STEP: u64 = 64;
 /// Buckets moved in one step of a resize.
@@ -411,7 +423,7 @@ pub(crate) fn insert<D: Dictionary>(
     };
     insert_into(transaction, root, tables.home(hash), hash, entry)?;
     root.add_word(transaction, KEYS, 1)?;
-    resize_step(transaction, root)
+    resize(transaction, root, RETRY).map(drop)
 }
 
 /// Binary logarithm of the buckets that so many keys need.
@@ -477,7 +489,7 @@ pub(crate) fn remove<D: Dictionary>(
 ) -> Result<(), Error> {
     take_out(transaction, root, slot)?;
     root.add_word(transaction, KEYS, -1)?;
-    resize_step(transaction, root)
+    resize(transaction, root, RETRY).map(drop)
 }
 
 /// Takes a key's entry out of its bucket; the caller counts the keys, and
@@ -515,24 +527,48 @@ pub(crate) fn is_unfit<D: Dictionary>(view: &View<'_>, root: D) -> Result<bool, 
     Ok(sparse || root.word(view, NEXT_TABLE)? != 0)
 }
 
+/// Bytes of the long table that a dictionary will soon double to; 0 where it will
+/// not.
+pub(crate) fn wanted<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64, Fault> {
+    let bits = root.word(view, BITS)?.min(BITS_MAX - 1);
+    let bytes = BUCKET << (bits + 1);
+    let full = (1 << bits) * D::FULL;
+    let soon = root.word(view, KEYS)? > full - full / EARLY;
+    let wanted = soon && bytes > EXTENT && root.word(view, NEXT_TABLE)? == 0;
+    Ok(if wanted { bytes } else { 0 })
+}
+
 /// Starts a resize where one is due, or does the next bounded part of one.
+/// Returns how much work that was; 0 is that nothing was to be done, or that
+/// there was no memory yet.
 pub(crate) fn resize_step<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
+    resize(transaction, root, 1)
+}
+
+/// [`resize_step`] that tries to get a long table only at every so many keys.
+fn resize<D: Dictionary>(
+    transaction: &mut Transaction<'_>,
+    root: D,
+    tries: u64,
+) -> Result<u64, Error> {
     let view = transaction.view();
     let next = root.word(view, NEXT_TABLE)?;
     if next == 0 {
         let bits = root.word(view, BITS)?;
         let buckets = 1_u64 << bits.min(BITS_MAX);
         let keys = root.word(view, KEYS)?;
-        if keys > buckets.saturating_mul(D::FULL) && bits < BITS_MAX {
-            return start_resize(transaction, root, bits + 1);
+        let bits = match bits {
+            _ if keys > buckets.saturating_mul(D::FULL) && bits < BITS_MAX => bits + 1,
+            1.. if keys < buckets / SPARSE => bits - 1,
+            _ => return Ok(0),
+        };
+        if BUCKET << bits > EXTENT && !keys.is_multiple_of(tries) {
+            return Ok(0);
         }
-        if bits > 0 && keys < buckets / SPARSE {
-            return start_resize(transaction, root, bits - 1);
-        }
-        return Ok(());
+        return start_resize(transaction, root, bits);
     }
     let Some(Tables { main, .. }) = root.tables(view)? else {
         return Err(root_fault().into());
@@ -545,17 +581,20 @@ pub(crate) fn resize_step<D: Dictionary>(
     if prepared < other.buckets() {
         let count = ZERO_STEP.min(other.buckets() - prepared);
         transaction.fill_zero(other.at + prepared * BUCKET, count * BUCKET)?;
-        return root.set_word(transaction, PREPARED, prepared + count);
+        root.set_word(transaction, PREPARED, prepared + count)?;
+        return Ok(ZERO_WORK);
     }
-    let mut moved = root.word(view, MOVED)?;
+    let (mut moved, mut work) = (root.word(view, MOVED)?, 0);
     for _ in 0..MOVE_STEP {
         if moved < main.buckets() {
-            move_bucket(transaction, root, main.bucket(moved), other)?;
+            let entries = move_bucket(transaction, root, main.bucket(moved), other)?;
+            work += LOOK_WORK + entries * MOVE_WORK;
             moved += 1;
         }
     }
     if moved < main.buckets() {
-        return root.set_word(transaction, MOVED, moved);
+        root.set_word(transaction, MOVED, moved)?;
+        return Ok(work);
     }
     root.set_word(transaction, TABLE, other.at)?;
     root.set_word(transaction, BITS, other.bits)?;
@@ -563,41 +602,47 @@ pub(crate) fn resize_step<D: Dictionary>(
     root.set_word(transaction, PREPARED, 0)?;
     root.set_word(transaction, MOVED, 0)?;
     transaction.free(root.pool(), main.at);
-    Ok(())
+    Ok(work + LOOK_WORK)
 }
 
 fn start_resize<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
     bits: u64,
-) -> Result<(), Error> {
-    let at = transaction.allocate(root.pool(), BUCKET << bits)?;
+) -> Result<u64, Error> {
+    // A table that is fuller than it should be only makes chains longer.
+    let Some(at) = transaction.allocate_if_ready(root.pool(), BUCKET << bits)? else {
+        return Ok(0);
+    };
     root.set_word(transaction, NEXT_TABLE, at)?;
     root.set_word(transaction, NEXT_BITS, bits)?;
     root.set_word(transaction, PREPARED, 0)?;
-    root.set_word(transaction, MOVED, 0)
+    root.set_word(transaction, MOVED, 0)?;
+    Ok(ZERO_WORK)
 }
 
-/// Moves the entries of one bucket and its chain to the other table.
+/// Moves the entries of one bucket and its chain to the other table. Returns how
+/// many.
 fn move_bucket<D: Dictionary>(
     transaction: &mut Transaction<'_>,
     root: D,
     from: Offset,
     other: Table,
-) -> Result<(), Error> {
-    let mut at = from;
+) -> Result<u64, Error> {
+    let (mut at, mut entries) = (from, 0);
     for _ in 0..CHAIN_MAX {
         let bucket = load_bucket(transaction.view(), at)?;
         for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
             let hash = hash_of::<D>(transaction, entry)?;
             insert_into(transaction, root, other.bucket(hash), hash, entry)?;
+            entries += 1;
         }
         // The home bucket stays as it is: nobody looks below MOVED.
         if at != from {
             transaction.free(root.pool(), at);
         }
         if bucket.next == 0 {
-            return Ok(());
+            return Ok(entries);
         }
         at = bucket.next;
     }
@@ -612,7 +657,10 @@ fn hash_of<D: Dictionary>(transaction: &Transaction<'_>, item: Offset) -> Result
 
 #[cfg(test)]
 mod tests {
+    use undercroft_memory::{Options, ShardSet};
+
     use super::*;
+    use crate::store::Store;
 
     #[test]
     fn tags_that_are_there_are_found() {
@@ -624,5 +672,45 @@ mod tests {
             }
         }
         assert_eq!(matches(0, 7), 0);
+    }
+
+    #[test]
+    fn a_long_table_doubles_though_its_memory_comes_in_parts() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+        let options = Options {
+            capacity: Some(256 << 20),
+            shards: Some(1),
+            ring: None,
+        };
+        let store = Store::create(&directory.path().join("store"), &options).expect("a store");
+        // Nobody prepares anything.
+        store.leave_upkeep_to_a_timer();
+        let root = Root {
+            shard: 0,
+            database: 0,
+        };
+        let buckets = |store: &Store| {
+            let bits = store.read(ShardSet::one(0), |reader| {
+                let view = reader.view();
+                Ok::<_, Error>(root.get(view, BITS).max(root.get(view, NEXT_BITS)))
+            });
+            1_u64 << bits.expect("no lock is held")
+        };
+        for key in 1..=180_000_u64 {
+            let before = store.statistics().reserved;
+            store.set(0, &key.to_le_bytes(), b"value").expect("room");
+            let backed = (store.statistics().reserved - before) / EXTENT;
+            assert!(backed <= 8, "{backed} extents for the key {key}");
+            if key.is_multiple_of(1000) {
+                // Some are late, but not by much.
+                assert!(key < buckets(&store) * (Root::FULL + 1), "{key} keys");
+            }
+        }
+        for key in 1..=180_000_u64 {
+            let mut value = Vec::new();
+            assert!(store.get(0, &key.to_le_bytes(), &mut value).expect("read"));
+        }
+        let report = store.check().expect("checked");
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
     }
 }

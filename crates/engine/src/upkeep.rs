@@ -55,7 +55,14 @@ type Chore = fn(&Store, &mut Upkept) -> Result<Pace, Error>;
 const OF_KEYS: &[Chore] = &[remove_expired];
 
 /// What only gives memory back and puts structures in order.
-const OF_MEMORY: &[Chore] = &[free_dying, free_the_dead, give_back, resize, trim];
+const OF_MEMORY: &[Chore] = &[
+    free_dying,
+    free_the_dead,
+    give_back,
+    resize,
+    prepare_growth,
+    trim,
+];
 
 /// Transactions of a sweep in one step at most: a thousand keys.
 const SWEEPS: usize = 16;
@@ -64,10 +71,10 @@ const SWEEPS: usize = 16;
 const WORTH_MORE: u64 = 10;
 /// Transactions that free dying structures in one step at most.
 const FREES: usize = 4;
-/// Steps of a resize in one transaction.
-const RESIZES: usize = 64;
-/// Such transactions in one step at most.
-const RESIZES_AT_ONCE: usize = 8;
+/// Work of a resize in one transaction, in tenths of a microsecond,
+const RESIZE_WORK: u64 = 300;
+/// and in one step.
+const RESIZE_WORK_AT_ONCE: u64 = 1000;
 /// Free memory that a store keeps in any case, in bytes.
 const KEPT_FREE: u64 = 16 << 20;
 
@@ -220,7 +227,7 @@ fn give_back(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
 /// Goes on with the resizing of tables, which otherwise insertions and removals
 /// do, and there may be none.
 fn resize(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
-    let mut left = RESIZES_AT_ONCE;
+    let (mut pace, mut work) = (Pace::Idle, 0);
     for shard in 0..store.shards() {
         let unfit = store.read(ShardSet::one(shard), |reader| {
             let mut unfit = Vec::new();
@@ -236,11 +243,40 @@ fn resize(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
             if store.segment.is_locked(shard) {
                 continue;
             }
-            while store.resize_some(root)? {
-                left -= 1;
-                if left == 0 {
+            pace = Pace::Steady;
+            while let some @ 1.. = store.resize_some(root)? {
+                work += some;
+                if work >= RESIZE_WORK_AT_ONCE {
                     return Ok(Pace::Hurry);
                 }
+            }
+        }
+    }
+    Ok(pace)
+}
+
+/// The long tables that a shard's databases will soon need, in bytes.
+fn wanted_tables(store: &Store, shard: usize) -> Result<Vec<u64>, Error> {
+    store.read(ShardSet::one(shard), |reader| {
+        let roots = (0..DATABASES).map(|database| Root { shard, database });
+        let mut wanted = Vec::new();
+        for root in roots {
+            match dictionary::wanted(reader.view(), root)? {
+                0 => {}
+                bytes => wanted.push(bytes),
+            }
+        }
+        Ok::<_, Error>(wanted)
+    })
+}
+
+/// Has memory for tables that will soon double, a little more each time.
+fn prepare_growth(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
+    for shard in 0..store.shards() {
+        for bytes in wanted_tables(store, shard)? {
+            // Where there is no more, who adds keys does without.
+            if store.segment.prepare(bytes).unwrap_or(false) {
+                return Ok(Pace::Hurry);
             }
         }
     }
@@ -249,7 +285,10 @@ fn resize(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
 
 /// Gives free memory back to the system. Some stays warm for reuse (H5).
 fn trim(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
-    let keep = KEPT_FREE.max(store.used_memory() / 4);
+    let mut keep = KEPT_FREE.max(store.used_memory() / 4);
+    for shard in 0..store.shards() {
+        keep += wanted_tables(store, shard)?.into_iter().sum::<u64>();
+    }
     let trimmed = store.segment.trim(keep)?;
     Ok(match trimmed {
         _ if trimmed.bytes > 0 => Pace::Hurry,
@@ -259,17 +298,18 @@ fn trim(store: &Store, _: &mut Upkept) -> Result<Pace, Error> {
 }
 
 impl Store {
-    /// Goes on with the resizing of a dictionary, in one transaction. Returns
-    /// whether more is to be done.
-    pub(crate) fn resize_some(&self, root: Root) -> Result<bool, Error> {
+    /// Goes on with the resizing of a dictionary, in one transaction. Returns how
+    /// much work it did; 0 is that nothing was to be done, or could be.
+    pub(crate) fn resize_some(&self, root: Root) -> Result<u64, Error> {
         self.write_to_free(root.shard, |writer| {
-            for _ in 0..RESIZES {
-                if !dictionary::is_unfit(writer.view(), root)? {
-                    return Ok(false);
+            let mut work = 0;
+            while work < RESIZE_WORK && dictionary::is_unfit(writer.view(), root)? {
+                match dictionary::resize_step(writer.transaction, root)? {
+                    0 => break,
+                    some => work += some,
                 }
-                dictionary::resize_step(writer.transaction, root)?;
             }
-            Ok::<_, Error>(true)
+            Ok::<_, Error>(work)
         })
     }
 

@@ -11,6 +11,7 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Duration;
 
+use crate::ahead;
 use crate::error::{Error, Fault};
 use crate::fault;
 use crate::kind::Kind;
@@ -26,8 +27,6 @@ use crate::wait::{Waiter, Which};
 /// Partly used extents looked at for a run of several pages before a free
 /// extent is broken.
 const PARTIAL_TRIES: usize = 64;
-/// Most extents reserved at once ahead of need.
-const RESERVE_AHEAD: u64 = 256;
 
 /// The owner of the runs of arenas, in place of a shard: which arena it is
 /// stands in the use of the run's first page, so that the arena changes hands
@@ -140,7 +139,7 @@ impl Segment {
         // What lies beyond all that was ever reserved, a little ahead of need.
         if end > high {
             let start = first.max(high);
-            let ahead = (high / 8).clamp(2, RESERVE_AHEAD);
+            let ahead = (high / 8).clamp(2, ahead::EXTENTS_AT_ONCE);
             let wanted = (end - start).max(ahead).min(layout.extents - start);
             let count = if self.back_with_memory(start, wanted) {
                 wanted
@@ -162,6 +161,15 @@ impl Segment {
             self.with_heap(|heap| heap.add_if_missing(extent, 1))?;
         }
         Ok(())
+    }
+
+    /// Backs extents with memory and makes them free, unless another process is
+    /// faster.
+    pub(crate) fn back_extents(&self, first: u64, count: u64) -> Result<(), Error> {
+        if !self.back_with_memory(first, count) {
+            return Err(Error::OutOfMemory);
+        }
+        self.with_heap(|heap| heap.add_if_missing(first, count))
     }
 
     /// Allocates the extents and the parts of the tables that describe them.
@@ -312,22 +320,47 @@ impl Heap<'_> {
     /// comes first: the transaction that is short of memory may itself have
     /// used what is free now. O(extents ever reserved).
     fn backable_run(&self, wanted: u64) -> Option<(u64, u64)> {
-        let free = self.layout().all_free_map;
-        self.lowest_run(wanted, |_| false)
-            .or_else(|| self.lowest_run(wanted, |extent| self.bit(free, extent)))
+        self.lowest_run(wanted, false)
+            .or_else(|| self.lowest_run(wanted, true))
+    }
+
+    /// The first extents without memory, `most` of them, of the lowest place where
+    /// there can be a free run of so many: first and number.
+    pub(crate) fn missing_part(&self, wanted: u64, most: u64) -> Option<(u64, u64)> {
+        let (start, end) = self.lowest_run(wanted, true)?;
+        let high = self.load(control::HEAP_HIGH).min(self.layout().extents);
+        let missing = |extent: &u64| *extent >= high || !self.is_backed(*extent);
+        let first = (start..end).find(missing)?;
+        let count = (first..end.min(first + most)).take_while(missing).count();
+        Some((first, count as u64))
     }
 
     /// The lowest run of so many extents, each without memory and not retired,
-    /// or backed and `usable`, but not all of the latter kind.
-    fn lowest_run(&self, wanted: u64, usable: impl Fn(u64) -> bool) -> Option<(u64, u64)> {
+    /// or, where `may_be_free`, backed and free, but not all of the latter kind.
+    fn lowest_run(&self, wanted: u64, may_be_free: bool) -> Option<(u64, u64)> {
         let layout = *self.layout();
         let high = self.load(control::HEAP_HIGH).min(layout.extents);
-        let mut first = 0;
+        let (mut first, mut extent) = (0, 0);
         let mut last_missing = None;
-        for extent in 0..high {
-            if !self.is_backed(extent) && !self.is_retired(extent) {
+        let (mut missing, mut usable) = (0, 0);
+        while extent < high {
+            if extent % 64 == 0 {
+                let word = |map: u64| self.load(map + extent / 64 * 8);
+                let backed = word(layout.reserved_map);
+                missing = !(backed | word(layout.retired_map));
+                usable = missing;
+                if may_be_free {
+                    usable |= backed & word(layout.all_free_map);
+                }
+                if usable == 0 {
+                    extent += 64;
+                    first = extent.min(high);
+                    continue;
+                }
+            }
+            if missing >> (extent % 64) & 1 == 1 {
                 last_missing = Some(extent);
-            } else if !self.is_backed(extent) || !usable(extent) {
+            } else if usable >> (extent % 64) & 1 == 0 {
                 first = extent + 1;
             }
             let start = (extent + 1).saturating_sub(wanted).max(first);
@@ -335,6 +368,7 @@ impl Heap<'_> {
             {
                 return Some((start, extent + 1));
             }
+            extent += 1;
         }
         // Onwards into what was never reserved: one extent of it at least.
         let start = (high + 1).saturating_sub(wanted).max(first);
@@ -371,7 +405,7 @@ impl Heap<'_> {
     }
 
     /// Finds a free run; changes nothing.
-    fn find(&self, pages: u64) -> Option<u64> {
+    pub(crate) fn find(&self, pages: u64) -> Option<u64> {
         let layout = *self.segment.mapping.layout();
         if pages < EXTENT_PAGES {
             let mut from = 0;

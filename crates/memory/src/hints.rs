@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::ahead::Ahead;
 use crate::error::Error;
 use crate::layout::shard;
 use crate::segment::Segment;
@@ -73,14 +74,11 @@ impl Segment {
         Ok(())
     }
 
-    /// [`grow_hints`](Self::grow_hints) in some shards, where there is memory
-    /// for it: a guess is no reason to fail.
-    #[cold]
-    pub(crate) fn try_to_grow_hints(&self, wanted: &[(usize, u64)]) {
-        for &(index, keys) in wanted {
-            self.hints_asked[index].fetch_max(bits_for(keys), Ordering::Relaxed);
-            let _ = self.grow_hints(index, keys);
-        }
+    /// [`grow_hints`](Self::grow_hints) where there is memory for it: a guess is
+    /// no reason to fail.
+    pub(crate) fn try_to_grow_hints(&self, index: usize, keys: u64) {
+        self.hints_asked[index].fetch_max(bits_for(keys), Ordering::Relaxed);
+        let _ = self.grow_hints(index, keys);
     }
 
     #[inline(always)]
@@ -104,7 +102,7 @@ impl Transaction<'_> {
         let asked = self.segment.hints_asked[index].load(Ordering::Relaxed);
         let long_enough = self.segment.hint_bits(index).max(asked);
         if bits_for(keys) > long_enough {
-            self.hints.push((index, keys));
+            self.ahead.push(Ahead::Hints(index, keys));
         }
     }
 }

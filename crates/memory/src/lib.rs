@@ -18,6 +18,7 @@
 )))]
 compile_error!("Undercroft runs on Linux on x86-64 and arm64 only");
 
+mod ahead;
 mod arena;
 mod bell;
 mod changes;

@@ -212,10 +212,10 @@ impl Segment {
             let shortage = match (result, transaction.shortage) {
                 (Ok(value), None) => match transaction.commit()? {
                     None => {
-                        let hints = std::mem::take(&mut transaction.hints);
+                        let ahead = std::mem::take(&mut transaction.ahead);
                         drop(transaction);
-                        if !hints.is_empty() {
-                            self.try_to_grow_hints(&hints);
+                        if !ahead.is_empty() {
+                            self.make_ready(&ahead);
                         }
                         return Ok(value);
                     }

@@ -280,9 +280,16 @@ impl Transaction<'_> {
     }
 
     pub(crate) fn allocate_run(&mut self, pool: Pool, pages: u64) -> Result<Offset, Error> {
+        // An arena that was read from the store is looked at first.
+        self.segment.mapping.pool_words(pool)?;
+        let page = self.grant(pool, pages, 1)?;
+        self.use_run(pool, page, pages)
+    }
+
+    /// Makes a run that was granted a block.
+    pub(crate) fn use_run(&mut self, pool: Pool, page: u64, pages: u64) -> Result<Offset, Error> {
         let mapping = &self.segment.mapping;
         let pool_words = mapping.pool_words(pool)?;
-        let page = self.grant(pool, pages, 1)?;
         let index = self.home(pool);
         let kind = Kind::Large.pack_tagged(mapping.tag(pool));
         let layout = *mapping.layout();
@@ -305,7 +312,12 @@ impl Transaction<'_> {
     }
 
     #[cold]
-    fn try_grant(&mut self, pool: Pool, pages: u64, runs: u64) -> Result<Option<u64>, Error> {
+    pub(crate) fn try_grant(
+        &mut self,
+        pool: Pool,
+        pages: u64,
+        runs: u64,
+    ) -> Result<Option<u64>, Error> {
         let index = self.home(pool);
         let log = self.log(index)?;
         let mut full = None;

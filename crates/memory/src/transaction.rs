@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use smallvec::SmallVec;
 
+use crate::ahead::Ahead;
 use crate::counter;
 use crate::error::Error;
 use crate::fault;
@@ -45,8 +46,8 @@ pub struct Transaction<'a> {
     pub(crate) granted_pages: u64,
     /// What it is known to have wanted next when it ran short.
     pub(crate) missing: Missing,
-    /// Shards whose hint tables have become too short, and the keys they have.
-    pub(crate) hints: Vec<(usize, u64)>,
+    /// What is to be made ready behind the commit, outside the locks.
+    pub(crate) ahead: Vec<Ahead>,
     /// Modification counters to raise with the commit: shard and number.
     pub(crate) changes: Vec<(u8, u16)>,
     /// Runs and arenas that this transaction moved to another shard.
@@ -104,7 +105,7 @@ impl<'a> Transaction<'a> {
             granted: SmallVec::new(),
             granted_pages: 0,
             missing: Missing::default(),
-            hints: Vec::new(),
+            ahead: Vec::new(),
             changes: Vec::new(),
             moved: Moves::default(),
             cut: false,
