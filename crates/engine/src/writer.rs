@@ -13,6 +13,9 @@ use crate::roots::{DATABASE_WORDS, DATABASES, EXPIRES, KEYS, Root};
 use crate::store::{Key, Reader, Store};
 use crate::value;
 
+/// Keys between two looks at whether the shard's hints keep up with them.
+const COUNT_EVERY: u64 = 4096;
+
 /// What becomes of a key's expiry when its value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
@@ -260,7 +263,8 @@ impl<'w, 's> Writer<'w, 's> {
         expires: bool,
     ) -> Result<(), Error> {
         dictionary::insert(self.transaction, root, hash, entry)?;
-        if root.get(self.view(), KEYS).is_power_of_two() {
+        let keys = root.get(self.view(), KEYS);
+        if keys.is_power_of_two() || keys.is_multiple_of(COUNT_EVERY) {
             self.count_keys(root.shard);
         }
         if expires {

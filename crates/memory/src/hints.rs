@@ -11,6 +11,9 @@ use crate::layout::shard;
 use crate::segment::Segment;
 use crate::transaction::Transaction;
 
+/// Bytes that a hint table grows by in one step: some 100 us of work.
+const SLICE: u64 = 128 << 10;
+
 impl Segment {
     /// The hint for a key of the shard.
     #[inline]
@@ -74,11 +77,30 @@ impl Segment {
         Ok(())
     }
 
-    /// [`grow_hints`](Self::grow_hints) where there is memory for it: a guess is
-    /// no reason to fail.
+    /// A step of [`grow_hints`](Self::grow_hints), bounded, where there is memory
+    /// for it: a guess is no reason to fail. What is set in the shorter table
+    /// meanwhile, the longer one may not know.
     pub(crate) fn try_to_grow_hints(&self, index: usize, keys: u64) {
-        self.hints_asked[index].fetch_max(bits_for(keys), Ordering::Relaxed);
-        let _ = self.grow_hints(index, keys);
+        let base = self.mapping.layout().shard(index);
+        let bits = self.hint_bits(index).max(shard::HINT_BITS_MIN);
+        let (table, length) = (base + shard::HINTS, 4_u64 << bits);
+        let place = &self.hints_copied[index];
+        // Of this table, or of one that others have made longer.
+        let copied = match place.load(Ordering::Relaxed) {
+            word if word >> 32 == bits => word & 0xffff_ffff,
+            _ => 0,
+        };
+        let some = SLICE.min(length.saturating_sub(copied));
+        let to = table + length + copied;
+        if bits >= bits_for(keys) || self.back_range(to, some).is_err() {
+            return;
+        }
+        self.mapping.copy_within(table + copied, to, some / 8);
+        place.store(bits << 32 | (copied + some), Ordering::Relaxed);
+        if copied + some == length {
+            let now = self.mapping.word(base + shard::HINT_BITS);
+            now.fetch_max(bits + 1, Ordering::Release);
+        }
     }
 
     #[inline(always)]
@@ -96,12 +118,10 @@ fn bits_for(keys: u64) -> u64 {
 
 impl Transaction<'_> {
     /// Says how many keys a shard has, now and then, so that its hint table
-    /// grows with them: after the commit, outside the lock, and unless this
-    /// process has tried that before.
+    /// grows with them: after the commit, outside the lock, a bounded part each
+    /// time.
     pub fn expect_keys(&mut self, index: usize, keys: u64) {
-        let asked = self.segment.hints_asked[index].load(Ordering::Relaxed);
-        let long_enough = self.segment.hint_bits(index).max(asked);
-        if bits_for(keys) > long_enough {
+        if bits_for(keys) > self.segment.hint_bits(index) {
             self.ahead.push(Ahead::Hints(index, keys));
         }
     }

@@ -44,9 +44,9 @@ pub struct Segment {
     patience: AtomicU64,
     hook: Option<Box<dyn WaitHook>>,
     suspicions: Vec<Suspicion>,
-    /// The hint tables that this process has asked for; see
-    /// [`Transaction::expect_keys`].
-    pub(crate) hints_asked: Vec<AtomicU64>,
+    /// How much of its hint table this process has copied behind it, for each
+    /// shard: bytes, and above them the table's length.
+    pub(crate) hints_copied: Vec<AtomicU64>,
     place_checked: AtomicU64,
     /// The coarse clock at the last write.
     written: AtomicU64,
@@ -71,13 +71,13 @@ impl Segment {
         boot: u64,
     ) -> Segment {
         let shards = 0..mapping.layout().shards;
-        let hints_asked = shards.clone().map(|_| AtomicU64::new(0)).collect();
+        let hints_copied = shards.clone().map(|_| AtomicU64::new(0)).collect();
         let looked_after = shards.map(|_| AtomicU64::new(u64::MAX)).collect();
         let suspicions = (0..mapping.layout().shards + 2)
             .map(|_| Suspicion::default())
             .collect();
         Segment {
-            hints_asked,
+            hints_copied,
             mapping,
             process,
             hash_key,

@@ -263,6 +263,13 @@ fn a_transaction_that_expects_keys_leaves_longer_hints_and_runs_once() {
     assert_eq!(expect(1024), (1, 1024));
     assert_eq!(expect(2048), (1, 2048));
     assert_eq!(expect(2048), (1, 2048));
-    assert_eq!(expect(1 << 30), (1, 1 << 20));
+    // A bounded part each time: to 2^15 entries at once, then 128 KiB of them.
+    for bits in 12..=16 {
+        assert_eq!(expect(1 << 30), (1, 1 << bits));
+    }
+    assert_eq!(expect(1 << 30), (1, 1 << 16));
+    assert_eq!(expect(1 << 30), (1, 1 << 17));
+    let steps = (1..100).find(|_| expect(1 << 30).1 == 1 << 20);
+    assert_eq!(steps, Some(4 + 8 + 16));
     assert_eq!(expect(1 << 30), (1, 1 << 20));
 }
