@@ -1,7 +1,7 @@
 //! The one way in: runs a command whatever it is.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use undercroft_engine::{Error, Load, Ranges, Store};
 
@@ -14,6 +14,7 @@ use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::ReplyMode;
+use crate::statistics::Timing;
 use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
 /// A connection's buffer for values is given back where one value made it larger than this.
@@ -48,16 +49,16 @@ pub fn execute<R: Reply>(
         match ([first | 0x20, second | 0x20], rest) {
             ([b'g', b'e'], []) => {
                 context.session.last_command = Some(GET);
-                let start = context.start_fast();
+                let timing = context.start_fast();
                 let outcome = strings::plain_get(context, key, reply);
-                context.end_fast(GET, start, &outcome);
+                context.end_fast(GET, timing, &outcome);
                 return finish(context, outcome, reply);
             }
             ([b's', b'e'], [value]) => {
                 context.session.last_command = Some(SET);
-                let start = context.start_fast();
+                let timing = context.start_fast();
                 let outcome = strings::plain_set(context, key, value, reply);
-                context.end_fast(SET, start, &outcome);
+                context.end_fast(SET, timing, &outcome);
                 return finish(context, outcome, reply);
             }
             _ => {}
@@ -114,11 +115,13 @@ fn call(
     let waits = is_waiting(context, command);
     let is_untimed = is_quick(command, arguments) && !context.timed || waits;
     if is_untimed && !context.shows {
-        let start = context.start_fast();
+        // How long it waits right here is not how long it takes.
+        let timing = match context.start_fast() {
+            Timing::Since(_) if waits => Timing::Not,
+            timing => timing,
+        };
         let outcome = handler(context, arguments, reply);
-        // How long it waited right here is not how long it took.
-        let start = start.map(|start| if waits { Instant::now() } else { start });
-        context.end_fast(command, start, &outcome);
+        context.end_fast(command, timing, &outcome);
         return outcome;
     }
     let start = context.start_slow();

@@ -8,11 +8,8 @@ use crate::info::{line, title};
 pub(super) fn commands(context: &Context<'_>, out: &mut String) {
     title("Commandstats", out);
     for (name, totals) in context.host.statistics().commands() {
-        let microseconds = totals.time / 1000;
-        let per_call = match totals.calls {
-            0 => 0.0,
-            calls => totals.time as f64 / 1000.0 / calls as f64,
-        };
+        let per_call = totals.mean() / 1000.0;
+        let microseconds = (per_call * totals.calls as f64) as u64;
         let figures = format!(
             "calls={},usec={microseconds},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
             totals.calls, totals.rejected, totals.failed

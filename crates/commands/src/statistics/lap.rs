@@ -2,7 +2,8 @@
 //!
 //! Looking at the clock costs a tenth of a fast command. So the fast ones of a batch are timed together: the clock is
 //! read before the first of them and behind the last, or before a slow one, which is timed by itself. The sum is exact;
-//! of one batch, all fast commands are said to have taken the same time.
+//! of one batch, all fast commands are said to have taken the same time. Outside of a batch, as where a process calls the
+//! store it maps, one of sixteen is timed.
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,20 @@ use smallvec::SmallVec;
 use crate::config::Parameter;
 use crate::handler::{Context, Failure, Outcome};
 use crate::table::Command;
+
+/// Outside of a batch, one of so many fast commands is timed.
+const TIMED: u64 = 16;
+
+/// How a fast command is timed.
+#[derive(Clone, Copy)]
+pub(crate) enum Timing {
+    /// With the others of its batch.
+    Together,
+    /// By itself, since then.
+    Since(Instant),
+    /// Not at all.
+    Not,
+}
 
 /// The calls of one command.
 #[derive(Clone, Copy)]
@@ -76,10 +91,13 @@ impl Context<'_> {
 
     /// To be called before a fast command. The clock is read outside of a batch only.
     #[inline(always)]
-    pub(crate) fn start_fast(&self) -> Option<Instant> {
+    pub(crate) fn start_fast(&self) -> Timing {
         match self.lap.since {
-            Some(_) => None,
-            None => Some(Instant::now()),
+            Some(_) => Timing::Together,
+            None if self.session.counters.commands.is_multiple_of(TIMED) => {
+                Timing::Since(Instant::now())
+            }
+            None => Timing::Not,
         }
     }
 
@@ -88,15 +106,19 @@ impl Context<'_> {
     pub(crate) fn end_fast(
         &mut self,
         command: &'static Command,
-        start: Option<Instant>,
+        timing: Timing,
         outcome: &Outcome,
     ) {
         if outcome.is_err() && self.is_no_call(command, outcome) {
             return;
         }
-        match start {
-            None => self.lap.add(command, outcome.is_err()),
-            Some(start) => self.count_one(command, start.elapsed(), outcome.is_err()),
+        match timing {
+            Timing::Together => self.lap.add(command, outcome.is_err()),
+            Timing::Since(start) => self.count_one(command, start.elapsed(), outcome.is_err()),
+            Timing::Not => {
+                let (statistics, thread) = (self.host.statistics(), self.session.route.0);
+                statistics.count_untimed(thread, command, outcome.is_err());
+            }
         }
     }
 

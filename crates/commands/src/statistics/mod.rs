@@ -17,8 +17,8 @@ use sha1_smol::Sha1;
 
 use crate::table::{Command, all};
 
-pub(crate) use lap::Lap;
 use lap::Run;
+pub(crate) use lap::{Lap, Timing};
 
 /// The longest time that histograms tell from longer ones, in nanoseconds; Redis' bound.
 const LONGEST: u64 = 1_000_000_000;
@@ -32,7 +32,9 @@ const ERRORS: usize = 128;
 pub struct Totals {
     /// How often it was run.
     pub calls: u64,
-    /// For how long in all, in nanoseconds.
+    /// How many of these calls were timed.
+    pub timed: u64,
+    /// How long the timed ones took in all, in nanoseconds.
     pub time: u64,
     /// How often it was refused before it was run.
     pub rejected: u64,
@@ -41,8 +43,14 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// How long each call took on average, in nanoseconds; 0 where none was timed.
+    pub fn mean(&self) -> f64 {
+        self.time as f64 / self.timed.max(1) as f64
+    }
+
     fn add(&mut self, other: &Totals) {
         self.calls += other.calls;
+        self.timed += other.timed;
         self.time += other.time;
         self.rejected += other.rejected;
         self.failed += other.failed;
@@ -144,6 +152,7 @@ impl Statistics {
         for run in runs {
             let tally = counted.tally(run.command);
             tally.totals.calls += u64::from(run.calls);
+            tally.totals.timed += u64::from(run.calls);
             tally.totals.failed += u64::from(run.failed);
             tally.totals.time += each * u64::from(run.calls);
             if tracks {
@@ -151,6 +160,15 @@ impl Statistics {
                 times.saturating_record_n(each.max(1), run.calls.into());
             }
         }
+    }
+
+    /// Counts a command whose time nobody took.
+    #[inline]
+    fn count_untimed(&self, thread: usize, command: &'static Command, failed: bool) {
+        let mut counted = self.part(thread).lock();
+        let totals = &mut counted.tally(command).totals;
+        totals.calls += 1;
+        totals.failed += u64::from(failed);
     }
 
     /// What each command that was called came to, in the table's order.
@@ -280,13 +298,14 @@ mod tests {
         statistics.count(0, &batch, 40_000, true);
         statistics.count(1, &runs(&[(GET, 1, 0)]), 100_000, false);
         statistics.count_rejected(1, SET);
+        statistics.count_untimed(1, GET, false);
         let totals = |name| {
             let commands = statistics.commands();
             let found = commands.iter().find(|(other, _)| *other == name);
-            found.map(|(_, totals)| (totals.calls, totals.time, totals.failed, totals.rejected))
+            found.map(|(_, totals)| (totals.calls, totals.mean(), totals.failed, totals.rejected))
         };
-        assert_eq!(totals("get"), Some((4, 130_000, 0, 0)));
-        assert_eq!(totals("set"), Some((1, 10_000, 1, 1)));
+        assert_eq!(totals("get"), Some((5, 32_500.0, 0, 0)));
+        assert_eq!(totals("set"), Some((1, 10_000.0, 1, 1)));
         assert_eq!(totals("del"), None);
         let latencies = statistics.latencies(&[50.0]);
         assert_eq!(
