@@ -154,7 +154,8 @@ mod tests {
         store.set_time(3000);
         let mut out = Vec::new();
         for number in 0..100_u8 {
-            assert!(!store.get(0, &[number], &mut out).expect("read"));
+            // As a command reads, which has them removed once it has replied.
+            assert!(!store.access().get(0, &[number], &mut out).expect("read"));
         }
         assert_eq!(store.count_keys(0).expect("counted"), 100);
         store.set(0, &[7], b"again").expect("set");
@@ -165,6 +166,31 @@ mod tests {
         assert!(!Store::met_expired());
         assert_eq!(store.count_keys(0).expect("counted"), 1);
         assert!(store.get(0, &[7], &mut out).expect("read"));
+    }
+
+    #[test]
+    fn a_typed_call_removes_what_it_met() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        store.leave_upkeep_to_a_timer();
+        store.set_time(1000);
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::At(2000),
+        };
+        let keys: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+        for key in keys {
+            store.set_with(0, key, b"v", options).expect("set");
+        }
+        store.set_time(3000);
+        let left = || store.count_keys(0).expect("counted");
+        assert!(!store.get(0, keys[0], &mut Vec::new()).expect("read"));
+        assert_eq!(left(), 3);
+        assert_eq!(store.expiry(0, keys[1]).expect("read"), None);
+        assert_eq!(left(), 2);
+        assert_eq!(store.exists(0, &keys).expect("read"), 0);
+        assert_eq!(left(), 0);
     }
 
     #[test]
