@@ -27,12 +27,14 @@ const OPEN: u64 = 50;
 const WORTH_ADDING: u64 = 64;
 /// Extents retired at a time at most: 16 GiB.
 const RETIRED_MAX: u64 = 1 << 18;
-/// Extents retired in one run at most.
+/// Extents retired in one step at most (W9),
+const RETIRED_AT_ONCE: u64 = 2048;
+/// and in one run.
 const RUN_MAX: u64 = 512;
 /// Bytes of the heap's undo log that one step of retiring fills (W9).
 const LOG_BYTES: u64 = 40 << 10;
-/// Extents punched out of the file in one step: some 200 us of the kernel's work.
-const SLICE: u64 = 24;
+/// Extents punched out of the file in one step: some 250 us of the kernel's work.
+const SLICE: u64 = 32;
 
 /// What one step of [`Segment::trim`] came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,7 +103,7 @@ impl Segment {
         while self.mapping.load(control::RETIRED_COUNT) != 0 {
             let owner = self.mapping.load(control::RETIRED_OWNER) as u32;
             if owner != 0 {
-                // A slice takes some 200 us; a dead puncher's is punched once its grace is over.
+                // A slice takes some 250 us; a dead puncher's is punched once its grace is over.
                 std::thread::yield_now();
                 return Ok(any || self.owner_lives(Owner::from_bits(owner)));
             }
@@ -145,6 +147,7 @@ impl Heap<'_> {
         let layout = *self.layout();
         let mut below = self.load(control::HEAP_HIGH).min(layout.extents);
         let mut retired = 0;
+        let wanted = wanted.min(RETIRED_AT_ONCE);
         while retired < wanted && self.load(control::HEAP_LOG_TAIL) < LOG_BYTES {
             let longest = (wanted - retired).min(RUN_MAX);
             let Some((first, count)) = self.last_run(layout.all_free_map, below, longest) else {
