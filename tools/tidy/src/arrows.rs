@@ -186,7 +186,7 @@ mod tests {
             ("crates/commands", "crates/server"),
             ("crates/resp", "crates/memory"),
             ("crates/server", "crates/cli"),
-            ("clients/rust", "crates/server"),
+            ("clients/rust", "crates/testkit"),
             ("crates/memory", "crates/testkit"),
             ("crates/memory", "crates/memory-like"),
             ("attic", "crates/memory"),
