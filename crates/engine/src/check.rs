@@ -11,10 +11,7 @@ use crate::flush::{self, Dying, Left};
 use crate::list;
 use crate::parts;
 use crate::receivers::Topic;
-use crate::roots::{
-    ANSWERED, DATABASES, EXPIRES, KEYS, NEXT_TABLE, QUEUES, Root, SUBSCRIPTION_KINDS,
-    SUBSCRIPTIONS, WAITERS,
-};
+use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_TABLE, QUEUES, Root, WAITERS, hidden};
 use crate::sorted;
 use crate::store::{Store, hash};
 use crate::value;
@@ -43,9 +40,7 @@ impl Store {
                 report,
                 anywhere: false,
             };
-            let hidden = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
-            let hidden = hidden.chain([QUEUES, WAITERS, ANSWERED]);
-            for database in (0..DATABASES).chain(hidden) {
+            for database in (0..DATABASES).chain(hidden()) {
                 walk.anywhere = [Topic::Pattern.database(), QUEUES, WAITERS].contains(&database);
                 walk.database(Root { shard, database });
             }

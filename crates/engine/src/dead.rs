@@ -17,7 +17,7 @@ use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush;
 use crate::receivers::{Places, Topic, places_of};
-use crate::roots::{ANSWERED, KEYS, QUEUES, Root, TABLE, WAITERS};
+use crate::roots::{ANSWERED, KEYS, QUEUES, Root, TABLE, WAITERS, hidden};
 use crate::store::Store;
 use crate::waiting::{Record, Ticket};
 
@@ -214,7 +214,7 @@ impl Store {
 }
 
 impl Access<'_> {
-    /// Bytes that waiting clients and subscriptions take of the memory in use,
+    /// Bytes that waiting clients, subscriptions and long messages on their way take of the memory in use,
     /// those of the dead included. O(waiting clients and names).
     ///
     /// # Errors
@@ -238,12 +238,6 @@ impl Access<'_> {
         }
         Ok(bytes)
     }
-}
-
-/// The dictionaries that no client sees.
-fn hidden() -> impl Iterator<Item = usize> {
-    let topics = Topic::ALL.map(Topic::database);
-    topics.into_iter().chain([QUEUES, WAITERS, ANSWERED])
 }
 
 /// Whether something was done: whoever is stopped with a lock holds up no

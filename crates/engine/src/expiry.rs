@@ -12,7 +12,7 @@ use crate::dictionary::{self, CHAIN_MAX, Dictionary, Slot, Tables, chain_fault, 
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::flush;
-use crate::roots::{DATABASES, EXPIRES, KEYS, NEXT_TABLE, Root, SEEN, SOONEST, SWEEP};
+use crate::roots::{EXPIRES, KEYS, NEXT_TABLE, Root, SEEN, SOONEST, SWEEP, expiring};
 use crate::store::{Key, Store, hash};
 use crate::writer::Writer;
 
@@ -234,7 +234,7 @@ impl Store {
                 };
                 root.get(view, EXPIRES) != 0 && root.get(view, SOONEST) <= now
             };
-            let due = (0..DATABASES).filter(is_due);
+            let due = expiring().filter(is_due);
             Ok::<_, Error>(due.fold(0, |bits, database| bits | 1 << database))
         })
     }

@@ -23,8 +23,8 @@ use crate::outbox::Post;
 use crate::parts;
 use crate::reclaim::Locked;
 use crate::roots::{
-    ANSWERED, BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED,
-    QUEUES, Root, SUBSCRIPTION_KINDS, SUBSCRIPTIONS, TABLE, WAITERS,
+    BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root,
+    TABLE, hidden,
 };
 use crate::sorted;
 use crate::store::Store;
@@ -92,9 +92,7 @@ fn empty(writer: &mut Writer<'_, '_>, shard: usize, databases: &[usize]) -> Resu
         .iter()
         .map(|&database| keys(writer, database))
         .sum();
-    let hidden = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
-    let hidden = hidden.chain([QUEUES, WAITERS, ANSWERED]);
-    let all = || (0..DATABASES).chain(hidden.clone());
+    let all = || (0..DATABASES).chain(hidden());
     let stays = all().any(|database| !databases.contains(&database) && keys(writer, database) > 0);
     if removed == 0 || stays || !writer.transaction.leave_behind(shard, removed)? {
         for &database in databases {

@@ -38,6 +38,7 @@ mod name;
 mod notify;
 mod outbox;
 mod packed;
+mod parcel;
 mod parts;
 mod publish;
 mod random;

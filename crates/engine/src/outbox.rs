@@ -183,11 +183,9 @@ impl Store {
                         );
                     }
                 }
-                Post::Letter(letter) => outgoing.get_or_insert_with(|| self.outgoing()).send(
-                    letter.topic,
-                    &letter.name,
-                    &letter.body,
-                ),
+                Post::Letter(letter) => outgoing
+                    .get_or_insert_with(|| self.outgoing())
+                    .send_letter(&letter),
             }
         }
         if content.noticed.count() > 0 {

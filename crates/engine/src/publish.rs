@@ -14,6 +14,7 @@ use crate::entry::Entry;
 use crate::error::Error;
 use crate::glob::{Case, matches};
 use crate::outbox::Post;
+use crate::parcel::{self, BY_NAME};
 use crate::receivers::{Places, Topic, collect, places_of};
 use crate::roots::{KEYS, PATTERN_CHANGES, Root};
 use crate::scan::scan_bucket;
@@ -55,13 +56,23 @@ impl Outgoing<'_> {
     /// Sends a message. Only one that is too long, or for which there is no
     /// memory, is lost.
     pub(crate) fn send(&mut self, topic: Topic, name: &[u8], body: &[u8]) {
+        self.send_as(topic as u8, topic, name, body);
+    }
+
+    /// Sends what a transaction has published.
+    pub(crate) fn send_letter(&mut self, letter: &Letter) {
+        self.send_as(letter.kind, letter.topic, &letter.name, &letter.body);
+    }
+
+    fn send_as(&mut self, kind: u8, topic: Topic, name: &[u8], body: &[u8]) {
         if !self.held_up {
-            match self.store.publish_now(topic, name, body) {
+            match self.store.publish_now(kind, topic, name, body) {
                 Err(error) if error.is_wait() => self.held_up = true,
                 _ => return,
             }
         }
         self.store.send_later(Letter {
+            kind,
             topic,
             name: name.to_vec(),
             body: body.to_vec(),
@@ -77,8 +88,8 @@ impl Store {
     /// O(receiving processes + patterns), and a copy of the message.
     ///
     /// # Errors
-    /// A message longer than a quarter of the store's ring, or another
-    /// publisher that was stopped in the middle of one.
+    /// No memory for a message longer than a quarter of the store's ring, or
+    /// another publisher that was stopped in the middle of one.
     #[inline]
     pub fn publish(&self, topic: Topic, name: &[u8], body: &[u8]) -> Result<u64, Error> {
         self.access().publish(topic, name, body)
@@ -89,30 +100,35 @@ impl Store {
     /// Returns how many receivers each of them has.
     ///
     /// # Errors
-    /// As those of [`publish`](Self::publish); where one is too long, none was
-    /// sent.
+    /// As those of [`publish`](Self::publish); the first ones may have been sent
+    /// even so.
     pub fn publish_all(&self, topic: Topic, name: &[u8], bodies: &[&[u8]]) -> Result<u64, Error> {
         self.access().publish_all(topic, name, bodies)
     }
 
     /// Sends a message to those it is for, whatever is kept to be sent.
-    pub(crate) fn publish_now(&self, topic: Topic, name: &[u8], body: &[u8]) -> Result<(), Error> {
+    pub(crate) fn publish_now(
+        &self,
+        kind: u8,
+        topic: Topic,
+        name: &[u8],
+        body: &[u8],
+    ) -> Result<(), Error> {
         let address = self.access().address(topic, name)?;
-        self.append(&address, topic, name, &[body])
+        self.append(&address, kind, topic, name, &[body])
     }
 
     #[inline]
     fn append(
         &self,
         address: &Address,
+        kind: u8,
         topic: Topic,
         name: &[u8],
         bodies: &[&[u8]],
     ) -> Result<(), Error> {
         if address.receivers > 0 {
-            let sent = self
-                .segment
-                .append_all(topic as u8, address.hash, name, bodies);
+            let sent = self.segment.append_all(kind, address.hash, name, bodies);
             // The first ones may have been sent even so.
             self.wake(&address.places);
             sent?;
@@ -131,15 +147,19 @@ impl Store {
         }
     }
 
-    fn check_lengths(&self, name: &[u8], bodies: &[&[u8]]) -> Result<(), Error> {
-        let most = self.segment.record_max();
-        let lengths = bodies
-            .iter()
-            .map(|body| name.len() as u64 + body.len() as u64);
-        match { lengths }.find(|&length| length > most) {
-            Some(length) => Err(undercroft_memory::Error::MessageTooLong { length, most }.into()),
-            None => Ok(()),
+    /// Whether a message fits into a record of the ring.
+    fn fits(&self, name: &[u8], body: &[u8]) -> bool {
+        (name.len() as u64).saturating_add(body.len() as u64) <= self.segment.record_max()
+    }
+
+    /// An error where not even a message's channel fits into a record.
+    fn check_name(&self, name: &[u8]) -> Result<(), Error> {
+        if self.fits(name, &parcel::Name::default()) {
+            return Ok(());
         }
+        let length = name.len() as u64 + size_of::<parcel::Name>() as u64;
+        let most = self.segment.record_max();
+        Err(undercroft_memory::Error::MessageTooLong { length, most }.into())
     }
 
     /// Wakes those who wait; a seat that comes twice is awake the second time.
@@ -180,28 +200,66 @@ impl Access<'_> {
     pub fn publish_all(&self, topic: Topic, name: &[u8], bodies: &[&[u8]]) -> Result<u64, Error> {
         let store = self.store;
         let address = self.address(topic, name)?;
+        if address.receivers > 0 && bodies.iter().any(|body| !store.fits(name, body)) {
+            return self.publish_parcels(&address, topic, name, bodies);
+        }
+        self.send_all(&address, topic as u8, topic, name, bodies)?;
+        Ok(address.receivers)
+    }
+
+    /// Sends messages of which some are longer than a record.
+    #[cold]
+    fn publish_parcels(
+        &self,
+        address: &Address,
+        topic: Topic,
+        name: &[u8],
+        bodies: &[&[u8]],
+    ) -> Result<u64, Error> {
+        self.store.check_name(name)?;
+        for body in bodies {
+            if self.store.fits(name, body) {
+                self.send_all(address, topic as u8, topic, name, &[body])?;
+            } else {
+                let parcel = self.leave_parcel(body)?;
+                self.send_all(address, topic as u8 | BY_NAME, topic, name, &[&parcel])?;
+            }
+        }
+        Ok(address.receivers)
+    }
+
+    /// Sends messages that fit, now or behind what is to be sent before them.
+    #[inline]
+    fn send_all(
+        &self,
+        address: &Address,
+        kind: u8,
+        topic: Topic,
+        name: &[u8],
+        bodies: &[&[u8]],
+    ) -> Result<(), Error> {
+        let store = self.store;
         let letter = |body: &&[u8]| Letter {
+            kind,
             topic,
             name: name.to_vec(),
             body: body.to_vec(),
         };
         if let Some(running) = self.running {
             if address.receivers > 0 {
-                store.check_lengths(name, bodies)?;
                 for body in bodies {
                     running.post(Post::Letter(letter(body)));
                 }
             }
         } else if store.has_letters() && !store.send_kept()? {
             // Another thread sends those, and these behind them.
-            store.check_lengths(name, bodies)?;
             for body in bodies {
                 store.send_later(letter(body));
             }
         } else {
-            store.append(&address, topic, name, bodies)?;
+            store.append(address, kind, topic, name, bodies)?;
         }
-        Ok(address.receivers)
+        Ok(())
     }
 
     #[inline]

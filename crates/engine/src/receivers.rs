@@ -15,6 +15,7 @@ use undercroft_memory::{Look, RingReader, SeatName, View, coarse_milliseconds};
 use crate::dictionary;
 use crate::entry::{Entry, Text};
 use crate::error::Error;
+use crate::parcel::BY_NAME;
 use crate::roots::{PATTERN_CHANGES, Root, SUBSCRIPTIONS};
 use crate::store::{Key, Store};
 use crate::writer::{Expiry, Writer};
@@ -221,7 +222,11 @@ impl Store {
                 _ => return Err(Error::Name("expected the start of a record".into())),
             };
             reader.take(&self.segment, &record)?;
-            messages.push((reader.name().to_vec(), reader.body().to_vec()));
+            let mut body = reader.body().to_vec();
+            if record.kind & BY_NAME != 0 {
+                self.open_parcel(reader.body(), &mut body)?;
+            }
+            messages.push((reader.name().to_vec(), body));
             last = Some(record.number);
         }
     }

@@ -9,7 +9,7 @@ use undercroft_memory::{Marks, ShardSet};
 use crate::error::Error;
 use crate::expiry::sweep_buckets;
 use crate::flush::{STEP, free_a_little, is_dying};
-use crate::roots::{DATABASES, Root};
+use crate::roots::{Root, expiring};
 use crate::store::Store;
 use crate::writer::Writer;
 
@@ -96,7 +96,7 @@ impl Store {
         let mut found = false;
         for shard in self.all_shards().iter() {
             let due = self.expiry_is_due(shard)?;
-            for database in (0..DATABASES).filter(|database| due >> database & 1 == 1) {
+            for database in expiring().filter(|database| due >> database & 1 == 1) {
                 let root = Root { shard, database };
                 let mut rounds = ROUNDS * self.buckets(root)?;
                 while rounds > 0 && !enough() {

@@ -65,10 +65,25 @@ pub(crate) const WAITERS: usize = 29;
 /// and for each seat those of its clients that were answered.
 pub(crate) const ANSWERED: usize = 30;
 
+/// One more, of messages that are too long for the ring.
+pub(crate) const PARCELS: usize = 20;
+
+/// All dictionaries that no client sees.
+pub(crate) fn hidden() -> impl Iterator<Item = usize> + Clone {
+    let subscriptions = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
+    subscriptions.chain([QUEUES, WAITERS, ANSWERED, PARCELS])
+}
+
+/// All dictionaries whose keys may expire.
+pub(crate) fn expiring() -> impl Iterator<Item = usize> + Clone {
+    (0..DATABASES).chain([PARCELS])
+}
+
 /// At the end, one word a database: how often all its keys were removed or
 /// exchanged while somebody watched.
 pub(crate) const EPOCHS: usize = ROOT_WORDS - DATABASES;
 
+const _: () = assert!(DYING < PARCELS * DATABASE_WORDS && PARCELS < SUBSCRIPTIONS);
 const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
 const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS);
 

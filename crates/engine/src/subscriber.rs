@@ -5,9 +5,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{Look, Patience, Polling, RingReader, SeatName, defer_signals};
+use undercroft_memory::{Look, Patience, Polling, Record, RingReader, SeatName, defer_signals};
 
 use crate::error::Error;
+use crate::parcel::BY_NAME;
 use crate::receivers::Topic;
 use crate::seating::Seating;
 use crate::store::Store;
@@ -78,11 +79,17 @@ pub struct Subscriber<S: Deref<Target = Store>> {
     /// How many of these are known at the seat, where it is new and not all are.
     enrolled: Option<usize>,
     matched: Vec<Arc<[u8]>>,
+    /// The message last taken, where it was longer than a record may be.
+    parcel: Vec<u8>,
 }
 
 /// What [`Subscriber::advance`] came to.
 enum Step {
-    Message { topic: Topic, direct: bool },
+    Message {
+        topic: Topic,
+        direct: bool,
+        by_name: bool,
+    },
     Lost(u64),
     Nothing,
 }
@@ -140,6 +147,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             subscriptions: Subscriptions::new(),
             enrolled: None,
             matched: Vec::new(),
+            parcel: Vec::new(),
         }
     }
 
@@ -292,10 +300,17 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         match step {
             Step::Nothing => None,
             Step::Lost(messages) => Some(Event::Lost(messages)),
-            Step::Message { topic, direct } => Some(Event::Message(Message {
+            Step::Message {
+                topic,
+                direct,
+                by_name,
+            } => Some(Event::Message(Message {
                 topic,
                 channel: self.reader.name(),
-                payload: self.reader.body(),
+                payload: match by_name {
+                    true => &self.parcel,
+                    false => self.reader.body(),
+                },
                 direct,
                 patterns: &self.matched,
             })),
@@ -307,6 +322,8 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         if !self.is_active() {
             return Ok(Step::Nothing);
         }
+        // Much memory, for one message.
+        self.parcel = Vec::new();
         for _ in 0..PASSED_OVER {
             let segment = &self.store.segment;
             let record = match self.reader.look(segment)? {
@@ -325,19 +342,40 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             if !self.reader.take(segment, &record)? {
                 continue;
             }
+            let by_name = record.kind & BY_NAME != 0;
+            let is_there = !by_name || self.open_parcel(&record)?;
             self.number = record.number;
-            let Some(topic) = Topic::from_kind(record.kind) else {
+            let Some(topic) = Topic::from_kind(record.kind & !BY_NAME) else {
                 continue;
             };
             let name = self.reader.name();
             let direct = self
                 .subscriptions
                 .meet(&record, topic, name, &mut self.matched);
-            if direct || !self.matched.is_empty() {
-                return Ok(Step::Message { topic, direct });
+            if !direct && self.matched.is_empty() {
+                continue;
             }
+            if !is_there {
+                return Ok(Step::Lost(1));
+            }
+            return Ok(Step::Message {
+                topic,
+                direct,
+                by_name,
+            });
         }
         Ok(Step::Nothing)
+    }
+
+    /// Reads the parcel that the record names which was just taken. Returns
+    /// whether it is still there; where it cannot be read now, the record is
+    /// to be taken again.
+    #[cold]
+    fn open_parcel(&mut self, record: &Record) -> Result<bool, Error> {
+        let name = self.reader.body();
+        self.store
+            .open_parcel(name, &mut self.parcel)
+            .inspect_err(|_| self.reader.go_to(record.at))
     }
 
     /// Goes on with the newest message, after this subscriber was lapped.

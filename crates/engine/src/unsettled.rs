@@ -54,6 +54,8 @@ pub(crate) enum Task {
 /// A message that was not sent yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
+    /// The kind of its record: that of the topic, and whether the body names a parcel.
+    pub(crate) kind: u8,
     pub(crate) topic: Topic,
     pub(crate) name: Vec<u8>,
     pub(crate) body: Vec<u8>,
@@ -240,7 +242,7 @@ impl Store {
             let Some(letter) = first else {
                 return Ok(true);
             };
-            match self.publish_now(letter.topic, &letter.name, &letter.body) {
+            match self.publish_now(letter.kind, letter.topic, &letter.name, &letter.body) {
                 Err(error) if error.is_wait() => {
                     self.unsettled(|unsettled| unsettled.end_sending(Some(letter)));
                     return Err(error);

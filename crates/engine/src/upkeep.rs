@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::expiry::Swept;
 use crate::flush;
 use crate::reclaim::Locked;
-use crate::roots::{DATABASES, Root};
+use crate::roots::{DATABASES, Root, expiring};
 use crate::store::Store;
 
 /// How soon a chore is to be done again.
@@ -165,7 +165,7 @@ fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
     let first = store.segment.upkeep_place() as usize % store.shards();
     for shard in (first..store.shards()).chain(0..first) {
         let databases = store.expiry_is_due(shard)?;
-        for database in (0..DATABASES).filter(|database| databases >> database & 1 == 1) {
+        for database in expiring().filter(|database| databases >> database & 1 == 1) {
             pace = pace.max(Pace::Steady);
             if store.segment.is_locked(shard) {
                 continue;
@@ -332,7 +332,7 @@ impl Store {
     fn sweep_shard(&self, shard: usize, buckets: u64) -> Result<u64, Error> {
         let mut removed = 0;
         let due = self.expiry_is_due(shard)?;
-        for database in (0..DATABASES).filter(|database| due >> database & 1 == 1) {
+        for database in expiring().filter(|database| due >> database & 1 == 1) {
             let root = Root { shard, database };
             let mut left = buckets;
             while left > 0 {

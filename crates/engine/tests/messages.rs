@@ -353,3 +353,124 @@ fn a_message_of_a_transaction_is_sent_with_its_commit_or_never() {
     receives(&mut subscriber, b"c", b"m");
     receives(&mut subscriber, b"c", b"n");
 }
+
+/// The ring of these stores.
+const RING: usize = 256 << 10;
+
+/// A message of so many bytes, each of which tells where it is.
+fn long(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at / 7 % 251) as u8).collect()
+}
+
+#[test]
+fn a_message_longer_than_the_ring_is_received_and_its_memory_comes_back() {
+    let directory = fresh::directory();
+    let path = directory.path().join("store");
+    let (publisher, receiver) = (fresh::handle(&path), fresh::handle(&path));
+    for store in [&publisher, &receiver] {
+        store.leave_upkeep_to_a_timer();
+        store.set_time(1000);
+    }
+    let mut subscriber = receiver.subscriber();
+    subscriber.subscribe(Topic::Channel, &[b"c"]).expect("room");
+    subscriber.subscribe(Topic::Pattern, &[b"?"]).expect("room");
+    let before = publisher.used_memory();
+    let most = RING / 4;
+    let bodies = [
+        long(most - 100),
+        long(most + 1),
+        long(3 * most),
+        b"short".to_vec(),
+    ];
+    for body in &bodies {
+        let sent = publisher.publish(Topic::Channel, b"c", body);
+        assert_eq!(sent.expect("room"), 2);
+    }
+    let all: Vec<&[u8]> = bodies.iter().map(Vec::as_slice).collect();
+    publisher
+        .publish_all(Topic::Channel, b"c", &all)
+        .expect("room");
+    for body in bodies.iter().chain(&bodies) {
+        receives(&mut subscriber, b"c", body);
+    }
+    assert!(receive(&mut subscriber).is_none());
+    sound(&publisher);
+    // To nobody it takes no memory.
+    let used = publisher.used_memory();
+    assert_eq!(
+        publisher
+            .publish(Topic::Shard, b"c", &bodies[1])
+            .expect("room"),
+        0
+    );
+    assert_eq!(publisher.used_memory(), used);
+    // No key that anybody sees.
+    assert_eq!(publisher.flush_all(true).expect("flushed"), 0);
+    publisher.set_time(100_000);
+    publisher.upkeep_all().expect("upkeep");
+    assert_eq!(publisher.used_memory(), before);
+    sound(&publisher);
+}
+
+#[test]
+fn who_comes_too_late_for_a_long_message_is_told_so() {
+    let directory = fresh::directory();
+    let store = fresh::handle(&directory.path().join("store"));
+    store.set_time(1000);
+    let mut subscriber = store.subscriber();
+    subscriber.subscribe(Topic::Channel, &[b"c"]).expect("room");
+    let body = long(RING / 2);
+    store.publish(Topic::Channel, b"c", &body).expect("room");
+    store.publish(Topic::Channel, b"c", b"after").expect("room");
+    store.set_time(100_000);
+    assert_eq!(receive(&mut subscriber), Some(Err(1)));
+    receives(&mut subscriber, b"c", b"after");
+}
+
+#[test]
+fn a_long_message_of_a_transaction_is_sent_with_its_commit_or_never() {
+    let directory = fresh::directory();
+    let store = fresh::handle(&directory.path().join("store"));
+    store.leave_upkeep_to_a_timer();
+    let mut subscriber = store.subscriber();
+    subscriber.subscribe(Topic::Channel, &[b"c"]).expect("room");
+    let body = long(RING / 2);
+    let before = store.used_memory();
+    for commits in [false, true] {
+        // The shard of the message's name is not among those that are locked.
+        let done = store.transact(undercroft_memory::ShardSet::one(0), |running| {
+            let access = running.access();
+            assert_eq!(access.publish(Topic::Channel, b"c", &body)?, 1);
+            assert_eq!(access.publish(Topic::Channel, b"c", &body)?, 1);
+            match commits {
+                true => Ok(()),
+                false => Err(undercroft_engine::Error::Overflow),
+            }
+        });
+        assert_eq!(done.is_ok(), commits);
+        assert_eq!(store.used_memory() > before, commits);
+    }
+    receives(&mut subscriber, b"c", &body);
+    receives(&mut subscriber, b"c", &body);
+    assert!(receive(&mut subscriber).is_none());
+    sound(&store);
+}
+
+#[test]
+fn a_full_store_refuses_a_long_message_and_works_on() {
+    let directory = fresh::directory();
+    let store = fresh::handle(&directory.path().join("store"));
+    let mut subscriber = store.subscriber();
+    subscriber.subscribe(Topic::Channel, &[b"c"]).expect("room");
+    let body = long(RING / 2);
+    store.set_max_memory(100_000).expect("writable");
+    let set = |key: u32| store.set(0, &key.to_le_bytes(), &body[..1000]);
+    assert!((0..1000).any(|key| set(key).is_err()));
+    let refused = store
+        .publish(Topic::Channel, b"c", &body)
+        .expect_err("no room");
+    assert!(refused.to_string().contains("memory"), "{refused}");
+    store.set_max_memory(0).expect("writable");
+    store.publish(Topic::Channel, b"c", &body).expect("room");
+    receives(&mut subscriber, b"c", &body);
+}

@@ -441,6 +441,14 @@ const SCENARIOS: &[Scenario] = &[
         messages::nearly_full,
         |s| messages::send_several(s, 900),
     ),
+    messages::publish(
+        "PUBLISH of more than the ring takes",
+        messages::published,
+        |s| messages::send(s, 20_000),
+    ),
+    gradual("PUBLISH of a large block", messages::published, |s| {
+        messages::send(s, 300_000)
+    }),
 ];
 
 const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scenario {

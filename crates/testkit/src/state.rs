@@ -10,6 +10,8 @@ use undercroft_memory::layout::header;
 
 /// The time in every scenario, Unix milliseconds.
 pub const NOW: u64 = 1_000_000_000;
+/// No message is kept so long, in milliseconds.
+const MESSAGES_KEPT: u64 = 3_600_000;
 
 /// The key of every scenario's hash: runs are alike.
 pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
@@ -257,6 +259,9 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
         store.set(*database, key, b"works on").map_err(say)?;
     }
     store.flush_all(true).map_err(say)?;
+    // Long messages on their way are no keys: they go when their time is over.
+    store.set_time(NOW + MESSAGES_KEPT);
+    store.upkeep_all().map_err(say)?;
     let found = problems(store).map_err(say)?;
     if store.used_memory() != 0 || !found.is_empty() {
         return Err(format!(
