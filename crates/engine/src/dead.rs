@@ -136,7 +136,15 @@ impl Store {
         if next != 0 {
             return Ok((kind << 60 | next, left));
         }
-        Ok((((kind + 1) % KINDS) << 60, left))
+        let next = (kind + 1) % KINDS;
+        if next != 0 {
+            return Ok((next << 60, left));
+        }
+        let staged = match self.segment.free_dead_staged().map_err(Error::from) {
+            Err(error) if error.is_busy() => false,
+            staged => staged?,
+        };
+        Ok((0, left + usize::from(staged)))
     }
 
     fn step_over_waits(&self, cursor: u64) -> Result<(u64, usize), Error> {

@@ -147,6 +147,8 @@ impl Store {
     /// is left. Returns how many expired keys it removed.
     pub fn upkeep_all(&self) -> Result<u64, Error> {
         let mut expired = 0;
+        // A step looks at a part of it.
+        self.free_all_of_the_dead()?;
         loop {
             let upkept = self.upkeep_step(true)?;
             expired += upkept.expired;

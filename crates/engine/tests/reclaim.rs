@@ -4,6 +4,7 @@
 use undercroft_engine::{
     AddRule, Bounds, End, Error, Eviction, EvictionPolicy, Options, PackedLimits, Store, Writer,
 };
+use undercroft_memory::fault::die_after;
 
 const LIMITS: PackedLimits = PackedLimits {
     entries: 20,
@@ -192,5 +193,36 @@ fn what_is_removed_is_freed_as_fast_as_more_is_added() {
         ("hash", fields),
     ] {
         assert!(all < some * 2, "{what}: {some} bytes became {all}");
+    }
+}
+
+/// Lets a process die while it fills a block for a large value.
+fn die_while_filling(store: &Store, value: &[u8]) {
+    let dying = Store::open(store.path(), true).expect("a whole store");
+    let used = store.used_memory();
+    for steps in 0.. {
+        let died = die_after(steps, || dying.set(0, b"k", value)).is_none();
+        assert!(died, "it never has the block for itself");
+        dying.abandon();
+        if store.used_memory() >= used + value.len() as u64 {
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_the_dead_were_filling_is_freed_by_upkeep_and_by_who_needs_memory() {
+    let (_directory, store) = new_store();
+    store.set(0, b"other", b"v").expect("room");
+    let used = store.used_memory();
+    let value = vec![7; 4 << 20];
+    die_while_filling(&store, &value);
+    store.upkeep_all().expect("upkeep");
+    assert_eq!(store.used_memory(), used);
+    store.leave_upkeep_to_a_timer();
+    store.set_max_memory(6 << 20).expect("writable");
+    die_while_filling(&store, &value);
+    for key in 0..50_u8 {
+        store.set(0, &[key], &value[..100_000]).expect("room");
     }
 }

@@ -2,8 +2,8 @@
 //! step.
 //!
 //! A staged block is on its shard's staging list, with the process that fills
-//! it named in its descriptor. When that process dies, whoever reclaims its
-//! slot frees the block. Where the process itself cannot free one now, it does so
+//! it named in its descriptor. When that process dies, upkeep frees the block,
+//! or whoever needs the memory or reclaims its slot. Where the process itself cannot free one now, it does so
 //! when it stages the next one.
 
 use std::sync::PoisonError;
@@ -110,6 +110,26 @@ impl Segment {
                 .store(!blocks.is_empty(), Ordering::Release);
             result
         })
+    }
+
+    /// Frees the blocks that processes were filling when they died, for who
+    /// keeps the store or needs the memory. Returns whether there were any.
+    pub fn free_dead_staged(&self) -> Result<bool, Error> {
+        let layout = self.mapping.layout();
+        let has_dead = |index| {
+            // Who is dead is asked without a lock (W9), and stays so. A list that
+            // changes meanwhile is looked at again the next time.
+            let list = layout.shard(index) + shard::STAGING;
+            self.mapping.load(list) != 0
+                && self
+                    .staged_pages(index)
+                    .is_ok_and(|pages| pages.iter().any(|&page| self.filler_is_dead(page, None)))
+        };
+        let any = (0..layout.shards).any(has_dead);
+        if any {
+            self.free_staged_of_the_dead(None)?;
+        }
+        Ok(any)
     }
 
     /// Frees the staged blocks of a slot whose owner is dead; of all dead
