@@ -21,6 +21,9 @@ use crate::transaction::Transaction;
 use crate::view::Offset;
 use crate::wait::defer_signals;
 
+/// Blocks of a shard looked at without its lock at most.
+const LOOK: usize = 1024;
+
 /// A large block that belongs to nobody but this handle: fill it, then
 /// [adopt](Transaction::adopt) it. Freed when dropped before that.
 pub struct Staged<'a> {
@@ -115,17 +118,13 @@ impl Segment {
     /// Frees the blocks that processes were filling when they died, for who
     /// keeps the store or needs the memory. Returns whether there were any.
     pub fn free_dead_staged(&self) -> Result<bool, Error> {
-        let layout = self.mapping.layout();
+        // Who is dead is asked without a lock (W9), and stays so. A list that changes
+        // meanwhile may lead anywhere: it is looked at again the next time.
         let has_dead = |index| {
-            // Who is dead is asked without a lock (W9), and stays so. A list that
-            // changes meanwhile is looked at again the next time.
-            let list = layout.shard(index) + shard::STAGING;
-            self.mapping.load(list) != 0
-                && self
-                    .staged_pages(index)
-                    .is_ok_and(|pages| pages.iter().any(|&page| self.filler_is_dead(page, None)))
+            let mut pages = self.staged(index).take(LOOK).map_while(Result::ok);
+            pages.any(|page| self.filler_is_dead(page, None))
         };
-        let any = (0..layout.shards).any(has_dead);
+        let any = (0..self.mapping.layout().shards).any(has_dead);
         if any {
             self.free_staged_of_the_dead(None)?;
         }
@@ -187,29 +186,36 @@ impl Segment {
         }
     }
 
-    /// The pages on a shard's staging list.
+    /// The pages on a shard's staging list. Under its lock.
     pub(crate) fn staged_pages(&self, index: usize) -> Result<Vec<u64>, Error> {
+        self.staged(index).collect()
+    }
+
+    /// The pages on a shard's staging list, one after the other; an error is the
+    /// last one.
+    fn staged(&self, index: usize) -> impl Iterator<Item = Result<u64, Error>> + '_ {
         let layout = *self.mapping.layout();
         let list = layout.shard(index) + shard::STAGING;
-        let mut pages = Vec::new();
         let mut link = self.mapping.load(list);
-        while link != 0 {
-            let page = link - 1;
-            let sound = self.mapping.page_reserved(page)
-                && self.mapping.kind(page) == Some(Kind::Staged)
-                && pages.len() as u64 <= layout.pages();
+        let mut left = layout.pages();
+        std::iter::from_fn(move || {
+            let page = link.checked_sub(1)?;
+            let sound = left > 0
+                && self.mapping.page_reserved(page)
+                && self.mapping.kind(page) == Some(Kind::Staged);
             if !sound {
-                return Err(Error::Damaged(Fault {
+                link = 0;
+                return Some(Err(Error::Damaged(Fault {
                     at: list,
                     what: "a list of staged blocks that ends",
-                }));
+                })));
             }
-            pages.push(page);
+            left -= 1;
             link = self
                 .mapping
                 .load(layout.descriptor(page) + descriptor::NEXT);
-        }
-        Ok(pages)
+            Some(Ok(page))
+        })
     }
 }
 
