@@ -14,7 +14,7 @@ use crate::entry::Entry;
 use crate::error::Error;
 use crate::glob::{Case, matches};
 use crate::outbox::Post;
-use crate::parcel::{self, BY_NAME};
+use crate::parcel::{self, Kind};
 use crate::receivers::{Places, Topic, collect, places_of};
 use crate::roots::{KEYS, PATTERN_CHANGES, Root};
 use crate::scan::scan_bucket;
@@ -56,24 +56,23 @@ impl Outgoing<'_> {
     /// Sends a message. Only one that is too long, or for which there is no
     /// memory, is lost.
     pub(crate) fn send(&mut self, topic: Topic, name: &[u8], body: &[u8]) {
-        self.send_as(topic as u8, topic, name, body);
+        self.send_as(Kind::whole(topic), name, body);
     }
 
     /// Sends what a transaction has published.
     pub(crate) fn send_letter(&mut self, letter: &Letter) {
-        self.send_as(letter.kind, letter.topic, &letter.name, &letter.body);
+        self.send_as(letter.kind, &letter.name, &letter.body);
     }
 
-    fn send_as(&mut self, kind: u8, topic: Topic, name: &[u8], body: &[u8]) {
+    fn send_as(&mut self, kind: Kind, name: &[u8], body: &[u8]) {
         if !self.held_up {
-            match self.store.publish_now(kind, topic, name, body) {
+            match self.store.publish_now(kind, name, body) {
                 Err(error) if error.is_wait() => self.held_up = true,
                 _ => return,
             }
         }
         self.store.send_later(Letter {
             kind,
-            topic,
             name: name.to_vec(),
             body: body.to_vec(),
         });
@@ -107,34 +106,29 @@ impl Store {
     }
 
     /// Sends a message to those it is for, whatever is kept to be sent.
-    pub(crate) fn publish_now(
-        &self,
-        kind: u8,
-        topic: Topic,
-        name: &[u8],
-        body: &[u8],
-    ) -> Result<(), Error> {
-        let address = self.access().address(topic, name)?;
-        self.append(&address, kind, topic, name, &[body])
+    pub(crate) fn publish_now(&self, kind: Kind, name: &[u8], body: &[u8]) -> Result<(), Error> {
+        let address = self.access().address(kind.topic, name)?;
+        self.append(&address, kind, name, &[body])
     }
 
     #[inline]
     fn append(
         &self,
         address: &Address,
-        kind: u8,
-        topic: Topic,
+        kind: Kind,
         name: &[u8],
         bodies: &[&[u8]],
     ) -> Result<(), Error> {
         if address.receivers > 0 {
-            let sent = self.segment.append_all(kind, address.hash, name, bodies);
+            let sent = self
+                .segment
+                .append_all(kind.pack(), address.hash, name, bodies);
             // The first ones may have been sent even so.
             self.wake(&address.places);
             sent?;
         }
         if address.some_dead {
-            self.forget(topic, name, address.direct, address.patterns.as_ref());
+            self.forget(kind.topic, name, address.direct, address.patterns.as_ref());
         }
         Ok(())
     }
@@ -203,7 +197,7 @@ impl Access<'_> {
         if address.receivers > 0 && bodies.iter().any(|body| !store.fits(name, body)) {
             return self.publish_parcels(&address, topic, name, bodies);
         }
-        self.send_all(&address, topic as u8, topic, name, bodies)?;
+        self.send_all(&address, Kind::whole(topic), name, bodies)?;
         Ok(address.receivers)
     }
 
@@ -219,10 +213,14 @@ impl Access<'_> {
         self.store.check_name(name)?;
         for body in bodies {
             if self.store.fits(name, body) {
-                self.send_all(address, topic as u8, topic, name, &[body])?;
+                self.send_all(address, Kind::whole(topic), name, &[body])?;
             } else {
                 let parcel = self.leave_parcel(body)?;
-                self.send_all(address, topic as u8 | BY_NAME, topic, name, &[&parcel])?;
+                let kind = Kind {
+                    topic,
+                    by_name: true,
+                };
+                self.send_all(address, kind, name, &[&parcel])?;
             }
         }
         Ok(address.receivers)
@@ -233,15 +231,13 @@ impl Access<'_> {
     fn send_all(
         &self,
         address: &Address,
-        kind: u8,
-        topic: Topic,
+        kind: Kind,
         name: &[u8],
         bodies: &[&[u8]],
     ) -> Result<(), Error> {
         let store = self.store;
         let letter = |body: &&[u8]| Letter {
             kind,
-            topic,
             name: name.to_vec(),
             body: body.to_vec(),
         };
@@ -257,7 +253,7 @@ impl Access<'_> {
                 store.send_later(letter(body));
             }
         } else {
-            store.append(address, kind, topic, name, bodies)?;
+            store.append(address, kind, name, bodies)?;
         }
         Ok(())
     }

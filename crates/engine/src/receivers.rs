@@ -15,7 +15,7 @@ use undercroft_memory::{Look, RingReader, SeatName, View, coarse_milliseconds};
 use crate::dictionary;
 use crate::entry::{Entry, Text};
 use crate::error::Error;
-use crate::parcel::BY_NAME;
+use crate::parcel::Kind;
 use crate::roots::{PATTERN_CHANGES, Root, SUBSCRIPTIONS};
 use crate::store::{Key, Store};
 use crate::writer::{Expiry, Writer};
@@ -223,7 +223,7 @@ impl Store {
             };
             reader.take(&self.segment, &record)?;
             let mut body = reader.body().to_vec();
-            if record.kind & BY_NAME != 0 {
+            if Kind::unpack(record.kind).is_some_and(|kind| kind.by_name) {
                 self.open_parcel(reader.body(), &mut body)?;
             }
             messages.push((reader.name().to_vec(), body));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use undercroft_memory::{Look, Patience, Polling, Record, RingReader, SeatName, defer_signals};
 
 use crate::error::Error;
-use crate::parcel::BY_NAME;
+use crate::parcel::Kind;
 use crate::receivers::Topic;
 use crate::seating::Seating;
 use crate::store::Store;
@@ -342,12 +342,12 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             if !self.reader.take(segment, &record)? {
                 continue;
             }
-            let by_name = record.kind & BY_NAME != 0;
-            let is_there = !by_name || self.open_parcel(&record)?;
-            self.number = record.number;
-            let Some(topic) = Topic::from_kind(record.kind & !BY_NAME) else {
+            let Some(Kind { topic, by_name }) = Kind::unpack(record.kind) else {
+                self.number = record.number;
                 continue;
             };
+            let is_there = !by_name || self.open_parcel(&record, topic)?;
+            self.number = record.number;
             let name = self.reader.name();
             let direct = self
                 .subscriptions
@@ -367,14 +367,16 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
         Ok(Step::Nothing)
     }
 
-    /// Reads the parcel that the record names which was just taken. Returns
-    /// whether it is still there; where it cannot be read now, the record is
-    /// to be taken again.
+    /// Reads the parcel that the record names which was just taken, if it is for
+    /// this subscriber. Returns false where it is not there any more; where it
+    /// cannot be read now, the record is to be taken again.
     #[cold]
-    fn open_parcel(&mut self, record: &Record) -> Result<bool, Error> {
-        let name = self.reader.body();
+    fn open_parcel(&mut self, record: &Record, topic: Topic) -> Result<bool, Error> {
+        if !self.subscriptions.wants(record, topic, self.reader.name()) {
+            return Ok(true);
+        }
         self.store
-            .open_parcel(name, &mut self.parcel)
+            .open_parcel(self.reader.body(), &mut self.parcel)
             .inspect_err(|_| self.reader.go_to(record.at))
     }
 

@@ -202,6 +202,14 @@ impl Subscriptions {
             .is_some_and(|named| named.since <= record.at)
     }
 
+    /// Whether a record with this name is for the subscriber, which has not
+    /// come to it yet.
+    pub(crate) fn wants(&self, record: &Record, topic: Topic, name: &[u8]) -> bool {
+        let matches = |known: &Pattern| is_match(&known.pattern, name);
+        topic == Topic::Channel && self.patterns.iter().any(matches)
+            || self.find(topic, record.hash, name).is_some()
+    }
+
     /// The subscriber goes on behind the last record. Returns how many records
     /// that the counters of its names counted it did not meet.
     pub(crate) fn skip(&mut self, ring: &RingCounts<'_>) -> u64 {

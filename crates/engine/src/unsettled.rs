@@ -14,7 +14,7 @@ use std::time::Duration;
 use undercroft_memory::{are_signals_deferred, coarse_milliseconds, defer_signals, without_fork};
 
 use crate::error::Error;
-use crate::receivers::Topic;
+use crate::parcel::Kind;
 use crate::store::Store;
 use crate::waiting::{Queue, Ticket};
 
@@ -54,9 +54,7 @@ pub(crate) enum Task {
 /// A message that was not sent yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
-    /// The kind of its record: that of the topic, and whether the body names a parcel.
-    pub(crate) kind: u8,
-    pub(crate) topic: Topic,
+    pub(crate) kind: Kind,
     pub(crate) name: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
@@ -242,7 +240,7 @@ impl Store {
             let Some(letter) = first else {
                 return Ok(true);
             };
-            match self.publish_now(letter.kind, letter.topic, &letter.name, &letter.body) {
+            match self.publish_now(letter.kind, &letter.name, &letter.body) {
                 Err(error) if error.is_wait() => {
                     self.unsettled(|unsettled| unsettled.end_sending(Some(letter)));
                     return Err(error);
