@@ -11,7 +11,7 @@ use undercroft_memory::layout::header;
 /// The time in every scenario, Unix milliseconds.
 pub const NOW: u64 = 1_000_000_000;
 /// No message is kept so long, in milliseconds.
-const MESSAGES_KEPT: u64 = 3_600_000;
+pub const MESSAGES_KEPT: u64 = 3_600_000;
 
 /// The key of every scenario's hash: runs are alike.
 pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use undercroft_engine::{Options, Store, Topic};
 use undercroft_testkit::fresh;
-use undercroft_testkit::state::problems;
+use undercroft_testkit::state::{MESSAGES_KEPT, problems};
 use undercroft_testkit::storm::member::{HANGS_AFTER, Member, wait_for_progress};
 use undercroft_testkit::storm::messages::{CHANNELS, Ledger};
 
@@ -123,6 +123,9 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     store.free_all_of_the_dead().expect("a walk");
     let found = problems(&store).expect("a check");
     assert!(found.is_empty(), "after the storm (seed {seed}): {found:?}");
+    // Long messages are kept for those who may still read them.
+    store.set_time(store.now() + MESSAGES_KEPT);
+    store.upkeep_all().expect("upkeep");
     assert_eq!(store.used_memory(), 0, "a leak (seed {seed})");
 }
 

@@ -50,9 +50,11 @@ pub fn publish(path: &Path, progress: &Path, seed: u64) -> Result<(), String> {
         let messages: Vec<Vec<u8>> = (0..count)
             .map(|_| {
                 number += 1;
-                let length = match random.u32(0..200) {
-                    0 => random.usize(4000..12_000),
-                    1..40 => random.usize(0..8),
+                let length = match random.u32(0..20_000) {
+                    // More than a record of the ring takes.
+                    0 => random.usize(20_000..60_000),
+                    1..100 => random.usize(4000..12_000),
+                    100..4000 => random.usize(0..8),
                     _ => random.usize(8..200),
                 };
                 message(seed, number, length)
