@@ -135,23 +135,30 @@ mod tests {
     use crate::hot::{Condition, SetOptions};
     use crate::writer::Expiry;
 
-    #[test]
-    fn what_a_read_met_is_removed_unless_it_lives_again() {
+    /// A store in which these keys of a database have expired and are still there.
+    fn with_expired(database: usize, keys: &[&[u8]]) -> (tempfile::TempDir, Store) {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let store = Store::create(&path, &Options::default()).expect("a new store");
         // Upkeep behind a command would be faster.
         store.leave_upkeep_to_a_timer();
         store.set_time(1000);
-        let set = |key: &[u8]| {
-            let options = SetOptions {
-                condition: Condition::Always,
-                expiry: Expiry::At(2000),
-            };
-            store.set_with(0, key, b"v", options).expect("set");
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::At(2000),
         };
-        (0..100_u8).for_each(|number| set(&[number]));
+        for key in keys {
+            store.set_with(database, key, b"v", options).expect("set");
+        }
         store.set_time(3000);
+        (directory, store)
+    }
+
+    #[test]
+    fn what_a_read_met_is_removed_unless_it_lives_again() {
+        let names: Vec<[u8; 1]> = (0..100).map(|number| [number]).collect();
+        let keys: Vec<&[u8]> = names.iter().map(<[u8; 1]>::as_slice).collect();
+        let (_directory, store) = with_expired(0, &keys);
         let mut out = Vec::new();
         for number in 0..100_u8 {
             // As a command reads, which has them removed once it has replied.
@@ -170,20 +177,8 @@ mod tests {
 
     #[test]
     fn a_typed_call_removes_what_it_met() {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-        let path = directory.path().join("store");
-        let store = Store::create(&path, &Options::default()).expect("a new store");
-        store.leave_upkeep_to_a_timer();
-        store.set_time(1000);
-        let options = SetOptions {
-            condition: Condition::Always,
-            expiry: Expiry::At(2000),
-        };
         let keys: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
-        for key in keys {
-            store.set_with(0, key, b"v", options).expect("set");
-        }
-        store.set_time(3000);
+        let (_directory, store) = with_expired(0, &keys);
         let left = || store.count_keys(0).expect("counted");
         assert!(!store.get(0, keys[0], &mut Vec::new()).expect("read"));
         assert_eq!(left(), 3);
@@ -195,18 +190,7 @@ mod tests {
 
     #[test]
     fn a_walk_meets_them_too() {
-        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
-        let path = directory.path().join("store");
-        let store = Store::create(&path, &Options::default()).expect("a new store");
-        // Upkeep behind a command would be faster.
-        store.leave_upkeep_to_a_timer();
-        store.set_time(1000);
-        let options = SetOptions {
-            condition: Condition::Always,
-            expiry: Expiry::At(2000),
-        };
-        store.set_with(3, b"old", b"v", options).expect("set");
-        store.set_time(3000);
+        let (_directory, store) = with_expired(3, &[b"old"]);
         assert!(
             store
                 .keys_where(3, |_| Ok(true))

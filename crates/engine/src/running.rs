@@ -88,6 +88,7 @@ impl Running<'_, '_> {
     /// What the transaction comes to where its body returned this, and what is to be done behind its commit.
     fn end<R, E: From<Error>>(self, result: Result<R, E>) -> Result<(R, Outbox), Carried<E>> {
         let beyond = self.beyond.get();
+        let again = self.starts_again();
         let result = match (result, self.soundness.into_inner()) {
             (_, Soundness::Stuck(error)) => Err(error.into()),
             (Ok(_), Soundness::Spoiled) => Err(Error::Spoiled.into()),
@@ -99,7 +100,7 @@ impl Running<'_, '_> {
             Ok(value) => Ok((value, outbox)),
             Err(error) => Err(Carried {
                 beyond,
-                ..Carried::failed(error, outbox)
+                ..Carried::failed(error, outbox, again)
             }),
         }
     }
@@ -261,10 +262,12 @@ impl<E> Carried<E> {
     }
 
     /// The error of a change, which is undone, and nothing in its outbox happens. The expired keys that it removed are
-    /// there again, and remembered as such.
+    /// there again, and remembered as such, unless the change runs again, which meets them itself.
     #[cold]
-    pub(crate) fn failed(error: E, mut outbox: Outbox) -> Carried<E> {
-        outbox.cut(Mark::default());
+    pub(crate) fn failed(error: E, mut outbox: Outbox, again: bool) -> Carried<E> {
+        if !again {
+            outbox.cut(Mark::default());
+        }
         Carried::of(error)
     }
 }

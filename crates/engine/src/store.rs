@@ -352,7 +352,10 @@ impl Store {
                 let mut writer = Writer::new(self, transaction);
                 match body(&mut writer, scratch) {
                     Ok(value) => Ok((value, writer.outbox)),
-                    Err(error) => Err(Carried::failed(error, writer.outbox)),
+                    Err(error) => {
+                        let again = writer.transaction.is_short();
+                        Err(Carried::failed(error, writer.outbox, again))
+                    }
                 }
             });
             match result {
