@@ -23,20 +23,31 @@ STORE = re.compile(r"undercroft://[a-z]+")
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
-def differences(code: str, expected: str, directory: str) -> list[str]:
-    """Return the lines in which the sample's output differs from the file."""
-    code = STORE.sub(f"undercroft://{directory}/store", code)
+def lines_of(command: list[str], directory: str, environment: dict[str, str] | None = None) -> list[str]:
+    """Return what a command prints, which has no input."""
     run = subprocess.run(
-        [sys.executable, "-c", code],
+        command,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         timeout=60,
         check=False,
         cwd=directory,
+        env=environment,
     )
-    found = run.stdout.splitlines()
+    return run.stdout.splitlines()
+
+
+def difference(expected: str, found: list[str]) -> list[str]:
+    """Return the lines in which a file and a run differ."""
     return list(difflib.unified_diff(expected.splitlines(), found, "file", "run", lineterm=""))
+
+
+def differences(code: str, expected: str, directory: str) -> list[str]:
+    """Return the lines in which the sample's output differs from the file."""
+    code = STORE.sub(f"undercroft://{directory}/store", code)
+    return difference(expected, lines_of([sys.executable, "-c", code], directory))
 
 
 def session_differences(session: str, directory: str) -> list[str]:
@@ -48,21 +59,10 @@ def session_differences(session: str, directory: str) -> list[str]:
     }
     found = []
     for line in session.splitlines():
-        if not line.startswith("$ "):
-            continue
-        run = subprocess.run(
-            ["bash", "-c", line.removeprefix("$ ")],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=directory,
-            env=environment,
-        )
-        found += [line, *run.stdout.splitlines()]
-    return list(difflib.unified_diff(session.splitlines(), found, "file", "run", lineterm=""))
+        if line.startswith("$ "):
+            command = ["bash", "-c", line.removeprefix("$ ")]
+            found += [line, *lines_of(command, directory, environment)]
+    return difference(session, found)
 
 
 def main() -> int:
