@@ -18,6 +18,8 @@ use crate::client::{Address, Client};
 
 /// How long a server may take to answer its first INFO.
 const START_LIMIT: Duration = Duration::from_secs(30);
+/// The file of a store, in its server's directory.
+const STORE: &str = "store";
 
 /// What to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,6 +194,11 @@ impl Server {
         &self.address
     }
 
+    /// The file of its store; a Redis has none.
+    pub fn store(&self) -> PathBuf {
+        self.directory.path().join(STORE)
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -249,7 +256,7 @@ fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Resul
     process
         .arg("serve")
         .arg("--store")
-        .arg(directory.join("store"))
+        .arg(directory.join(STORE))
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--maxclients", &settings.maxclients.to_string()])
         .arg("--config")

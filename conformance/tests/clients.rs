@@ -154,3 +154,19 @@ fn the_memory_of_clients_is_told_as_redis_tells_it() {
         assert_eq!(told(ours.address()), theirs);
     }
 }
+
+#[test]
+fn who_has_the_reply_is_listed_as_it_says() {
+    let Some(server) = start_undercroft(Settings::default()).expect("undercroft starts") else {
+        return;
+    };
+    let mut client = Client::connect(server.address()).expect("it listens");
+    for number in 0..500 {
+        let name = format!("name-{number}");
+        let mut other = named(server.address(), &name);
+        other.call(["SELECT", "3"]).expect("a reply");
+        let fields = line_of(&mut client, &name);
+        let database = fields.as_ref().map(|fields| fields["db"].as_str());
+        assert_eq!(database, Some("3"), "{fields:?}");
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use undercroft_commands::session::{Host, Protocol, ReplyMode, Session};
+use undercroft_commands::session::{Buffers, Host, Protocol, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
 use undercroft_engine::Answer;
 use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
@@ -54,6 +54,15 @@ pub(crate) struct Connection {
     over_limit_since: Option<i64>,
     /// Bytes sent since the last look after the connection.
     taken: usize,
+    shown: Shown,
+}
+
+/// What the card of a connection shows beside its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shown {
+    buffers: Buffers,
+    parked: bool,
+    waiting: bool,
 }
 
 /// Bytes moved in one turn.
@@ -113,6 +122,7 @@ impl Connection {
             queued: false,
             over_limit_since: None,
             taken: 0,
+            shown: Shown::default(),
         };
         connection.limit_parser(limits);
         connection
@@ -378,8 +388,16 @@ impl Connection {
             End::Used { wanted } => self.wanted = wanted,
             End::More | End::Blocked(_) | End::Waiting => {}
         }
-        let peak = self.session.buffers.output_peak.max(self.pending());
-        self.session.buffers.output_peak = peak;
+        // Who has read a reply finds what the command has changed.
+        let output_peak = self.session.buffers.output_peak.max(self.pending());
+        self.show(Shown {
+            buffers: Buffers {
+                output_peak,
+                ..self.shown.buffers
+            },
+            parked: false,
+            waiting: self.session.waiting.is_some(),
+        });
         let sent = self.send_output(moved);
         if borrowed && self.output.is_empty() {
             std::mem::swap(&mut space.output, &mut self.output);
@@ -512,16 +530,29 @@ impl Connection {
         too_idle || too_full
     }
 
-    /// Shows other threads how the connection is now.
+    /// Shows other threads how the connection is now, if it is not what they were shown before its replies went out.
     pub(crate) fn update_card(&mut self) {
-        let pending = self.pending();
-        let buffers = &mut self.session.buffers;
-        buffers.input = self.input.len() - self.start;
-        buffers.input_free = self.input.capacity() - self.input.len();
-        buffers.output = self.output.capacity();
-        buffers.output_pending = pending;
-        buffers.state = size_of::<Connection>();
-        self.card.update(&self.session, self.parked.is_some());
+        let now = Shown {
+            buffers: Buffers {
+                input: self.input.len() - self.start,
+                input_free: self.input.capacity() - self.input.len(),
+                output: self.output.capacity(),
+                output_peak: self.session.buffers.output_peak,
+                output_pending: self.pending(),
+                state: size_of::<Connection>(),
+            },
+            parked: self.parked.is_some(),
+            waiting: self.session.waiting.is_some(),
+        };
+        if self.shown != now {
+            self.show(now);
+        }
+    }
+
+    fn show(&mut self, shown: Shown) {
+        self.shown = shown;
+        self.session.buffers = shown.buffers;
+        self.card.update(&self.session, shown.parked);
     }
 }
 

@@ -490,7 +490,12 @@ impl Worker {
 
     fn look_after_all(&mut self, now: i64) {
         let limits = self.limits;
-        for token in self.connections.tokens(|c| c.look_after(&limits, now)) {
+        // No message comes through a file that nobody finds any more, as other waits end (M7).
+        let is_over = self.shared.store.removed();
+        let ends = |c: &mut Connection| {
+            c.look_after(&limits, now) || is_over && !c.session.subscriptions.is_empty()
+        };
+        for token in self.connections.tokens(ends) {
             self.close(token);
         }
         for connection in self.connections.all() {
