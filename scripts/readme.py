@@ -23,7 +23,9 @@ STORE = re.compile(r"undercroft://[a-z]+")
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
-def lines_of(command: list[str], directory: str, environment: dict[str, str] | None = None) -> list[str]:
+def lines_of(
+    command: list[str], directory: str, environment: dict[str, str] | None = None
+) -> list[str]:
     """Return what a command prints, which has no input."""
     run = subprocess.run(
         command,

@@ -1,12 +1,15 @@
 """Which spellings mean a server and which a store, and what of redis-py's options a store takes."""
 
+import asyncio
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 import undercroft
 import undercroft.asyncio
 
@@ -55,6 +58,43 @@ def test_redis_py_s_spellings_mean_a_server(
     assert (told["host"], told["port"]) == place
     # A bare word makes no file.
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("made", [undercroft.Redis, undercroft.asyncio.Redis])
+def test_a_url_is_the_same_wherever_it_stands(made: Any, path: str) -> None:
+    for make in made, made.from_url:
+        client = make(f"undercroft://{path}?db=3&decode_responses=yes&maxmemory=64mb", db=1)
+        store = client if made is undercroft.Redis else client.store
+        store.set("k", "v")
+        assert store.get("k") == "v"
+        assert store.client_info()["db"] == 3
+        assert store.config_get("maxmemory") == {"maxmemory": str(64 << 20)}
+    assert [file.name for file in Path(path).parent.iterdir()] == ["store"]
+    # A path is no URL.
+    undercroft.Redis(f"{path}?db=3").close()
+    assert {file.name for file in Path(path).parent.iterdir()} == {"store", "store?db=3"}
+
+
+@pytest.mark.parametrize(("host", "hints"), [("demo", True), ("demo.example", False)])
+def test_a_host_that_is_not_known_may_be_meant_as_a_store(
+    host: str, hints: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_args: Any, **_kwargs: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    said = []
+    with pytest.raises(redis.ConnectionError) as raised:
+        undercroft.Redis(host).ping()
+    said.append(str(raised.value))
+
+    async def ping() -> None:
+        await undercroft.asyncio.Redis(host).ping()
+
+    with pytest.raises(redis.ConnectionError) as raised:
+        asyncio.run(ping())
+    said.append(str(raised.value))
+    assert [f"undercroft://{host}" in text for text in said] == [hints, hints], said
 
 
 @pytest.mark.parametrize("made", [undercroft.Redis, undercroft.asyncio.Redis])

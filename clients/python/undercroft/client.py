@@ -55,6 +55,7 @@ def _truth(text: str) -> bool:
     return value
 
 
+_SCHEME = "undercroft://"
 # What a URL's query may set, and how its text is read.
 _OPTIONS: dict[str, Callable[[str], Any]] = {
     "db": int,
@@ -72,8 +73,6 @@ _OPTIONS: dict[str, Callable[[str], Any]] = {
 def _split(url: str) -> tuple[str, dict[str, Any]]:
     """Return a URL's store and the options in its query."""
     parts = urlsplit(url)
-    if parts.scheme != "undercroft":
-        raise ValueError(f"expected undercroft://name or undercroft:///path, got {url!r}")
     options = {}
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
         read = _OPTIONS.get(name)
@@ -86,6 +85,9 @@ def _split(url: str) -> tuple[str, dict[str, Any]]:
             options[name] = read(text)
         except ValueError as error:
             raise ValueError(f"invalid value for {name!r} in {url!r}: {error}") from None
+    if parts.path and not parts.netloc:
+        # A path may hold what means something in a URL.
+        return unquote(parts.path), options
     return f"undercroft://{unquote(parts.netloc + parts.path)}", options
 
 
@@ -112,7 +114,8 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
-    or a path with a ``/`` in it; it is created where it is not there. For that there are
+    or a path with a ``/`` in it; it is created where it is not there. Options may also stand in
+    the URL, as in ``undercroft://name?db=1``, and win there. For the creation there are
     ``capacity`` (address space, not memory), ``maxmemory``, the limit on what all processes
     store in it, both in bytes or as text such as ``"64gb"``, and ``maxmemory_policy``, which says
     by Redis' names which keys make room at that limit, such as ``"allkeys-lru"``. A store that
@@ -153,20 +156,23 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
                 f"expected undercroft://{store} for a store in shared memory, or a path with a '/' "
                 f"in it, got {store!r}"
             )
-        self = super().__new__(
-            cls,
-            os.fspath(store),
-            db,
-            decode_responses=decode_responses,
-            encoding=encoding,
-            encoding_errors=encoding_errors,
-            capacity=_size(capacity),
-            maxmemory=_size(maxmemory),
-            maxmemory_policy=maxmemory_policy,
-            timeout=timeout,
-            client_name=client_name,
-        )
-        self._remote = _remote(decode_responses, encoding, encoding_errors)
+        told: dict[str, Any] = {
+            "db": db,
+            "decode_responses": decode_responses,
+            "encoding": encoding,
+            "encoding_errors": encoding_errors,
+            "capacity": capacity,
+            "maxmemory": maxmemory,
+            "maxmemory_policy": maxmemory_policy,
+            "timeout": timeout,
+            "client_name": client_name,
+        }
+        if isinstance(store, str) and store.startswith(_SCHEME):
+            store, in_url = _split(store)
+            told |= in_url
+        told |= {name: _size(told[name]) for name in ("capacity", "maxmemory")}
+        self = super().__new__(cls, os.fspath(store), told.pop("db"), **told)
+        self._remote = _remote(told["decode_responses"], told["encoding"], told["encoding_errors"])
         self.response_callbacks = self._remote.response_callbacks
         return self
 
@@ -174,11 +180,11 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
     def from_url(cls, url: str, **options: Any) -> Self:
         """Open the store that a URL names.
 
-        ``undercroft://name`` is a store in shared memory, ``undercroft:///path`` a file.
-        Options may also stand in the URL, as in ``undercroft://name?db=1``, and win there.
+        It is what the class makes of the URL, for those who have one.
         """
-        store, chosen = _split(url)
-        return cls(store, **(options | chosen))
+        if not url.startswith(_SCHEME):
+            raise ValueError(f"expected undercroft://name or undercroft:///path, got {url!r}")
+        return cls(url, **options)
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""

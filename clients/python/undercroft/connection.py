@@ -362,11 +362,23 @@ class _Plugged:
         return replies
 
 
-class Connection(_Plugged, redis.Connection):
+class HintsAtStores:
+    """Says how a store is named, where a host that looks like the name of one is not known."""
+
+    host: str
+
+    def _error_message(self, exception: BaseException) -> str:
+        message: str = super()._error_message(exception)  # type: ignore[misc]
+        if isinstance(exception, socket.gaierror) and "." not in self.host:
+            message += f" If a store of this machine is meant: undercroft://{self.host}"
+        return message
+
+
+class Connection(_Plugged, HintsAtStores, redis.Connection):
     """A connection over TCP."""
 
 
-class SSLConnection(_Plugged, redis.SSLConnection):
+class SSLConnection(_Plugged, HintsAtStores, redis.SSLConnection):
     """A connection over TCP with TLS."""
 
 

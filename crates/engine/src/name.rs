@@ -33,6 +33,7 @@ impl StoreName {
     /// let name = StoreName::parse("undercroft:///var/tmp/store").unwrap();
     /// assert_eq!(name.path.to_str(), Some("/var/tmp/store"));
     /// assert!(StoreName::parse("undercroft://../store").is_err());
+    /// assert!(StoreName::parse("undercroft:///store?maxmemory=1mb").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<StoreName, Error> {
         let Some(rest) = text.strip_prefix(SCHEME) else {
@@ -50,6 +51,15 @@ impl StoreName {
             });
         };
         if rest.starts_with('/') {
+            if rest.contains('?') {
+                return Err(Error::Name(
+                    format!(
+                        "expected undercroft:///path without options, got {text:?}; a path with a '?' is written \
+                         without undercroft://"
+                    )
+                    .into(),
+                ));
+            }
             return Ok(StoreName {
                 path: PathBuf::from(rest),
                 named: false,

@@ -11,7 +11,15 @@ import redis.asyncio
 from redis._parsers.resp3 import _AsyncRESP3Parser
 from redis.exceptions import ConnectionError
 
-from undercroft.connection import CLOSED, PUSH_ARGUMENTS, fatal, make_packer, make_reader, plugged
+from undercroft.connection import (
+    CLOSED,
+    PUSH_ARGUMENTS,
+    HintsAtStores,
+    fatal,
+    make_packer,
+    make_reader,
+    plugged,
+)
 from undercroft.resp import MISSING, Push
 
 if TYPE_CHECKING:
@@ -114,3 +122,18 @@ class Connection(_Plugged, redis.asyncio.Connection):
 
 class SSLConnection(_Plugged, redis.asyncio.SSLConnection):
     """A connection over TCP with TLS."""
+
+
+class _Hinting(HintsAtStores, redis.asyncio.Connection):
+    """redis-py's connection over TCP."""
+
+
+class _HintingSSL(HintsAtStores, redis.asyncio.SSLConnection):
+    """redis-py's connection over TCP with TLS."""
+
+
+# What a client uses in the place of redis-py's own.
+HINTING: dict[type[Any], type[Any]] = {
+    redis.asyncio.Connection: _Hinting,
+    redis.asyncio.SSLConnection: _HintingSSL,
+}

@@ -13,6 +13,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.call import Call, FirstCall
+from undercroft.asyncio.connection import HINTING
 from undercroft.asyncio.link import Batch, Link
 from undercroft.connection import LINE, NATIVE, fatal
 from undercroft.replies import (
@@ -79,6 +80,8 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
             args, kwargs = (), dict(zip(_PLACES, args, strict=False)) | kwargs
         super().__init__(*args, **kwargs)
         pool = self.connection_pool
+        if self.auto_close_connection_pool:
+            pool.connection_class = HINTING.get(pool.connection_class, pool.connection_class)
         # Whether calls may share a connection, whose streams are then known, and whose replies
         # are parsed as redis-py does. Whoever wraps redis-py's methods is to see all calls.
         self._short = (
