@@ -18,15 +18,14 @@ mod codec;
 mod error;
 mod execute;
 mod held;
-mod host;
 mod hot;
 mod many;
 mod method;
+mod opening;
 mod outside;
 #[cfg(feature = "races")]
 mod race;
 mod reply;
-mod shared;
 mod subscription;
 mod waiters;
 mod wire;

@@ -10,7 +10,6 @@ mod check;
 mod exec;
 mod export;
 mod failure;
-mod host;
 mod import;
 mod out;
 mod processes;

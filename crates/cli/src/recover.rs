@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
 fn keep(store: &Store) -> Result<u64, Error> {
     let (mut expired, mut last) = (0, Instant::now());
     loop {
-        let kept = store.upkeep_step(true)?;
+        let kept = store.upkeep_step()?;
         expired += kept.expired;
         match kept.pace {
             Pace::Idle => return Ok(expired),

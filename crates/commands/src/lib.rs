@@ -1,8 +1,8 @@
 //! The Redis commands: arguments in, engine calls, reply out.
 //!
 //! [`table`] names every command once and says how it is called; a handler parses its [`arguments`], works on the
-//! store, and writes to a [`reply::Reply`], whoever reads it. [`session`] holds what a connection remembers and the
-//! trait through which commands reach the server around them.
+//! store, and writes to a [`reply::Reply`], whoever reads it. [`session`] holds what a connection remembers, and
+//! [`host`] is how commands reach the process around them.
 
 pub mod arguments;
 pub mod config;
@@ -12,6 +12,7 @@ mod execute;
 mod geohash;
 pub mod handler;
 mod handlers;
+pub mod host;
 pub mod hyperloglog;
 pub mod info;
 pub mod lcs;

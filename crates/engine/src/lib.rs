@@ -76,7 +76,7 @@ pub use entry::{Encoding, Entry, Text, ValueType};
 pub use error::Error;
 pub use eviction::{Eviction, EvictionChange, EvictionPolicy};
 pub use hash::{Hash, PackedLimits, Parts};
-pub use hot::{Condition, SetOptions};
+pub use hot::{Condition, SetOptions, TextBuffer};
 pub use list::{End, Inserted, Positions, Ranges};
 pub use load::Load;
 pub use name::{StoreName, list_stores};
@@ -95,7 +95,7 @@ pub use terms::Terms;
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Options, Report, Scratch, ShardSet, Staged, Statistics,
-    User, View, WaitHook, coarse_milliseconds, defer_signals, remove_sockets,
+    User, View, WaitHook, coarse_milliseconds, defer_signals, remove_sockets, without_fork,
 };
 pub use upkeep::{Pace, Upkept};
 pub use value::Limits;

@@ -10,6 +10,7 @@
 mod blocked;
 mod connection;
 mod error;
+mod host;
 mod hub;
 mod limits;
 mod listener;

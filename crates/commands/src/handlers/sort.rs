@@ -385,7 +385,7 @@ fn answer(
         Ok::<_, Failure>((results, looking.misses))
     })?;
     for name in misses.iter().flatten() {
-        context.tell_miss(name);
+        store.missed(database, &store.key(name));
     }
     store.note_use(&store.key(name));
     reply.array(results.len());

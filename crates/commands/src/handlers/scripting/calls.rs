@@ -4,13 +4,10 @@
 //! As in Redis a script that fails keeps what it changed before: its error is a reply like any other, and the
 //! transaction is committed. A command that fails changes nothing.
 
-use undercroft_engine::Store;
-
 use super::super::transaction::Scene;
 use super::{Call, Script};
 use crate::arguments::CommandError;
 use crate::double::parse_bound;
-use crate::execute::try_to_remove_met;
 use crate::handler::{Context, Failure, Outcome};
 use crate::number::double_text;
 use crate::reply::{Recorder, Reply, Tree};
@@ -140,9 +137,7 @@ impl Calls<'_, '_> {
         let store = self.context.store;
         // What cannot be undone spoils the transaction, whatever the script makes of the error.
         let outcome = store.attempt(|| handler(self.context, arguments, &mut recorder))?;
-        if Store::met_expired() {
-            try_to_remove_met(self.context)?;
-        }
+        store.remove_met()?;
         outcome?;
         let reply = recorder.finish().ok().and_then(|mut trees| trees.pop());
         Ok(reply.unwrap_or(Tree::Null))
