@@ -1,6 +1,6 @@
 //! `docs/file-format.md` against the constants of `layout.rs`: each is there
 //! once, with its value, and the page tells of no others. And
-//! `docs/recovery.md` against the tests: those it names exist.
+//! `docs/rules.md` against the tests: those it names exist.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -153,7 +153,7 @@ fn test_sources(directory: &Path) -> String {
 
 #[test]
 fn the_tests_that_guard_the_rules_exist() {
-    let rules = include_str!("../../../docs/recovery.md");
+    let rules = include_str!("../../../docs/rules.md");
     // Some rules are guarded from the layers above.
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let sources = ["memory", "engine", "commands", "server", "testkit"]
@@ -164,11 +164,11 @@ fn the_tests_that_guard_the_rules_exist() {
         text.chars().all(letters) && text.matches('_').count() >= 3
     };
     let names: Vec<&str> = rules.split('`').filter(|text| is_name(text)).collect();
-    assert!(names.len() > 15, "tests named in recovery.md: {names:?}");
+    assert!(names.len() > 15, "tests named in rules.md: {names:?}");
     for name in names {
         assert!(
             sources.contains(&format!("fn {name}()")),
-            "recovery.md names {name}, which is no test"
+            "rules.md names {name}, which is no test"
         );
     }
 }

@@ -1,11 +1,11 @@
-//! The numbered rules of the store, such as W4: whatever cites one has it defined in the documents.
+//! The numbered rules of the store, such as W4: every one that is cited is defined, in one document.
 
 use std::collections::HashSet;
 
 use crate::{File, Repo, Report, Rule};
 
 /// Where rules are defined: a paragraph that begins with the number in bold, and a full stop.
-const DEFINED_IN: &str = "docs/";
+const DEFINED_IN: &str = "docs/rules.md";
 
 pub(crate) const CITED_RULES: Rule = Rule {
     name: "every rule that is cited is defined",
@@ -14,8 +14,8 @@ pub(crate) const CITED_RULES: Rule = Rule {
 };
 
 fn check(repo: &Repo) -> Report {
-    let documents = repo.files.iter().filter(|file| is_document(file));
-    let defined: HashSet<&str> = documents.flat_map(definitions).collect();
+    let page = repo.file(DEFINED_IN).into_iter();
+    let defined: HashSet<&str> = page.flat_map(definitions).collect();
     let mut report = Report::default();
     for file in &repo.files {
         for (number, line) in file.text.lines().enumerate() {
@@ -23,7 +23,7 @@ fn check(repo: &Repo) -> Report {
                 let place = format!("{}:{}", file.path, number + 1);
                 let known = defined.contains(rule);
                 report.add(
-                    (!known).then(|| format!("{place}: {rule} is defined nowhere in {DEFINED_IN}")),
+                    (!known).then(|| format!("{place}: {rule} is not defined in {DEFINED_IN}")),
                 );
             }
         }
@@ -31,11 +31,7 @@ fn check(repo: &Repo) -> Report {
     report
 }
 
-fn is_document(file: &File) -> bool {
-    file.path.starts_with(DEFINED_IN) && file.extension() == "md"
-}
-
-/// The rules that a document defines.
+/// The rules that the document defines.
 fn definitions(file: &File) -> impl Iterator<Item = &str> {
     file.text.lines().filter_map(|line| {
         let (rule, _) = line
@@ -105,20 +101,16 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_defined_where_a_paragraph_begins_with_it() {
-        let repo = Repo {
-            files: vec![
-                File {
-                    path: "docs/rules.md".to_owned(),
-                    text: "**W4.** No byte changes.\n".to_owned(),
-                },
-                File {
-                    path: "crates/a.rs".to_owned(),
-                    text: "// (W4)\n// (W5)\n".to_owned(),
-                },
-            ],
-            packages: Vec::new(),
-        };
+    fn a_rule_is_defined_where_a_paragraph_of_that_page_begins_with_it() {
+        let files = [
+            (DEFINED_IN, "**W4.** No byte changes.\n"),
+            ("docs/other.md", "**W5.** Not here.\n"),
+            ("crates/a.rs", "// (W4)\n// (W5)\n"),
+        ];
+        let mut repo = Repo::default();
+        for (path, text) in files {
+            repo.files.extend(Repo::with_file(path, text).files);
+        }
         let report = check(&repo);
         assert_eq!(report.checked, 2);
         assert_eq!(report.findings.len(), 1);
