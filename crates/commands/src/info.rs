@@ -2,6 +2,9 @@
 //!
 //! All fields of Redis 7.0 are there, as what reads them expects them. Where nothing in a store is like what a field
 //! tells, its value is the one it has in a Redis that does not do it.
+//!
+//! - `counted`: what is counted of each command and of each kind of error.
+//! - `memory`: the memory of the store, as INFO tells it.
 
 mod counted;
 mod memory;
