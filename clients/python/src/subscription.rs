@@ -106,7 +106,7 @@ impl Receiver for Inner {
     }
 
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        // What was published before is still for it.
+        // Messages that were published before are still for it.
         self.take_all()?;
         self.subscriber.unsubscribe(topic, names)
     }
@@ -183,7 +183,7 @@ impl Subscription {
         })
     }
 
-    /// Unsubscribe from everything, for good. Who waits for a message raises.
+    /// Unsubscribe from everything, for good. A caller that waits for a message raises.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
         // The call that a signal's handler has interrupted ends with its subscriptions.

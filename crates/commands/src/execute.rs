@@ -103,7 +103,7 @@ fn run(
     outcome
 }
 
-/// Runs a command's handler, and has INFO, the slow log and those who MONITOR see it.
+/// Runs a command's handler, and has INFO, the slow log and the connections that MONITOR see it.
 #[inline(always)]
 fn call(
     context: &mut Context<'_>,

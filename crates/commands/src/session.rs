@@ -72,7 +72,7 @@ pub struct Session {
     pub database: u32,
     /// Chosen by HELLO.
     pub protocol: Protocol,
-    /// Who is logged in; None before AUTH where a password is needed.
+    /// The user who is logged in; None before AUTH where a password is needed.
     pub user: Option<String>,
     /// Whether replies are sent.
     pub reply_mode: ReplyMode,
@@ -350,7 +350,7 @@ pub struct ClientInfo {
     pub database: u32,
     /// Its last command, `NULL` before the first.
     pub command: &'static str,
-    /// Who is logged in.
+    /// The user who is logged in.
     pub user: Option<String>,
     /// The protocol it speaks.
     pub protocol: Protocol,

@@ -388,7 +388,7 @@ impl Connection {
             End::Used { wanted } => self.wanted = wanted,
             End::More | End::Blocked(_) | End::Waiting => {}
         }
-        // Who has read a reply finds what the command has changed.
+        // A client that has read a reply finds what the command has changed.
         let output_peak = self.session.buffers.output_peak.max(self.pending());
         self.show(Shown {
             buffers: Buffers {
@@ -439,7 +439,7 @@ impl Connection {
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
-                    // What is sent goes once it is the larger half: each byte is moved once at most.
+                    // Sent bytes go once they are the larger half: each byte is moved once at most.
                     if self.sent > self.output.len() / 2 {
                         self.output.drain(..self.sent);
                         self.sent = 0;

@@ -185,7 +185,7 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who of a thread's connections waits for keys.
+    /// The connections of a thread that wait for keys.
     pub(crate) fn waiting(&self, thread: usize) -> MutexGuard<'_, Waiting> {
         self.waiting[thread]
             .lock()
@@ -238,7 +238,7 @@ impl Shared {
     }
 
     /// A connection begins to wait for a lock. From now on no command of any thread waits for one in place: with
-    /// many connections that would add up, and who comes back later finds the lock as well.
+    /// many connections that would add up, and one that comes back later finds the lock as well.
     pub(crate) fn park(&self) {
         if self.parked.fetch_add(1, Ordering::AcqRel) == 0 {
             self.store.set_patience(Duration::ZERO);

@@ -64,7 +64,7 @@ impl Upkeep {
         }
         if now >= self.next_forgetting && !self.told_removed {
             self.next_forgetting = now + FORGET;
-            // What a lock stands in the way of goes the next time.
+            // Remains behind a lock that somebody holds go the next time.
             let _ = shared.store.free_all_of_the_dead();
         }
         if !self.told_removed && shared.store.removed() {

@@ -558,7 +558,7 @@ impl Worker {
         if let Some(text) = refusal {
             shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            // Who is turned away may be gone already.
+            // A client that is turned away may be gone already.
             let _ = send(&accepted.socket, text, flags);
             return;
         }

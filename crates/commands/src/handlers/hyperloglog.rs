@@ -35,7 +35,7 @@ fn load(entry: Option<&Entry>, view: &View<'_>) -> Result<Option<Vec<u8>>, Failu
     }
     value.clear();
     text.append_to(view, &mut value)?;
-    // What counts is the copy that is used: without a lock it may be another one than what was looked at before.
+    // The copy that is used counts: without a lock it may be another one than the one that was looked at before.
     if hll::encoding(&value).is_none() {
         return Err(INVALID.into());
     }

@@ -247,7 +247,7 @@ pub(crate) fn debug(
 ) -> Outcome {
     match &arguments[1..] {
         [what, seconds] if is_keyword(what, "SLEEP") => {
-            // What is no number is zero, as C reads it.
+            // A text that is no number is zero, as C reads it.
             let seconds = std::str::from_utf8(seconds).ok();
             let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(0.0);
             let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();

@@ -271,7 +271,7 @@ impl Done {
             match outcome {
                 Ok(()) => {}
                 Err(failure) => {
-                    // What is committed cannot wait any more.
+                    // A transaction that is committed cannot wait any more.
                     let error = failure.into_error();
                     context.count_error(error.text());
                     error.write(told);

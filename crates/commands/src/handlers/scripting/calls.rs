@@ -128,14 +128,14 @@ impl Calls<'_, '_> {
         let Some(handler) = command.handler else {
             return Err(CommandError::unknown_command(arguments).into());
         };
-        // Who has written may go on, as in Redis: there is no way back.
+        // A script that has written may go on, as in Redis: there is no way back.
         if self.is_full && !self.has_written && command.flags.has(Flag::DenyOom) {
             return Err(CommandError::OUT_OF_MEMORY.into());
         }
         self.has_written |= command.flags.has(Flag::Write);
         let mut recorder = Recorder::new();
         let store = self.context.store;
-        // What cannot be undone spoils the transaction, whatever the script makes of the error.
+        // A change that cannot be undone spoils the transaction, whatever the script makes of the error.
         let outcome = store.attempt(|| handler(self.context, arguments, &mut recorder))?;
         store.remove_met()?;
         outcome?;
