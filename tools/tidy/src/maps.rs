@@ -218,6 +218,7 @@ fn split(path: &str) -> (&str, &str) {
 
 fn paths(repo: &Repo) -> Report {
     let known: HashSet<&str> = repo.files.iter().map(|file| file.path.as_str()).collect();
+    let names: HashSet<&str> = known.iter().map(|path| split(path).1).collect();
     let mut folders = HashSet::new();
     for path in &known {
         folders.extend(path.match_indices('/').map(|(end, _)| &path[..end]));
@@ -226,7 +227,7 @@ fn paths(repo: &Repo) -> Report {
     for file in &repo.files {
         for (number, line) in file.text.lines().enumerate() {
             for path in named(file, line) {
-                let there = known.contains(path) || folders.contains(path);
+                let there = known.contains(path) || folders.contains(path) || names.contains(path);
                 let place = format!("{}:{}", file.path, number + 1);
                 report.add((!there).then(|| format!("{place}: there is no {path}")));
             }
@@ -235,7 +236,8 @@ fn paths(repo: &Repo) -> Report {
     report
 }
 
-/// The paths in this repository that a line of a document or of a comment names, in backticks.
+/// The paths in this repository that a line of a document or of a comment names, in backticks. In documents the name
+/// of a Rust file may stand alone.
 fn named<'a>(file: &File, line: &'a str) -> Vec<&'a str> {
     let start = line.trim_start();
     let told = match file.extension() {
@@ -251,9 +253,11 @@ fn named<'a>(file: &File, line: &'a str) -> Vec<&'a str> {
     let words = quoted.map(|text| text.trim_end_matches('/'));
     let is_path = |word: &&str| {
         let letter = |c: char| "_-./".contains(c) || c.is_ascii_alphanumeric();
-        word.split_once('/')
-            .is_some_and(|(room, _)| ROOMS.contains(&room))
-            && word.chars().all(letter)
+        let ours = match word.split_once('/') {
+            Some((room, _)) => ROOMS.contains(&room),
+            None => file.extension() == "md" && word.len() > 3 && word.ends_with(".rs"),
+        };
+        ours && word.chars().all(letter)
     };
     words.filter(is_path).collect()
 }
@@ -332,6 +336,8 @@ mod tests {
         let gone = "`crates/gone.rs`";
         for (path, text, findings) in [
             ("docs/a.md", format!("a {gone} b"), 1),
+            ("docs/a.md", "`gone.rs`, `.rs`, `a.md`".to_owned(), 1),
+            ("crates/gone.rs", "// `gone.rs`, `lost.rs`".to_owned(), 0),
             ("crates/a.rs", format!("    /// {gone}"), 1),
             ("crates/a.rs", format!("let a = \"{gone}\";"), 0),
             ("scripts/a.sh", format!("# {gone}"), 1),
