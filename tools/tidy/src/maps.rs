@@ -80,9 +80,9 @@ fn is_mapped(repo: &Repo, file: &File) -> bool {
             .strip_prefix(folder)
             .is_some_and(|rest| rest.starts_with('/'))
     };
-    let stem = stem(&file.path);
+    let name = stem(split(&file.path).1);
     // A file of tests has the name of what it tests.
-    let tests = stem == "tests" || stem.ends_with("_tests");
+    let tests = name == "tests" || name.ends_with("_tests");
     let crates = repo.packages.iter();
     let mut folders = crates.map(|package| format!("{}/src", package.directory));
     SOURCES.contains(&file.extension())
@@ -298,6 +298,7 @@ mod tests {
             ("crates/a/src/one/part_tests.rs", ""),
             ("crates/a/src/two/mod.rs", "//! - `deep`: below.\n"),
             ("crates/a/src/two/deep.rs", ""),
+            ("crates/a/src/two/tests.rs", ""),
             ("crates/a/src/bin/run.rs", ""),
             ("crates/a/tests/any.rs", ""),
             (
@@ -311,7 +312,7 @@ mod tests {
         let report = maps(&repo(&files));
         assert!(report.findings.is_empty(), "{:?}", report.findings);
         assert_eq!(report.checked, 9);
-        for gone in [1, 2, 5, 6, 9] {
+        for gone in [1, 2, 5, 7, 10] {
             let mut fewer = files.to_vec();
             fewer.remove(gone);
             let findings = maps(&repo(&fewer)).findings.len();
@@ -322,8 +323,8 @@ mod tests {
             (0, "crates/a/src/one/lost.rs"),
             (0, "crates/a/src/two/lost.rs"),
             (0, "crates/a/src/bin/lost.rs"),
-            (8, "bench/core/lost.py"),
-            (8, "bench/lost.py"),
+            (9, "bench/core/lost.py"),
+            (9, "bench/lost.py"),
         ] {
             let mut more = files.to_vec();
             more.insert(place, (lost, ""));
