@@ -191,7 +191,7 @@ class Pipeline(Modules, CoreCommands):
     def _run_transaction(self, commands: list[Command]) -> list[Any]:
         """Run commands as one change, and return their replies."""
         around: tuple[Command, Command] = ((("MULTI",), {}), (("EXEC",), {}))
-        # A call that has a result without any server, such as MGET of no key, would be refused.
+        # What has a result without any server, such as MGET of no key, would be refused.
         places = [at for at, (_, options) in enumerate(commands) if EMPTY_RESPONSE not in options]
         *queued, replies = self._run([around[0], *(commands[at] for at in places), around[1]])
         self.watching = False
