@@ -1,4 +1,5 @@
-//! The numbered rules of the store, such as W4: every one that is cited is defined, in one document.
+//! The numbered rules of the store, such as W4: every one that is cited is defined, in one document, and the tests that
+//! are said to guard them are there.
 
 use std::collections::HashSet;
 
@@ -11,6 +12,15 @@ pub(crate) const CITED_RULES: Rule = Rule {
     name: "every rule that is cited is defined",
     check,
     canary: || Repo::with_file("crates/memory/src/log.rs", "//! The undo log (W4)."),
+};
+
+/// Documents that name the tests which hold what they say.
+const NAME_TESTS: &[&str] = &[DEFINED_IN, "docs/security.md"];
+
+pub(crate) const GUARDS: Rule = Rule {
+    name: "every test that documents name is there",
+    check: guards,
+    canary: || Repo::with_file(DEFINED_IN, "Guarded by `who_is_gone_is_gone`.\n"),
 };
 
 fn check(repo: &Repo) -> Report {
@@ -29,6 +39,37 @@ fn check(repo: &Repo) -> Report {
         }
     }
     report
+}
+
+fn guards(repo: &Repo) -> Report {
+    let sources = repo.files.iter().filter(|file| file.extension() == "rs");
+    let functions: HashSet<&str> = sources.flat_map(tests).collect();
+    let mut report = Report::default();
+    for page in NAME_TESTS.iter().filter_map(|page| repo.file(page)) {
+        for (number, line) in page.text.lines().enumerate() {
+            let quoted = line.split('`').skip(1).step_by(2);
+            for name in quoted.filter(|text| is_test(text)) {
+                let place = format!("{}:{}", page.path, number + 1);
+                let there = functions.contains(name);
+                report.add((!there).then(|| format!("{place}: {name} is no test")));
+            }
+        }
+    }
+    report
+}
+
+/// The functions of a file that may be tests: they take nothing and return nothing.
+fn tests(file: &File) -> impl Iterator<Item = &str> {
+    file.text.lines().filter_map(|line| {
+        let name = line.trim_start().strip_prefix("fn ")?;
+        name.strip_suffix("() {")
+    })
+}
+
+/// Whether a text is a sentence as the tests' names are.
+fn is_test(text: &str) -> bool {
+    let letters = |c: char| c == '_' || c.is_ascii_lowercase();
+    text.chars().all(letters) && text.matches('_').count() >= 3
 }
 
 /// The rules that the document defines.
@@ -98,6 +139,21 @@ mod tests {
         ] {
             assert_eq!(citations(line), rules, "{line}");
         }
+    }
+
+    #[test]
+    fn the_tests_that_documents_name_are_looked_for() {
+        let page = "Guarded by `a_test_that_is_there`, `tests/room.rs`, `a_test_that_is_gone`.\n";
+        let test = "    #[test]\n    fn a_test_that_is_there() {\n";
+        let mut repo = Repo::with_file("docs/security.md", page);
+        repo.files
+            .extend(Repo::with_file("crates/a.rs", test).files);
+        let report = guards(&repo);
+        assert_eq!(report.checked, 2);
+        assert_eq!(
+            report.findings,
+            ["docs/security.md:1: a_test_that_is_gone is no test"]
+        );
     }
 
     #[test]

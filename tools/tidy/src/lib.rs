@@ -8,7 +8,7 @@
 //!
 //! - `arrows`: dependencies point down the layers.
 //! - `cells`: what bodies of reads could change has a reason.
-//! - `cited`: every numbered rule that is cited is defined.
+//! - `cited`: every numbered rule that is cited is defined, and the tests that guard it are there.
 //! - `documents`: links, the changelog.
 //! - `maps`: every source file is named where a reader looks for it; files that are named are there.
 //! - `repo`: the snapshot that the rules look at.
@@ -61,6 +61,7 @@ pub const RULES: &[Rule] = &[
     sources::ASCII,
     cells::CELLS_HAVE_REASONS,
     cited::CITED_RULES,
+    cited::GUARDS,
     maps::MAPS,
     maps::PATHS,
     documents::LINKED,
