@@ -15,16 +15,14 @@
 //! - `error`: errors as redis-py's exceptions.
 //! - `execute`: any command, through the one command table.
 //! - `held`: objects that must outlive a wait.
-//! - `host`: the process that embeds the store, as commands see it.
 //! - `hot`: the hot methods.
 //! - `many`: many commands in one call: pipelines, with and without a transaction.
 //! - `method`: methods at the speed of the interpreter's own: one C function for each, called with
 //!   an array of arguments.
+//! - `opening`: how this process opens stores, and waits for their locks.
 //! - `outside`: calls of Python from native functions that Python may never come back to.
 //! - `race`: changes in the midst of reads, only in a build for tests.
 //! - `reply`: replies as Python objects, in the shapes of RESP2.
-//! - `shared`: the stores that this process has open: one mapping each, however many clients use
-//!   it.
 //! - `subscription`: what `undercroft.PubSub` is built on: one receiver of messages.
 //! - `waiters`: what `undercroft.asyncio` waits for keys with: the tasks of one event loop, all at
 //!   one seat.

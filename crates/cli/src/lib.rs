@@ -7,7 +7,6 @@
 //! - `stores`: the subcommands `list` and `rm`.
 //! - `archive`: the format of an export.
 //! - `failure`: why a command failed: one line for people, and an exit status for scripts.
-//! - `host`: the command line as commands see it: a server with one connection, itself.
 //! - `out`: output that may fail: a full device, a reader that has gone.
 //! - `processes`: what the system tells about the processes that use a store.
 //! - `progress`: how far a long command is.

@@ -10,6 +10,7 @@
 //! - `blocked`: connections of one thread whose command waits for keys.
 //! - `connection`: one connection: its buffers, and running the commands in them.
 //! - `error`: why a server does not start.
+//! - `host`: the server as commands see it.
 //! - `hub`: messages on their way from the store to the connections of one thread.
 //! - `limits`: what connections may take: limits that the configuration sets, and open descriptors.
 //! - `listener`: listening sockets: TCP addresses, and a unix socket that nobody else can reach before it is ready.
@@ -18,7 +19,7 @@
 //! - `poll`: readiness of sockets: one epoll instance for each thread, and a way to wake it.
 //! - `registry`: every connection of the server, as CLIENT LIST and CLIENT KILL see it from any thread.
 //! - `server`: starting and stopping.
-//! - `shared`: what all threads of a server share, and how commands reach it.
+//! - `shared`: what all threads of a server share.
 //! - `turn`: one turn of a connection: the commands in its input, parsed and run.
 //! - `upkeep`: what the first thread does a few times a second for the store and for INFO.
 //! - `worker`: one thread: an event loop that runs commands right where their bytes arrive.

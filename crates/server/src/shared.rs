@@ -1,4 +1,4 @@
-//! What all threads of a server share, and how commands reach it.
+//! What all threads of a server share.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
