@@ -5,8 +5,8 @@ use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 
 use undercroft_commands::print::print;
+use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::Protocol;
 use undercroft_embedded::OpenStore;
 
 use crate::arguments::Exec;

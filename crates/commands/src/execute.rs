@@ -1,12 +1,11 @@
 //! The one way in: runs a command whatever it is.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use undercroft_engine::{Load, Ranges};
 
 use crate::arguments::{CommandError, is_keyword};
-use crate::config::{PARAMETERS, Value};
+use crate::config::Value;
 use crate::handler::{Blocked, Context, Failure, Handler};
 use crate::handlers::{pubsub, scripting, server, strings};
 use crate::load;
@@ -14,13 +13,12 @@ use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::ReplyMode;
+use crate::slow::{is_quick, is_waiting, note_slow};
 use crate::statistics::Timing;
 use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
 /// A connection's buffer for values is given back where one value made it larger than this.
 const SCRATCH_MAX: usize = 64 * 1024;
-/// A fast command with more arguments than these may take long all the same.
-const QUICK_ARGUMENTS: usize = 64;
 /// The least that client-query-buffer-limit can be: shorter queues need no look at the configuration.
 const QUEUE_ALWAYS_ALLOWED: u64 = 1 << 20;
 
@@ -258,76 +256,6 @@ fn longest_queue(context: &Context<'_>) -> u64 {
         Value::Memory(bytes) => bytes,
         _ => u64::MAX,
     }
-}
-
-/// Whether a command is too fast for the slow log to be worth a look at the clock.
-fn is_quick(command: &Command, arguments: &[&[u8]]) -> bool {
-    command.flags.has(Flag::Fast) && arguments.len() <= QUICK_ARGUMENTS
-}
-
-/// Whether the time of a command is none of the slow log's: it waits for others.
-fn is_waiting(context: &Context<'_>, command: &Command) -> bool {
-    command.flags.has(Flag::Blocking) && !context.store.is_running()
-}
-
-fn microseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
-}
-
-/// Whether a command that took so long belongs in the slow log.
-pub(crate) fn is_slow(context: &Context<'_>, time: Duration) -> bool {
-    // The threshold as it is now: CONFIG SET may just have changed it.
-    (0..=microseconds(time)).contains(&context.host.slowlog().threshold())
-}
-
-/// Has the slow log take note of a command that took long.
-pub(crate) fn note_slow(
-    context: &mut Context<'_>,
-    command: &'static Command,
-    arguments: &[&[u8]],
-    time: Duration,
-) {
-    if is_slow(context, time) && !command.flags.has(Flag::SkipSlowlog) {
-        let slowlog = context.host.slowlog();
-        let seconds = context.host.now_microseconds() / 1_000_000;
-        let session = &context.session;
-        slowlog.record(
-            &without_secrets(command, arguments),
-            seconds,
-            microseconds(time),
-            &session.address,
-            &session.name,
-        );
-    }
-}
-
-/// The arguments as the slow log and MONITOR may show them: no password in them.
-pub(crate) fn without_secrets<'a>(
-    command: &'static Command,
-    arguments: &[&'a [u8]],
-) -> Vec<&'a [u8]> {
-    const HIDDEN: &[u8] = b"(redacted)";
-    let mut shown = arguments.to_vec();
-    match command.name {
-        "auth" => shown.iter_mut().skip(1).for_each(|word| *word = HIDDEN),
-        "hello" => {
-            let login = arguments.iter().position(|word| is_keyword(word, "AUTH"));
-            let secrets = shown.iter_mut().skip(login.map_or(usize::MAX, |at| at + 1));
-            secrets.take(2).for_each(|word| *word = HIDDEN);
-        }
-        "config|set" => {
-            for pair in shown[2..].chunks_mut(2) {
-                let secret = PARAMETERS
-                    .iter()
-                    .any(|parameter| parameter.secret && is_keyword(pair[0], parameter.name));
-                if let (true, [_, value]) = (secret, pair) {
-                    *value = HIDDEN;
-                }
-            }
-        }
-        _ => {}
-    }
-    shown
 }
 
 #[inline(always)]

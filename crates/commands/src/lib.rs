@@ -24,8 +24,10 @@
 //! - `partial_sort`: sorting only as much as is shown, with Redis' own choice among equals.
 //! - `pause`: CLIENT PAUSE: commands that are held back for a while.
 //! - `print`: prints a reply as redis-cli does on a terminal.
+//! - `protocol`: the versions of the protocol.
 //! - `reply`: what a command answers: the trait every handler writes to, and a writer that keeps the answer as a tree.
 //! - `session`: the state of one connection.
+//! - `slow`: which commands are timed, and what the slow log takes note of.
 //! - `slowlog`: the log of commands that took long, as SLOWLOG shows it.
 //! - `statistics`: what INFO tells of commands and of errors: how often, how long, how many failed.
 //! - `subscriptions`: what one connection is subscribed to.
@@ -53,8 +55,10 @@ pub mod number;
 mod partial_sort;
 pub mod pause;
 pub mod print;
+pub mod protocol;
 pub mod reply;
 pub mod session;
+mod slow;
 pub mod slowlog;
 pub mod statistics;
 pub mod subscriptions;

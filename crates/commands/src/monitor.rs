@@ -7,12 +7,12 @@
 use std::io::Write as _;
 
 use crate::arguments::CommandError;
-use crate::execute::without_secrets;
 use crate::handler::{Context, Outcome};
 use crate::pause::may_replicate;
 use crate::print::quote;
 use crate::reply::Reply;
 use crate::session::Session;
+use crate::slow::without_secrets;
 use crate::table::{Command, Flag};
 
 /// MONITOR.

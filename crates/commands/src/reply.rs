@@ -7,7 +7,7 @@
 
 use undercroft_engine::Ranges;
 
-use crate::session::Protocol;
+use crate::protocol::Protocol;
 
 /// The receiver of one command's reply.
 ///

@@ -10,31 +10,11 @@ use std::sync::Arc;
 use undercroft_engine::{Ranges, Topic, Watch};
 
 use crate::arguments::CommandError;
-use crate::handlers::client::check_name;
 use crate::multi::Multi;
+use crate::protocol::Protocol;
 use crate::subscriptions::Subscriptions;
 use crate::table::Command;
 use crate::wait::Wait;
-
-/// The version of the protocol a connection speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// RESP2, until HELLO 3.
-    #[default]
-    Resp2,
-    /// RESP3.
-    Resp3,
-}
-
-impl Protocol {
-    /// As HELLO and CLIENT LIST number it.
-    pub const fn version(self) -> i64 {
-        match self {
-            Protocol::Resp2 => 2,
-            Protocol::Resp3 => 3,
-        }
-    }
-}
 
 /// Whether replies are sent: CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,6 +137,17 @@ pub struct Counters {
     pub misses: u64,
     /// Replies that are errors.
     pub errors: u64,
+}
+
+/// Whether a connection may have this name: no spaces, nothing that could end a line of CLIENT LIST.
+pub(crate) fn check_name(name: &[u8]) -> Result<(), CommandError> {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        Ok(())
+    } else {
+        Err(CommandError::fixed(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        ))
+    }
 }
 
 /// A session's state before a transaction.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::session::Protocol;
 
 /// A [`Reply`] that keeps what is written to it, and can play it to another one. Unlike
 /// [`Recorder`](crate::reply::Recorder) it keeps every byte, is cut back in one step, and allocates next to nothing.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use undercroft_commands::session::{Buffers, Protocol, ReplyMode, Session};
+use undercroft_commands::protocol::Protocol;
+use undercroft_commands::session::{Buffers, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
 use undercroft_engine::Answer;
 use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use undercroft_commands::config::{Parameter, Value};
-use undercroft_commands::host::{Connections, Control, Host, Inbox};
-use undercroft_commands::info::Facts;
+use undercroft_commands::host::{Connections, Control, Facts, Host, Inbox};
 use undercroft_commands::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
 use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
 

@@ -4,7 +4,8 @@
 //! each does not wait for memory by itself: with more keys than the caches hold that is most of a command's time.
 
 use smallvec::SmallVec;
-use undercroft_commands::session::{Protocol, ReplyMode};
+use undercroft_commands::protocol::Protocol;
+use undercroft_commands::session::ReplyMode;
 use undercroft_commands::table::find;
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_resp::{Parsed, ProtocolError, RequestParser, Span};

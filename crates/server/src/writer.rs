@@ -1,7 +1,7 @@
 //! Replies as bytes of the protocol, appended to a connection's output.
 
+use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
-use undercroft_commands::session::Protocol;
 use undercroft_engine::Ranges;
 use undercroft_resp::{Version, encode};
 

@@ -6,17 +6,6 @@ use crate::handlers::embedded;
 use crate::reply::Reply;
 use crate::session::{ClientInfo, ClientKind, KillFilter, ReplyMode};
 
-/// Whether a connection may have this name: no spaces, nothing that could end a line of CLIENT LIST.
-pub(crate) fn check_name(name: &[u8]) -> Result<(), CommandError> {
-    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-        Ok(())
-    } else {
-        Err(CommandError::fixed(
-            "ERR Client names cannot contain spaces, newlines or special characters.",
-        ))
-    }
-}
-
 /// CLIENT ID.
 pub(crate) fn id(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     reply.integer(context.session.id as i64);

@@ -2,11 +2,11 @@
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
 use crate::handler::{Context, Outcome};
-use crate::handlers::client::check_name;
 use crate::handlers::keys::database_number;
 use crate::handlers::pubsub::unsubscribe_all;
+use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::session::Protocol;
+use crate::session::check_name;
 
 const WRONG_PASSWORD: CommandError =
     CommandError::fixed("WRONGPASS invalid username-password pair or user is disabled.");

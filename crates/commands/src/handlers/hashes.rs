@@ -9,8 +9,8 @@ use crate::handler::{Context, Failure, Outcome};
 use crate::handlers::keys::chance;
 use crate::handlers::walk::walk;
 use crate::number::Extended;
+use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::session::Protocol;
 
 /// The configured limits of hashes in one piece.
 fn limits(context: &Context<'_>) -> PackedLimits {

@@ -5,8 +5,9 @@ use undercroft_engine::Topic;
 use crate::arguments::CommandError;
 use crate::glob::{Case, matches};
 use crate::handler::{Context, Failure, Outcome};
+use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::session::{Protocol, ReplyMode};
+use crate::session::ReplyMode;
 use crate::table::Command;
 
 /// What confirmations call a topic's commands: subscribed, unsubscribed.

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use undercroft_engine::{Running, Scratch, Store};
 
 use crate::arguments::CommandError;
-use crate::execute::{is_slow, note_slow};
 use crate::handler::{Context, Failure, Outcome};
 use crate::load;
 use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::{self, ReplyMode};
+use crate::slow::{is_slow, note_slow};
 use crate::statistics::Lap;
 use crate::tape::{Mark, Tape};
 

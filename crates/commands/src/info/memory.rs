@@ -1,7 +1,8 @@
 //! The memory of the store, as INFO tells it.
 
 use crate::handler::Context;
-use crate::info::{Facts, line, title, zeros};
+use crate::host::Facts;
+use crate::info::{line, title, zeros};
 
 /// A size as people read it: `1.46M`.
 fn human(bytes: u64) -> String {

@@ -1,8 +1,8 @@
 //! Replies as bytes, as simple as can be: what the real server does faster.
 
 use undercroft_commands::number::double_text;
+use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
-use undercroft_commands::session::Protocol;
 
 /// Writes replies in either protocol.
 #[derive(Default)]

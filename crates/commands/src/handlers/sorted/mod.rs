@@ -17,8 +17,8 @@ pub(crate) mod read;
 use undercroft_engine::{PackedLimits, Scored};
 
 use crate::handler::Context;
+use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::session::Protocol;
 
 /// The configured limits of sorted sets in one piece.
 pub(crate) fn limits(context: &Context<'_>) -> PackedLimits {

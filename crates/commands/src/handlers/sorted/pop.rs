@@ -5,8 +5,8 @@ use undercroft_engine::{Scored, ShardSet};
 use super::write_scored;
 use crate::arguments::{CommandError, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
+use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::session::Protocol;
 
 /// ZPOPMIN.
 pub(crate) fn zpopmin(
