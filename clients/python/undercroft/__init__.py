@@ -8,6 +8,7 @@
 - `client`: the client of a store: native where it is called most, redis-py's for everything else.
 - `connection`: redis-py's connections and pools, with this package's codec between object and byte.
 - `django`: a cache for Django, on a store in shared memory or on a server.
+- `factory`: which classes clients of stores and of servers are.
 - `flask_caching`: a cache for Flask-Caching, on a store in shared memory or on a server.
 - `lock`: locks of a store in this process: redis-py's, which tell each other when they are
   released.
@@ -50,7 +51,6 @@ from redis.exceptions import (
     WatchError,
 )
 
-from undercroft.base import Redis
 from undercroft.connection import (
     BlockingConnectionPool,
     Connection,
@@ -58,6 +58,7 @@ from undercroft.connection import (
     SSLConnection,
     UnixDomainSocketConnection,
 )
+from undercroft.factory import Redis
 from undercroft.remote import RemoteRedis
 from undercroft.topology import (
     RedisCluster,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from redis.commands import CoreCommands
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import TracebackType
 
 # What a client of a store in shared memory can be told.
@@ -29,21 +29,13 @@ _REMOTE_SCHEMES = ("redis", "rediss", "unix")
 TOPOLOGIES = ("redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel")
 
 
-def _embedded() -> type[Redis]:
-    try:
-        from undercroft.client import EmbeddedRedis
-    except ImportError as error:
-        raise ImportError(
-            "stores in shared memory need undercroft's native module, which is not there; "
-            f"servers can be used without it ({error})"
-        ) from error
-    return EmbeddedRedis
+class Factory(NamedTuple):
+    """How the classes are found that a client may be of, whose modules know this one."""
 
-
-def _remote() -> type[Redis]:
-    from undercroft.remote import RemoteRedis
-
-    return RemoteRedis
+    embedded: Callable[[], type[Any]]
+    remote: Callable[[], type[Any]]
+    # What makes a client of a URL of TOPOLOGIES.
+    from_topology: Callable[..., Any]
 
 
 def means_store(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -97,14 +89,20 @@ class Redis(CoreCommands):
     # redis-py's command classes ask for it by type.
     _event_dispatcher: Any
 
+    _factory: ClassVar[Factory]
+    # Whether this class is one that the factory makes, or is derived from it.
+    _is_made: ClassVar[bool] = False
+
     # What makes replies into results, by command.
     response_callbacks: dict[str, Callable[..., Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make a client of the kind that the arguments mean."""
-        if any(kind.__module__ == "undercroft.remote" for kind in cls.__mro__):
+        if cls._is_made:
             return super().__new__(cls)
-        kind = merged(cls, Redis, _embedded() if means_store(args, kwargs) else _remote())
+        factory = cls._factory
+        made = factory.embedded() if means_store(args, kwargs) else factory.remote()
+        kind = merged(cls, Redis, made)
         return cast("Self", kind.__new__(kind, *args, **kwargs))
 
     @classmethod
@@ -117,16 +115,15 @@ class Redis(CoreCommands):
         """
         scheme = scheme_of(url)
         if scheme in TOPOLOGIES:
-            from undercroft import topology
-
-            return cast("Self", topology.from_url(url, **options))
-        kind = _embedded() if scheme == "undercroft" else _remote()
+            return cast("Self", cls._factory.from_topology(url, **options))
+        factory = cls._factory
+        kind = factory.embedded() if scheme == "undercroft" else factory.remote()
         return cast("Self", merged(cls, Redis, kind).from_url(url, **options))
 
     @classmethod
     def from_pool(cls, connection_pool: Any) -> Self:
         """Return a client of a server, which closes these connections when it is closed."""
-        return cast("Self", merged(cls, Redis, _remote()).from_pool(connection_pool))
+        return cast("Self", merged(cls, Redis, cls._factory.remote()).from_pool(connection_pool))
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""

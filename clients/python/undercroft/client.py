@@ -129,6 +129,7 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
     One object may be used by several threads, and after a fork.
     """
 
+    _is_made = True
     _remote: redis.Redis
     _lock_class = Lock
 

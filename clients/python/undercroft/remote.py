@@ -33,6 +33,8 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
     All of its methods, arguments, results and exceptions are redis-py's.
     """
 
+    _is_made = True
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make a client with the arguments of redis-py's."""
         single = kwargs.pop("single_connection_client", False)

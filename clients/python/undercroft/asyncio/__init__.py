@@ -5,6 +5,7 @@
 - `connection`: redis-py's asyncio connections, with this package's codec between object and byte.
 - `embedded`: the asyncio client of a store in this process: commands finish at once, messages are
   awaited.
+- `factory`: which classes clients for asyncio are.
 - `link`: one connection that many tasks use at once, their commands in one write per turn.
 - `lock`: locks of a store in this process, which are waited for in the event loop.
 - `releases`: tasks that wait for locks of a store in this process, in line before each of them.
@@ -45,7 +46,7 @@ from redis.exceptions import (
     WatchError,
 )
 
-from undercroft.asyncio.base import Redis
+from undercroft.asyncio.factory import Redis
 from undercroft.asyncio.remote import RemoteRedis
 from undercroft.asyncio.topology import RedisCluster, Sentinel
 

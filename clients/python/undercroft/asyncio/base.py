@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from redis.commands import AsyncCoreCommands
 
-from undercroft.base import TOPOLOGIES, means_store, merged, scheme_of
+from undercroft.base import TOPOLOGIES, Factory, means_store, merged, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import TracebackType
-
-
-def _embedded() -> type[Redis]:
-    from undercroft.asyncio.embedded import EmbeddedRedis
-
-    return EmbeddedRedis
-
-
-def _remote() -> type[Redis]:
-    from undercroft.asyncio.remote import RemoteRedis
-
-    return RemoteRedis
 
 
 class Awaited:
@@ -64,15 +52,20 @@ class Redis(Awaited, AsyncCoreCommands):  # type: ignore[misc]
     # redis-py's command classes ask for it by type.
     _event_dispatcher: Any
 
+    _factory: ClassVar[Factory]
+    # Whether this class is one that the factory makes, or is derived from it.
+    _is_made: ClassVar[bool] = False
+
     # What makes replies into results, by command.
     response_callbacks: dict[str, Callable[..., Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Make a client of the kind that the arguments mean."""
-        kinds = ("undercroft.asyncio.remote", "undercroft.asyncio.embedded")
-        if any(kind.__module__ in kinds for kind in cls.__mro__):
+        if cls._is_made:
             return super().__new__(cls)
-        kind = merged(cls, Redis, _embedded() if means_store(args, kwargs) else _remote())
+        factory = cls._factory
+        made = factory.embedded() if means_store(args, kwargs) else factory.remote()
+        kind = merged(cls, Redis, made)
         return cast("Self", kind.__new__(kind, *args, **kwargs))
 
     @classmethod
@@ -85,16 +78,15 @@ class Redis(Awaited, AsyncCoreCommands):  # type: ignore[misc]
         """
         scheme = scheme_of(url)
         if scheme in TOPOLOGIES:
-            from undercroft.asyncio import topology
-
-            return cast("Self", topology.from_url(url, **options))
-        kind = _embedded() if scheme == "undercroft" else _remote()
+            return cast("Self", cls._factory.from_topology(url, **options))
+        factory = cls._factory
+        kind = factory.embedded() if scheme == "undercroft" else factory.remote()
         return cast("Self", merged(cls, Redis, kind).from_url(url, **options))
 
     @classmethod
     def from_pool(cls, connection_pool: Any) -> Self:
         """Return a client of a server, which closes these connections when it is closed."""
-        return cast("Self", merged(cls, Redis, _remote()).from_pool(connection_pool))
+        return cast("Self", merged(cls, Redis, cls._factory.remote()).from_pool(connection_pool))
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""

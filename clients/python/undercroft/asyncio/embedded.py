@@ -38,6 +38,7 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
     puts back what it had just been given; only a move that was made stays made.
     """
 
+    _is_made = True
     _lock_class = Lock
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

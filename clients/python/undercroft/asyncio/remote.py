@@ -74,6 +74,8 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
     messages take connections of their own from redis-py's pool.
     """
 
+    _is_made = True
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Make a client with the arguments of redis-py's."""
         if len(args) <= len(_PLACES):

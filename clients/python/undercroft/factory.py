@@ -1,0 +1,35 @@
+"""Which classes clients of stores and of servers are: loaded when the first one is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undercroft.base import Factory, Redis
+
+__all__ = ["Redis"]
+
+
+def _embedded() -> type[Redis]:
+    try:
+        from undercroft.client import EmbeddedRedis
+    except ImportError as error:
+        raise ImportError(
+            "stores in shared memory need undercroft's native module, which is not there; "
+            f"servers can be used without it ({error})"
+        ) from error
+    return EmbeddedRedis
+
+
+def _remote() -> type[Redis]:
+    from undercroft.remote import RemoteRedis
+
+    return RemoteRedis
+
+
+def _from_topology(url: str, **options: Any) -> Any:
+    from undercroft import topology
+
+    return topology.from_url(url, **options)
+
+
+Redis._factory = Factory(_embedded, _remote, _from_topology)
