@@ -14,10 +14,11 @@ use undercroft_memory::{SeatName, ShardSet, coarse_milliseconds};
 
 use super::record::{Record, Ticket};
 use crate::error::Error;
-use crate::list::{End, Ranges};
-use crate::roots::{DATABASES, QUEUES};
 use crate::store::{Key, Reader, Store};
-use crate::writer::Writer;
+use crate::structures::ranges::Ranges;
+use crate::structures::roots::{DATABASES, QUEUES};
+use crate::transaction::writer::Writer;
+use crate::types::list::End;
 
 /// In a name among those of the queues, beside the database: a list of
 /// mailboxes.

@@ -11,11 +11,12 @@
 use undercroft_memory::{Fault, SeatName, ShardSet, View};
 
 use super::{Answer, Take, Taken};
-use crate::entry::{Entry, Text};
 use crate::error::Error;
-use crate::list::{End, Ranges};
-use crate::roots::DATABASES;
 use crate::store::Store;
+use crate::structures::entry::{Entry, Text};
+use crate::structures::ranges::Ranges;
+use crate::structures::roots::DATABASES;
+use crate::types::list::End;
 
 /// A client that waits, or that was answered and does not know yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,9 +9,9 @@ use super::record::{Record, Ticket};
 use super::table::Offer;
 use super::{Answer, Take, Wanted};
 use crate::error::Error;
-use crate::roots::{QUEUES, WAITERS};
 use crate::store::Store;
-use crate::unsettled::Task;
+use crate::structures::roots::{QUEUES, WAITERS};
+use crate::transaction::backlog::Task;
 
 /// Tickets of a queue looked at at once.
 const LOOK: usize = 64;

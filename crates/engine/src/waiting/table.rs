@@ -6,12 +6,13 @@ use super::notice::Queue;
 use super::record::{Record, Ticket};
 use super::{Answer, Take, Taken, Wanted};
 use crate::error::Error;
-use crate::hash::PackedLimits;
-use crate::list::{End, Ranges};
-use crate::roots::{ANSWERED, QUEUES, TICKETS, WAITERS};
-use crate::sorted::{AddRule, Scored};
 use crate::store::{Key, Reader, Store};
-use crate::writer::{Expiry, Writer};
+use crate::structures::ranges::Ranges;
+use crate::structures::roots::{ANSWERED, QUEUES, TICKETS, WAITERS};
+use crate::transaction::writer::{Expiry, Writer};
+use crate::types::hash::PackedLimits;
+use crate::types::list::End;
+use crate::types::sorted::{AddRule, Scored};
 
 /// What a key has for a client.
 pub(super) enum Offer {

@@ -1,0 +1,146 @@
+//! Items outside the store, as leaves are taken apart into and made from.
+
+use crate::types::string::write::parse_integer;
+
+/// Longest item that lies in a leaf or in a packed list; longer ones have
+/// blocks of their own.
+pub(crate) const INLINE_ITEM_MAX: usize = 512;
+/// Bytes by which a leaf refers to an item in a block of its own: the block's
+/// offset and the item's length.
+pub(crate) const REFERENCE: usize = 16;
+
+/// One item, or the reference to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Element<'e> {
+    /// The item's bytes, or those of the reference.
+    pub(crate) bytes: &'e [u8],
+    /// The integer whose text it is.
+    pub(crate) integer: Option<i64>,
+    pub(crate) reference: bool,
+}
+
+impl<'e> Element<'e> {
+    /// An item that lies in the leaf itself.
+    #[inline]
+    pub(crate) fn text(bytes: &'e [u8]) -> Element<'e> {
+        Element {
+            bytes,
+            integer: parse_integer(bytes),
+            reference: false,
+        }
+    }
+
+    /// An item in a block of its own.
+    pub(crate) fn reference(bytes: &'e [u8; REFERENCE]) -> Element<'e> {
+        Element {
+            bytes,
+            integer: None,
+            reference: true,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    start: usize,
+    length: usize,
+    integer: Option<i64>,
+    reference: bool,
+}
+
+/// A sequence of items.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Items {
+    bytes: Vec<u8>,
+    slots: Vec<Slot>,
+}
+
+impl Items {
+    pub(crate) fn new() -> Items {
+        Items::default()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> Element<'_> {
+        let slot = self.slots[index];
+        Element {
+            bytes: &self.bytes[slot.start..slot.start + slot.length],
+            integer: slot.integer,
+            reference: slot.reference,
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Element<'_>> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    pub(crate) fn push(&mut self, element: Element<'_>) {
+        self.insert(self.len(), element);
+    }
+
+    /// Adds an item that has been written by `write`.
+    pub(crate) fn push_with(&mut self, integer: i64) {
+        let start = self.bytes.len();
+        self.bytes
+            .extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
+        self.slots.push(Slot {
+            start,
+            length: self.bytes.len() - start,
+            integer: Some(integer),
+            reference: false,
+        });
+    }
+
+    pub(crate) fn insert(&mut self, index: usize, element: Element<'_>) {
+        let slot = Slot {
+            start: self.bytes.len(),
+            length: element.bytes.len(),
+            integer: element.integer,
+            reference: element.reference,
+        };
+        self.bytes.extend_from_slice(element.bytes);
+        self.slots.insert(index, slot);
+    }
+
+    pub(crate) fn replace(&mut self, index: usize, element: Element<'_>) {
+        self.insert(index, element);
+        self.slots.remove(index + 1);
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) {
+        self.slots.remove(index);
+    }
+
+    pub(crate) fn keep(&mut self, range: std::ops::Range<usize>) {
+        self.slots.truncate(range.end);
+        self.slots.drain(..range.start);
+    }
+
+    /// Puts the items behind the first `kept` in front of them, the last one
+    /// first.
+    pub(crate) fn turn(&mut self, kept: usize) {
+        self.slots[kept..].reverse();
+        self.slots.rotate_left(kept);
+    }
+
+    pub(crate) fn append(&mut self, other: &Items) {
+        for element in other.iter() {
+            self.push(element);
+        }
+    }
+
+    /// Position of the first item that is the text, from an index on.
+    pub(crate) fn find(&self, text: &[u8], from: usize) -> Option<usize> {
+        (from..self.len()).find(|&index| {
+            let element = self.get(index);
+            !element.reference && element.bytes == text
+        })
+    }
+}
