@@ -22,7 +22,7 @@ use crate::transaction::outbox::Outbox;
 use crate::transaction::running::Carried;
 use crate::transaction::writer::Writer;
 use crate::upkeep::dead::Round;
-use crate::upkeep::eviction::Pool;
+use crate::upkeep::eviction::EvictionPool;
 use crate::upkeep::expired;
 use crate::upkeep::recency::Chance;
 use crate::waiting::Noticed;
@@ -38,7 +38,7 @@ pub struct Store {
     pub(crate) patterns: Mutex<Patterns>,
     shard_mask: usize,
     /// Keys that may be evicted next.
-    pub(crate) pool: Mutex<Pool>,
+    pub(crate) pool: Mutex<EvictionPool>,
     /// Keys that this process evicted.
     pub(crate) evicted: AtomicU64,
     pub(crate) chance: Chance,

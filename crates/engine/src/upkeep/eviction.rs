@@ -184,7 +184,7 @@ struct Candidate {
 
 /// The best candidates so far, the best one last.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct EvictionPool {
     policy: EvictionPolicy,
     candidates: Vec<Candidate>,
     /// Where the search for keys that expire goes on, where they are rare.
@@ -193,7 +193,7 @@ pub(crate) struct Pool {
     shard: usize,
 }
 
-impl Pool {
+impl EvictionPool {
     fn add(&mut self, candidate: Candidate) {
         let same =
             |other: &Candidate| other.database == candidate.database && other.key == candidate.key;
@@ -318,9 +318,9 @@ impl Store {
         // A thread that finds the pool in use does without: after a fork the one
         // who uses it may not exist. It begins anywhere, so that no shard is emptied
         // before the others.
-        let mut own = Pool {
+        let mut own = EvictionPool {
             shard: self.chance.next() as usize % self.shards(),
-            ..Pool::default()
+            ..EvictionPool::default()
         };
         let mut shared = match self.pool.try_lock() {
             Ok(pool) => Some(pool),
@@ -329,10 +329,10 @@ impl Store {
         };
         let pool = shared.as_deref_mut().unwrap_or(&mut own);
         if pool.policy != policy {
-            *pool = Pool {
+            *pool = EvictionPool {
                 policy,
                 shard: pool.shard,
-                ..Pool::default()
+                ..EvictionPool::default()
             };
         }
         let (mut evicted, mut lost) = (0, 0);
@@ -353,7 +353,7 @@ impl Store {
     }
 
     /// Evicts one key, or frees some of what was flushed.
-    fn evict_one(&self, pool: &mut Pool, samples: u64) -> Result<Round, Error> {
+    fn evict_one(&self, pool: &mut EvictionPool, samples: u64) -> Result<Round, Error> {
         // All that was flushed comes before any key, and is freed fast.
         for shard in 0..self.shards() {
             if self.segment.has_remains(shard) && self.reclaim_step(shard, Locked::Skip)? {
@@ -445,7 +445,7 @@ impl Store {
     /// of them without a lock; in the end at the whole shard.
     fn look_for_candidates(
         &self,
-        pool: &mut Pool,
+        pool: &mut EvictionPool,
         shard: usize,
         samples: u64,
     ) -> Result<(), Error> {
