@@ -10,7 +10,7 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::allocator::heap::{IN_ARENA, Run};
-use crate::allocator::page_use::Kind;
+use crate::allocator::page_use::PageUse;
 use crate::allocator::pool::Pool;
 use crate::error::{Error, Fault};
 use crate::mapped::classes;
@@ -55,7 +55,7 @@ impl Transaction<'_> {
         mapping.store(at + shard::PAGES, 1);
         fault::step();
         let kind = mapping.layout().descriptor(page) + descriptor::KIND;
-        self.set(index, kind, Kind::Arena.pack())?;
+        self.set(index, kind, PageUse::Arena.pack())?;
         self.add(index, shard::USED_BYTES, PAGE as i64)?;
         Ok(Pool::new(index, at))
     }
@@ -146,7 +146,7 @@ impl Transaction<'_> {
         self.add(pool.shard(), shard::USED_BYTES, bytes.wrapping_neg())?;
         let page = mapping.page_of(words);
         let at = layout.descriptor(page);
-        self.set(index, at + descriptor::KIND, Kind::BuriedArena.pack())?;
+        self.set(index, at + descriptor::KIND, PageUse::BuriedArena.pack())?;
         if index != pool.shard() {
             let run = Run {
                 shard: index,
@@ -174,7 +174,7 @@ impl Transaction<'_> {
             age: 0,
             pages: pages / runs,
         };
-        let kind = Kind::Free.pack_tagged(mapping.tag(pool));
+        let kind = PageUse::Free.pack_tagged(mapping.tag(pool));
         for page in (first..first + pages).step_by(run.pages as usize) {
             let head = mapping.load(list);
             if head != 0 {

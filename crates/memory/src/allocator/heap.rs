@@ -12,7 +12,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use std::time::Duration;
 
 use crate::allocator::ahead;
-use crate::allocator::page_use::Kind;
+use crate::allocator::page_use::PageUse;
 use crate::allocator::remains::AGES;
 use crate::error::{Error, Fault};
 use crate::handle::Segment;
@@ -571,7 +571,8 @@ impl Heap<'_> {
     fn dying_arena(&self, link: u64) -> Option<u64> {
         let mapping = &self.segment.mapping;
         let page = link.checked_sub(1)?;
-        let dying = mapping.page_reserved(page) && mapping.kind(page) == Some(Kind::BuriedArena);
+        let dying =
+            mapping.page_reserved(page) && mapping.page_use(page) == Some(PageUse::BuriedArena);
         dying.then_some(page)
     }
 

@@ -12,7 +12,7 @@ use crate::views::view::Offset;
 /// its argument in the next one, and above them the page of the arena that it
 /// belongs to, plus 1 (its *tag*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PageUse {
     /// On the pool's list of free pages.
     Free,
     /// First page of a slab of this class.
@@ -31,18 +31,18 @@ pub(crate) enum Kind {
     BuriedArena,
 }
 
-impl Kind {
+impl PageUse {
     #[inline(always)]
     pub(crate) fn pack(self) -> u64 {
         match self {
-            Kind::Free => 1,
-            Kind::Slab(class) => 2 | (class as u64) << 8,
-            Kind::Continued(distance) => 3 | distance << 8,
-            Kind::Large => 4,
-            Kind::Buried => 5,
-            Kind::Staged => 6,
-            Kind::Arena => 7,
-            Kind::BuriedArena => 8,
+            PageUse::Free => 1,
+            PageUse::Slab(class) => 2 | (class as u64) << 8,
+            PageUse::Continued(distance) => 3 | distance << 8,
+            PageUse::Large => 4,
+            PageUse::Buried => 5,
+            PageUse::Staged => 6,
+            PageUse::Arena => 7,
+            PageUse::BuriedArena => 8,
         }
     }
 
@@ -57,17 +57,17 @@ impl Kind {
     }
 
     #[inline(always)]
-    pub(crate) fn unpack(word: u64) -> Option<Kind> {
+    pub(crate) fn unpack(word: u64) -> Option<PageUse> {
         let argument = word >> 8 & 0xff;
         match word & 0xff {
-            1 => Some(Kind::Free),
-            2 if argument < classes::COUNT as u64 => Some(Kind::Slab(argument as usize)),
-            3 if argument < 8 => Some(Kind::Continued(argument)),
-            4 => Some(Kind::Large),
-            5 => Some(Kind::Buried),
-            6 => Some(Kind::Staged),
-            7 => Some(Kind::Arena),
-            8 => Some(Kind::BuriedArena),
+            1 => Some(PageUse::Free),
+            2 if argument < classes::COUNT as u64 => Some(PageUse::Slab(argument as usize)),
+            3 if argument < 8 => Some(PageUse::Continued(argument)),
+            4 => Some(PageUse::Large),
+            5 => Some(PageUse::Buried),
+            6 => Some(PageUse::Staged),
+            7 => Some(PageUse::Arena),
+            8 => Some(PageUse::BuriedArena),
             _ => None,
         }
     }
@@ -85,8 +85,8 @@ pub(crate) enum Place {
 
 impl Mapping {
     #[inline(always)]
-    pub(crate) fn kind(&self, page: u64) -> Option<Kind> {
-        Kind::unpack(self.load(self.layout().descriptor(page) + descriptor::KIND))
+    pub(crate) fn page_use(&self, page: u64) -> Option<PageUse> {
+        PageUse::unpack(self.load(self.layout().descriptor(page) + descriptor::KIND))
     }
 
     /// The neighbours of a run in its arena's list: next and previous, plus 1
@@ -104,12 +104,12 @@ impl Mapping {
         };
         self.check(at, 8)?;
         let mut page = self.page_of(at);
-        if let Some(Kind::Continued(distance)) = self.kind(page) {
+        if let Some(PageUse::Continued(distance)) = self.page_use(page) {
             page = page.checked_sub(distance).ok_or(fault)?;
         }
-        match self.kind(page) {
-            Some(Kind::Slab(class)) => Ok(classes::SIZES[class].into()),
-            Some(Kind::Large) => {
+        match self.page_use(page) {
+            Some(PageUse::Slab(class)) => Ok(classes::SIZES[class].into()),
+            Some(PageUse::Large) => {
                 let run = self.load(self.layout().descriptor(page) + descriptor::RUN);
                 let run = Run::unpack(run).ok_or(fault)?;
                 Ok(run.pages.saturating_mul(PAGE))
@@ -126,7 +126,7 @@ impl Mapping {
         };
         self.check(at, 8)?;
         let mut page = self.page_of(at);
-        if let Some(Kind::Continued(distance)) = self.kind(page) {
+        if let Some(PageUse::Continued(distance)) = self.page_use(page) {
             page = page.checked_sub(distance).ok_or(fault)?;
         }
         let run = Run::unpack(self.load(self.layout().descriptor(page))).ok_or(fault)?;
@@ -137,11 +137,11 @@ impl Mapping {
         } else {
             pool.shard()
         };
-        if run.shard != owner || Kind::tag_of(kind) != self.tag(pool) {
+        if run.shard != owner || PageUse::tag_of(kind) != self.tag(pool) {
             return Err(fault);
         }
-        match Kind::unpack(kind) {
-            Some(Kind::Slab(class)) => {
+        match PageUse::unpack(kind) {
+            Some(PageUse::Slab(class)) => {
                 let inside = at - self.layout().page(page);
                 let block = inside / u64::from(classes::SIZES[class]);
                 let sound = inside.is_multiple_of(u64::from(classes::SIZES[class]))
@@ -153,7 +153,7 @@ impl Mapping {
                     Err(fault)
                 }
             }
-            Some(Kind::Large) if at == self.layout().page(page) => {
+            Some(PageUse::Large) if at == self.layout().page(page) => {
                 Ok(Place::Large(page, run.pages))
             }
             _ => Err(fault),

@@ -1,7 +1,7 @@
 //! Where a block comes from: a shard's own slabs, or an arena.
 
 use crate::allocator::heap::{IN_ARENA, Run};
-use crate::allocator::page_use::Kind;
+use crate::allocator::page_use::PageUse;
 use crate::error::Fault;
 use crate::mapped::layout::{PAGE, descriptor};
 use crate::mapped::mapping::Mapping;
@@ -84,7 +84,7 @@ impl Mapping {
         let run = Run::unpack(self.load(descriptor + descriptor::RUN));
         let sound = at == self.layout().page(page)
             && run.is_some_and(|run| run.shard == pool.shard && run.pages == 1)
-            && self.kind(page) == Some(Kind::Arena);
+            && self.page_use(page) == Some(PageUse::Arena);
         if sound {
             Ok(())
         } else {
@@ -100,7 +100,7 @@ impl Mapping {
     pub(crate) fn arena_of_run(&self, page: u64) -> Option<u64> {
         let descriptor = self.layout().descriptor(page);
         let run = Run::unpack(self.load(descriptor + descriptor::RUN))?;
-        let tag = Kind::tag_of(self.load(descriptor + descriptor::KIND));
+        let tag = PageUse::tag_of(self.load(descriptor + descriptor::KIND));
         (run.shard == IN_ARENA).then(|| tag.checked_sub(1))?
     }
 }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::allocator::heap::{Heap, Run};
-use crate::allocator::page_use::{Kind, bitmap_words};
+use crate::allocator::page_use::{PageUse, bitmap_words};
 use crate::error::{Error, Fault};
 use crate::handle::{Marks, Segment};
 use crate::mapped::classes;
@@ -71,8 +71,8 @@ impl Mapping {
 
     /// Bytes in the blocks of a run that a shard has left behind.
     pub(crate) fn bytes_left(&self, page: u64, run: Run) -> u64 {
-        match self.kind(page) {
-            Some(Kind::Slab(class)) => {
+        match self.page_use(page) {
+            Some(PageUse::Slab(class)) => {
                 let bitmap = self.layout().descriptor(page) + descriptor::BITMAP;
                 let free: u32 = (0..bitmap_words(class))
                     .map(|word| self.load(bitmap + word * 8).count_ones())
@@ -80,8 +80,8 @@ impl Mapping {
                 let used = classes::blocks(class).saturating_sub(free);
                 u64::from(used) * u64::from(classes::SIZES[class])
             }
-            Some(Kind::Large) => run.pages.saturating_mul(PAGE),
-            Some(Kind::Arena) => self
+            Some(PageUse::Large) => run.pages.saturating_mul(PAGE),
+            Some(PageUse::Arena) => self
                 .load(self.layout().page(page) + shard::PAGES)
                 .saturating_mul(PAGE),
             _ => 0,
@@ -171,7 +171,7 @@ impl Transaction<'_> {
         let bytes = Run::unpack(mapping.load(at + descriptor::RUN))
             .map_or(0, |run| mapping.bytes_left(page, run));
         self.add(index, shard::LEFT_BYTES, -(bytes as i64))?;
-        self.set(index, at + descriptor::KIND, Kind::BuriedArena.pack())?;
+        self.set(index, at + descriptor::KIND, PageUse::BuriedArena.pack())?;
         self.link(index, layout.shard(index) + shard::GRAVEYARD, page)
     }
 }
@@ -289,8 +289,8 @@ impl Heap<'_> {
                 page += 1;
                 continue;
             };
-            let kind = mapping.kind(page);
-            let buried = matches!(kind, Some(Kind::Buried | Kind::BuriedArena));
+            let kind = mapping.page_use(page);
+            let buried = matches!(kind, Some(PageUse::Buried | PageUse::BuriedArena));
             if run.shard != index || run.age == age || buried {
                 page += run.pages.max(1);
                 continue;
@@ -306,7 +306,7 @@ impl Heap<'_> {
                     what: "a run that ends in reserved memory",
                 }));
             }
-            if kind == Some(Kind::Arena) {
+            if kind == Some(PageUse::Arena) {
                 progress.arenas.push(page);
                 progress.first_arena = progress.first_arena.or(Some(extent));
                 page += run.pages;

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::allocator::heap::Run;
-use crate::allocator::page_use::{Kind, Place, all_free, bitmap_word, bitmap_words};
+use crate::allocator::page_use::{PageUse, Place, all_free, bitmap_word, bitmap_words};
 use crate::allocator::pool::Pool;
 use crate::allocator::stock::Taken;
 use crate::error::{Error, Fault};
@@ -160,7 +160,7 @@ impl Transaction<'_> {
             at: list,
             what: "a slab with a free block",
         });
-        let kind = Kind::Slab(class).pack_tagged(mapping.tag(pool));
+        let kind = PageUse::Slab(class).pack_tagged(mapping.tag(pool));
         if !mapping.page_reserved(page)
             || mapping.load(layout.descriptor(page) + descriptor::KIND) != kind
         {
@@ -221,7 +221,7 @@ impl Transaction<'_> {
         // The last word of an arena's descriptors is not a slab's.
         let words = if pool.is_arena() { 3 } else { 4 };
         self.save(index, at, 3 + words)?;
-        mapping.store(at, Kind::Slab(class).pack_tagged(tag));
+        mapping.store(at, PageUse::Slab(class).pack_tagged(tag));
         for (word, bits) in (0..words).zip(all_free(class)) {
             mapping.store(
                 layout.descriptor(page) + descriptor::BITMAP + word * 8,
@@ -230,7 +230,7 @@ impl Transaction<'_> {
         }
         for distance in 1..pages {
             let at = layout.descriptor(page + distance) + descriptor::KIND;
-            self.set(index, at, Kind::Continued(distance).pack_tagged(tag))?;
+            self.set(index, at, PageUse::Continued(distance).pack_tagged(tag))?;
         }
         let list = mapping.pool_words(pool)? + shard::CLASSES + class as u64 * 8;
         self.link(index, list, page)?;
@@ -242,7 +242,7 @@ impl Transaction<'_> {
         let layout = *mapping.layout();
         let pool_words = mapping.pool_words(pool)?;
         let list = pool_words + shard::FREE_LIST;
-        let kind = Kind::Free.pack_tagged(mapping.tag(pool));
+        let kind = PageUse::Free.pack_tagged(mapping.tag(pool));
         if mapping.load(list) == 0 {
             // Small pools ask for little; large ones for an extent at a time.
             let wanted = match mapping.load(pool_words + shard::PAGES) {
@@ -291,7 +291,7 @@ impl Transaction<'_> {
         let mapping = &self.segment.mapping;
         let pool_words = mapping.pool_words(pool)?;
         let index = self.home(pool);
-        let kind = Kind::Large.pack_tagged(mapping.tag(pool));
+        let kind = PageUse::Large.pack_tagged(mapping.tag(pool));
         let layout = *mapping.layout();
         self.set(index, layout.descriptor(page) + descriptor::KIND, kind)?;
         self.add_at(index, pool_words + shard::USED_BYTES, (pages * PAGE) as i64)?;
@@ -474,7 +474,7 @@ impl Transaction<'_> {
             }
             return self.bury(pool, page, 1);
         }
-        let kind = Kind::Free.pack_tagged(mapping.tag(pool));
+        let kind = PageUse::Free.pack_tagged(mapping.tag(pool));
         self.set(index, layout.descriptor(page) + descriptor::KIND, kind)?;
         self.link(index, pool_words + shard::FREE_LIST, page)?;
         self.add_at(index, pool_words + shard::FREE_COUNT, 1)
@@ -496,7 +496,7 @@ impl Transaction<'_> {
         self.finish_return(index)?;
         let layout = *self.segment.mapping.layout();
         let at = layout.descriptor(page);
-        self.set(index, at + descriptor::KIND, Kind::Buried.pack())?;
+        self.set(index, at + descriptor::KIND, PageUse::Buried.pack())?;
         if pool.is_arena() {
             self.leave_arena(pool, page, pages)?;
         }

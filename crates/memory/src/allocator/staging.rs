@@ -9,7 +9,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use crate::allocator::page_use::Kind;
+use crate::allocator::page_use::PageUse;
 use crate::error::{Error, Fault};
 use crate::handle::Segment;
 use crate::mapped::layout::{PAGE, descriptor, shard, slot};
@@ -59,7 +59,7 @@ impl Segment {
             let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
             let page = self.mapping.page_of(at);
             let words = layout.descriptor(page);
-            transaction.set(index, words + descriptor::KIND, Kind::Staged.pack())?;
+            transaction.set(index, words + descriptor::KIND, PageUse::Staged.pack())?;
             let owner = self.staging_owner();
             transaction.set(index, words + descriptor::BITMAP, owner)?;
             transaction.link(index, layout.shard(index) + shard::STAGING, page)?;
@@ -202,7 +202,7 @@ impl Segment {
             let page = link.checked_sub(1)?;
             let sound = left > 0
                 && self.mapping.page_reserved(page)
-                && self.mapping.kind(page) == Some(Kind::Staged);
+                && self.mapping.page_use(page) == Some(PageUse::Staged);
             if !sound {
                 link = 0;
                 return Some(Err(Error::Damaged(Fault {
@@ -277,7 +277,7 @@ impl Transaction<'_> {
             staged.block.page,
         )?;
         let kind = layout.descriptor(staged.block.page) + descriptor::KIND;
-        self.set(index, kind, Kind::Large.pack())?;
+        self.set(index, kind, PageUse::Large.pack())?;
         Ok(layout.page(staged.block.page))
     }
 
@@ -285,7 +285,7 @@ impl Transaction<'_> {
         let layout = *self.segment.mapping.layout();
         self.unlink(index, layout.shard(index) + shard::STAGING, page)?;
         let kind = layout.descriptor(page) + descriptor::KIND;
-        self.set(index, kind, Kind::Large.pack())?;
+        self.set(index, kind, PageUse::Large.pack())?;
         self.free(index, layout.page(page));
         Ok(())
     }

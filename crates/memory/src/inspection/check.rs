@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::allocator::heap::{IN_ARENA, Run};
-use crate::allocator::page_use::{Kind, all_free, bitmap_words};
+use crate::allocator::page_use::{PageUse, all_free, bitmap_words};
 use crate::error::Error;
 use crate::handle::{Marks, Segment};
 use crate::inspection::check_arenas::Arena;
@@ -210,7 +210,7 @@ impl Segment {
         if !self.mapping.is_to_be_searched(run.shard, extent) {
             report.problem(|| format!("page {page}: a run {run:?} that was left and forgotten"));
         }
-        if self.mapping.kind(page) == Some(Kind::Arena) {
+        if self.mapping.page_use(page) == Some(PageUse::Arena) {
             owned.arenas.insert(page, Arena::buried());
         }
         owned.left += self.mapping.bytes_left(page, run);
@@ -219,35 +219,35 @@ impl Segment {
     /// One run of a shard: what it is used for, and which blocks it holds.
     fn check_run(&self, page: u64, run: Run, base: u64, owned: &mut Owned, report: &mut Report) {
         let buried = matches!(
-            self.mapping.kind(page),
-            Some(Kind::Buried | Kind::BuriedArena)
+            self.mapping.page_use(page),
+            Some(PageUse::Buried | PageUse::BuriedArena)
         );
         if run.age != self.mapping.age(run.shard) && !buried {
             return self.check_left(page, run, owned, report);
         }
         let mut list = |word: u64| owned.listed.entry(word).or_default().insert(page);
-        let kind = self.mapping.kind(page);
+        let kind = self.mapping.page_use(page);
         let bytes = run.pages * PAGE;
         match kind {
-            Some(Kind::Buried) => {
+            Some(PageUse::Buried) => {
                 list(base + shard::GRAVEYARD);
             }
-            Some(Kind::BuriedArena) if run.pages == 1 => {
+            Some(PageUse::BuriedArena) if run.pages == 1 => {
                 list(base + shard::GRAVEYARD);
                 owned.arenas.insert(page, Arena::buried());
             }
-            Some(Kind::Arena) if run.pages == 1 => {
+            Some(PageUse::Arena) if run.pages == 1 => {
                 owned.arenas.insert(page, Arena::default());
                 owned.blocks.insert(self.mapping.layout().page(page));
                 owned.bytes += bytes;
             }
-            Some(Kind::Staged) => {
+            Some(PageUse::Staged) => {
                 list(base + shard::STAGING);
                 owned.bytes += bytes;
             }
             _ => owned.bytes += self.check_used_run(page, run.pages, (base, 0), owned, report),
         }
-        if !matches!(kind, Some(Kind::Buried | Kind::BuriedArena)) {
+        if !matches!(kind, Some(PageUse::Buried | PageUse::BuriedArena)) {
             owned.pages += run.pages;
         }
     }
@@ -267,16 +267,16 @@ impl Segment {
         let mut list = |word: u64| owned.listed.entry(word).or_default().insert(page);
         let kind = mapping.load(layout.descriptor(page) + descriptor::KIND);
         let mut bytes = 0;
-        match Kind::unpack(kind).filter(|_| Kind::tag_of(kind) == tag) {
-            Some(Kind::Free) if pages == 1 => {
+        match PageUse::unpack(kind).filter(|_| PageUse::tag_of(kind) == tag) {
+            Some(PageUse::Free) if pages == 1 => {
                 list(words + shard::FREE_LIST);
             }
-            Some(Kind::Large) => {
+            Some(PageUse::Large) => {
                 owned.blocks.insert(layout.page(page));
                 bytes += pages * PAGE;
                 report.blocks += 1;
             }
-            Some(Kind::Slab(class)) if u64::from(classes::SLAB_PAGES[class]) == pages => {
+            Some(PageUse::Slab(class)) if u64::from(classes::SLAB_PAGES[class]) == pages => {
                 let all = all_free(class);
                 let count = bitmap_words(class) as usize;
                 let bitmap = layout.descriptor(page) + descriptor::BITMAP;
@@ -287,7 +287,7 @@ impl Segment {
                     list(words + shard::CLASSES + class as u64 * 8);
                 }
                 for distance in 1..pages {
-                    if mapping.kind(page + distance) != Some(Kind::Continued(distance)) {
+                    if mapping.page_use(page + distance) != Some(PageUse::Continued(distance)) {
                         report.problem(|| format!("page {}: not the slab's", page + distance));
                     }
                 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::allocator::page_use::Kind;
+use crate::allocator::page_use::PageUse;
 use crate::handle::Segment;
 use crate::inspection::check::{Owned, Report, lists};
 use crate::mapped::layout::{PAGE, arena, descriptor, shard};
@@ -40,7 +40,7 @@ impl Segment {
         let kind = self
             .mapping
             .load(layout.descriptor(page) + descriptor::KIND);
-        let tag = Kind::tag_of(kind);
+        let tag = PageUse::tag_of(kind);
         let found = tag.checked_sub(1).and_then(|first| {
             let owner = owned.iter_mut().find(|o| o.arenas.contains_key(&first))?;
             let arena = owner.arenas.remove(&first)?;
