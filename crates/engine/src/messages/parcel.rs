@@ -27,16 +27,16 @@ const BY_NAME: u8 = 0x80;
 
 /// What the kind of a record says of its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct MessageKind {
     pub(crate) topic: Topic,
     /// Whether the body is the name of a parcel, and not the message itself.
     pub(crate) by_name: bool,
 }
 
-impl Kind {
+impl MessageKind {
     /// A message that lies in its record.
-    pub(crate) fn whole(topic: Topic) -> Kind {
-        Kind {
+    pub(crate) fn whole(topic: Topic) -> MessageKind {
+        MessageKind {
             topic,
             by_name: false,
         }
@@ -47,8 +47,8 @@ impl Kind {
     }
 
     /// None where it is no message's.
-    pub(crate) fn unpack(kind: u8) -> Option<Kind> {
-        Some(Kind {
+    pub(crate) fn unpack(kind: u8) -> Option<MessageKind> {
+        Some(MessageKind {
             topic: Topic::from_kind(kind & !BY_NAME)?,
             by_name: kind & BY_NAME != 0,
         })

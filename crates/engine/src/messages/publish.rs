@@ -12,7 +12,7 @@ use undercroft_memory::{ShardSet, defer_signals};
 use crate::error::Error;
 use crate::glob::{Case, matches};
 use crate::keyspace::scan::scan_bucket;
-use crate::messages::parcel::{self, Kind};
+use crate::messages::parcel::{self, MessageKind};
 use crate::messages::receivers::{Places, Topic, collect, places_of};
 use crate::store::Store;
 use crate::structures::entry::Entry;
@@ -56,7 +56,7 @@ impl Outgoing<'_> {
     /// Sends a message. Only one that is too long, or for which there is no
     /// memory, is lost.
     pub(crate) fn send(&mut self, topic: Topic, name: &[u8], body: &[u8]) {
-        self.send_as(Kind::whole(topic), name, body);
+        self.send_as(MessageKind::whole(topic), name, body);
     }
 
     /// Sends what a transaction has published.
@@ -64,7 +64,7 @@ impl Outgoing<'_> {
         self.send_as(letter.kind, &letter.name, &letter.body);
     }
 
-    fn send_as(&mut self, kind: Kind, name: &[u8], body: &[u8]) {
+    fn send_as(&mut self, kind: MessageKind, name: &[u8], body: &[u8]) {
         if !self.held_up {
             match self.store.publish_now(kind, name, body) {
                 Err(error) if error.is_wait() => self.held_up = true,
@@ -106,7 +106,12 @@ impl Store {
     }
 
     /// Sends a message to those it is for, whatever is kept to be sent.
-    pub(crate) fn publish_now(&self, kind: Kind, name: &[u8], body: &[u8]) -> Result<(), Error> {
+    pub(crate) fn publish_now(
+        &self,
+        kind: MessageKind,
+        name: &[u8],
+        body: &[u8],
+    ) -> Result<(), Error> {
         let address = self.access().address(kind.topic, name)?;
         self.append(&address, kind, name, &[body])
     }
@@ -115,7 +120,7 @@ impl Store {
     fn append(
         &self,
         address: &Address,
-        kind: Kind,
+        kind: MessageKind,
         name: &[u8],
         bodies: &[&[u8]],
     ) -> Result<(), Error> {
@@ -197,7 +202,7 @@ impl Access<'_> {
         if address.receivers > 0 && bodies.iter().any(|body| !store.fits(name, body)) {
             return self.publish_parcels(&address, topic, name, bodies);
         }
-        self.send_all(&address, Kind::whole(topic), name, bodies)?;
+        self.send_all(&address, MessageKind::whole(topic), name, bodies)?;
         Ok(address.receivers)
     }
 
@@ -213,10 +218,10 @@ impl Access<'_> {
         self.store.check_name(name)?;
         for body in bodies {
             if self.store.fits(name, body) {
-                self.send_all(address, Kind::whole(topic), name, &[body])?;
+                self.send_all(address, MessageKind::whole(topic), name, &[body])?;
             } else {
                 let parcel = self.leave_parcel(body)?;
-                let kind = Kind {
+                let kind = MessageKind {
                     topic,
                     by_name: true,
                 };
@@ -231,7 +236,7 @@ impl Access<'_> {
     fn send_all(
         &self,
         address: &Address,
-        kind: Kind,
+        kind: MessageKind,
         name: &[u8],
         bodies: &[&[u8]],
     ) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use undercroft_memory::{Look, RingReader, SeatName, View, coarse_milliseconds};
 
 use crate::error::Error;
-use crate::messages::parcel::Kind;
+use crate::messages::parcel::MessageKind;
 use crate::store::{Key, Store};
 use crate::structures::dictionary;
 use crate::structures::entry::{Entry, Text};
@@ -223,7 +223,7 @@ impl Store {
             };
             reader.take(&self.segment, &record)?;
             let mut body = reader.body().to_vec();
-            if Kind::unpack(record.kind).is_some_and(|kind| kind.by_name) {
+            if MessageKind::unpack(record.kind).is_some_and(|kind| kind.by_name) {
                 self.open_parcel(reader.body(), &mut body)?;
             }
             messages.push((reader.name().to_vec(), body));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use undercroft_memory::{Look, Patience, Polling, Record, RingReader, SeatName, defer_signals};
 
 use crate::error::Error;
-use crate::messages::parcel::Kind;
+use crate::messages::parcel::MessageKind;
 use crate::messages::receivers::Topic;
 use crate::messages::seating::Seating;
 use crate::messages::subscriptions::Subscriptions;
@@ -342,7 +342,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
             if !self.reader.take(segment, &record)? {
                 continue;
             }
-            let Some(Kind { topic, by_name }) = Kind::unpack(record.kind) else {
+            let Some(MessageKind { topic, by_name }) = MessageKind::unpack(record.kind) else {
                 self.number = record.number;
                 continue;
             };

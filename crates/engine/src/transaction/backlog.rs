@@ -14,7 +14,7 @@ use std::time::Duration;
 use undercroft_memory::{are_signals_deferred, coarse_milliseconds, defer_signals, without_fork};
 
 use crate::error::Error;
-use crate::messages::parcel::Kind;
+use crate::messages::parcel::MessageKind;
 use crate::store::Store;
 use crate::waiting::{Queue, Ticket};
 
@@ -54,7 +54,7 @@ pub(crate) enum Task {
 /// A message that was not sent yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
-    pub(crate) kind: Kind,
+    pub(crate) kind: MessageKind,
     pub(crate) name: Vec<u8>,
     pub(crate) body: Vec<u8>,
 }
