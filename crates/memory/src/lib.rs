@@ -70,7 +70,7 @@ pub use views::reading::Scratch;
 pub use views::shards::ShardSet;
 pub use views::view::{Block, Offset, View};
 pub use writing::room::Need;
-pub use writing::savepoint::Savepoint;
+pub use writing::savepoint::LogSavepoint;
 pub use writing::transaction::Transaction;
 
 /// Words in a shard's roots.

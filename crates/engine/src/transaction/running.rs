@@ -34,7 +34,7 @@ enum Soundness {
 /// What commands had done so far, to go back to; see [`Running::savepoint`].
 #[derive(Clone, Debug)]
 pub struct Savepoint {
-    changes: undercroft_memory::Savepoint,
+    changes: undercroft_memory::LogSavepoint,
     outbox: Mark,
     is_sound: bool,
 }

@@ -13,7 +13,7 @@ use crate::writing::transaction::Transaction;
 /// A state of a transaction that it can go back to; see
 /// [`Transaction::savepoint`].
 #[derive(Clone, Debug)]
-pub struct Savepoint {
+pub struct LogSavepoint {
     /// How long the log of each locked shard was, in the order of the shards.
     tails: SmallVec<[u64; 8]>,
     frees: usize,
@@ -24,13 +24,13 @@ pub struct Savepoint {
 
 impl Transaction<'_> {
     /// Remembers the transaction's state. O(locked shards).
-    pub fn savepoint(&self) -> Savepoint {
+    pub fn savepoint(&self) -> LogSavepoint {
         if let Some(saved) = &self.saved {
             saved.forget();
         }
         let mapping = &self.segment.mapping;
         let tail = |index| mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
-        Savepoint {
+        LogSavepoint {
             tails: self.shards().iter().map(tail).collect(),
             frees: self.frees.len(),
             granted: self.granted.len(),
@@ -46,7 +46,7 @@ impl Transaction<'_> {
     /// # Errors
     /// Where memory cannot be given back because the heap is locked for longer
     /// than the patience. Then the transaction must not be committed.
-    pub fn roll_back_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
+    pub fn roll_back_to(&mut self, savepoint: &LogSavepoint) -> Result<(), Error> {
         if let Some(saved) = &self.saved {
             saved.forget();
         }
