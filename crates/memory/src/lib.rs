@@ -60,7 +60,7 @@ pub use mapped::platform::{coarse_milliseconds, effective_user};
 pub use messages::bell::{Bell, remove_sockets};
 pub use messages::polling::Polling;
 pub use messages::ring::{RingCounts, counter_of};
-pub use messages::ring_reader::{Look, Record, RingReader};
+pub use messages::ring_reader::{Look, RingReader, RingRecord};
 pub use messages::seat::{Patience, Seat, SeatName};
 pub use probes::{fault, race, work};
 pub use processes::process::without_fork;

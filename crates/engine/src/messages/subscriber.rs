@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use undercroft_memory::{Look, Patience, Polling, Record, RingReader, SeatName, defer_signals};
+use undercroft_memory::{Look, Patience, Polling, RingReader, RingRecord, SeatName, defer_signals};
 
 use crate::error::Error;
 use crate::messages::parcel::MessageKind;
@@ -371,7 +371,7 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
     /// this subscriber. Returns false where it is not there any more; where it
     /// cannot be read now, the record is to be taken again.
     #[cold]
-    fn open_parcel(&mut self, record: &Record, topic: Topic) -> Result<bool, Error> {
+    fn open_parcel(&mut self, record: &RingRecord, topic: Topic) -> Result<bool, Error> {
         if !self.subscriptions.wants(record, topic, self.reader.name()) {
             return Ok(true);
         }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use undercroft_memory::{self as memory, Record, RingCounts, counter_of};
+use undercroft_memory::{self as memory, RingCounts, RingRecord, counter_of};
 
 use crate::messages::publish::is_match;
 use crate::messages::receivers::Topic;
@@ -164,7 +164,7 @@ impl Subscriptions {
 
     /// Whether a record may be for the subscriber.
     #[inline]
-    pub(crate) fn may_want(&self, record: &Record) -> bool {
+    pub(crate) fn may_want(&self, record: &RingRecord) -> bool {
         self.counts_for(record.hash) || !self.patterns.is_empty()
     }
 
@@ -180,7 +180,7 @@ impl Subscriptions {
     #[inline]
     pub(crate) fn meet(
         &mut self,
-        record: &Record,
+        record: &RingRecord,
         topic: Topic,
         name: &[u8],
         matched: &mut Vec<Arc<[u8]>>,
@@ -204,7 +204,7 @@ impl Subscriptions {
 
     /// Whether a record with this name is for the subscriber, which has not
     /// come to it yet.
-    pub(crate) fn wants(&self, record: &Record, topic: Topic, name: &[u8]) -> bool {
+    pub(crate) fn wants(&self, record: &RingRecord, topic: Topic, name: &[u8]) -> bool {
         let matches = |known: &Pattern| is_match(&known.pattern, name);
         topic == Topic::Channel && self.patterns.iter().any(matches)
             || self.find(topic, record.hash, name).is_some()

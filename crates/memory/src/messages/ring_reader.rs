@@ -20,7 +20,7 @@ const KEPT: usize = 1 << 20;
 
 /// What a record says of itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Record {
+pub struct RingRecord {
     /// The writer's own use.
     pub kind: u8,
     /// Hash of the name, by which readers choose without looking at it.
@@ -44,7 +44,7 @@ pub enum Look {
     /// Nothing yet.
     End,
     /// A record.
-    Record(Record),
+    Record(RingRecord),
     /// What was there has been overwritten.
     Lapped,
 }
@@ -62,9 +62,9 @@ pub struct RingReader {
     body: Range<usize>,
 }
 
-impl Record {
+impl RingRecord {
     /// Reads a record's first words; none where they are not a record's.
-    fn parse(at: u64, bytes: &[u8; record::NAME as usize], ring_size: u64) -> Option<Record> {
+    fn parse(at: u64, bytes: &[u8; record::NAME as usize], ring_size: u64) -> Option<RingRecord> {
         let field = |field: u64| {
             let mut word = [0; 8];
             word.copy_from_slice(&bytes[field as usize..field as usize + 8]);
@@ -74,7 +74,7 @@ impl Record {
         let (name_length, body_length) = (parts as u32, (parts >> 32) as u32);
         let whole = record::NAME + padded(name_length as usize) + padded(body_length as usize);
         let sound = length & 0xffff_ffff == whole && whole <= ring_size / LONGEST_PART;
-        sound.then(|| Record {
+        sound.then(|| RingRecord {
             kind: (length >> 32) as u8,
             hash: field(record::HASH),
             number: field(record::NUMBER),
@@ -130,7 +130,7 @@ impl RingReader {
         }
         let header = self.rest().first_chunk();
         let found =
-            header.and_then(|header| Record::parse(self.position, header, segment.ring_size()));
+            header.and_then(|header| RingRecord::parse(self.position, header, segment.ring_size()));
         match found.filter(|found| found.next <= self.tail) {
             Some(found) => Ok(Look::Record(found)),
             None => Err(segment.ring_damaged(self.position)),
@@ -139,14 +139,14 @@ impl RingReader {
 
     /// Goes on behind a record that was found, without its name and body.
     #[inline]
-    pub fn pass(&mut self, found: &Record) {
+    pub fn pass(&mut self, found: &RingRecord) {
         self.position = found.next;
     }
 
     /// Takes a record that was found, and goes on behind it. Returns false where
     /// it was overwritten meanwhile.
     #[inline]
-    pub fn take(&mut self, segment: &Segment, found: &Record) -> Result<bool, Error> {
+    pub fn take(&mut self, segment: &Segment, found: &RingRecord) -> Result<bool, Error> {
         let length = found.next - found.at;
         if (self.rest().len() as u64) < length
             && !matches!(self.copy(segment, length)?, Copied::Whole)
@@ -242,7 +242,7 @@ mod tests {
         let header = |length: u64, parts: u64| {
             let words = [length, 7, 1, 1, parts];
             let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
-            Record::parse(8, bytes.first_chunk().expect("40 bytes"), 1 << 16)
+            RingRecord::parse(8, bytes.first_chunk().expect("40 bytes"), 1 << 16)
         };
         let found = header(5 << 32 | 56, 3 | 8 << 32).expect("a record");
         assert_eq!((found.kind, found.at, found.next), (5, 8, 64));
