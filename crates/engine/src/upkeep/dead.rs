@@ -19,7 +19,7 @@ use crate::structures::entry::Entry;
 use crate::structures::roots::{ANSWERED, KEYS, QUEUES, Root, TABLE, WAITERS, hidden};
 use crate::transaction::access::Access;
 use crate::upkeep::graveyard;
-use crate::waiting::{Record, Ticket};
+use crate::waiting::{Ticket, TicketRecord};
 
 /// Names looked at in one step.
 const LOOK: u64 = 64;
@@ -151,7 +151,7 @@ impl Store {
         // First those whose order tells where the items were.
         unless_busy(self.look_after())?;
         let mut tickets = Vec::new();
-        let seat = |view: &View<'_>, entry: &Entry| Ok(Record::load(view, entry)?.seat);
+        let seat = |view: &View<'_>, entry: &Entry| Ok(TicketRecord::load(view, entry)?.seat);
         let next = self.scan(
             WAITERS,
             cursor,

@@ -37,8 +37,8 @@ mod tests;
 mod waiters;
 
 pub(crate) use notice::{Noticed, Queue};
-pub(crate) use record::Record;
 pub use record::Ticket;
+pub(crate) use record::TicketRecord;
 pub use waiters::{Begun, Waiters};
 
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use undercroft_memory::{Fault, ShardSet, defer_signals};
 
 use super::notice::{Noticed, Queue};
-use super::record::{Record, Ticket};
+use super::record::{Ticket, TicketRecord};
 use super::table::Offer;
 use super::{Answer, Take, Wanted};
 use crate::error::Error;
@@ -184,7 +184,7 @@ impl Store {
         Ok(progress)
     }
 
-    pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<Record>, Error> {
+    pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<TicketRecord>, Error> {
         if ticket.home() >= self.shards() {
             // It was read from a list, of which nothing else is known here.
             return Err(Error::from(Fault {
