@@ -57,7 +57,7 @@ pub(crate) fn announce<V: Version>(announced: &V, end: u64) {
 
 /// The record that ends at `end` is whole.
 #[inline(always)]
-pub(crate) fn publish<V: Version>(tail: &V, end: u64) {
+pub(crate) fn move_tail<V: Version>(tail: &V, end: u64) {
     tail.put(end, Ordering::Release);
 }
 
@@ -226,7 +226,7 @@ impl Segment {
         fault::step();
         self.copy_into_ring(tail, records);
         compiler_fence(Ordering::SeqCst);
-        publish(mapping.word(self.ring_at(ring::TAIL)), end);
+        move_tail(mapping.word(self.ring_at(ring::TAIL)), end);
         fault::step();
         self.count(hash, before + added, counted + added);
     }

@@ -263,11 +263,11 @@ impl Writer<'_, '_> {
             }
         };
         let at = self.new_entry(key.shard, header, key.bytes, expiry, inline, 0)?;
-        self.publish(root(database, key), key, found, at, expiry.is_some())
+        self.put_entry(root(database, key), key, found, at, expiry.is_some())
     }
 
     /// Lets the key refer to a new entry, and frees what it held.
-    fn publish(
+    fn put_entry(
         &mut self,
         root: Root,
         key: &Key<'_>,
@@ -539,7 +539,7 @@ impl Writer<'_, '_> {
         } else {
             self.new_entry(key.shard, inline, key.bytes, expiry, value, slack)?
         };
-        self.publish(root(database, key), key, found, at, expiry.is_some())
+        self.put_entry(root(database, key), key, found, at, expiry.is_some())
     }
 }
 

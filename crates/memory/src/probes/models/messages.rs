@@ -5,7 +5,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 use super::{Broken, Counter, Futex, explore_with_canaries};
-use crate::messages::ring::{announce, publish, published, still_there};
+use crate::messages::ring::{announce, move_tail, published, still_there};
 use crate::messages::seat::{Bits, lie_down, rouse};
 
 /// Bytes of a record and of the ring: each record overwrites the one before.
@@ -39,7 +39,7 @@ impl<const BEFORE: bool, const AFTER: bool> Ring<BEFORE, AFTER> {
         if broken == Broken::AnnouncesLate {
             announce(&self.announced, end);
         }
-        publish(&self.tail, end);
+        move_tail(&self.tail, end);
     }
 
     /// As `RingReader` does it: none where the reader was lapped.
