@@ -76,7 +76,7 @@ impl PageUse {
 const TAG_SHIFT: u32 = 16;
 
 /// Where a block lies.
-pub(crate) enum Place {
+pub(crate) enum BlockPlace {
     /// In a slab: its first page, class, and index of the block.
     Slab(u64, usize, u32),
     /// A run of so many pages.
@@ -119,7 +119,7 @@ impl Mapping {
     }
 
     /// Finds the allocated block of the pool that starts at an offset.
-    pub(crate) fn place(&self, pool: Pool, at: Offset) -> Result<Place, Fault> {
+    pub(crate) fn place(&self, pool: Pool, at: Offset) -> Result<BlockPlace, Fault> {
         let fault = Fault {
             at,
             what: "the start of an allocated block of the shard",
@@ -148,13 +148,13 @@ impl Mapping {
                     && block < u64::from(classes::blocks(class))
                     && self.load(bitmap_word(self, page, block as u32)) >> (block % 64) & 1 == 0;
                 if sound {
-                    Ok(Place::Slab(page, class, block as u32))
+                    Ok(BlockPlace::Slab(page, class, block as u32))
                 } else {
                     Err(fault)
                 }
             }
             Some(PageUse::Large) if at == self.layout().page(page) => {
-                Ok(Place::Large(page, run.pages))
+                Ok(BlockPlace::Large(page, run.pages))
             }
             _ => Err(fault),
         }

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use crate::allocator::heap::Run;
-use crate::allocator::page_use::{PageUse, Place, all_free, bitmap_word, bitmap_words};
+use crate::allocator::page_use::{BlockPlace, PageUse, all_free, bitmap_word, bitmap_words};
 use crate::allocator::pool::Pool;
 use crate::allocator::stock::Taken;
 use crate::error::{Error, Fault};
@@ -51,8 +51,8 @@ impl Transaction<'_> {
     #[inline]
     pub fn block_size(&self, pool: impl Into<Pool>, at: Offset) -> Result<u64, Error> {
         Ok(match self.segment.mapping.place(pool.into(), at)? {
-            Place::Slab(_, class, _) => u64::from(classes::SIZES[class]),
-            Place::Large(_, pages) => pages * PAGE,
+            BlockPlace::Slab(_, class, _) => u64::from(classes::SIZES[class]),
+            BlockPlace::Large(_, pages) => pages * PAGE,
         })
     }
 
@@ -66,7 +66,7 @@ impl Transaction<'_> {
     /// copying it (H4). False where the block is small, or was allocated or
     /// moved by this very transaction: then the caller copies.
     pub fn transfer(&mut self, at: Offset, from: usize, to: usize) -> Result<bool, Error> {
-        let Place::Large(page, pages) = self.segment.mapping.place(from.into(), at)? else {
+        let BlockPlace::Large(page, pages) = self.segment.mapping.place(from.into(), at)? else {
             return Ok(false);
         };
         let again = self.moved.at(page).is_some();
@@ -420,12 +420,12 @@ impl Transaction<'_> {
         let layout = *mapping.layout();
         let pool_words = mapping.pool_words(pool)?;
         let (page, class, block) = match mapping.place(pool, at)? {
-            Place::Large(page, pages) => {
+            BlockPlace::Large(page, pages) => {
                 let used = pool_words + shard::USED_BYTES;
                 self.add_at(index, used, -((pages * PAGE) as i64))?;
                 return self.bury(pool, page, pages);
             }
-            Place::Slab(page, class, block) => (page, class, block),
+            BlockPlace::Slab(page, class, block) => (page, class, block),
         };
         let list = pool_words + shard::CLASSES + class as u64 * 8;
         let words = layout.descriptor(page) + descriptor::BITMAP;

@@ -14,7 +14,7 @@ use crate::messages::seat::Lively;
 use crate::probes::fault;
 use crate::probes::work;
 use crate::processes::lock::{self, Owner};
-use crate::processes::process::{Place, Process};
+use crate::processes::process::{PathState, Process};
 use crate::processes::wait::{Suspicion, WaitHook, Waiter, Which};
 use crate::views::shards::ShardSet;
 use crate::writing::log::Log;
@@ -260,7 +260,7 @@ impl Segment {
 
     #[cold]
     pub(crate) fn check_place(&self) {
-        if self.process.place(&self.mapping) == Place::Gone {
+        if self.process.place(&self.mapping) == PathState::Gone {
             self.removed.store(true, Ordering::Relaxed);
         }
     }

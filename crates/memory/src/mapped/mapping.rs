@@ -26,14 +26,14 @@ pub(crate) struct Mapping {
 /// A place in the heap that was checked once: aligned, in an extent backed by
 /// memory. Up to the end of that extent, reads need no further look at the map.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'m> {
+pub(crate) struct CheckedPlace<'m> {
     mapping: &'m Mapping,
     at: u64,
     /// Bytes from `at` to the end of the extent.
     valid: u64,
 }
 
-impl<'m> Place<'m> {
+impl<'m> CheckedPlace<'m> {
     /// Asks for the next cache line, so that it is on its way while the first
     /// one is looked at.
     #[inline(always)]
@@ -217,11 +217,11 @@ impl Mapping {
 
     /// Checks a heap offset that was read from the store, for reads behind it.
     #[inline(always)]
-    pub(crate) fn place_at(&self, at: u64) -> Result<Place<'_>, Fault> {
+    pub(crate) fn place_at(&self, at: u64) -> Result<CheckedPlace<'_>, Fault> {
         work::touched(work::LINE);
         let start = at.wrapping_sub(self.layout.heap);
         if at & 7 == 0 && start < self.heap_size && self.extent_reserved(start / EXTENT) {
-            Ok(Place {
+            Ok(CheckedPlace {
                 mapping: self,
                 at,
                 valid: EXTENT - start % EXTENT,

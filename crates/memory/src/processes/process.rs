@@ -223,7 +223,7 @@ impl Process {
     /// is about to lock their byte cannot be asked.
     fn join_by_number(&self, mapping: &Mapping, error: io::Error) -> Result<u64, Error> {
         let namespace = platform::pid_namespace();
-        if self.place(mapping) == Place::Gone {
+        if self.place(mapping) == PathState::Gone {
             return Err(self.removed());
         }
         // Only the lock of the namespace can tell those outside of it that
@@ -311,13 +311,13 @@ impl Process {
 
     /// Whether the path still names the mapped file. An error is no answer: who
     /// may not search a directory knows nothing of what is in it.
-    pub(crate) fn place(&self, mapping: &Mapping) -> Place {
+    pub(crate) fn place(&self, mapping: &Mapping) -> PathState {
         match platform::status_of_path(&self.path) {
-            Ok(status) if status.id == self.file => Place::There,
-            Ok(_) => Place::Gone,
-            Err(error) if is_missing(&error) => Place::Gone,
-            Err(_) if mapping.is_unlinked() => Place::Gone,
-            Err(_) => Place::Unknown,
+            Ok(status) if status.id == self.file => PathState::There,
+            Ok(_) => PathState::Gone,
+            Err(error) if is_missing(&error) => PathState::Gone,
+            Err(_) if mapping.is_unlinked() => PathState::Gone,
+            Err(_) => PathState::Unknown,
         }
     }
 
@@ -470,7 +470,7 @@ impl Process {
 
 /// Where the mapped file is, as its path says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PathState {
     /// The path names it.
     There,
     /// The path names nothing, or another file.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::error::Fault;
 use crate::mapped::layout::shard;
-use crate::mapped::mapping::{Mapping, Place};
+use crate::mapped::mapping::{CheckedPlace, Mapping};
 use crate::probes::race::Watch;
 use crate::views::counter;
 use crate::views::shards::ShardSet;
@@ -36,7 +36,7 @@ pub(crate) enum Notes<'a> {
 /// A block of the heap that is being read; see [`View::block`].
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
-    place: Place<'a>,
+    place: CheckedPlace<'a>,
     watch: Watch<'a>,
 }
 
