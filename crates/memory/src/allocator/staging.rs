@@ -28,14 +28,14 @@ const LOOK: usize = 1024;
 /// [adopt](Transaction::adopt) it. Freed when dropped before that.
 pub struct Staged<'a> {
     segment: &'a Segment,
-    block: Block,
+    block: StagedBlock,
     length: u64,
     adopted: bool,
 }
 
 /// A staged block, and the process that fills it as its descriptor names it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
+pub(crate) struct StagedBlock {
     shard: usize,
     page: u64,
     owner: u64,
@@ -67,7 +67,7 @@ impl Segment {
         })?;
         Ok(Staged {
             segment: self,
-            block: Block {
+            block: StagedBlock {
                 shard: index,
                 page,
                 owner,
@@ -78,7 +78,7 @@ impl Segment {
     }
 
     /// Frees a block that was staged and not adopted.
-    fn free_block(&self, block: Block) -> Result<(), Error> {
+    fn free_block(&self, block: StagedBlock) -> Result<(), Error> {
         // A forked child's copy of the handle frees nothing.
         if !self.process.claimed() || self.staging_owner() != block.owner {
             return Ok(());
@@ -104,7 +104,7 @@ impl Segment {
 
     /// Calls `body` with the blocks that could not be freed, for a moment.
     /// Nobody forks meanwhile: the child's copy of the mutex would stay locked.
-    fn left_over<R>(&self, body: impl FnOnce(&mut Vec<Block>) -> R) -> R {
+    fn left_over<R>(&self, body: impl FnOnce(&mut Vec<StagedBlock>) -> R) -> R {
         without_fork(|| {
             let blocks = self.left_over.lock();
             let mut blocks = blocks.unwrap_or_else(PoisonError::into_inner);

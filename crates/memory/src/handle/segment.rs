@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::allocator::staging::Block;
+use crate::allocator::staging::StagedBlock;
 use crate::error::Error;
 use crate::mapped::layout::{control, shard};
 use crate::mapped::mapping::Mapping;
@@ -58,7 +58,7 @@ pub struct Segment {
     /// When somebody looked after each shard, by the coarse clock.
     pub(crate) looked_after: Vec<AtomicU64>,
     /// Staged blocks that could not be freed when they were dropped.
-    pub(crate) left_over: Mutex<Vec<Block>>,
+    pub(crate) left_over: Mutex<Vec<StagedBlock>>,
     /// Whether there are some.
     pub(crate) has_left_over: AtomicBool,
 }
