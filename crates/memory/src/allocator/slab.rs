@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::allocator::heap::Run;
 use crate::allocator::page_use::{BlockPlace, PageUse, all_free, bitmap_word, bitmap_words};
 use crate::allocator::pool::Pool;
-use crate::allocator::stock::Taken;
+use crate::allocator::stock::TakenBlocks;
 use crate::error::{Error, Fault};
 use crate::handle::{Marks, Segment, Unlock};
 use crate::mapped::classes;
@@ -133,7 +133,7 @@ impl Transaction<'_> {
         pool: Pool,
         bytes: u64,
         wanted: u64,
-    ) -> Result<Taken, Error> {
+    ) -> Result<TakenBlocks, Error> {
         match classes::class_of(bytes) {
             Some(0) if pool.is_arena() => self.allocate_blocks(pool, 1, wanted),
             Some(class) => self.allocate_blocks(pool, class, wanted),
@@ -144,7 +144,12 @@ impl Transaction<'_> {
     /// Takes between one and `wanted` blocks that one word of a bit map stands
     /// for.
     #[inline(always)]
-    fn allocate_blocks(&mut self, pool: Pool, class: usize, wanted: u64) -> Result<Taken, Error> {
+    fn allocate_blocks(
+        &mut self,
+        pool: Pool,
+        class: usize,
+        wanted: u64,
+    ) -> Result<TakenBlocks, Error> {
         let mapping = &self.segment.mapping;
         let layout = mapping.layout();
         let index = self.home(pool);
@@ -196,7 +201,7 @@ impl Transaction<'_> {
                 pool_words + shard::USED_BYTES,
                 (blocks * size) as i64,
             )?;
-            return Ok(Taken {
+            return Ok(TakenBlocks {
                 first: layout.page(page) + word * 64 * size,
                 size,
                 bits: taken,

@@ -25,12 +25,12 @@ pub struct Stock {
 struct Shelf {
     /// Those that are still to be taken from slabs.
     wanted: u64,
-    ready: Taken,
+    ready: TakenBlocks,
 }
 
 /// Blocks of a slab that one word of its bit map stands for.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Taken {
+pub(crate) struct TakenBlocks {
     /// Where the word's first block lies.
     pub(crate) first: Offset,
     /// Bytes of each.
@@ -39,7 +39,7 @@ pub(crate) struct Taken {
     pub(crate) bits: u64,
 }
 
-impl Taken {
+impl TakenBlocks {
     /// The next of the blocks.
     #[inline]
     fn next(&mut self) -> Option<Offset> {
