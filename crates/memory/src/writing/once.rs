@@ -22,7 +22,7 @@ const BYTES: u64 = WORDS * 8;
 #[derive(Default)]
 pub(crate) struct Saved {
     /// By place: in which epoch, and a bit for each word.
-    words: HashMap<u64, (u64, u64), BuildHasherDefault<Spread>>,
+    words: HashMap<u64, (u64, u64), BuildHasherDefault<PlaceHasher>>,
     /// Counts savepoints.
     epoch: Cell<u64>,
 }
@@ -53,9 +53,9 @@ impl Saved {
 
 /// Spreads the numbers of places over a table: they are not chosen by anybody.
 #[derive(Default)]
-pub(crate) struct Spread(u64);
+pub(crate) struct PlaceHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for PlaceHasher {
     fn finish(&self) -> u64 {
         self.0
     }
