@@ -55,12 +55,12 @@ mod hooks {
 
     /// What tells of a view's looks at the heap: nobody where the shards are locked.
     #[derive(Clone, Copy)]
-    pub(crate) struct Watch<'a>(Option<&'a Race>);
+    pub(crate) struct ReadWatch<'a>(Option<&'a Race>);
 
-    impl<'a> Watch<'a> {
-        pub(crate) fn of(view: &View<'a>) -> Watch<'a> {
+    impl<'a> ReadWatch<'a> {
+        pub(crate) fn of(view: &View<'a>) -> ReadWatch<'a> {
             let is_locked = matches!(view.notes, Notes::Locked);
-            Watch((!is_locked).then(|| view.mapping.race()))
+            ReadWatch((!is_locked).then(|| view.mapping.race()))
         }
 
         pub(crate) fn looking(self) {
@@ -87,12 +87,12 @@ mod hooks {
     }
 
     #[derive(Clone, Copy)]
-    pub(crate) struct Watch<'a>(PhantomData<&'a Race>);
+    pub(crate) struct ReadWatch<'a>(PhantomData<&'a Race>);
 
-    impl<'a> Watch<'a> {
+    impl<'a> ReadWatch<'a> {
         #[inline(always)]
-        pub(crate) fn of(_: &View<'a>) -> Watch<'a> {
-            Watch(PhantomData)
+        pub(crate) fn of(_: &View<'a>) -> ReadWatch<'a> {
+            ReadWatch(PhantomData)
         }
 
         #[inline(always)]
@@ -102,4 +102,4 @@ mod hooks {
 
 #[cfg(feature = "races")]
 pub use hooks::Hook;
-pub(crate) use hooks::{Race, Watch};
+pub(crate) use hooks::{Race, ReadWatch};

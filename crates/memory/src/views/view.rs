@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 use crate::error::Fault;
 use crate::mapped::layout::shard;
 use crate::mapped::mapping::{CheckedPlace, Mapping};
-use crate::probes::race::Watch;
+use crate::probes::race::ReadWatch;
 use crate::views::counter;
 use crate::views::shards::ShardSet;
 
@@ -37,7 +37,7 @@ pub(crate) enum Notes<'a> {
 #[derive(Clone, Copy)]
 pub struct Block<'a> {
     place: CheckedPlace<'a>,
-    watch: Watch<'a>,
+    watch: ReadWatch<'a>,
 }
 
 impl Block<'_> {
@@ -65,8 +65,8 @@ impl Block<'_> {
 
 impl<'a> View<'a> {
     #[inline(always)]
-    fn watch(&self) -> Watch<'a> {
-        Watch::of(self)
+    fn watch(&self) -> ReadWatch<'a> {
+        ReadWatch::of(self)
     }
 
     /// Whether nothing changed since the view was made. To be asked before a
