@@ -2,7 +2,7 @@
 
 use undercroft_memory::{Offset, Pool, Transaction};
 
-use super::items::{Element, INLINE_ITEM_MAX, Items};
+use super::items::{INLINE_ITEM_MAX, ListItem, ListItems};
 use super::leaf::{
     HEADER, INTEGERS_HEADER, ITEMS_MAX, LEAF_MAX, Leaf, Packing, SIZES, mask, within,
 };
@@ -63,7 +63,7 @@ impl Shape {
         }
     }
 
-    pub(crate) fn add(&mut self, element: &Element<'_>) {
+    pub(crate) fn add(&mut self, element: &ListItem<'_>) {
         let length = element.bytes.len() as u64;
         let first = self.count == 0;
         self.one_length &= !element.reference && (first || length == self.longest);
@@ -130,7 +130,7 @@ impl Shape {
     }
 }
 
-impl Items {
+impl ListItems {
     /// The shape of some items; the last one is where the list grows.
     pub(crate) fn shape(&self, indexes: impl Iterator<Item = usize>) -> Shape {
         let mut shape = Shape::new();
@@ -232,7 +232,7 @@ impl Items {
     }
 }
 
-fn length_code(element: &Element<'_>, width: u64) -> u64 {
+fn length_code(element: &ListItem<'_>, width: u64) -> u64 {
     if element.reference {
         Packing::reference_code(width)
     } else {
@@ -285,7 +285,7 @@ pub(crate) fn write_part(
 
 impl Leaf {
     /// The data of an item as this leaf would hold it; none where it cannot.
-    fn code(&self, element: &Element<'_>, buffer: &mut [u8; 8]) -> Option<usize> {
+    fn code(&self, element: &ListItem<'_>, buffer: &mut [u8; 8]) -> Option<usize> {
         match self.packing {
             Packing::Fixed { width } => {
                 let fits = !element.reference && element.bytes.len() as u64 == width;
@@ -305,7 +305,7 @@ impl Leaf {
     }
 
     /// Whether the leaf could hold the item if it had room for it.
-    pub(crate) fn accepts(&self, element: &Element<'_>) -> bool {
+    pub(crate) fn accepts(&self, element: &ListItem<'_>) -> bool {
         self.code(element, &mut [0; 8]).is_some()
     }
 
@@ -317,7 +317,7 @@ impl Leaf {
         transaction: &mut Transaction<'_>,
         shard: usize,
         end: End,
-        element: &Element<'_>,
+        element: &ListItem<'_>,
     ) -> Result<bool, Error> {
         let mut buffer = [0; 8];
         let Some(length) = self.code(element, &mut buffer) else {
@@ -416,7 +416,7 @@ impl Leaf {
         transaction: &mut Transaction<'_>,
         shard: usize,
         index: u64,
-        element: &Element<'_>,
+        element: &ListItem<'_>,
     ) -> Result<bool, Error> {
         let mut buffer = [0; 8];
         let Some(length) = self.code(element, &mut buffer) else {

@@ -1,4 +1,4 @@
-//! Items outside the store, as leaves are taken apart into and made from.
+//! ListItems outside the store, as leaves are taken apart into and made from.
 
 use crate::types::string::write::parse_integer;
 
@@ -11,7 +11,7 @@ pub(crate) const REFERENCE: usize = 16;
 
 /// One item, or the reference to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Element<'e> {
+pub(crate) struct ListItem<'e> {
     /// The item's bytes, or those of the reference.
     pub(crate) bytes: &'e [u8],
     /// The integer whose text it is.
@@ -19,11 +19,11 @@ pub(crate) struct Element<'e> {
     pub(crate) reference: bool,
 }
 
-impl<'e> Element<'e> {
+impl<'e> ListItem<'e> {
     /// An item that lies in the leaf itself.
     #[inline]
-    pub(crate) fn text(bytes: &'e [u8]) -> Element<'e> {
-        Element {
+    pub(crate) fn text(bytes: &'e [u8]) -> ListItem<'e> {
+        ListItem {
             bytes,
             integer: parse_integer(bytes),
             reference: false,
@@ -31,8 +31,8 @@ impl<'e> Element<'e> {
     }
 
     /// An item in a block of its own.
-    pub(crate) fn reference(bytes: &'e [u8; REFERENCE]) -> Element<'e> {
-        Element {
+    pub(crate) fn reference(bytes: &'e [u8; REFERENCE]) -> ListItem<'e> {
+        ListItem {
             bytes,
             integer: None,
             reference: true,
@@ -50,14 +50,14 @@ struct Slot {
 
 /// A sequence of items.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Items {
+pub(crate) struct ListItems {
     bytes: Vec<u8>,
     slots: Vec<Slot>,
 }
 
-impl Items {
-    pub(crate) fn new() -> Items {
-        Items::default()
+impl ListItems {
+    pub(crate) fn new() -> ListItems {
+        ListItems::default()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -68,20 +68,20 @@ impl Items {
         self.slots.is_empty()
     }
 
-    pub(crate) fn get(&self, index: usize) -> Element<'_> {
+    pub(crate) fn get(&self, index: usize) -> ListItem<'_> {
         let slot = self.slots[index];
-        Element {
+        ListItem {
             bytes: &self.bytes[slot.start..slot.start + slot.length],
             integer: slot.integer,
             reference: slot.reference,
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Element<'_>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ListItem<'_>> {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    pub(crate) fn push(&mut self, element: Element<'_>) {
+    pub(crate) fn push(&mut self, element: ListItem<'_>) {
         self.insert(self.len(), element);
     }
 
@@ -98,7 +98,7 @@ impl Items {
         });
     }
 
-    pub(crate) fn insert(&mut self, index: usize, element: Element<'_>) {
+    pub(crate) fn insert(&mut self, index: usize, element: ListItem<'_>) {
         let slot = Slot {
             start: self.bytes.len(),
             length: element.bytes.len(),
@@ -109,7 +109,7 @@ impl Items {
         self.slots.insert(index, slot);
     }
 
-    pub(crate) fn replace(&mut self, index: usize, element: Element<'_>) {
+    pub(crate) fn replace(&mut self, index: usize, element: ListItem<'_>) {
         self.insert(index, element);
         self.slots.remove(index + 1);
     }
@@ -130,7 +130,7 @@ impl Items {
         self.slots.rotate_left(kept);
     }
 
-    pub(crate) fn append(&mut self, other: &Items) {
+    pub(crate) fn append(&mut self, other: &ListItems) {
         for element in other.iter() {
             self.push(element);
         }

@@ -19,7 +19,7 @@
 use undercroft_memory::{Fault, Offset, View};
 
 use super::decimal::{self, GATHERED};
-use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
+use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
 use crate::error::Error;
 use crate::structures::ranges::Ranges;
 
@@ -322,17 +322,17 @@ impl Leaf {
     }
 
     /// Takes the leaf apart.
-    pub(crate) fn items(&self, view: &View<'_>) -> Result<Items, Error> {
-        let mut items = Items::new();
+    pub(crate) fn items(&self, view: &View<'_>) -> Result<ListItems, Error> {
+        let mut items = ListItems::new();
         let copy = self.copy(view, self.start, self.end)?;
         let bytes = copy.bytes();
         match self.packing {
             Packing::Fixed { width: 0 } => {
-                (0..self.count).for_each(|_| items.push(Element::text(b"")));
+                (0..self.count).for_each(|_| items.push(ListItem::text(b"")));
             }
             Packing::Fixed { width } => {
                 let texts = bytes.chunks_exact(width as usize);
-                texts.for_each(|text| items.push(Element::text(text)));
+                texts.for_each(|text| items.push(ListItem::text(text)));
             }
             Packing::Integers { width, base } => {
                 for index in 0..self.count as usize {
@@ -352,9 +352,9 @@ impl Leaf {
                     start += length;
                     match <&[u8; REFERENCE]>::try_from(text).ok() {
                         Some(reference) if spans.is_reference(index) => {
-                            items.push(Element::reference(reference));
+                            items.push(ListItem::reference(reference));
                         }
-                        _ => items.push(Element::text(text)),
+                        _ => items.push(ListItem::text(text)),
                     }
                 }
             }

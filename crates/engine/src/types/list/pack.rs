@@ -2,7 +2,7 @@
 
 use undercroft_memory::{Fault, View};
 
-use super::items::{Element, Items};
+use super::items::{ListItem, ListItems};
 use crate::error::Error;
 use crate::structures::entry::{Entry, Form};
 use crate::structures::packed;
@@ -54,11 +54,11 @@ pub(crate) fn append_range(
 }
 
 /// Takes a packed list apart.
-pub(crate) fn items(bytes: &[u8]) -> Result<Items, Error> {
-    let mut items = Items::new();
+pub(crate) fn items(bytes: &[u8]) -> Result<ListItems, Error> {
+    let mut items = ListItems::new();
     for item in packed::items(&bytes[1..]) {
         match item? {
-            packed::Item::Text(text) => items.push(Element::text(text)),
+            packed::Item::Text(text) => items.push(ListItem::text(text)),
             packed::Item::Integer(value) => items.push_with(value),
         }
     }
@@ -66,7 +66,7 @@ pub(crate) fn items(bytes: &[u8]) -> Result<Items, Error> {
 }
 
 /// The packed list of some items; none where they are too many or too long.
-pub(crate) fn pack(items: &Items) -> Option<Vec<u8>> {
+pub(crate) fn pack(items: &ListItems) -> Option<Vec<u8>> {
     if items.len() > ITEMS_MAX {
         return None;
     }

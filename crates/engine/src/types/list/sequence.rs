@@ -3,7 +3,7 @@
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
 use super::fill::{End, Shape};
-use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
+use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
 use super::leaf::{LEAF_MAX, Leaf, Packing};
 use super::whole::{WORDS, root_words};
 use crate::error::Error;
@@ -39,13 +39,13 @@ impl<'v> Values<'v> {
         transaction: &mut Transaction<'_>,
         pool: Pool,
         leaf: &Leaf,
-    ) -> Result<Option<Element<'_>>, Error> {
+    ) -> Result<Option<ListItem<'_>>, Error> {
         match (self.values.get(self.next), leaf.packing) {
             // Whether it is an integer does not matter there.
             (Some(bytes), Packing::Fixed { .. } | Packing::Texts { .. })
                 if bytes.len() <= INLINE_ITEM_MAX =>
             {
-                Ok(Some(Element {
+                Ok(Some(ListItem {
                     bytes,
                     integer: None,
                     reference: false,
@@ -61,17 +61,17 @@ impl<'v> Values<'v> {
         &mut self,
         transaction: &mut Transaction<'_>,
         pool: Pool,
-    ) -> Result<Option<Element<'_>>, Error> {
+    ) -> Result<Option<ListItem<'_>>, Error> {
         let Some(value) = self.values.get(self.next) else {
             return Ok(None);
         };
         if value.len() <= INLINE_ITEM_MAX {
-            return Ok(Some(Element::text(value)));
+            return Ok(Some(ListItem::text(value)));
         }
         if self.reference.is_none() {
             self.reference = Some(put_in_block(transaction, &mut { pool }, value)?);
         }
-        Ok(self.reference.as_ref().map(Element::reference))
+        Ok(self.reference.as_ref().map(ListItem::reference))
     }
 
     fn advance(&mut self) {
@@ -218,7 +218,7 @@ impl Sequence {
             true => LEAF_MAX / 4 * 3,
             false => LEAF_MAX / 16 * 15,
         };
-        let mut items = Items::new();
+        let mut items = ListItems::new();
         let mut shape = Shape::new();
         let mut remade = leaf.used() + element.bytes.len() as u64 <= limit;
         if remade {
@@ -228,7 +228,7 @@ impl Sequence {
             with.add(&element);
             remade = with.fits();
             if !remade {
-                (items, shape) = (Items::new(), Shape::new());
+                (items, shape) = (ListItems::new(), Shape::new());
             }
         }
         let kept = items.len();
@@ -270,7 +270,7 @@ impl Sequence {
         transaction: &mut Transaction<'_>,
         pool: Pool,
         mut place: Place<0>,
-        mut items: Items,
+        mut items: ListItems,
     ) -> Result<(), Error> {
         transaction.free(pool, place.leaf);
         let mut remove = 1;
@@ -311,7 +311,7 @@ impl Sequence {
     pub(super) fn build(
         transaction: &mut Transaction<'_>,
         pool: Pool,
-        items: &Items,
+        items: &ListItems,
         end: End,
     ) -> Result<[u64; WORDS], Error> {
         let mut builder = Builder::new();
@@ -343,16 +343,16 @@ impl Sequence {
         blocks: &mut impl Blocks,
         value: &'e [u8],
         reference: &'e mut [u8; REFERENCE],
-    ) -> Result<Element<'e>, Error> {
+    ) -> Result<ListItem<'e>, Error> {
         if value.len() <= INLINE_ITEM_MAX {
-            return Ok(Element::text(value));
+            return Ok(ListItem::text(value));
         }
         *reference = put_in_block(transaction, blocks, value)?;
-        Ok(Element::reference(reference))
+        Ok(ListItem::reference(reference))
     }
 }
 
-impl Items {
+impl ListItems {
     /// Ranges of items that fit a leaf each, of about the same size.
     fn split(&self) -> Vec<std::ops::Range<usize>> {
         let mut ranges = Vec::new();

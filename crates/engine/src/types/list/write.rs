@@ -3,7 +3,7 @@
 use undercroft_memory::{Pool, Stock, Transaction};
 
 use super::fill::End;
-use super::items::{Element, INLINE_ITEM_MAX, Items, REFERENCE};
+use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
 use super::leaf::Leaf;
 use super::sequence::Sequence;
 use super::{LIST, pack, pool_of, resolve};
@@ -74,7 +74,7 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         found: Option<Found>,
         pool: Pool,
-        items: &Items,
+        items: &ListItems,
         grows: End,
     ) -> Result<(), Error> {
         if items.is_empty() {
@@ -303,7 +303,7 @@ impl Writer<'_, '_> {
     }
 }
 
-impl Items {
+impl ListItems {
     /// Adds values, long ones as references to their blocks.
     fn extend(
         &mut self,
@@ -337,7 +337,7 @@ impl Sequence {
         let leaf = Leaf::load(transaction.view(), place.leaf)?;
         let index = position - place.before;
         if value.len() <= INLINE_ITEM_MAX
-            && leaf.overwrite(transaction, pool.shard(), index, &Element::text(value))?
+            && leaf.overwrite(transaction, pool.shard(), index, &ListItem::text(value))?
         {
             return Ok(());
         }
