@@ -6,7 +6,7 @@ use super::fill::End;
 use super::leaf::{Leaf, Needle};
 use super::sequence::{Sequence, free_blocks};
 use super::whole::discard_subtree;
-use super::write::Held;
+use super::write::ListForm;
 use super::{clamp, pack};
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -35,7 +35,7 @@ impl Writer<'_, '_> {
             return Ok(true);
         }
         let gone = match held {
-            Held::Packed(bytes) => {
+            ListForm::Packed(bytes) => {
                 let items = pack::count(&bytes);
                 let taken = count.min(items);
                 let start = out.len();
@@ -59,7 +59,7 @@ impl Writer<'_, '_> {
                 )?;
                 left.is_empty()
             }
-            Held::Tree(mut tree, pool) => {
+            ListForm::Tree(mut tree, pool) => {
                 tree.pop(self.transaction, pool, end, count, out)?;
                 self.remove_if_empty(database, key, found, &tree)?
             }
@@ -102,7 +102,7 @@ impl Writer<'_, '_> {
             count.unsigned_abs()
         };
         let (removed, gone) = match held {
-            Held::Packed(bytes) => {
+            ListForm::Packed(bytes) => {
                 let mut items = pack::items(&bytes)?;
                 let matches = (0..items.len()).filter(|&index| items.get(index).bytes == text);
                 let matches = choose(
@@ -125,7 +125,7 @@ impl Writer<'_, '_> {
                 }
                 (matches.len() as u64, items.is_empty())
             }
-            Held::Tree(mut tree, pool) => {
+            ListForm::Tree(mut tree, pool) => {
                 let needle = Needle::new(text);
                 let removed = tree.remove(self.transaction, pool, &needle, most, count >= 0)?;
                 (removed, self.remove_if_empty(database, key, found, &tree)?)
@@ -151,7 +151,7 @@ impl Writer<'_, '_> {
             return Ok(false);
         };
         let gone = match held {
-            Held::Packed(bytes) => {
+            ListForm::Packed(bytes) => {
                 let mut items = pack::items(&bytes)?;
                 let (from, to) = clamp(start, stop, items.len() as u64);
                 items.keep(from as usize..to as usize);
@@ -165,7 +165,7 @@ impl Writer<'_, '_> {
                 )?;
                 items.is_empty()
             }
-            Held::Tree(mut tree, pool) => {
+            ListForm::Tree(mut tree, pool) => {
                 let (from, to) = clamp(start, stop, tree.count());
                 let mut off = Vec::new();
                 if from < to {

@@ -14,17 +14,17 @@ use crate::structures::tree::{Builder, Child, Place, Tree};
 /// The tree of a list.
 pub(crate) type Sequence = Tree<0>;
 
-/// Values on their way into a list, in the order in which they are pushed.
-pub(crate) struct Values<'v> {
+/// PushedValues on their way into a list, in the order in which they are pushed.
+pub(crate) struct PushedValues<'v> {
     values: &'v [&'v [u8]],
     next: usize,
     /// The reference to the next one, where it has been put into a block.
     reference: Option<[u8; REFERENCE]>,
 }
 
-impl<'v> Values<'v> {
-    pub(crate) fn new(values: &'v [&'v [u8]]) -> Values<'v> {
-        Values {
+impl<'v> PushedValues<'v> {
+    pub(crate) fn new(values: &'v [&'v [u8]]) -> PushedValues<'v> {
+        PushedValues {
             values,
             next: 0,
             reference: None,
@@ -172,7 +172,7 @@ impl Sequence {
         values: &[&[u8]],
     ) -> Result<(), Error> {
         let shard = pool.shard();
-        let mut values = Values::new(values);
+        let mut values = PushedValues::new(values);
         loop {
             let place = self.find_end(transaction.view(), end == End::Right)?;
             let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
@@ -205,7 +205,7 @@ impl Sequence {
         end: End,
         place: &Place<0>,
         leaf: &Leaf,
-        values: &mut Values<'_>,
+        values: &mut PushedValues<'_>,
     ) -> Result<(), Error> {
         let Some(element) = values.peek(transaction, pool)? else {
             return Ok(());

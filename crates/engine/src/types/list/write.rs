@@ -30,7 +30,7 @@ pub enum Inserted {
 }
 
 /// A list as it is held.
-pub(super) enum Held {
+pub(super) enum ListForm {
     /// Its packed bytes.
     Packed(Vec<u8>),
     /// The tree, and the memory it consists of.
@@ -43,15 +43,15 @@ impl Writer<'_, '_> {
         &mut self,
         database: usize,
         key: &Key<'_>,
-    ) -> Result<Option<(Found, Held)>, Error> {
+    ) -> Result<Option<(Found, ListForm)>, Error> {
         let Some(found) = self.find_type(database, key, ValueType::List)? else {
             return Ok(None);
         };
         let held = match pack::load(self.view(), &found.entry)? {
-            Some(bytes) => Held::Packed(bytes),
+            Some(bytes) => ListForm::Packed(bytes),
             None => {
                 let tree = Sequence::load(self.view(), found.entry.value_at())?;
-                Held::Tree(tree, pool_of(self.view(), key.shard, &found.entry)?)
+                ListForm::Tree(tree, pool_of(self.view(), key.shard, &found.entry)?)
             }
         };
         Ok(Some((found, held)))
@@ -112,10 +112,10 @@ impl Writer<'_, '_> {
         match self.find_list(database, key)? {
             None if if_present => Ok(0),
             None => self.push_packed(database, key, None, vec![0], end, values),
-            Some((found, Held::Packed(bytes))) => {
+            Some((found, ListForm::Packed(bytes))) => {
                 self.push_packed(database, key, Some(found), bytes, end, values)
             }
-            Some((found, Held::Tree(mut tree, pool))) => {
+            Some((found, ListForm::Tree(mut tree, pool))) => {
                 let pool = self.settle_list(pool, &found.entry, &mut tree, values)?;
                 tree.push(self.transaction, pool, end, values)?;
                 self.changed(database, key);
@@ -187,14 +187,14 @@ impl Writer<'_, '_> {
             return Ok((false, false));
         };
         let count = match &held {
-            Held::Packed(bytes) => pack::count(bytes),
-            Held::Tree(tree, _) => tree.count(),
+            ListForm::Packed(bytes) => pack::count(bytes),
+            ListForm::Tree(tree, _) => tree.count(),
         };
         let Some(position) = resolve(index, count) else {
             return Ok((true, false));
         };
         match held {
-            Held::Packed(bytes) => {
+            ListForm::Packed(bytes) => {
                 let mut items = pack::items(&bytes)?;
                 let pool = self.pool_for(key, &[value])?;
                 let mut reference = [0; REFERENCE];
@@ -203,7 +203,7 @@ impl Writer<'_, '_> {
                 items.replace(position as usize, element);
                 self.put_list(database, key, Some(found), pool, &items, End::Right)?;
             }
-            Held::Tree(mut tree, pool) => {
+            ListForm::Tree(mut tree, pool) => {
                 let pool = self.settle_list(pool, &found.entry, &mut tree, &[value])?;
                 tree.set(self.transaction, pool, position, value)?;
             }
@@ -231,7 +231,7 @@ impl Writer<'_, '_> {
         };
         let behind = u64::from(!before);
         let length = match held {
-            Held::Packed(bytes) => {
+            ListForm::Packed(bytes) => {
                 let mut items = pack::items(&bytes)?;
                 let Some(index) = items.find(pivot, 0) else {
                     return Ok(Inserted::NoPivot);
@@ -244,7 +244,7 @@ impl Writer<'_, '_> {
                 self.put_list(database, key, Some(found), pool, &items, End::Right)?;
                 items.len() as u64
             }
-            Held::Tree(mut tree, pool) => {
+            ListForm::Tree(mut tree, pool) => {
                 let Some(position) = tree.first_match(self.transaction.view(), pivot)? else {
                     return Ok(Inserted::NoPivot);
                 };
