@@ -17,7 +17,7 @@ use crate::store::terms::Terms;
 use crate::structures::dictionary;
 use crate::structures::entry::Entry;
 use crate::structures::roots::{self, EXPIRES, KEYS, Root};
-use crate::transaction::backlog::Unsettled;
+use crate::transaction::backlog::Backlog;
 use crate::transaction::outbox::Outbox;
 use crate::transaction::running::Carried;
 use crate::transaction::writer::Writer;
@@ -43,7 +43,7 @@ pub struct Store {
     pub(crate) evicted: AtomicU64,
     pub(crate) chance: Chance,
     /// What is still to be done behind commits.
-    pub(crate) unsettled: Mutex<Unsettled>,
+    pub(crate) unsettled: Mutex<Backlog>,
     /// Whether there is something.
     pub(crate) has_unsettled: AtomicBool,
     /// How far this process has looked for what the dead left.

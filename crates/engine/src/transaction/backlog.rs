@@ -27,7 +27,7 @@ const RETRY_OTHERS: u64 = 100;
 
 /// What is to be done by this process later.
 #[derive(Debug, Default)]
-pub(crate) struct Unsettled {
+pub(crate) struct Backlog {
     /// The process that is to do it: a forked child's copy is its parent's.
     process: u32,
     /// In the order in which they are tried; each once.
@@ -65,7 +65,7 @@ impl Letter {
     }
 }
 
-impl Unsettled {
+impl Backlog {
     fn is_empty(&self) -> bool {
         self.tasks.is_empty() && !self.has_letters()
     }
@@ -115,15 +115,15 @@ impl Store {
     /// Calls `body` with what is to be done, for a moment. Nobody forks
     /// meanwhile: the child's copy of the mutex would stay locked.
     #[cold]
-    fn unsettled<R>(&self, body: impl FnOnce(&mut Unsettled) -> R) -> R {
+    fn unsettled<R>(&self, body: impl FnOnce(&mut Backlog) -> R) -> R {
         without_fork(|| {
             let unsettled = self.unsettled.lock();
             let mut unsettled = unsettled.unwrap_or_else(PoisonError::into_inner);
             let process = std::process::id();
             if unsettled.process != process {
-                *unsettled = Unsettled {
+                *unsettled = Backlog {
                     process,
-                    ..Unsettled::default()
+                    ..Backlog::default()
                 };
             }
             let result = body(&mut unsettled);
@@ -198,7 +198,7 @@ impl Store {
             false => 0,
         });
         while left > 0
-            && let Some(task) = self.unsettled(Unsettled::next_task)
+            && let Some(task) = self.unsettled(Backlog::next_task)
         {
             left -= 1;
             let done = match task {

@@ -1,4 +1,4 @@
-//! ListItems outside the store, as leaves are taken apart into and made from.
+//! Items outside the store, as leaves are taken apart into and made from.
 
 use crate::types::string::write::parse_integer;
 

@@ -14,7 +14,7 @@ use crate::structures::tree::{Builder, Child, Place, Tree};
 /// The tree of a list.
 pub(crate) type Sequence = Tree<0>;
 
-/// PushedValues on their way into a list, in the order in which they are pushed.
+/// Values on their way into a list, in the order in which they are pushed.
 pub(crate) struct PushedValues<'v> {
     values: &'v [&'v [u8]],
     next: usize,
