@@ -27,17 +27,17 @@ const SMALL_MAX: i64 = (u8::MAX - SMALL) as i64;
 
 /// One item as it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Item<'p> {
+pub(crate) enum PackedItem<'p> {
     Text(&'p [u8]),
     Integer(i64),
 }
 
-impl Item<'_> {
+impl PackedItem<'_> {
     /// Appends the item's text to `out`.
     pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
         match *self {
-            Item::Text(text) => out.extend_from_slice(text),
-            Item::Integer(value) => {
+            PackedItem::Text(text) => out.extend_from_slice(text),
+            PackedItem::Integer(value) => {
                 out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
             }
         }
@@ -46,8 +46,8 @@ impl Item<'_> {
     /// Length of the item's text in bytes.
     pub(crate) fn length(&self) -> usize {
         match *self {
-            Item::Text(text) => text.len(),
-            Item::Integer(value) => itoa::Buffer::new().format(value).len(),
+            PackedItem::Text(text) => text.len(),
+            PackedItem::Integer(value) => itoa::Buffer::new().format(value).len(),
         }
     }
 }
@@ -85,16 +85,16 @@ pub(crate) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
 }
 
 /// The items of a packed collection, in order.
-pub(crate) struct Items<'p> {
+pub(crate) struct PackedItems<'p> {
     rest: &'p [u8],
 }
 
 /// The items that `bytes` hold. Ends with a fault where they are damaged.
-pub(crate) fn items(bytes: &[u8]) -> Items<'_> {
-    Items { rest: bytes }
+pub(crate) fn items(bytes: &[u8]) -> PackedItems<'_> {
+    PackedItems { rest: bytes }
 }
 
-impl<'p> Items<'p> {
+impl<'p> PackedItems<'p> {
     /// What lies behind the items seen so far.
     pub(crate) fn rest(&self) -> &'p [u8] {
         self.rest
@@ -111,15 +111,15 @@ impl<'p> Items<'p> {
         }
     }
 
-    fn read(&mut self, tag: u8) -> Result<Item<'p>, Fault> {
+    fn read(&mut self, tag: u8) -> Result<PackedItem<'p>, Fault> {
         Ok(match tag {
-            SMALL.. => Item::Integer(i64::from(tag - SMALL)),
+            SMALL.. => PackedItem::Integer(i64::from(tag - SMALL)),
             INTEGER..LONG => {
                 let bytes = self.take(usize::from(tag - INTEGER) + 1)?;
                 let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
                 let mut word = [if negative { 0xff } else { 0 }; 8];
                 word[..bytes.len()].copy_from_slice(bytes);
-                Item::Integer(i64::from_le_bytes(word))
+                PackedItem::Integer(i64::from_le_bytes(word))
             }
             LONG => {
                 let length = self.take(4)?;
@@ -127,10 +127,10 @@ impl<'p> Items<'p> {
                     .iter()
                     .rev()
                     .fold(0, |sum, &byte| sum << 8 | usize::from(byte));
-                Item::Text(self.take(length)?)
+                PackedItem::Text(self.take(length)?)
             }
             length if usize::from(length) <= SHORT_MAX => {
-                Item::Text(self.take(usize::from(length))?)
+                PackedItem::Text(self.take(usize::from(length))?)
             }
             _ => return Err(DAMAGED),
         })
@@ -142,8 +142,8 @@ pub(crate) const DAMAGED: Fault = Fault {
     what: "a packed collection whose items fill it",
 };
 
-impl<'p> Iterator for Items<'p> {
-    type Item = Result<Item<'p>, Fault>;
+impl<'p> Iterator for PackedItems<'p> {
+    type Item = Result<PackedItem<'p>, Fault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let (&tag, rest) = self.rest.split_first()?;
@@ -199,7 +199,7 @@ pub(crate) fn find(
 }
 
 /// The item at a position, and where it ends.
-pub(crate) fn item_at(bytes: &[u8], position: usize) -> Result<(Item<'_>, usize), Fault> {
+pub(crate) fn item_at(bytes: &[u8], position: usize) -> Result<(PackedItem<'_>, usize), Fault> {
     let mut items = items(bytes.get(position..).ok_or(DAMAGED)?);
     let item = items.next().ok_or(DAMAGED)??;
     Ok((item, bytes.len() - items.rest().len()))

@@ -215,7 +215,7 @@ impl EvictionPool {
 
 /// What an attempt to make room came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Round {
+enum EvictionRound {
     /// A key was evicted, or some of what was flushed was freed.
     Made,
     /// Others took or changed all keys that were found; they make room as well.
@@ -345,22 +345,22 @@ impl Store {
                 return Ok(());
             }
             match self.evict_one(pool, samples)? {
-                Round::Made => (evicted, lost) = (evicted + 1, 0),
-                Round::Lost if lost < LOST_AT_ONCE => lost += 1,
-                Round::Lost | Round::Nothing => return Err(Error::MaxMemory),
+                EvictionRound::Made => (evicted, lost) = (evicted + 1, 0),
+                EvictionRound::Lost if lost < LOST_AT_ONCE => lost += 1,
+                EvictionRound::Lost | EvictionRound::Nothing => return Err(Error::MaxMemory),
             }
         }
     }
 
     /// Evicts one key, or frees some of what was flushed.
-    fn evict_one(&self, pool: &mut EvictionPool, samples: u64) -> Result<Round, Error> {
+    fn evict_one(&self, pool: &mut EvictionPool, samples: u64) -> Result<EvictionRound, Error> {
         // All that was flushed comes before any key, and is freed fast.
         for shard in 0..self.shards() {
             if self.segment.has_remains(shard) && self.reclaim_step(shard, Locked::Skip)? {
-                return Ok(Round::Made);
+                return Ok(EvictionRound::Made);
             }
         }
-        let (mut locked, mut without) = (None, Round::Nothing);
+        let (mut locked, mut without) = (None, EvictionRound::Nothing);
         for _ in 0..self.shards() {
             let shard = pool.shard % self.shards();
             pool.shard = shard + 1;
@@ -370,7 +370,7 @@ impl Store {
             }
             // What was removed comes before any key.
             if self.reclaim_step(shard, Locked::Skip)? {
-                return Ok(Round::Made);
+                return Ok(EvictionRound::Made);
             }
             self.look_for_candidates(pool, shard, samples)?;
             // The worst may have been used since they were looked at.
@@ -395,8 +395,8 @@ impl Store {
                     continue;
                 }
                 match self.evict(pool.policy, &candidate, false)? {
-                    Attempt::Evicted => return Ok(Round::Made),
-                    Attempt::Void => without = Round::Lost,
+                    Attempt::Evicted => return Ok(EvictionRound::Made),
+                    Attempt::Void => without = EvictionRound::Lost,
                     Attempt::Locked => locked = Some(candidate.shard),
                 }
             }
@@ -408,8 +408,8 @@ impl Store {
         self.look_for_candidates(pool, shard, samples)?;
         while let Some(candidate) = pool.candidates.pop() {
             match self.evict(pool.policy, &candidate, true)? {
-                Attempt::Evicted => return Ok(Round::Made),
-                Attempt::Void | Attempt::Locked => without = Round::Lost,
+                Attempt::Evicted => return Ok(EvictionRound::Made),
+                Attempt::Void | Attempt::Locked => without = EvictionRound::Lost,
             }
         }
         Ok(without)

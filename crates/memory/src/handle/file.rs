@@ -120,16 +120,16 @@ impl Segment {
     /// [`Error::Unclean`] where it was changed in another boot, or on another
     /// machine, and not [synced](Segment::sync).
     pub fn open(path: &Path, write: bool) -> Result<Segment, Error> {
-        Segment::open_as(path, write, Access::Shared)
+        Segment::open_as(path, write, Visibility::Shared)
     }
 
     /// Opens a store that [`open`](Self::open) refuses as unclean, to save what
     /// can be read of it. Whatever is done to it, the file stays as it is.
     pub fn open_unclean(path: &Path) -> Result<Segment, Error> {
-        Segment::open_as(path, true, Access::Private)
+        Segment::open_as(path, true, Visibility::Private)
     }
 
-    fn open_as(path: &Path, write: bool, access: Access) -> Result<Segment, Error> {
+    fn open_as(path: &Path, write: bool, visibility: Visibility) -> Result<Segment, Error> {
         let path = absolute(path)?;
         let fail = |doing| {
             let path = path.clone();
@@ -170,8 +170,8 @@ impl Segment {
             .map_err(fail("reading the header of"))?;
         let (layout, hash_key) = read_header(&page, status.length).map_err(refuse)?;
         let boot = this_boot(&file).map_err(fail("asking for this boot's name, to open"))?;
-        let map = match access {
-            Access::Shared => {
+        let map = match visibility {
+            Visibility::Shared => {
                 let at = header::UNSYNCED as usize;
                 let changed = u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
                 if changed != 0 && changed != boot {
@@ -179,7 +179,7 @@ impl Segment {
                 }
                 Map::shared(&file, layout.file_length, write)
             }
-            Access::Private => Map::private(&file, layout.file_length),
+            Visibility::Private => Map::private(&file, layout.file_length),
         };
         let map = map.map_err(fail("mapping"))?;
         let namespace = if write {
@@ -238,7 +238,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 
 /// What becomes of what is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
+enum Visibility {
     /// All processes see it.
     Shared,
     /// It goes with this handle.

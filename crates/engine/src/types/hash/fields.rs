@@ -218,7 +218,7 @@ impl Hash {
 }
 
 fn append_packed(bytes: &[u8], parts: Parts, out: &mut Ranges) -> Result<(), Error> {
-    let mut push = |item: packed::Item<'_>| {
+    let mut push = |item: packed::PackedItem<'_>| {
         out.push_with(|out| {
             item.append_to(out);
             Ok::<_, Error>(())
@@ -275,12 +275,12 @@ impl Reader<'_, '_> {
             return Ok(Some(false));
         };
         match packed::item_at(out, start + place.end)? {
-            (packed::Item::Text(text), end) => {
+            (packed::PackedItem::Text(text), end) => {
                 let length = text.len();
                 out.copy_within(end - length..end, start);
                 out.truncate(start + length);
             }
-            (packed::Item::Integer(value), _) => {
+            (packed::PackedItem::Integer(value), _) => {
                 out.truncate(start);
                 out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
             }

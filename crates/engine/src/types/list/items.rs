@@ -41,7 +41,7 @@ impl<'e> ListItem<'e> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct Span {
     start: usize,
     length: usize,
     integer: Option<i64>,
@@ -52,7 +52,7 @@ struct Slot {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListItems {
     bytes: Vec<u8>,
-    slots: Vec<Slot>,
+    spans: Vec<Span>,
 }
 
 impl ListItems {
@@ -61,19 +61,19 @@ impl ListItems {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.spans.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.spans.is_empty()
     }
 
     pub(crate) fn get(&self, index: usize) -> ListItem<'_> {
-        let slot = self.slots[index];
+        let span = self.spans[index];
         ListItem {
-            bytes: &self.bytes[slot.start..slot.start + slot.length],
-            integer: slot.integer,
-            reference: slot.reference,
+            bytes: &self.bytes[span.start..span.start + span.length],
+            integer: span.integer,
+            reference: span.reference,
         }
     }
 
@@ -90,7 +90,7 @@ impl ListItems {
         let start = self.bytes.len();
         self.bytes
             .extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
-        self.slots.push(Slot {
+        self.spans.push(Span {
             start,
             length: self.bytes.len() - start,
             integer: Some(integer),
@@ -99,35 +99,35 @@ impl ListItems {
     }
 
     pub(crate) fn insert(&mut self, index: usize, element: ListItem<'_>) {
-        let slot = Slot {
+        let span = Span {
             start: self.bytes.len(),
             length: element.bytes.len(),
             integer: element.integer,
             reference: element.reference,
         };
         self.bytes.extend_from_slice(element.bytes);
-        self.slots.insert(index, slot);
+        self.spans.insert(index, span);
     }
 
     pub(crate) fn replace(&mut self, index: usize, element: ListItem<'_>) {
         self.insert(index, element);
-        self.slots.remove(index + 1);
+        self.spans.remove(index + 1);
     }
 
     pub(crate) fn remove(&mut self, index: usize) {
-        self.slots.remove(index);
+        self.spans.remove(index);
     }
 
     pub(crate) fn keep(&mut self, range: std::ops::Range<usize>) {
-        self.slots.truncate(range.end);
-        self.slots.drain(..range.start);
+        self.spans.truncate(range.end);
+        self.spans.drain(..range.start);
     }
 
     /// Puts the items behind the first `kept` in front of them, the last one
     /// first.
     pub(crate) fn turn(&mut self, kept: usize) {
-        self.slots[kept..].reverse();
-        self.slots.rotate_left(kept);
+        self.spans[kept..].reverse();
+        self.spans.rotate_left(kept);
     }
 
     pub(crate) fn append(&mut self, other: &ListItems) {

@@ -58,8 +58,8 @@ pub(crate) fn items(bytes: &[u8]) -> Result<ListItems, Error> {
     let mut items = ListItems::new();
     for item in packed::items(&bytes[1..]) {
         match item? {
-            packed::Item::Text(text) => items.push(ListItem::text(text)),
-            packed::Item::Integer(value) => items.push_with(value),
+            packed::PackedItem::Text(text) => items.push(ListItem::text(text)),
+            packed::PackedItem::Integer(value) => items.push_with(value),
         }
     }
     Ok(items)

@@ -8,13 +8,13 @@ use super::bounds::Bounds;
 use super::order::{Target, order_of};
 use super::scored::Scored;
 use crate::error::Error;
-use crate::structures::packed::{self, Item};
+use crate::structures::packed::{self, PackedItem};
 
 /// The score that an item holds.
-fn score_of(item: Item<'_>) -> Result<f64, Error> {
+fn score_of(item: PackedItem<'_>) -> Result<f64, Error> {
     match item {
-        Item::Integer(value) => Ok(value as f64),
-        Item::Text(bytes) => match bytes.try_into() {
+        PackedItem::Integer(value) => Ok(value as f64),
+        PackedItem::Text(bytes) => match bytes.try_into() {
             Ok(bytes) => Ok(f64::from_le_bytes(bytes)),
             Err(_) => Err(undercroft_memory::Fault {
                 at: 0,

@@ -14,11 +14,11 @@ const FEW: usize = 16;
 #[derive(Debug, Default)]
 pub struct Values {
     bytes: Vec<u8>,
-    ends: SmallVec<[End; FEW]>,
+    ends: SmallVec<[TextEnd; FEW]>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum TextEnd {
     Missing,
     Other,
     /// Where the string ends in `bytes`; it begins where the one before it ends.
@@ -71,9 +71,9 @@ impl Values {
     pub fn iter(&self) -> impl Iterator<Item = Held<'_>> {
         let mut start = 0;
         self.ends.iter().map(move |end| match *end {
-            End::Missing => Held::Missing,
-            End::Other => Held::Other,
-            End::Text(end) => Held::Text(&self.bytes[std::mem::replace(&mut start, end)..end]),
+            TextEnd::Missing => Held::Missing,
+            TextEnd::Other => Held::Other,
+            TextEnd::Text(end) => Held::Text(&self.bytes[std::mem::replace(&mut start, end)..end]),
         })
     }
 }
@@ -90,12 +90,12 @@ impl Access<'_> {
             for (position, key) in keys.iter().enumerate() {
                 reader.warm_ahead(database, keys, position);
                 let end = match reader.find(database, key)? {
-                    None => End::Missing,
+                    None => TextEnd::Missing,
                     Some(entry) => match entry.text(reader.view()) {
-                        Err(Error::WrongType) => End::Other,
+                        Err(Error::WrongType) => TextEnd::Other,
                         text => {
                             text?.append_to(reader.view(), &mut values.bytes)?;
-                            End::Text(values.bytes.len())
+                            TextEnd::Text(values.bytes.len())
                         }
                     },
                 };
