@@ -4,13 +4,14 @@ use undercroft_memory::{Offset, Report, View};
 
 use crate::error::Error;
 use crate::messages::receivers::Topic;
-use crate::store::{Store, hash};
+use crate::store::Store;
 use crate::structures::dictionary::{
     BUCKET, CHAIN_MAX, Dictionary, Table, chain_fault, load_bucket,
 };
 use crate::structures::element::Element;
 use crate::structures::elements::Elements;
 use crate::structures::entry::{Entry, Form, ValueType};
+use crate::structures::key::hash;
 use crate::structures::roots::{
     DATABASES, EXPIRES, KEYS, NEXT_TABLE, QUEUES, Root, WAITERS, hidden,
 };

@@ -1,7 +1,7 @@
 //! The store itself: what it is called, what is asked of it, and the handle that everything else works on.
 //!
 //! - `clock`: the time that expiry goes by, which tests may set.
-//! - `handle`: [`Store`], [`Key`] and [`Reader`]: opening a store, and consistent access to several keys.
+//! - `handle`: [`Store`] and [`Reader`]: opening a store, and consistent access to several keys.
 //! - `name`: how stores are named, and which there are.
 //! - `terms`: what somebody asks of a store who opens it.
 
@@ -10,5 +10,5 @@ mod handle;
 pub(crate) mod name;
 pub(crate) mod terms;
 
-pub(crate) use handle::hash;
-pub use handle::{DATABASES, Key, Reader, Store};
+pub use crate::structures::key::Key;
+pub use handle::{DATABASES, Reader, Store};

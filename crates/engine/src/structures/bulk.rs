@@ -6,10 +6,10 @@
 use undercroft_memory::{Offset, Pool, Stock, Transaction, block_size};
 
 use crate::error::Error;
-use crate::store::hash;
 use crate::structures::dictionary::{BUCKET, CHAINED, SLOTS, bits_for, tag_of};
 use crate::structures::element::{Element, Value, sizes};
 use crate::structures::elements::{Elements, OUTGROWN};
+use crate::structures::key::hash;
 use crate::structures::roots::{ARENA, BITS, ELEMENTS_WORDS, KEYS, TABLE};
 
 /// An element to be made.

@@ -21,8 +21,8 @@ use undercroft_memory::layout::EXTENT;
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
 use crate::error::Error;
-use crate::store::Key;
 use crate::structures::entry::Entry;
+use crate::structures::key::Key;
 use crate::structures::roots::{BITS, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root, TABLE};
 
 /// Slots in a bucket.
@@ -652,7 +652,7 @@ fn move_bucket<D: Dictionary>(
 fn hash_of<D: Dictionary>(transaction: &Transaction<'_>, item: Offset) -> Result<u64, Error> {
     let mut key = Vec::new();
     D::append_key(transaction.view(), item, &mut key)?;
-    Ok(crate::store::hash(transaction.hash_key(), &key))
+    Ok(crate::structures::key::hash(transaction.hash_key(), &key))
 }
 
 #[cfg(test)]

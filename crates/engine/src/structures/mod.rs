@@ -6,6 +6,7 @@
 //! - `element`: one element of a large collection: a field with its value, or a member.
 //! - `elements`: the dictionary of a large collection.
 //! - `entry`: one key with its value.
+//! - `key`: a key with its hash and shard.
 //! - `packed`: items one after the other in one byte string: small collections.
 //! - `ranges`: items in flat buffers, outside the store.
 //! - `roots`: where a shard's roots lie.
@@ -16,6 +17,7 @@ pub(crate) mod dictionary;
 pub(crate) mod element;
 pub(crate) mod elements;
 pub(crate) mod entry;
+pub(crate) mod key;
 pub(crate) mod packed;
 pub(crate) mod ranges;
 pub(crate) mod roots;

@@ -9,11 +9,12 @@
 use undercroft_memory::ShardSet;
 
 use crate::error::Error;
-use crate::store::{Key, Store, hash};
+use crate::store::{Key, Store};
 use crate::structures::dictionary::{
     self, CHAIN_MAX, Dictionary, Slot, Tables, chain_fault, load_bucket,
 };
 use crate::structures::entry::Entry;
+use crate::structures::key::hash;
 use crate::structures::roots::{EXPIRES, KEYS, NEXT_TABLE, Root, SEEN, SOONEST, SWEEP, expiring};
 use crate::transaction::writer::Writer;
 use crate::upkeep::graveyard;
