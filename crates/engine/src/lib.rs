@@ -49,6 +49,7 @@ pub use store::name::{StoreName, list_stores};
 pub use store::terms::Terms;
 pub use store::{DATABASES, Key, Reader, Store};
 pub use structures::entry::{Encoding, Entry, Text, ValueType};
+pub use structures::integer::parse_integer;
 pub use structures::ranges::Ranges;
 pub use transaction::access::Access;
 pub use transaction::load::Load;
@@ -62,7 +63,7 @@ pub use types::sorted::{AddRule, Added, Bounds, Limit, ScoreBound, Scored, Sorte
 pub use types::string::bits::{BitOperation, BitString};
 pub use types::string::hot::{Condition, SetOptions};
 pub use types::string::mget::{Held, Values};
-pub use types::string::write::{STRING_MAX, parse_integer};
+pub use types::string::write::STRING_MAX;
 pub use types::value::Limits;
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;

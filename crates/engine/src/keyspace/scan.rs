@@ -5,18 +5,16 @@
 //! between calls, as the buckets that a bucket splits into have the same low
 //! bits. (The method is Pieter Noordhuis', of Redis' `dictScan`.)
 
-use undercroft_memory::{Offset, ShardSet, View};
+use undercroft_memory::ShardSet;
 
 use crate::error::Error;
 use crate::store::{Reader, Store};
-use crate::structures::dictionary::{BUCKET, Dictionary, Table, for_each_in_chain};
 use crate::structures::entry::Entry;
 use crate::structures::roots::{KEYS, Root};
+use crate::structures::walk::{BUCKET_BITS, scan_bucket};
 use crate::transaction::access::Access;
 use crate::upkeep::expired;
 
-/// Bits of the cursor that hold the bucket.
-const BUCKET_BITS: u32 = 48;
 /// Buckets looked at in a call at most for each key asked for, as in Redis.
 const EMPTY_FACTOR: u64 = 10;
 
@@ -184,64 +182,4 @@ impl Access<'_> {
         }
         Ok(None)
     }
-}
-
-/// Visits the entries that a position stands for; returns the next position.
-pub(crate) fn scan_bucket<D: Dictionary>(
-    view: &View<'_>,
-    root: D,
-    position: u64,
-    mut visit: impl FnMut(Offset) -> Result<(), Error>,
-) -> Result<u64, Error> {
-    let Some(tables) = root.tables(view)? else {
-        return Ok(0);
-    };
-    let Some((other, moved)) = tables.other else {
-        for_each_in_chain(view, tables.main.bucket(position), &mut visit)?;
-        return Ok(advance(position, tables.main));
-    };
-    // Both tables: a bucket of the smaller one, and all those of the larger
-    // that it splits into.
-    let main_bucket = |index: u64| {
-        let index = index & (tables.main.buckets() - 1);
-        (index >= moved).then(|| tables.main.bucket(index))
-    };
-    let (small, large) = if tables.main.bits < other.bits {
-        (tables.main, other)
-    } else {
-        (other, tables.main)
-    };
-    // No more buckets are gone over than there is memory for.
-    view.check(large.at, large.buckets() * BUCKET)?;
-    let mut position = position;
-    if tables.main.bits < other.bits {
-        if let Some(bucket) = main_bucket(position) {
-            for_each_in_chain(view, bucket, &mut visit)?;
-        }
-    } else {
-        for_each_in_chain(view, other.bucket(position), &mut visit)?;
-    }
-    loop {
-        // R3: torn tables may let this go over any number of buckets.
-        view.recheck()?;
-        let bucket = if large.at == other.at {
-            Some(other.bucket(position))
-        } else {
-            main_bucket(position)
-        };
-        if let Some(bucket) = bucket {
-            for_each_in_chain(view, bucket, &mut visit)?;
-        }
-        position = advance(position, large);
-        if position & (large.buckets() - 1) & !(small.buckets() - 1) == 0 {
-            return Ok(position);
-        }
-    }
-}
-
-/// The next position of a walk over a table: counts up in reversed bits.
-fn advance(position: u64, table: Table) -> u64 {
-    let mask = table.buckets() - 1;
-    let reversed = (position | !mask).reverse_bits().wrapping_add(1);
-    reversed.reverse_bits() & ((1 << BUCKET_BITS) - 1)
 }

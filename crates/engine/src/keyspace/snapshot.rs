@@ -3,11 +3,11 @@
 use undercroft_memory::View;
 
 use crate::error::Error;
-use crate::keyspace::scan::scan_bucket;
 use crate::store::Store;
 use crate::structures::entry::{Entry, ValueType};
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{DATABASES, Root};
+use crate::structures::walk::scan_bucket;
 
 /// One key as a snapshot shows it.
 #[derive(Clone, Copy, Debug)]

@@ -11,12 +11,12 @@ use undercroft_memory::{ShardSet, defer_signals};
 
 use crate::error::Error;
 use crate::glob::{Case, matches};
-use crate::keyspace::scan::scan_bucket;
 use crate::messages::parcel::{self, MessageKind};
 use crate::messages::receivers::{Places, Topic, collect, places_of};
 use crate::store::Store;
 use crate::structures::entry::Entry;
 use crate::structures::roots::{KEYS, PATTERN_CHANGES, Root};
+use crate::structures::walk::scan_bucket;
 use crate::transaction::access::Access;
 use crate::transaction::backlog::Letter;
 use crate::transaction::outbox::Post;

@@ -15,7 +15,7 @@ use undercroft_memory::{Fault, Offset, Pool, Stock, Transaction, View, block_siz
 
 use crate::error::Error;
 use crate::structures::entry::INLINE_MAX;
-use crate::types::string::write::parse_integer;
+use crate::structures::integer::parse_integer;
 
 /// Longest key length in the head.
 const SHORT_KEY_MAX: u64 = 0x3ffe;

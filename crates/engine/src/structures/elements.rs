@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
 use crate::error::Error;
-use crate::keyspace::scan::scan_bucket;
 use crate::random::Random;
 use crate::structures::bulk;
 use crate::structures::dictionary::{self, BUCKET, Dictionary, Table, for_each_in_chain};
@@ -15,6 +14,7 @@ use crate::structures::element::{Element, Value};
 use crate::structures::entry::{Entry, Form, ValueType};
 use crate::structures::key::{Key, hash};
 use crate::structures::roots::{ARENA, ELEMENTS_WORDS, KEYS, NEXT_BITS, NEXT_TABLE};
+use crate::structures::walk::scan_bucket;
 use crate::upkeep::graveyard::{self, Dying};
 
 /// Buckets visited between two looks at whether anything changed (R3).

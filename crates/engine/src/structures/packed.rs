@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use undercroft_memory::{Fault, work};
 
-use crate::types::string::write::parse_integer;
+use crate::structures::integer::parse_integer;
 
 const SHORT_MAX: usize = 191;
 const INTEGER: u8 = 192;

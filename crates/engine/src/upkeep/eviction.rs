@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering;
 use undercroft_memory::{Setting, ShardSet};
 
 use crate::error::Error;
-use crate::keyspace::scan::scan_bucket;
 use crate::messages::notify::KeyEvent;
 use crate::store::{Key, Store};
 use crate::structures::dictionary;
 use crate::structures::entry::Entry;
 use crate::structures::roots::{DATABASES, EXPIRES, KEYS, Root};
+use crate::structures::walk::scan_bucket;
 use crate::transaction::writer::{Found, Writer};
 use crate::upkeep::graveyard;
 use crate::upkeep::reclaim::Locked;

@@ -16,12 +16,13 @@ use crate::structures::bulk::Draft;
 use crate::structures::element::Value;
 use crate::structures::elements::{self, Elements};
 use crate::structures::entry::{Entry, Form, Kind, ValueType};
+use crate::structures::integer::parse_integer;
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::hash::{PACKED_MAX, PackedLimits};
 use crate::types::set::intset::{self, IntSet};
-use crate::types::string::write::{STRING_MAX, parse_integer};
+use crate::types::string::write::STRING_MAX;
 use crate::upkeep::graveyard;
 
 /// A set of integers only.
