@@ -5,7 +5,7 @@
 //! - `name`: how stores are named, and which there are.
 //! - `terms`: what somebody asks of a store who opens it.
 
-mod clock;
+pub(crate) mod clock;
 mod handle;
 pub(crate) mod name;
 pub(crate) mod terms;
