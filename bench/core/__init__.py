@@ -1,1 +1,22 @@
-"""The parts of the benchmark: rows by group, peers, measuring, and the report."""
+"""The parts of the benchmark: rows by group, peers, measuring, and the report.
+
+- `bench`: what every group of rows is told.
+- `callgrind`: what a process costs in instructions, which do not depend on how busy the machine is.
+- `classic`: the classic comparison: KEYS * on a near-empty database, so many queries by each
+  client.
+- `clients`: the clients of a server that the table `python` compares, each in a process of its own.
+- `embedded`: rows of the Python client of a store, beside dict, redis-py and py-lmdb.
+- `lists`: rows of lists: their memory, ranges, both ends, the middle.
+- `machine`: what the figures were measured on.
+- `messages`: rows of messages: latency and rate to embedded subscribers, beside Redis.
+- `native`: rows that native code measures: Rust, readers, memory, opening, instructions.
+- `peers`: servers beside us that are started and stopped, and Python environments of their own.
+- `plot`: the classic comparison as a picture: time over queries, a line for each client.
+- `remote`: rows of the table `python`: our client of a server beside the others, and beside a raw
+  socket.
+- `report`: rows of a table, and how they are written down.
+- `served`: rows of the server, under redis-benchmark, beside redis-server.
+- `sets`: rows of sorted sets, hashes and sets through the server, beside redis-server.
+- `tables`: which rows make up which table.
+- `turns`: loops in processes of their own that take turns.
+"""

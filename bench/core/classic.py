@@ -30,7 +30,7 @@ def rows(bench: Bench) -> list[Row | Grid]:
         short = {count: running.measure(sides, "keys", count, 5) for count in QUERIES[:2]}
         # All take turns of 10,000 queries: the median is one row, the sum of all another.
         turns = running.measure(sides, "keys", turn, TURNS)
-        # Who failed in one of them has no column, and stands in the note.
+        # A client that failed in one of them has no column, and stands in the note.
         found = [side for side in turns if all(side in rounds for rounds in short.values())]
         grid = Grid(
             "The classic comparison: KEYS * on a near-empty database, over TCP and embedded",

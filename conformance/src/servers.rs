@@ -151,7 +151,7 @@ impl Server {
                 );
             }
             if let Ok(mut client) = Client::connect(&self.address) {
-                // Whoever was faster to take the port answers as well.
+                // A process that was faster to take the port answers as well.
                 match self.process_at(&mut client) {
                     Ok(Some(process)) if process == self.pid() => return Ok(()),
                     Ok(Some(process)) => bail!("process {process} has the port that was chosen"),

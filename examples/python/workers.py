@@ -29,7 +29,7 @@ def work(url: str) -> None:
             html = r.get(page)
             if html is None:
                 html = render(page)
-                # Whoever is first fills the cache; the page is made anew in a minute.
+                # The first one fills the cache; the page is made anew in a minute.
                 r.set(page, html, ex=60, nx=True)
                 r.incr("misses")
             assert html == render(page)

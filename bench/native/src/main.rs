@@ -1,5 +1,12 @@
 //! The benchmark's rows that are native code: each subcommand prints one JSON
 //! object with its raw figures, and `bench/run.py` makes the table.
+//!
+//! - `hot`: get and set, against the standard library's HashMap in the same run.
+//! - `lists`: a long list: its memory, ranges of it, and readers of ranges beside a writer.
+//! - `messages`: messages to waiting subscribers: how long one takes, and how many pass in a second; through a store,
+//!   or through Redis on a unix socket.
+//! - `readers`: readers beside a writer: what one more reader costs the others.
+//! - `sizes`: memory per key, and the time to open a store.
 
 mod hot;
 mod lists;

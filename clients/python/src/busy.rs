@@ -26,7 +26,7 @@ fn this_thread() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
-/// A value for one thread at a time. Who has it may let other threads run, so
+/// A value for one thread at a time. Its owner may let other threads run, so
 /// that those who want it must do so, too. It may also run signal handlers, which
 /// cannot wait for what is below them.
 pub(crate) struct Busy<T> {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use undercroft_commands::session::{Host, Session};
+use undercroft_commands::session::Session;
+use undercroft_embedded::{OpenStore, Place};
 use undercroft_engine::{DATABASES, EvictionPolicy, Terms};
 
 use crate::attached::Attached;
@@ -17,7 +18,7 @@ use crate::codec::Codec;
 use crate::error;
 use crate::execute;
 use crate::many;
-use crate::shared::{Place, Shared};
+use crate::opening;
 
 /// A client of one store: the hot methods, and `_execute` for all commands.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
@@ -32,7 +33,7 @@ pub(crate) struct Client {
 
 /// The store while it is open, and how many calls are using it.
 struct Opened {
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<OpenStore>>,
     users: usize,
 }
 
@@ -46,14 +47,14 @@ struct State {
 pub(crate) struct Use<'c, 'py> {
     client: &'c Client,
     py: Python<'py>,
-    shared: *const Shared,
+    shared: *const OpenStore,
 }
 
 impl Deref for Use<'_, '_> {
-    type Target = Shared;
+    type Target = OpenStore;
 
     #[inline(always)]
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &OpenStore {
         // SAFETY: `close` leaves the store open while `users` counts this.
         unsafe { &*self.shared }
     }
@@ -87,15 +88,15 @@ impl Client {
 
     /// The store, which is opened again if it was closed, for as long as the
     /// caller wants.
-    pub(crate) fn shared(&self, py: Python<'_>) -> PyResult<Arc<Shared>> {
+    pub(crate) fn shared(&self, py: Python<'_>) -> PyResult<Arc<OpenStore>> {
         let _open = self.enter(py)?;
         let shared = self.open.with(py, |open| open.shared.clone());
         shared.ok_or_else(|| PyValueError::new_err("expected a store that is open"))
     }
 
     #[cold]
-    fn reopen(&self, py: Python<'_>) -> PyResult<*const Shared> {
-        match self.place.open(py) {
+    fn reopen(&self, py: Python<'_>) -> PyResult<*const OpenStore> {
+        match opening::open(&self.place) {
             Ok(shared) => {
                 let pointer = Arc::as_ptr(&shared);
                 self.open.with(py, |open| open.shared = Some(shared));
@@ -176,17 +177,14 @@ impl Client {
         };
         let codec = Codec::new(encoding, encoding_errors, decode_responses)?;
         let place = Place::new(store, terms).map_err(|error| error::raise_opening(&error))?;
-        let shared = place
-            .open(py)
-            .map_err(|error| error::raise_opening(&error))?;
+        let shared = opening::open(&place).map_err(|error| error::raise_opening(&error))?;
         place
             .check_terms(&shared.store)
             .map_err(|error| error::raise_opening(&error))?;
         if let Some(patience) = patience {
             shared.store.set_patience(patience);
         }
-        let now = shared.host.now_microseconds() / 1000;
-        let mut session = Session::new(1, shared.host.initial_user(), now);
+        let mut session = shared.session();
         session.database = db as u32;
         if let Some(name) = client_name {
             let named = session.set_name(name.as_bytes());

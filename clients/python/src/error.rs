@@ -17,17 +17,6 @@ mod exceptions {
 }
 pub(crate) use exceptions::{ConnectionError, DataError, TimeoutError};
 
-/// An error of the engine in one word: the hot path moves results around, and
-/// a large one costs it more than the rare allocation.
-pub(crate) struct Failed(pub(crate) Box<Error>);
-
-impl<E: Into<Error>> From<E> for Failed {
-    #[cold]
-    fn from(error: E) -> Failed {
-        Failed(Box::new(error.into()))
-    }
-}
-
 /// redis-py's own choice of exception for an error reply: an object, not raised.
 pub(crate) fn from_reply<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

@@ -3,7 +3,6 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString, PyTuple};
 use smallvec::SmallVec;
-use undercroft_commands::{Context, execute};
 
 use crate::client::Client;
 use crate::codec::Codec;
@@ -69,11 +68,7 @@ pub(crate) fn run<'py>(
     let answer = with_words(client, arguments, |words| {
         let mut session = client.session(py);
         let mut reply = Objects::new(py, &client.codec, decode);
-        let outcome = {
-            let mut context = Context::new(&mut session, &shared.host, &shared.store);
-            execute(&mut context, words, &mut reply)
-        };
-        session.finish_command();
+        let outcome = shared.execute(&mut session, words, &mut reply);
         client.remember(py, session);
         outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
         reply.finish()

@@ -6,6 +6,27 @@
 //! once (`reply`). Both leave what is unusual to redis-py's own classes. Remote
 //! clients speak with their servers through `wire`. The undercroft command is in it,
 //! too, so that a wheel brings it.
+//!
+//! - `attached`: state that the interpreter's lock guards.
+//! - `busy`: state that several threads use, each of which may wait for a lock of the store
+//!   meanwhile.
+//! - `client`: the class that `undercroft.Redis` is built on.
+//! - `codec`: between Python's objects and the store's bytes.
+//! - `error`: errors as redis-py's exceptions.
+//! - `execute`: any command, through the one command table.
+//! - `held`: objects that must outlive a wait.
+//! - `hot`: the hot methods.
+//! - `many`: many commands in one call: pipelines, with and without a transaction.
+//! - `method`: methods at the speed of the interpreter's own: one C function for each, called with
+//!   an array of arguments.
+//! - `opening`: how this process opens stores, and waits for their locks.
+//! - `outside`: calls of Python from native functions that Python may never come back to.
+//! - `race`: changes in the midst of reads, only in a build for tests.
+//! - `reply`: replies as Python objects, in the shapes of RESP2.
+//! - `subscription`: what `undercroft.PubSub` is built on: one receiver of messages.
+//! - `waiters`: what `undercroft.asyncio` waits for keys with: the tasks of one event loop, all at
+//!   one seat.
+//! - `wire`: the way from a remote client's call to the socket and back.
 
 use std::ffi::OsString;
 
@@ -18,15 +39,14 @@ mod codec;
 mod error;
 mod execute;
 mod held;
-mod host;
 mod hot;
 mod many;
 mod method;
+mod opening;
 mod outside;
 #[cfg(feature = "races")]
 mod race;
 mod reply;
-mod shared;
 mod subscription;
 mod waiters;
 mod wire;

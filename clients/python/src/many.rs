@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use undercroft_commands::{Context, execute};
+use undercroft_commands::execute;
 
 use crate::client::Client;
 use crate::error;
@@ -20,7 +20,7 @@ pub(crate) fn run<'py>(
     let shared = client.enter(py)?;
     let mut session = client.session(py);
     let replies = PyList::empty(py);
-    let mut context = Context::new(&mut session, &shared.host, &shared.store);
+    let mut context = shared.context(&mut session);
     let mut failed = None;
     for command in commands {
         let (arguments, decode): (Bound<'py, PyTuple>, bool) = command.extract()?;

@@ -3,12 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::{Host, Session};
-use undercroft_commands::{Context, execute};
+use undercroft_commands::session::Session;
+use undercroft_embedded::OpenStore;
 use undercroft_engine::race::Moment;
 use undercroft_engine::{Error, Store};
-
-use crate::host::Embedding;
 
 /// Commands, each with its words, that are one change of the store.
 pub(crate) type Change = Vec<Vec<Vec<u8>>>;
@@ -18,20 +16,18 @@ const LONG_AGO: u64 = 1000;
 
 /// A handle beside a client's that changes the store.
 struct Changer {
-    store: Store,
-    host: Embedding,
+    open: OpenStore,
     session: Session,
 }
 
 impl Changer {
     fn new(store: &Store) -> Result<Changer, Error> {
-        let host = Embedding::new();
         let store = Store::open(store.path(), true)?;
         store.set_time(LONG_AGO);
+        let open = OpenStore::new(store);
         Ok(Changer {
-            store,
-            session: Session::new(1, host.initial_user(), 0),
-            host,
+            session: open.session(),
+            open,
         })
     }
 
@@ -41,8 +37,7 @@ impl Changer {
         for words in change {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             let mut reply = Recorder::new();
-            let mut context = Context::new(&mut self.session, &self.host, &self.store);
-            if let Err(blocked) = execute(&mut context, &words, &mut reply) {
+            if let Err(blocked) = self.open.execute(&mut self.session, &words, &mut reply) {
                 problems.push(blocked.to_string());
             }
             for reply in reply.finish().into_iter().flatten() {

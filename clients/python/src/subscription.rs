@@ -15,17 +15,15 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::{Host, Session};
-use undercroft_commands::{Context, execute};
+use undercroft_commands::session::Session;
+use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf};
 use undercroft_engine::{Error, Event, Message, Subscriber, Topic};
 
 use crate::busy::Busy;
 use crate::client::Client;
 use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
-use crate::host::{Connected, Reach};
 use crate::reply::{Answer, Objects};
-use crate::shared::{Shared, StoreOf};
 
 /// Between two looks at signals, and at what other threads changed, while a thread waits.
 const SLICE: Duration = Duration::from_millis(100);
@@ -34,7 +32,7 @@ const SLICE: Duration = Duration::from_millis(100);
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Subscription {
     client: Py<Client>,
-    shared: Arc<Shared>,
+    shared: Arc<OpenStore>,
     /// Threads have it while they work on it, never while they wait for messages.
     state: Busy<State>,
     closed: AtomicBool,
@@ -102,13 +100,13 @@ fn push(queue: &mut VecDeque<Tree>, message: &Message<'_>) {
     }
 }
 
-impl Reach for Inner {
+impl Receiver for Inner {
     fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         self.subscriber.subscribe(topic, names)
     }
 
     fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        // What was published before is still for it.
+        // Messages that were published before are still for it.
         self.take_all()?;
         self.subscriber.unsubscribe(topic, names)
     }
@@ -152,8 +150,7 @@ impl Subscription {
     #[new]
     fn new(py: Python<'_>, client: Py<Client>) -> PyResult<Subscription> {
         let shared = client.get().shared(py)?;
-        let now = shared.host.now_microseconds() / 1000;
-        let session = Session::new(1, shared.host.initial_user(), now);
+        let session = shared.session();
         let inner = Inner {
             subscriber: Subscriber::new(StoreOf(shared.clone())),
             queue: VecDeque::new(),
@@ -171,12 +168,10 @@ impl Subscription {
     fn command(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
         with_words(self.client.get(), arguments, |words| {
             self.with(py, |State { session, inner }| {
-                let host = Connected::new(&self.shared.host, inner);
                 let mut recorder = Recorder::new();
-                let mut context = Context::new(session, &host, &self.shared.store);
-                execute(&mut context, words, &mut recorder)
+                self.shared
+                    .execute_for(&Exclusive::new(inner), session, words, &mut recorder)
                     .map_err(|blocked| error::raise_wait(py, &blocked))?;
-                session.finish_command();
                 let replies = recorder.finish().unwrap_or_default();
                 if let [Tree::Error(text)] = &replies[..] {
                     return Err(error::raise_reply(py, &self.shared.store, text));
@@ -188,7 +183,7 @@ impl Subscription {
         })
     }
 
-    /// Unsubscribe from everything, for good. Who waits for a message raises.
+    /// Unsubscribe from everything, for good. A caller that waits for a message raises.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
         // The call that a signal's handler has interrupted ends with its subscriptions.

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use undercroft_commands::{Context, execute, wait};
+use undercroft_commands::wait;
+use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf};
 use undercroft_engine::{
     self as engine, Access, Answer, Begun, Error, Ticket, Topic, Wanted, defer_signals,
 };
@@ -20,9 +21,7 @@ use crate::busy::Busy;
 use crate::client::Client;
 use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
-use crate::host::{Connected, Reach};
 use crate::reply::{self, Objects};
-use crate::shared::{Shared, StoreOf};
 
 /// Between two looks at all keys that are waited for (M4).
 const TEND: Duration = Duration::from_millis(100);
@@ -34,7 +33,7 @@ const RETRY: Duration = Duration::from_millis(50);
 pub(crate) struct Waiters(Busy<State>);
 
 struct State {
-    shared: Arc<Shared>,
+    shared: Arc<OpenStore>,
     seated: Seated,
     waits: HashMap<Ticket, Py<Wait>>,
     tended: Instant,
@@ -53,7 +52,7 @@ pub(crate) struct Wait {
 /// Where the commands of these tasks wait.
 struct Seated(engine::Waiters<StoreOf>);
 
-impl Reach for Seated {
+impl Receiver for Seated {
     fn take_or_wait(
         &mut self,
         _: Access<'_>,
@@ -74,7 +73,7 @@ impl Reach for Seated {
 }
 
 impl State {
-    fn new(shared: Arc<Shared>) -> State {
+    fn new(shared: Arc<OpenStore>) -> State {
         State {
             seated: Seated(engine::Waiters::new(StoreOf(shared.clone()))),
             shared,
@@ -85,7 +84,7 @@ impl State {
     }
 
     /// Goes over to the store that a client has open now.
-    fn follow(&mut self, shared: Arc<Shared>) -> PyResult<()> {
+    fn follow(&mut self, shared: Arc<OpenStore>) -> PyResult<()> {
         if Arc::ptr_eq(&self.shared, &shared) {
             return Ok(());
         }
@@ -154,7 +153,7 @@ impl State {
 
 fn value<'py>(
     py: Python<'py>,
-    shared: &Shared,
+    shared: &OpenStore,
     reply: Objects<'py, '_>,
 ) -> PyResult<Bound<'py, PyAny>> {
     match reply.finish()? {
@@ -186,12 +185,8 @@ impl Waiters {
             state.follow(shared.clone())?;
             let mut session = owner.session(py);
             let mut reply = Objects::new(py, &owner.codec, decode);
-            let outcome = {
-                let host = Connected::new(&shared.host, &mut state.seated);
-                let mut context = Context::new(&mut session, &host, &shared.store);
-                execute(&mut context, words, &mut reply)
-            };
-            session.finish_command();
+            let seated = Exclusive::new(&mut state.seated);
+            let outcome = shared.execute_for(&seated, &mut session, words, &mut reply);
             let wait = session.waiting.take();
             owner.remember(py, session);
             outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;

@@ -12,7 +12,7 @@ from conftest import Run
 from test_processes import in_child
 
 CHANNEL = b"undercroft:released:0:l"
-# Who would only look again after this time would never get it.
+# A task that would only look again after this time would never get it.
 NEVER = 10**6
 
 

@@ -122,7 +122,7 @@ def test_what_a_cancelled_task_was_given_goes_back(path: str, run: Run) -> None:
         assert await client.zrange("z", 0, -1) == ["m", "n"]
         # A move was made once it was possible, whoever has heard of it.
         assert await client.lrange("to", 0, -1) == ["moved"]
-        # Who stands behind gets what one who is cancelled had been given.
+        # The next in line gets what a cancelled task had been given.
         first, second = await begun(client.blpop("q"), client.blpop("q"))
         await client.rpush("q", "v")
         first.cancel()

@@ -107,7 +107,7 @@ r.blpop([f"list {sys.argv[2]} {name}" for name in range(60)])
             child.kill()
             child.communicate()
     assert waiting(r) > 0
-    # Whoever writes frees it, by and by; no key of the dead is touched.
+    # A process that writes frees it, by and by; no key of the dead is touched.
     while waiting(r) > 0:
         r.set("k", "v")
     assert r.pubsub_channels() == []

@@ -74,7 +74,7 @@ def worker(broker: str, results: str) -> Iterator[dict[str, str]]:
             break
     else:
         pytest.fail("the worker did not start:\n" + "".join(lines))
-    # What it says later must not fill the pipe.
+    # Its later output must not fill the pipe.
     rest = threading.Thread(target=running.stdout.read)
     rest.start()
     try:

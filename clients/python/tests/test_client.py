@@ -117,7 +117,7 @@ def test_a_limit_is_for_the_creation_of_the_store(path: str) -> None:
         ):
             with pytest.raises(ValueError, match=words):
                 undercroft.Redis.from_url(f"undercroft://{path}?{option}")
-        # Whoever asks for nothing takes it as it is.
+        # A client that asks for nothing takes it as it is.
         assert undercroft.Redis(path).ping()
         assert r.config_get("maxmemory*")["maxmemory-policy"] == "allkeys-lru"
 

@@ -64,6 +64,9 @@ def pair(path: str) -> Iterator[list[undercroft.Redis]]:
     pair = [undercroft.Redis(f"{path}.{name}") for name in ("method", "command")]
     for r in pair:
         r.config_set("notify-keyspace-events", "KEAmn")
+        # Each use of a key counts.
+        r.config_set("maxmemory-policy", "allkeys-lfu")
+        r.config_set("lfu-log-factor", 0)
     yield pair
     for r in pair:
         r.close()
@@ -98,6 +101,8 @@ def test_a_method_ends_as_its_command_does(pair: list[undercroft.Redis]) -> None
                 else:
                     result = outcome(partial(r.execute_command, *words))
                 size = r.dbsize()
-                keys = {key: r.dump(key) for key in sorted(r.keys())}
-                found.append((result, size, keys, list(told(listener))))
+                expired = r.info("stats")["expired_keys"]
+                uses = {key: r.object("freq", key) for key in sorted(r.keys())}
+                keys = {key: r.dump(key) for key in uses}
+                found.append((result, size, expired, uses, keys, list(told(listener))))
             assert found[0] == found[1], f"{words} on a key that is {state}"

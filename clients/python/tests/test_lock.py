@@ -78,7 +78,7 @@ def test_a_lock_is_redis_py_s_on_asyncio(path: str, kind: Any, run: Run) -> None
 def test_a_task_is_woken_by_a_release(path: str, run: Run) -> None:
     async def main() -> None:
         async with undercroft.asyncio.Redis(path) as client:
-            # Who would only look again after this time would never get it.
+            # A waiter that would only look again after this time would never get it.
             async with client.lock("l") as held:
                 waiting = [client.lock("l", sleep=10**6) for _ in range(3)]
                 tasks = [asyncio.create_task(lock.acquire()) for lock in waiting]

@@ -232,7 +232,7 @@ def test_what_is_not_asked_for_stays_where_it_was_published(path: str) -> None:
         assert p.get_message()["data"].startswith(b"0x")
         for _ in range(300):
             r.publish("a", b"x" * 10_000)
-        # What had been copied together with the first is there.
+        # The message that had been copied together with the first is there.
         found = 1
         while (message := p.get_message())["type"] == "message":
             assert message["data"].startswith(b"%dx" % found)

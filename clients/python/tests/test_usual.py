@@ -144,7 +144,7 @@ def test_a_call_that_is_cut_short_leaves_no_reply(
             patch.setattr(undercroft.RemoteRedis, "_resume", tell)
             with pytest.raises(Told):
                 client.get("k")
-        # Whoever takes it next need not see that a reply is to come.
+        # The next caller that takes it need not see that a reply is to come.
         connection = idle(client)
         assert connection._sock is None
         silent.set()

@@ -1,4 +1,25 @@
-"""Redis data structures in shared memory, with redis-py's API."""
+"""Redis data structures in shared memory, with redis-py's API.
+
+- `__main__`: the undercroft command, as `python -m undercroft`.
+- `_native`: the native half of the package.
+- `asyncio`: clients for asyncio, with the API of redis.asyncio.
+- `base`: the class that all clients have in common, which makes the kind that its arguments mean.
+- `celery`: a result backend for Celery on a store in shared memory.
+- `client`: the client of a store: native where it is called most, redis-py's for everything else.
+- `connection`: redis-py's connections and pools, with this package's codec between object and byte.
+- `django`: a cache for Django, on a store in shared memory or on a server.
+- `flask_caching`: a cache for Flask-Caching, on a store in shared memory or on a server.
+- `lock`: locks of a store in this process: redis-py's, which tell each other when they are
+  released.
+- `missing`: what redis-py has for the modules of a Redis server, none of which is in a store.
+- `options`: what redis-py can be told, and what of it a store in shared memory has no use for.
+- `pipeline`: pipelines: commands collected and run together, as redis-py's are.
+- `pubsub`: messages: redis-py's PubSub, fed from shared memory instead of a socket.
+- `remote`: the client of a server: redis-py's, with a short way from call to reply.
+- `replies`: from a reply to what a method of redis-py's returns.
+- `resp`: RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies.
+- `topology`: clients of a Redis Cluster, and of the master that a Sentinel names.
+"""
 
 import importlib
 from types import ModuleType

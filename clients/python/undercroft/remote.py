@@ -46,7 +46,7 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
             self.auto_close_connection_pool = pool is None
         # Whether calls may go the short way, which has no cache, no connection of the
         # client's own, nobody to tell that a connection was released, and no other parsing
-        # than redis-py's. Whoever wraps redis-py's methods, to trace calls, is to see them.
+        # than redis-py's. Code that wraps redis-py's methods, to trace calls, is to see them.
         self._short = (
             isinstance(self.connection_pool, ConnectionPool)
             and not single

@@ -302,7 +302,7 @@ class Reader:
                     break
                 stack.pop()
                 if inner.kind == _ATTRIBUTE:
-                    # What it says about the next value nobody has asked for.
+                    # Nobody has asked for what it says about the next value.
                     break
                 value = inner.finish(self._sets)
             else:

@@ -185,7 +185,7 @@ fn run(options: &Options) -> Result<bool> {
     }
 }
 
-/// Who is judged.
+/// The servers that are judged.
 enum Subject {
     Started(Server),
     Named(Address),

@@ -128,7 +128,7 @@ fn hincrbyfloat(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("HINCRBYFLOAT", [g.key(), field(g), change]));
 }
 
-/// What is chosen is chance; how much is not.
+/// The choice is chance; its number is not.
 fn hrandfield(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {

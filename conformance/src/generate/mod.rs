@@ -5,6 +5,17 @@
 //! never read at the same instant: every relative expiry differs from all
 //! others by far more than a run lasts, so that "greater than" has one answer,
 //! and nothing expires in the middle of a run.
+//!
+//! - `bitmaps`, `geo`, `hashes`, `hyperloglog`, `lists`, `sets`, `sort`, `sorted`, `strings`:
+//!   commands of one type of value each, with all of their options.
+//! - `keys`, `expire`: commands on keys of any type, and their deadlines.
+//! - `blocking`: commands that wait for keys, for a millisecond at most, and pushes that give them
+//!   something.
+//! - `messages`: messages to nobody.
+//! - `payload`: DUMP payloads, written independently of the product.
+//! - `scripting`: the scripts that are known.
+//! - `server`: commands about connection and server that leave the connection usable.
+//! - `transactions`: random commands queued, some of them wrong, with and without watched keys.
 
 mod bitmaps;
 mod blocking;
@@ -168,7 +179,7 @@ impl Generator {
     /// Now and then breaks a command: arity, order, an odd argument, the case.
     fn spoil(&mut self, command: &mut Command) {
         let args = &mut command.0;
-        // What it happened to set would hold for all that follows.
+        // A setting that it happened to make would hold for all that follows.
         if args[0].eq_ignore_ascii_case(b"CONFIG") {
             return;
         }

@@ -72,7 +72,7 @@ fn smembers(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("SMEMBERS", [g.key()]));
 }
 
-/// What is chosen is chance: only what leaves both servers alike. Never alone,
+/// The choice is chance: only calls that leave both servers alike. Never alone,
 /// so that it is not spoilt into a choice.
 fn spop(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
@@ -92,7 +92,7 @@ fn spop(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(left);
 }
 
-/// What is chosen is chance; how much is not.
+/// The choice is chance; its number is not.
 fn srandmember(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {

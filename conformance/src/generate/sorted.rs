@@ -290,7 +290,7 @@ fn zmpop(g: &mut Generator, out: &mut Vec<Command>) {
     out.push(command("ZMPOP", args));
 }
 
-/// What is chosen is chance; how much is not.
+/// The choice is chance; its number is not.
 fn zrandmember(g: &mut Generator, out: &mut Vec<Command>) {
     let mut args = vec![g.key()];
     match g.below(8) {

@@ -3,6 +3,14 @@
 //! Each test runs against any address. Where Redis' answer is determined by the
 //! bytes alone, a real Redis gives the expected one; elsewhere the demand is
 //! that memory stays bounded and everyone else is served.
+//!
+//! - `crowd`: many connections.
+//! - `greedy`: clients that want the server's memory.
+//! - `inputs`: byte strings to send, and what a server answers to them.
+//! - `malformed`: malformed input: the known ways to be wrong, and damage at random.
+//! - `pipelines`: very long pipelines.
+//! - `slices`: the same bytes in other pieces: where a read ends must not matter.
+//! - `subscribers`: subscribers that do not read, against the limits of their output.
 
 mod crowd;
 mod greedy;

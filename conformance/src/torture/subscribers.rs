@@ -45,7 +45,7 @@ impl Audience {
         })
     }
 
-    /// Publishes one message, which must reach who reads. Returns whether the
+    /// Publishes one message, which must reach those that read. Returns whether the
     /// other is still subscribed.
     fn publish(&mut self, length: usize) -> Result<bool> {
         let payload = vec![b'x'; length];
@@ -99,7 +99,7 @@ fn set_limit(owner: &mut Client, limit: &str) -> Result<()> {
 }
 
 /// A subscriber that does not read is closed when more waits for it than the hard
-/// limit; who reads gets everything.
+/// limit; one that reads gets everything.
 ///
 /// # Errors
 /// What was expected and what came.
@@ -160,7 +160,7 @@ mod tests {
     fn only_a_closed_connection_is_the_end() {
         assert_eq!(read(io::ErrorKind::UnexpectedEof).expect("closed"), 2);
         assert_eq!(read(io::ErrorKind::ConnectionReset).expect("closed"), 2);
-        // What a read timeout gives: the server keeps the connection open.
+        // A read timeout gives this: the server keeps the connection open.
         assert!(read(io::ErrorKind::WouldBlock).is_err());
         assert!(read(io::ErrorKind::InvalidData).is_err());
     }

@@ -6,12 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use undercroft_commands::print::print;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::{Host, Protocol, Session};
-use undercroft_commands::{Context, execute};
+use undercroft_commands::session::Protocol;
+use undercroft_embedded::OpenStore;
 
 use crate::arguments::Exec;
 use crate::failure::{FAILURE, Failure, Outcome, SUCCESS};
-use crate::host::CommandLine;
 use crate::out;
 use crate::store;
 
@@ -28,14 +27,13 @@ pub(crate) fn run(arguments: &Exec, line: &[OsString]) -> Outcome {
     }
     let command = words(arguments, line)?;
     let store = store::open_or_create(arguments.store.name(), None)?;
-    let host = CommandLine::new();
-    let now = host.now_microseconds() / 1000;
-    let mut session = Session::new(1, host.initial_user(), now);
+    let open = OpenStore::passing(store);
+    let mut session = open.session();
     session.database = arguments.database;
     let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();
     let mut recorder = Recorder::new();
-    let mut context = Context::new(&mut session, &host, &store);
-    execute(&mut context, &words, &mut recorder).map_err(Failure::new)?;
+    open.execute(&mut session, &words, &mut recorder)
+        .map_err(Failure::new)?;
     let replies = recorder
         .finish()
         .map_err(|missing| Failure::new(format_args!("the reply lacks {missing} of its parts")))?;

@@ -57,7 +57,7 @@ fn write_file(path: &Path, builder: Builder, length: u64) -> Result<Counts, Fail
 }
 
 fn write_temporary(path: &Path, builder: Builder, length: u64) -> std::io::Result<Counts> {
-    // Whoever may not read the store may not read its copy.
+    // A user who may not read the store may not read its copy.
     let file = OpenOptions::new()
         .write(true)
         .create_new(true)

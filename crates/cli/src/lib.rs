@@ -1,5 +1,19 @@
 //! The undercroft command, as a function: the binary calls it, and so does the Python package, which brings the
 //! command along.
+//!
+//! - `main`: the binary.
+//! - `arguments`: the command line: what there is, and the help that teaches it.
+//! - `check`, `exec`, `export`, `import`, `recover`, `serve`, `stat`, `sync`: one subcommand each.
+//! - `stores`: the subcommands `list` and `rm`.
+//! - `archive`: the format of an export.
+//! - `failure`: why a command failed: one line for people, and an exit status for scripts.
+//! - `out`: output that may fail: a full device, a reader that has gone.
+//! - `processes`: what the system tells about the processes that use a store.
+//! - `progress`: how far a long command is.
+//! - `redis_conf`: directives of a redis.conf that are no parameters of ours.
+//! - `settings`: settings of `serve`: from a file, the environment and the command line.
+//! - `size`: sizes in bytes, for people.
+//! - `store`: finding, opening and creating stores.
 
 // They panic where they cannot write; `out` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -10,7 +24,6 @@ mod check;
 mod exec;
 mod export;
 mod failure;
-mod host;
 mod import;
 mod out;
 mod processes;

@@ -31,7 +31,7 @@ pub(crate) fn tell(text: Arguments<'_>) {
     let _ = io::stderr().lock().write_fmt(text);
 }
 
-/// What is still to be printed has no place to go, so the command ends: quietly where its reader has seen enough,
+/// The rest of the output has no place to go, so the command ends: quietly where its reader has seen enough,
 /// otherwise with one line and exit status 1. The store needs no farewell.
 fn end_on_failure(written: io::Result<()>) {
     match written {

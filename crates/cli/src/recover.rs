@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(arguments: &OfStore) -> Outcome {
     let store = store::open(arguments.store.name(), Access::Write)?;
-    // What is removed is counted here.
+    // Keys that are removed are counted here.
     store.leave_upkeep_to_a_timer();
     let left = store
         .held_locks()
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
 fn keep(store: &Store) -> Result<u64, Error> {
     let (mut expired, mut last) = (0, Instant::now());
     loop {
-        let kept = store.upkeep_step(true)?;
+        let kept = store.upkeep_step()?;
         expired += kept.expired;
         match kept.pace {
             Pace::Idle => return Ok(expired),

@@ -93,8 +93,8 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Writes the store to the disk, so that it may be opened after the next power cut. Who cannot do that has ended
-/// cleanly all the same.
+/// Writes the store to the disk, so that it may be opened after the next power cut. A server that cannot do that has
+/// ended cleanly all the same.
 fn sync(name: &str) {
     let synced = store::open(name, Access::Write).and_then(|store| {
         store.set_patience(PATIENCE);

@@ -22,7 +22,7 @@ pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
-    // What would be shown as 1000 or more belongs to the next unit.
+    // A number that would be shown as 1000 or more belongs to the next unit.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;

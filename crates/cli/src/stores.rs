@@ -46,7 +46,7 @@ pub(crate) fn list() -> Outcome {
         let Row {
             writers, readers, ..
         } = row;
-        // What is wrong with a store stands in their place, and behind it nothing.
+        // An error of a store stands in their place, and behind it nothing.
         let users = format!("{writers:<7}  {readers}");
         say!(
             "{:<name$}  {:>keys$}  {:>data$}  {}",
@@ -112,7 +112,7 @@ pub(crate) fn remove(arguments: &Remove) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Who uses the store, None where nobody does.
+/// The users of the store, None where there are none.
 fn in_use(users: &[User]) -> Option<String> {
     let [first, others @ ..] = users else {
         return None;

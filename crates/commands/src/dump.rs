@@ -7,6 +7,9 @@
 //! A string value is a length and that many bytes, an integer of one, two or four bytes, or an LZF stream. A collection
 //! is a number of such strings, or one string that is a structure of Redis' memory. What RESTORE is given is hostile
 //! until proven otherwise: every length is checked before memory is taken for it.
+//!
+//! - `listpack`: listpacks, in which Redis 7.0 keeps small collections.
+//! - `ziplist`: ziplists, in which Redis before 7.0 kept small collections: read only.
 
 mod listpack;
 mod ziplist;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use undercroft_engine::{Error, Load, Ranges, Store};
+use undercroft_engine::{Load, Ranges};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::{PARAMETERS, Value};
@@ -103,7 +103,7 @@ fn run(
     outcome
 }
 
-/// Runs a command's handler, and has INFO, the slow log and those who MONITOR see it.
+/// Runs a command's handler, and has INFO, the slow log and the connections that MONITOR see it.
 #[inline(always)]
 fn call(
     context: &mut Context<'_>,
@@ -191,7 +191,7 @@ fn refuse_other_protocols(context: &mut Context<'_>, arguments: &[&[u8]]) {
     if is("POST") || is("HOST:") {
         context.session.close_after_reply = true;
         context.session.reply_mode = ReplyMode::Off;
-        context.host.suspect(context.session);
+        context.host.connections.suspect(context.session);
     }
 }
 
@@ -330,24 +330,6 @@ pub(crate) fn without_secrets<'a>(
     shown
 }
 
-/// Removes expired keys that the command met, as Redis does.
-#[cold]
-pub(crate) fn remove_met(context: &mut Context<'_>) {
-    // Where the lock is held or the store is damaged, the next writer will do it, or say so.
-    let _ = try_to_remove_met(context);
-}
-
-/// Removes expired keys that the command met, unless they are to stay for now.
-#[cold]
-pub(crate) fn try_to_remove_met(context: &mut Context<'_>) -> Result<(), Error> {
-    if context.host.keeps_expired() {
-        Store::forget_met();
-    } else {
-        context.session.counters.expired += context.store.remove_met()?;
-    }
-    Ok(())
-}
-
 #[inline(always)]
 fn finish<R: Reply + ?Sized>(
     context: &mut Context<'_>,
@@ -371,8 +353,6 @@ fn finish<R: Reply + ?Sized>(
         Err(Failure::Blocked(blocked)) => return Err(blocked),
     }
     context.session.counters.commands += 1;
-    if Store::met_expired() {
-        remove_met(context);
-    }
+    context.store.end_command();
     Ok(())
 }

@@ -5,9 +5,9 @@ use std::fmt;
 use undercroft_engine::{Access, Error, Key, Reader, Scratch, Store};
 
 use crate::arguments::CommandError;
-use crate::execute::remove_met;
+use crate::host::Host;
 use crate::reply::Reply;
-use crate::session::{Host, Session};
+use crate::session::Session;
 use crate::statistics::Lap;
 
 /// Everything a handler may see and change besides its arguments and its reply.
@@ -15,7 +15,7 @@ pub struct Context<'a> {
     /// The connection that sent the command; an embedded client has one, too.
     pub session: &'a mut Session,
     /// The server, or the embedding process.
-    pub host: &'a dyn Host,
+    pub host: Host<'a>,
     /// The store the commands work on, by itself or within MULTI and EXEC.
     pub store: Access<'a>,
     /// Whether even the fastest commands are timed for the slow log.
@@ -36,7 +36,7 @@ impl<'a> Context<'a> {
     /// What commands of this connection work with. Made once for each batch of commands: it looks at the
     /// configuration of the slow log.
     #[inline]
-    pub fn new(session: &'a mut Session, host: &'a dyn Host, store: &'a Store) -> Context<'a> {
+    pub fn new(session: &'a mut Session, host: Host<'a>, store: &'a Store) -> Context<'a> {
         let mut context = Context {
             session,
             host,
@@ -54,7 +54,7 @@ impl<'a> Context<'a> {
     /// or ended.
     pub(crate) fn choose_way(&mut self) {
         self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold());
-        self.shows = self.host.is_monitored();
+        self.shows = self.host.connections.is_monitored();
         self.direct = !self.timed && !self.shows && self.session.multi.is_none();
     }
 
@@ -81,23 +81,20 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Counts a key that was looked up, and tells whoever wants to know that it is not there.
+    /// Counts a key that was looked up and ends the look-up, see [`Access::looked_up`].
     #[inline(always)]
-    pub(crate) fn looked_up(&mut self, key: &[u8], found: bool) {
+    pub(crate) fn looked_up(&mut self, key: &Key<'_>, found: bool) {
         self.count_lookup(found);
-        if !found && self.store.tells_of_misses() {
-            self.tell_miss(key);
-        }
+        self.store.looked_up(self.database(), key, found);
     }
 
-    /// Tells that a key is not there which somebody looked for.
-    #[cold]
-    pub(crate) fn tell_miss(&mut self, key: &[u8]) {
-        // That it has expired is told first.
-        if Store::met_expired() {
-            remove_met(self);
+    /// [`looked_up`](Self::looked_up) where that is no use of the key.
+    #[inline(always)]
+    pub(crate) fn peeked(&mut self, key: &Key<'_>, found: bool) {
+        self.count_lookup(found);
+        if !found {
+            self.store.missed(self.database(), key);
         }
-        self.store.tell_miss(self.database(), key);
     }
 
     /// What `look` finds at a key; none where the key is not there. The look-up is counted, and so is the key's use.
@@ -123,10 +120,7 @@ impl<'a> Context<'a> {
         let found = store.read_into(store.shards_of([&hashed]), scratch, |reader, scratch| {
             look(reader, &hashed, scratch)
         })?;
-        self.looked_up(key, found.is_some());
-        if found.is_some() {
-            store.note_use(&hashed);
-        }
+        self.looked_up(&hashed, found.is_some());
         Ok(found)
     }
 

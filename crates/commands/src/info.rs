@@ -2,6 +2,9 @@
 //!
 //! All fields of Redis 7.0 are there, as what reads them expects them. Where nothing in a store is like what a field
 //! tells, its value is the one it has in a Redis that does not do it.
+//!
+//! - `counted`: what is counted of each command and of each kind of error.
+//! - `memory`: the memory of the store, as INFO tells it.
 
 mod counted;
 mod memory;
@@ -20,8 +23,6 @@ pub struct Facts {
     pub tcp_port: u16,
     /// Threads that run commands.
     pub threads: usize,
-    /// When it started, Unix milliseconds.
-    pub started: i64,
     /// The configuration file, empty where there is none.
     pub config_file: String,
     /// Connections now.
@@ -58,8 +59,6 @@ pub struct Facts {
     pub hits: u64,
     /// Keys that reading commands did not find.
     pub misses: u64,
-    /// Keys removed because they had expired.
-    pub expired_keys: u64,
     /// Replies that were errors.
     pub errors: u64,
 }
@@ -89,7 +88,7 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
     let named = |name: &str| wanted.iter().any(|section| is_keyword(section, name));
     let default = wanted.is_empty() || named("default");
     let every = named("all") || named("everything");
-    let facts = context.host.facts();
+    let facts = context.host.control.facts();
     let mut out = String::new();
     for (section, in_default) in SECTIONS {
         let is_wanted = every || default && in_default || named(section);
@@ -139,7 +138,7 @@ fn zeros(names: &[&str], out: &mut String) {
 
 fn server(context: &Context<'_>, facts: &Facts, out: &mut String) {
     let now = context.host.now_microseconds();
-    let uptime = (now / 1000 - facts.started).max(0) / 1000;
+    let uptime = (now / 1000 - context.host.process.started).max(0) / 1000;
     let hz = context.host.config().integer("hz");
     title("Server", out);
     line("redis_version", REDIS_VERSION, out);
@@ -276,7 +275,7 @@ fn statistics(context: &Context<'_>, facts: &Facts, out: &mut String) {
     }
     line("rejected_connections", facts.rejected_connections, out);
     zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"], out);
-    line("expired_keys", facts.expired_keys + own.expired, out);
+    line("expired_keys", context.store.expired_keys(), out);
     line("expired_stale_perc", "0.00", out);
     zeros(
         &[

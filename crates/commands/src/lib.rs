@@ -1,8 +1,37 @@
 //! The Redis commands: arguments in, engine calls, reply out.
 //!
 //! [`table`] names every command once and says how it is called; a handler parses its [`arguments`], works on the
-//! store, and writes to a [`reply::Reply`], whoever reads it. [`session`] holds what a connection remembers and the
-//! trait through which commands reach the server around them.
+//! store, and writes to a [`reply::Reply`], whoever reads it. [`session`] holds what a connection remembers, and
+//! [`host`] is how commands reach the process around them.
+//!
+//! - `arguments`: strict parsing of arguments, with Redis' rules and error texts.
+//! - `config`: the configuration: a table of typed parameters and their present values.
+//! - `double`: doubles as arguments: what C's `strtod` makes of a text, as Redis calls it.
+//! - `dump`: DUMP payloads, as Redis 7.0 writes and reads them.
+//! - `execute`: the one way in: runs a command whatever it is.
+//! - `geohash`: positions on the earth as integers of 52 bits.
+//! - `handler`: what every command handler is given, and how it fails.
+//! - `handlers`: the handlers, one file for each family of commands.
+//! - `host`: the process that runs commands, as these see it, in parts.
+//! - `hyperloglog`: HyperLogLogs as the strings that Redis stores: 16,384 registers of six bits, sparse or dense.
+//! - `info`: INFO: figures about the server and the store, in Redis' form.
+//! - `lcs`: the longest common subsequence of two strings, as the LCS command finds it.
+//! - `load`: how much a command brings with it, so that room is reserved before it takes a lock.
+//! - `lzf`: LZF, the compression inside Redis' DUMP payloads.
+//! - `monitor`: MONITOR: each command that was run, as a line for the connections that want to see them.
+//! - `multi`: what a connection remembers between MULTI and EXEC.
+//! - `number`: the floating point of INCRBYFLOAT, bit for bit as Redis on x86-64 computes it.
+//! - `partial_sort`: sorting only as much as is shown, with Redis' own choice among equals.
+//! - `pause`: CLIENT PAUSE: commands that are held back for a while.
+//! - `print`: prints a reply as redis-cli does on a terminal.
+//! - `reply`: what a command answers: the trait every handler writes to, and a writer that keeps the answer as a tree.
+//! - `session`: the state of one connection.
+//! - `slowlog`: the log of commands that took long, as SLOWLOG shows it.
+//! - `statistics`: what INFO tells of commands and of errors: how often, how long, how many failed.
+//! - `subscriptions`: what one connection is subscribed to.
+//! - `table`: the command table, written once.
+//! - `tape`: a reply kept for later: EXEC tells what its commands answer once it is committed.
+//! - `wait`: commands that wait for keys: what a connection remembers meanwhile, and how it is answered.
 
 pub mod arguments;
 pub mod config;
@@ -12,6 +41,7 @@ mod execute;
 mod geohash;
 pub mod handler;
 mod handlers;
+pub mod host;
 pub mod hyperloglog;
 pub mod info;
 pub mod lcs;

@@ -28,6 +28,7 @@ pub(crate) fn monitor(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Re
     }
     context
         .host
+        .connections
         .monitor(context.session)
         .map_err(CommandError::new)?;
     context.session.monitors = true;
@@ -74,7 +75,7 @@ pub(crate) fn show(
         quote(word, &mut line);
     }
     line.extend(b"\r\n");
-    host.show(session, &line);
+    host.connections.show(session, &line);
 }
 
 #[cfg(test)]

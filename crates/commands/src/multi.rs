@@ -125,7 +125,7 @@ fn publishes(command: &Command) -> bool {
     matches!(command.name, "publish" | "spublish")
 }
 
-/// Where it says who gets a message: what PUBLISH looks at.
+/// Where the receivers of a message stand, at which PUBLISH looks.
 fn receivers_shards(context: &Context<'_>, arguments: &[&[u8]]) -> ShardSet {
     let store = context.store;
     let names = arguments.get(1).map(|name| store.key(name).shard());

@@ -41,9 +41,9 @@ impl Pause {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether there is a pause at a time in Unix milliseconds. No key expires or is evicted meanwhile, as in Redis.
-    pub fn lasts(&self, now: i64) -> bool {
-        self.0.load(Ordering::Relaxed) >> 1 > now.max(0).unsigned_abs()
+    /// When it ends, Unix milliseconds; 0 where there is none. No key is removed or evicted before, as in Redis.
+    pub fn until(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) >> 1
     }
 
     /// Whether a command must wait at a time in Unix milliseconds. What will be refused in any case need not.
@@ -110,7 +110,7 @@ mod tests {
         // As Redis 7.0.15 does.
         pause.begin(300, false);
         pause.begin(270, true);
-        assert!(pause.lasts(299) && !pause.lasts(300));
+        assert_eq!(pause.until(), 300);
         assert!(holds("GET k", 299) && !holds("GET k", 300));
         pause.begin(500, true);
         pause.begin(400, false);

@@ -6,17 +6,12 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use undercroft_engine::{Access, Begun, Error, Ranges, Topic, Wanted, Watch};
+use undercroft_engine::{Ranges, Topic, Watch};
 
 use crate::arguments::CommandError;
-use crate::config::{Config, Parameter, Value};
 use crate::handlers::client::check_name;
-use crate::info::Facts;
 use crate::multi::Multi;
-use crate::slowlog::SlowLog;
-use crate::statistics::Statistics;
 use crate::subscriptions::Subscriptions;
 use crate::table::Command;
 use crate::wait::Wait;
@@ -77,7 +72,7 @@ pub struct Session {
     pub database: u32,
     /// Chosen by HELLO.
     pub protocol: Protocol,
-    /// Who is logged in; None before AUTH where a password is needed.
+    /// The user who is logged in; None before AUTH where a password is needed.
     pub user: Option<String>,
     /// Whether replies are sent.
     pub reply_mode: ReplyMode,
@@ -162,8 +157,6 @@ pub struct Counters {
     pub misses: u64,
     /// Replies that are errors.
     pub errors: u64,
-    /// Expired keys removed because a command met them.
-    pub expired: u64,
 }
 
 /// A session's state before a transaction.
@@ -357,7 +350,7 @@ pub struct ClientInfo {
     pub database: u32,
     /// Its last command, `NULL` before the first.
     pub command: &'static str,
-    /// Who is logged in.
+    /// The user who is logged in.
     pub user: Option<String>,
     /// The protocol it speaks.
     pub protocol: Protocol,
@@ -506,142 +499,6 @@ pub struct ShutdownOptions {
     pub force: bool,
     /// ABORT: stop a shutdown that is under way.
     pub abort: bool,
-}
-
-/// The server, or the process that embeds the store, as commands see it.
-pub trait Host: Send + Sync {
-    /// The clock, in Unix microseconds.
-    fn now_microseconds(&self) -> i64;
-
-    /// Keeps the calling thread from doing anything else for so long, or until the server is stopped.
-    fn sleep(&self, time: Duration) {
-        std::thread::sleep(time);
-    }
-
-    /// The configuration; changed only through [`Config::set`].
-    fn config(&self) -> &Config;
-
-    /// Makes changed parameters take effect, before they are stored. All of them or none.
-    ///
-    /// # Errors
-    /// The parameter that cannot have this value, and why.
-    fn apply(
-        &self,
-        changes: &[(&'static Parameter, Value)],
-    ) -> Result<(), (&'static Parameter, String)>;
-
-    /// The commands that took long.
-    fn slowlog(&self) -> &SlowLog;
-
-    /// What is counted of commands and errors.
-    fn statistics(&self) -> &Statistics;
-
-    /// Every connection, oldest first. O(connections).
-    fn clients(&self) -> Vec<ClientInfo>;
-
-    /// Holds commands of all connections back until a time in Unix milliseconds, or only those that write.
-    ///
-    /// # Errors
-    /// The reply, where there are no connections: a whole error with its code.
-    fn pause(&self, until: i64, all: bool) -> Result<(), String>;
-
-    /// Ends the pause.
-    fn unpause(&self);
-
-    /// Whether expired keys stay where they are for now, though nobody finds them: while there is a pause.
-    fn keeps_expired(&self) -> bool {
-        false
-    }
-
-    /// Whether some connection wants to see the commands that are run.
-    fn is_monitored(&self) -> bool {
-        false
-    }
-
-    /// From now on a connection is shown every command that is run.
-    ///
-    /// # Errors
-    /// The reply, where there are no connections: a whole error with its code.
-    fn monitor(&self, _: &Session) -> Result<(), String> {
-        Err("ERR there are no connections to monitor: this is no server".to_owned())
-    }
-
-    /// It is not any more.
-    fn end_monitor(&self, _: &Session) {}
-
-    /// Shows a command that a connection has run, as a line with its end.
-    fn show(&self, _: &Session, _: &[u8]) {}
-
-    /// A connection that speaks HTTP was cut off.
-    fn suspect(&self, _: &Session) {}
-
-    /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
-    fn kill(&self, filter: &KillFilter) -> usize;
-
-    /// Takes what a command wants, or waits until it is there: right here, unless the host can answer later. For ever,
-    /// where no timeout is given.
-    ///
-    /// # Errors
-    /// [`Error::WrongType`], and a lock that cannot be had now.
-    fn take_or_wait(
-        &self,
-        session: &Session,
-        store: Access<'_>,
-        wanted: &Wanted<'_>,
-        timeout: Option<Duration>,
-    ) -> Result<Begun, Error> {
-        let _ = session;
-        store.take_or_wait(wanted, timeout).map(Begun::Answered)
-    }
-
-    /// Ends the wait of a connection, as if its time were up or with an error. Returns whether it waited.
-    ///
-    /// # Errors
-    /// A lock that cannot be had now.
-    fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
-        let _ = (id, with_error);
-        Ok(false)
-    }
-
-    /// Has the messages of these sent to the connection, from now on; all of them, or none. It is not subscribed to
-    /// any of them yet.
-    ///
-    /// # Errors
-    /// A lock that cannot be had now, and where there are no connections that messages could be sent to.
-    fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        let _ = (session, topic, names);
-        Err(Error::Name(
-            "expected a connection that messages can be sent to; embedded, there are subscribers (in Python pubsub())"
-                .into(),
-        ))
-    }
-
-    /// Ends that for these, to all of which it is subscribed.
-    ///
-    /// # Errors
-    /// A lock that cannot be had now.
-    fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
-        let _ = (session, topic, names);
-        Ok(())
-    }
-
-    /// Whether this password is the user's.
-    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool;
-
-    /// Who a new connection is: `default` where no password is needed, None where one is.
-    fn initial_user(&self) -> Option<String>;
-
-    /// What INFO tells of the server itself.
-    fn facts(&self) -> Facts;
-
-    /// CONFIG RESETSTAT: sets the counters among the [`facts`](Host::facts) to zero.
-    fn reset_statistics(&self);
-
-    /// Begins to stop the server; it ends after the handler has returned.
-    ///
-    /// # Errors
-    /// The reply, where it cannot be stopped so: a whole error with its code.
-    fn shutdown(&self, options: ShutdownOptions) -> Result<(), String>;
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl Tape {
     /// Writes what is between two marks to another reply.
     pub(crate) fn play(&self, from: Mark, to: Mark, reply: &mut dyn Reply) {
         let bytes = |range: &Range<usize>| &self.bytes[range.clone()];
-        // Whoever wrote them wrote text.
+        // The handler that wrote them wrote text.
         let text = |range: &Range<usize>| str::from_utf8(bytes(range)).unwrap_or_default();
         for event in &self.events[from.events..to.events] {
             match event {

@@ -61,7 +61,7 @@ pub use types::list::{End, Inserted, Positions};
 pub use types::set::{Set, SetOperation};
 pub use types::sorted::{AddRule, Added, Bounds, Limit, ScoreBound, Scored, SortedSet, TextBound};
 pub use types::string::bits::{BitOperation, BitString};
-pub use types::string::hot::{Condition, SetOptions};
+pub use types::string::hot::{Condition, SetOptions, TextBuffer};
 pub use types::string::mget::{Held, Values};
 pub use types::string::write::STRING_MAX;
 pub use types::value::Limits;
@@ -69,7 +69,7 @@ pub use types::value::Limits;
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Options, Report, Scratch, ShardSet, Staged, Statistics,
-    User, View, WaitHook, coarse_milliseconds, defer_signals, remove_sockets,
+    User, View, WaitHook, coarse_milliseconds, defer_signals, remove_sockets, without_fork,
 };
 pub use upkeep::eviction::{Eviction, EvictionChange, EvictionPolicy};
 pub use upkeep::steps::{Pace, Upkept};

@@ -195,7 +195,7 @@ fn what_is_set_behind_a_flush_stays() {
         if round < 3 {
             store.flush_all(false).expect("room");
             // Some of what was left, and then all of the next, one upon the other.
-            store.upkeep_step(true).expect("no lock is held");
+            store.upkeep_step().expect("no lock is held");
             sound(&store);
         }
     }

@@ -7,8 +7,8 @@
 //! process at any instruction: what it changed is either all there or not at
 //! all, as soon as the next process comes by.
 //!
-//! This crate knows nothing of what is stored. Its rules (S, L, W, R and H) are
-//! numbered in `docs/recovery.md`, and the file is drawn in
+//! This crate knows nothing of what is stored. Its rules (S, L, W, R, H and D) are
+//! numbered in `docs/rules.md`, and the file is drawn in
 //! `docs/file-format.md`. All `unsafe` code of the engine is here.
 //!
 //! Its rooms:

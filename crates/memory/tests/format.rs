@@ -1,10 +1,7 @@
 //! `docs/file-format.md` against the constants of `layout.rs`: each is there
-//! once, with its value, and the page tells of no others. And
-//! `docs/recovery.md` against the tests: those it names exist.
+//! once, with its value, and the page tells of no others.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
 use undercroft_memory::layout;
 
@@ -134,41 +131,4 @@ fn the_places_on_the_page_are_those_of_a_store() {
     );
     assert!(small.heap.is_multiple_of(2 << 20));
     assert_eq!(small.log_capacity, (8 << 20) / 16);
-}
-
-/// The sources of the tests in a directory, one after the other.
-fn test_sources(directory: &Path) -> String {
-    let entries = fs::read_dir(directory).expect("a directory");
-    let mut sources = String::new();
-    for entry in entries {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources += &test_sources(&path);
-        } else {
-            sources += &fs::read_to_string(path).expect("a source");
-        }
-    }
-    sources
-}
-
-#[test]
-fn the_tests_that_guard_the_rules_exist() {
-    let rules = include_str!("../../../docs/recovery.md");
-    // Some rules are guarded from the layers above.
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let sources = ["memory", "engine", "commands", "server", "testkit"]
-        .map(|name| test_sources(&crates.join(name).join("tests")))
-        .concat();
-    let is_name = |text: &str| {
-        let letters = |c: char| c == '_' || c.is_ascii_lowercase();
-        text.chars().all(letters) && text.matches('_').count() >= 3
-    };
-    let names: Vec<&str> = rules.split('`').filter(|text| is_name(text)).collect();
-    assert!(names.len() > 15, "tests named in recovery.md: {names:?}");
-    for name in names {
-        assert!(
-            sources.contains(&format!("fn {name}()")),
-            "recovery.md names {name}, which is no test"
-        );
-    }
 }

@@ -10,6 +10,13 @@
 //! Both parsers take input in pieces of any size, stop where the bytes end and go on from that very byte: the work is
 //! linear in the bytes received, whatever their arrival looks like. Neither recurses, neither allocates for a length
 //! that a peer merely announced, and neither panics on any input.
+//!
+//! - `encode`: appends replies (RESP2 and RESP3) and commands to a `Vec<u8>`.
+//! - `event`: what a reply consists of, and what can be wrong with one.
+//! - `number`: numbers as Redis reads and prints them.
+//! - `reply`: the incremental reply parser: bytes in, events out.
+//! - `request`: commands as a server receives them.
+//! - `value`: whole replies as owned values, for tools and tests.
 
 pub mod encode;
 mod event;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use undercroft_commands::session::{Buffers, Host, Protocol, ReplyMode, Session};
+use undercroft_commands::session::{Buffers, Protocol, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
 use undercroft_engine::Answer;
 use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
@@ -375,7 +375,7 @@ impl Connection {
         };
         let mut turn = Turn {
             writer: Writer::new(out, self.session.protocol),
-            context: Context::new(&mut self.session, shared, &shared.store),
+            context: Context::new(&mut self.session, shared.host(), &shared.store),
             parser: &mut self.parser,
             limits,
             warms: !shared.waits(),
@@ -388,7 +388,7 @@ impl Connection {
             End::Used { wanted } => self.wanted = wanted,
             End::More | End::Blocked(_) | End::Waiting => {}
         }
-        // Who has read a reply finds what the command has changed.
+        // A client that has read a reply finds what the command has changed.
         let output_peak = self.session.buffers.output_peak.max(self.pending());
         self.show(Shown {
             buffers: Buffers {
@@ -439,7 +439,7 @@ impl Connection {
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => {
-                    // What is sent goes once it is the larger half: each byte is moved once at most.
+                    // Sent bytes go once they are the larger half: each byte is moved once at most.
                     if self.sent > self.output.len() / 2 {
                         self.output.drain(..self.sent);
                         self.sent = 0;
@@ -559,7 +559,7 @@ impl Connection {
 /// Counts an error reply that no command wrote.
 pub(crate) fn count_error(session: &mut Session, shared: &Shared, text: &str) {
     session.counters.errors += 1;
-    shared.statistics().count_error(session.route.0, text);
+    shared.process.statistics.count_error(session.route.0, text);
 }
 
 pub(crate) fn parser_limits(limits: &Limits, session: &Session) -> ParserLimits {

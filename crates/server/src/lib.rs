@@ -6,10 +6,29 @@
 //!
 //! No thread waits for a lock of the store longer than a millisecond (M6): where another process holds one, the
 //! connection is parked and tried again, in order with the rest of its input, and others go on.
+//!
+//! - `blocked`: connections of one thread whose command waits for keys.
+//! - `connection`: one connection: its buffers, and running the commands in them.
+//! - `error`: why a server does not start.
+//! - `host`: the server as commands see it.
+//! - `hub`: messages on their way from the store to the connections of one thread.
+//! - `limits`: what connections may take: limits that the configuration sets, and open descriptors.
+//! - `listener`: listening sockets: TCP addresses, and a unix socket that nobody else can reach before it is ready.
+//! - `log`: the server's log: lines on standard error.
+//! - `monitors`: lines for connections that MONITOR.
+//! - `poll`: readiness of sockets: one epoll instance for each thread, and a way to wake it.
+//! - `registry`: every connection of the server, as CLIENT LIST and CLIENT KILL see it from any thread.
+//! - `server`: starting and stopping.
+//! - `shared`: what all threads of a server share.
+//! - `turn`: one turn of a connection: the commands in its input, parsed and run.
+//! - `upkeep`: what the first thread does a few times a second for the store and for INFO.
+//! - `worker`: one thread: an event loop that runs commands right where their bytes arrive.
+//! - `writer`: replies as bytes of the protocol, appended to a connection's output.
 
 mod blocked;
 mod connection;
 mod error;
+mod host;
 mod hub;
 mod limits;
 mod listener;

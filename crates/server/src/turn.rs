@@ -76,7 +76,7 @@ enum Behind {
 enum Ran {
     /// The next one may run.
     On,
-    /// What was parsed ahead is void: the limits are others now.
+    /// Commands that were parsed ahead are void: the limits are others now.
     Again,
     /// It waits for keys: the next one may run once it is answered.
     Waits,
@@ -151,7 +151,7 @@ impl Turn<'_> {
         ends.take_while(|other| *other < end).last().unwrap_or(0)
     }
 
-    /// What was parsed ahead is forgotten; it is parsed again from where the commands have been run.
+    /// Commands that were parsed ahead are forgotten; they are parsed again from where the commands have been run.
     fn parse_again(&mut self) {
         *self.parser = RequestParser::new(parser_limits(self.limits, self.context.session));
     }

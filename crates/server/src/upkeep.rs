@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use undercroft_commands::session::Host;
 use undercroft_engine::{Pace, coarse_milliseconds};
 
 use crate::log::log;
@@ -52,7 +51,7 @@ impl Upkeep {
         if now < self.next {
             return;
         }
-        let hz = shared.config.integer("hz").clamp(1, 500) as u32;
+        let hz = shared.process.config.integer("hz").clamp(1, 500) as u32;
         let regularly = Duration::from_secs(1) / hz;
         self.next = now
             + match self.keep(shared) {
@@ -65,7 +64,7 @@ impl Upkeep {
         }
         if now >= self.next_forgetting && !self.told_removed {
             self.next_forgetting = now + FORGET;
-            // What a lock stands in the way of goes the next time.
+            // Remains behind a lock that somebody holds go the next time.
             let _ = shared.store.free_all_of_the_dead();
         }
         if !self.told_removed && shared.store.removed() {
@@ -84,17 +83,14 @@ impl Upkeep {
             return Pace::Idle;
         }
         // As in Redis, the data stay as they are while clients are paused.
-        let removes = !shared.keeps_expired();
-        if removes {
+        if !shared.store.keeps_expired() {
             // A full store that evicts nothing is for the writers to hear of.
             let _ = shared.store.check_memory();
         }
-        match shared.store.upkeep(coarse_milliseconds(), removes) {
+        match shared.store.upkeep(coarse_milliseconds()) {
             Ok(None) => Pace::Idle,
             Ok(Some(upkept)) => {
                 self.told_failure = false;
-                let expired = &shared.totals.expired;
-                expired.fetch_add(upkept.expired, Ordering::Relaxed);
                 upkept.pace
             }
             // Somebody else works on it, and the next round comes soon.
@@ -136,13 +132,17 @@ impl Upkeep {
                 }
             }
         }
-        shared.statistics().see_memory(shared.store.used_memory());
+        shared
+            .process
+            .statistics
+            .see_memory(shared.store.used_memory());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use undercroft_commands::config::Config;
+    use undercroft_commands::host::Connections;
     use undercroft_engine::{
         Condition, EvictionChange, EvictionPolicy, Expiry, Options, SetOptions, Store,
     };
@@ -175,9 +175,11 @@ mod tests {
             upkeep.run(&shared, start + Duration::from_secs(seconds));
             shared.store.count_keys(0).expect("no lock is held")
         };
-        shared.pause.begin(i64::MAX, false);
+        shared
+            .pause(i64::MAX, false)
+            .expect("there are connections");
         assert_eq!(keys_after(1), 2);
-        shared.pause.end();
+        shared.unpause();
         // The next step is due a moment later.
         assert!((2..).any(|seconds| keys_after(seconds) == 0));
     }

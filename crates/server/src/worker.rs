@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{SendFlags, send};
 use undercroft_commands::Blocked;
-use undercroft_commands::session::{Counters, Host, Session};
+use undercroft_commands::host::Connections;
+use undercroft_commands::session::{Counters, Session};
 use undercroft_engine::Topic;
 
 use crate::blocked::Blocked as BlockedConnections;
@@ -85,7 +86,7 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize, poll: Poll) -> io::Result<Worker> {
         poll.add(&shared.mailboxes[index].waker, WAKER, Interest::READ)?;
         Ok(Worker {
-            limits: Limits::of(&shared.config),
+            limits: Limits::of(&shared.process.config),
             shared,
             index,
             poll,
@@ -127,8 +128,8 @@ impl Worker {
             self.poll.wait(&mut events, self.patience(next_look))?;
             let start = Instant::now();
             self.blocked.awake(&self.shared, self.index);
-            self.limits.refresh(&self.shared.config);
-            let now = self.shared.now_microseconds() / 1000;
+            self.limits.refresh(&self.shared.process.config);
+            let now = self.shared.process.now_microseconds() / 1000;
             for ready in events.iter() {
                 self.event(ready, now);
             }
@@ -557,14 +558,14 @@ impl Worker {
         if let Some(text) = refusal {
             shared.totals.rejected.fetch_add(1, Ordering::Relaxed);
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            // Who is turned away may be gone already.
+            // A client that is turned away may be gone already.
             let _ = send(&accepted.socket, text, flags);
             return;
         }
         tune(
             &accepted.socket,
             accepted.unix,
-            shared.config.integer("tcp-keepalive"),
+            shared.process.config.integer("tcp-keepalive"),
         );
         let loads = shared
             .mailboxes
@@ -574,7 +575,7 @@ impl Worker {
             .enumerate()
             .min_by_key(|(_, load)| *load)
             .map_or(0, |(w, _)| w);
-        let now = shared.now_microseconds() / 1000;
+        let now = shared.process.now_microseconds() / 1000;
         let mut session = Session::new(shared.registry.next_id(), shared.initial_user(), now);
         session.address.clone_from(&accepted.address);
         session.local_address.clone_from(&accepted.local_address);

@@ -1,11 +1,18 @@
-//! What the crash tests share: what is done when a process dies
-//! ([`scenario`]), a tracer that executes a process one machine instruction at
-//! a time ([`trace`]), images and copies of store files ([`image`]), what must
-//! hold afterwards ([`state`]), and the processes of a [`storm`]; reads that are
-//! interrupted where a test says ([`race`]); and what many other tests begin with
-//! ([`fresh`]).
+//! What the crash tests share, and the tests of interrupted reads.
 //!
 //! For tests only; `docs/testing.md` says what is done with it.
+//!
+//! - `bin/crash-child`: the processes that the crash tests kill.
+//! - `fresh`: what tests start with: new stores, and random numbers that a seed repeats.
+//! - `image`: images of store files: what they hold at one moment, and copies of that.
+//! - `race`: reads that are interrupted where a test says.
+//! - `scenario`: the changes in whose midst a process is killed: one list for both kinds of death.
+//! - `scenario/bits`, `scenario/blocking`, `scenario/eviction`, `scenario/hashes`, `scenario/lists`,
+//!   `scenario/messages`, `scenario/sets`, `scenario/sorted`, `scenario/transactions`, `scenario/upkeep`: those
+//!   changes, by what they change.
+//! - `state`: what a store holds, and whether a store that a death left is whole.
+//! - `storm`: a storm: processes that write and read one store while others are killed.
+//! - `trace`: processes executed one machine instruction at a time.
 
 pub mod fresh;
 pub mod image;

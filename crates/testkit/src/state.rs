@@ -202,7 +202,7 @@ pub struct Expected {
     /// The change gives memory back, or what the dead left, in several
     /// transactions: memory in use may lie between that of the two states.
     pub gradual: bool,
-    /// Items go from hand to hand in several transactions: whoever has them in
+    /// Items go from hand to hand in several transactions: a process that has them in
     /// between, all must be there, once.
     pub handed: bool,
 }

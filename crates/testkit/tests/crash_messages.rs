@@ -19,7 +19,7 @@ const KILLS_PER_STORE: u32 = 20;
 /// Publishers and subscribers. The last of each is not killed.
 const PUBLISHERS: usize = 3;
 const SUBSCRIBERS: usize = 3;
-/// Short, so that who is slow is lapped.
+/// Short, so that a slow subscriber is lapped.
 const RING: u64 = 64 << 10;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-child");
 
@@ -110,7 +110,7 @@ fn storm(seed: u64, random: &mut fastrand::Rng, tally: &mut Tally) {
     tally.received += ledger.received;
     tally.lost += ledger.lost;
     drop(subscriber);
-    // Who was found alive counts as alive for a few milliseconds.
+    // A process that was found alive counts as alive for a few milliseconds.
     let start = Instant::now();
     let reached = || store.publish(Topic::Channel, CHANNELS[0], b"");
     while reached().expect("room") > 0 {

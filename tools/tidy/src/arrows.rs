@@ -16,6 +16,7 @@ const LAYERS: &[Layer] = &[
         below: &[
             "clients",
             "crates/cli",
+            "crates/embedded",
             "crates/server",
             "crates/commands",
             "crates/engine",
@@ -27,6 +28,7 @@ const LAYERS: &[Layer] = &[
         directory: "clients",
         below: &[
             "crates/cli",
+            "crates/embedded",
             "crates/server",
             "crates/commands",
             "crates/engine",
@@ -37,12 +39,17 @@ const LAYERS: &[Layer] = &[
     Layer {
         directory: "crates/cli",
         below: &[
+            "crates/embedded",
             "crates/server",
             "crates/commands",
             "crates/engine",
             "crates/memory",
             "crates/resp",
         ],
+    },
+    Layer {
+        directory: "crates/embedded",
+        below: &["crates/commands", "crates/engine", "crates/memory"],
     },
     Layer {
         directory: "crates/server",

@@ -1,11 +1,12 @@
-//! The numbered rules of the store, such as W4: whatever cites one has it defined in the documents.
+//! The numbered rules of the store, such as W4: every one that is cited is defined, in one document, and the tests that
+//! are said to guard them are there.
 
 use std::collections::HashSet;
 
 use crate::{File, Repo, Report, Rule};
 
 /// Where rules are defined: a paragraph that begins with the number in bold, and a full stop.
-const DEFINED_IN: &str = "docs/";
+const DEFINED_IN: &str = "docs/rules.md";
 
 pub(crate) const CITED_RULES: Rule = Rule {
     name: "every rule that is cited is defined",
@@ -13,9 +14,18 @@ pub(crate) const CITED_RULES: Rule = Rule {
     canary: || Repo::with_file("crates/memory/src/log.rs", "//! The undo log (W4)."),
 };
 
+/// Documents that name the tests which hold what they say.
+const NAME_TESTS: &[&str] = &[DEFINED_IN, "docs/security.md"];
+
+pub(crate) const GUARDS: Rule = Rule {
+    name: "every test that documents name is there",
+    check: guards,
+    canary: || Repo::with_file(DEFINED_IN, "Guarded by `who_is_gone_is_gone`.\n"),
+};
+
 fn check(repo: &Repo) -> Report {
-    let documents = repo.files.iter().filter(|file| is_document(file));
-    let defined: HashSet<&str> = documents.flat_map(definitions).collect();
+    let page = repo.file(DEFINED_IN).into_iter();
+    let defined: HashSet<&str> = page.flat_map(definitions).collect();
     let mut report = Report::default();
     for file in &repo.files {
         for (number, line) in file.text.lines().enumerate() {
@@ -23,7 +33,7 @@ fn check(repo: &Repo) -> Report {
                 let place = format!("{}:{}", file.path, number + 1);
                 let known = defined.contains(rule);
                 report.add(
-                    (!known).then(|| format!("{place}: {rule} is defined nowhere in {DEFINED_IN}")),
+                    (!known).then(|| format!("{place}: {rule} is not defined in {DEFINED_IN}")),
                 );
             }
         }
@@ -31,11 +41,38 @@ fn check(repo: &Repo) -> Report {
     report
 }
 
-fn is_document(file: &File) -> bool {
-    file.path.starts_with(DEFINED_IN) && file.extension() == "md"
+fn guards(repo: &Repo) -> Report {
+    let sources = repo.files.iter().filter(|file| file.extension() == "rs");
+    let functions: HashSet<&str> = sources.flat_map(tests).collect();
+    let mut report = Report::default();
+    for page in NAME_TESTS.iter().filter_map(|page| repo.file(page)) {
+        for (number, line) in page.text.lines().enumerate() {
+            let quoted = line.split('`').skip(1).step_by(2);
+            for name in quoted.filter(|text| is_test(text)) {
+                let place = format!("{}:{}", page.path, number + 1);
+                let there = functions.contains(name);
+                report.add((!there).then(|| format!("{place}: {name} is no test")));
+            }
+        }
+    }
+    report
 }
 
-/// The rules that a document defines.
+/// The functions of a file that may be tests: they take nothing and return nothing.
+fn tests(file: &File) -> impl Iterator<Item = &str> {
+    file.text.lines().filter_map(|line| {
+        let name = line.trim_start().strip_prefix("fn ")?;
+        name.strip_suffix("() {")
+    })
+}
+
+/// Whether a text is a sentence as the tests' names are.
+fn is_test(text: &str) -> bool {
+    let letters = |c: char| c == '_' || c.is_ascii_lowercase();
+    text.chars().all(letters) && text.matches('_').count() >= 3
+}
+
+/// The rules that the document defines.
 fn definitions(file: &File) -> impl Iterator<Item = &str> {
     file.text.lines().filter_map(|line| {
         let (rule, _) = line
@@ -105,20 +142,31 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_defined_where_a_paragraph_begins_with_it() {
-        let repo = Repo {
-            files: vec![
-                File {
-                    path: "docs/rules.md".to_owned(),
-                    text: "**W4.** No byte changes.\n".to_owned(),
-                },
-                File {
-                    path: "crates/a.rs".to_owned(),
-                    text: "// (W4)\n// (W5)\n".to_owned(),
-                },
-            ],
-            packages: Vec::new(),
-        };
+    fn the_tests_that_documents_name_are_looked_for() {
+        let page = "Guarded by `a_test_that_is_there`, `tests/room.rs`, `a_test_that_is_gone`.\n";
+        let test = "    #[test]\n    fn a_test_that_is_there() {\n";
+        let mut repo = Repo::with_file("docs/security.md", page);
+        repo.files
+            .extend(Repo::with_file("crates/a.rs", test).files);
+        let report = guards(&repo);
+        assert_eq!(report.checked, 2);
+        assert_eq!(
+            report.findings,
+            ["docs/security.md:1: a_test_that_is_gone is no test"]
+        );
+    }
+
+    #[test]
+    fn a_rule_is_defined_where_a_paragraph_of_that_page_begins_with_it() {
+        let files = [
+            (DEFINED_IN, "**W4.** No byte changes.\n"),
+            ("docs/other.md", "**W5.** Not here.\n"),
+            ("crates/a.rs", "// (W4)\n// (W5)\n"),
+        ];
+        let mut repo = Repo::default();
+        for (path, text) in files {
+            repo.files.extend(Repo::with_file(path, text).files);
+        }
         let report = check(&repo);
         assert_eq!(report.checked, 2);
         assert_eq!(report.findings.len(), 1);

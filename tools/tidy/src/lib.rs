@@ -5,11 +5,20 @@
 //! that breaks it; a rule cannot be listed in [`RULES`] without one, and the
 //! test fails if a canary passes. A rule also says how many things it looked
 //! at: zero is a failure, because a rule that checks nothing never fails.
+//!
+//! - `arrows`: dependencies point down the layers.
+//! - `cells`: what bodies of reads could change has a reason.
+//! - `cited`: every numbered rule that is cited is defined, and the tests that guard it are there.
+//! - `documents`: links, the changelog.
+//! - `maps`: every source file is named where a reader looks for it; files that are named are there.
+//! - `repo`: the snapshot that the rules look at.
+//! - `sources`: `unsafe`, lengths, leftovers, ASCII.
 
 mod arrows;
 mod cells;
 mod cited;
 mod documents;
+mod maps;
 mod repo;
 mod sources;
 
@@ -52,6 +61,9 @@ pub const RULES: &[Rule] = &[
     sources::ASCII,
     cells::CELLS_HAVE_REASONS,
     cited::CITED_RULES,
+    cited::GUARDS,
+    maps::MAPS,
+    maps::PATHS,
     documents::LINKED,
     documents::RESOLVE,
     documents::CHANGELOG,

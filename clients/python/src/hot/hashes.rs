@@ -2,8 +2,6 @@
 
 use std::ffi::CStr;
 
-use undercroft_commands::session::Host;
-
 use crate::codec;
 use crate::method::{Call, Method, Miss, Outcome, made};
 
@@ -48,7 +46,7 @@ impl Method for Hset {
             Err(_) => digits.format(call.integer(*value)?).as_bytes(),
         };
         let shared = call.enter()?;
-        let limits = shared.host.config().limits().hash;
+        let limits = shared.process().config.limits().hash;
         match shared
             .store
             .hash_set(call.database(), name, field, value, &limits)

@@ -1,4 +1,12 @@
 //! The hot methods.
+//!
+//! - `counters`: `incr`, `incrby`, `decr` and `decrby`.
+//! - `hashes`: `hget` and `hset`.
+//! - `keys`: `delete`, `exists`, `expire` and `ttl`.
+//! - `lists`: the methods on lists that programs call most.
+//! - `many`: `mget` and `mset`.
+//! - `sets`: `sadd` and `sismember`.
+//! - `strings`: `get` and `set`.
 
 use pyo3::prelude::*;
 

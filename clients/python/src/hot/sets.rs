@@ -2,8 +2,6 @@
 
 use std::ffi::CStr;
 
-use undercroft_commands::session::Host;
-
 use crate::codec;
 use crate::method::{Call, Method, Miss, Outcome, made};
 
@@ -26,7 +24,7 @@ impl Method for Sadd {
             Err(_) => digits.format(call.integer(*member)?).as_bytes(),
         };
         let shared = call.enter()?;
-        let integers = shared.host.config().limits().integers;
+        let integers = shared.process().config.limits().integers;
         match shared
             .store
             .set_add(call.database(), name, member, integers)

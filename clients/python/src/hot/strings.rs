@@ -3,10 +3,9 @@
 use std::ffi::CStr;
 
 use pyo3::ffi;
-use undercroft_engine::{Condition, Expiry, Scratch, SetOptions, Text};
+use undercroft_engine::{Condition, Error, Expiry, Scratch, SetOptions, Text, TextBuffer, View};
 
 use crate::codec;
-use crate::error::Failed;
 use crate::method::{Call, Method, Miss, Outcome};
 
 /// Values up to this length are copied out by way of the stack.
@@ -26,35 +25,15 @@ impl Method for Get {
         let shared = call.enter()?;
         let store = &shared.store;
         let database = call.database();
-        let key = store.key(name);
         let mut value = Value {
             small: [0; SMALL],
             length: 0,
             large: Vec::new(),
         };
-        let read = store.read_into(store.shards_of([&key]), &mut value, |reader, value| {
-            let Some(entry) = reader.find(database, &key)? else {
-                return Ok(false);
-            };
-            match entry.text(reader.view())? {
-                Text::Bytes(at, length) if length <= SMALL as u64 => {
-                    value.length = length as usize;
-                    let small = &mut value.small[..value.length];
-                    reader.view().copy_to(at, small)?;
-                }
-                text => text.append_to(reader.view(), &mut value.large)?,
-            }
-            Ok::<_, Failed>(true)
-        });
-        match read {
-            Err(failed) => Err(call.failed(&shared, *failed.0)),
-            Ok(found) => {
-                store.looked_up(database, &key, found);
-                match found {
-                    true => call.string(value.bytes()),
-                    false => Ok(codec::none(call.py)),
-                }
-            }
+        match store.get(database, name, &mut value) {
+            Err(error) => Err(call.failed(&shared, error)),
+            Ok(true) => call.string(value.bytes()),
+            Ok(false) => Ok(codec::none(call.py)),
         }
     }
 }
@@ -73,6 +52,20 @@ impl Scratch for Value {
     fn clear(&mut self) {
         self.length = 0;
         self.large.clear();
+    }
+}
+
+impl TextBuffer for Value {
+    #[inline(always)]
+    fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error> {
+        match text {
+            Text::Bytes(at, length) if length <= SMALL as u64 => {
+                self.length = length as usize;
+                view.copy_to(at, &mut self.small[..self.length])?;
+            }
+            text => text.append_to(view, &mut self.large)?,
+        }
+        Ok(())
     }
 }
 

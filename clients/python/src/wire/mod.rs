@@ -3,6 +3,15 @@
 //!
 //! Making connections, TLS, retries and everything else is redis-py's code in
 //! Python; it can use the parts of this one by one as well.
+//!
+//! - `link`: the asyncio client's hot path.
+//! - `long`: a long value, received into the very object that it becomes.
+//! - `many`: pipelines: all commands packed, and all replies parsed, in one call each.
+//! - `names`: what this module uses of the Python half of the package.
+//! - `pack`: commands as the protocol has them.
+//! - `parse`: replies of RESP2 and RESP3 as Python objects, from bytes in pieces of any size.
+//! - `socket`: sending and receiving, while other threads run Python.
+//! - `usual`: the usual call of a client in one step.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -216,7 +225,7 @@ impl Wire {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.out.clear();
         pack::command(&self.codec, args.iter_borrowed(), &mut self.out)?;
-        // What comes later is to be looked for before each call.
+        // Bytes that come later are to be looked for before each call.
         self.local &= !pack::streams(pack::name(&self.out));
         let socket = attached(&self.socket)?;
         self.owed = true;

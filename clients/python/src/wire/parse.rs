@@ -180,7 +180,7 @@ impl Replies {
                 };
                 let items = bound(py, whole.items);
                 if whole.kind == b'|' {
-                    // What it says about the next value nobody has asked for.
+                    // Nobody has asked for what it says about the next value.
                     break;
                 }
                 value = finish(py, whole.kind, items, self.sets)?;

@@ -1,4 +1,17 @@
-"""Clients for asyncio, with the API of redis.asyncio."""
+"""Clients for asyncio, with the API of redis.asyncio.
+
+- `base`: the class that all clients for asyncio have in common, which makes the kind that is meant.
+- `call`: a command that was sent, as what redis-py's methods give: something to await.
+- `connection`: redis-py's asyncio connections, with this package's codec between object and byte.
+- `embedded`: the asyncio client of a store in this process: commands finish at once, messages are
+  awaited.
+- `link`: one connection that many tasks use at once, their commands in one write per turn.
+- `lock`: locks of a store in this process, which are waited for in the event loop.
+- `releases`: tasks that wait for locks of a store in this process, in line before each of them.
+- `remote`: the asyncio client of a server: redis-py's, whose calls share one connection.
+- `topology`: asyncio clients of a Redis Cluster, and of the master that a Sentinel names.
+- `waiting`: tasks that wait for keys of a store in this process, each in its place in the queue.
+"""
 
 from types import ModuleType
 from typing import TYPE_CHECKING, Any

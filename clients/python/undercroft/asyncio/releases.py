@@ -124,7 +124,7 @@ class Releases:
                 elif told[0] == b"lost":
                     self._wake_all()
         except RedisError:
-            # Who waits finds out what is wrong, or has to look for itself.
+            # A task that waits finds out what is wrong, or has to look for itself.
             self._close()
             self._wake_all()
 

@@ -43,7 +43,7 @@ _ALONE = {
     # redis-py sends it with others that it finds necessary.
     "HIMPORT",
 }
-# Who is authenticated and what a connection is called is so for all calls that share it.
+# A connection's user and name hold for all calls that share it.
 _ALONE_OF_CLIENT = {"REPLY", "TRACKING", "CACHING"}
 _NAMES_KEPT = 1024
 # redis-py's asyncio client takes them by name only.
@@ -83,7 +83,7 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         if self.auto_close_connection_pool:
             pool.connection_class = HINTING.get(pool.connection_class, pool.connection_class)
         # Whether calls may share a connection, whose streams are then known, and whose replies
-        # are parsed as redis-py does. Whoever wraps redis-py's methods is to see all calls.
+        # are parsed as redis-py does. Code that wraps redis-py's methods is to see all calls.
         self._short = (
             not self.single_connection_client
             and type(self).parse_response is redis.asyncio.Redis.parse_response
@@ -103,7 +103,7 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         known = self._alone.get(name) if type(name) is str else None
         if known is None:
             known = _is_alone(args)
-            # What CLIENT means is said by its second word, in whatever case it is written.
+            # The second word says what CLIENT means, in whatever case it is written.
             said = type(name) is str and name.upper().split() not in ([], ["CLIENT"])
             if said and len(self._alone) < _NAMES_KEPT:
                 self._alone[name] = known
@@ -148,7 +148,7 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         task = link.loop.create_task(self._settled(call, error, link.connection))
         self._failed.add(task)
         task.add_done_callback(self._failed.discard)
-        # Who is cancelled meanwhile does not try again.
+        # A call that is cancelled meanwhile does not try again.
         call.add_done_callback(lambda _: task.cancel())
 
     async def _settled(self, call: Call, error: Exception, connection: Any) -> None:
@@ -212,7 +212,7 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
             task = self._linking = loop.create_task(self._connect())
             task.add_done_callback(_told)
         try:
-            # Who is cancelled meanwhile leaves the others their connection.
+            # A call that is cancelled meanwhile leaves the others their connection.
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             caller = asyncio.current_task()
@@ -357,6 +357,6 @@ class _Exchange:
 
 
 def _told(task: asyncio.Task[Link]) -> None:
-    # Whoever waits raises it; that nobody waited any more is no news.
+    # The call that waits raises it; that nobody waited any more is no news.
     if not task.cancelled():
         task.exception()

@@ -173,7 +173,7 @@ fn client_unblock_ends_a_wait() {
     }
     client.send("BLPOP k 0\r\n");
     until_waiting(&store, 1);
-    // Who was served first is not unblocked.
+    // The client that was served first is not unblocked.
     other.send(&format!(
         "RPUSH k 1\r\nCLIENT UNBLOCK {id}\r\nINFO clients\r\n"
     ));

@@ -126,7 +126,7 @@ fn a_log_that_nobody_reads_keeps_no_server_from_ending() {
     while writer.write(&[b'x'; 512]).is_ok() {}
     while writer.write(b"x").is_ok() {}
     fcntl_setfl(&writer, flags).expect("a pipe");
-    // What is logged is left out, and the server goes on.
+    // Lines of the log are left out, and the server goes on.
     let mut attacker = Client::new(UnixStream::connect(&socket).expect("it listens"));
     attacker.send("POST / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(attacker.line(), "");
@@ -217,7 +217,7 @@ fn a_client_is_never_cut_off_in_silence() {
             .take(1 + 100 + 1 + 200)
             .count()
     };
-    // No limit by default: whoever reads has it all.
+    // No limit by default: a client that reads has it all.
     assert_eq!(limit(&mut client, "normal 0 64mb 60"), 302);
     assert!(limit(&mut client, "normal 1mb 0 0") < 302);
     server.signal(Signal::TERM);

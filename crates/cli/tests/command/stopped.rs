@@ -122,7 +122,7 @@ fn a_stopped_holder_parks_its_keys_and_no_others() {
             &["ECHO", "last"],
         ];
         client.send(&pipeline.map(multibulk).concat());
-        // What comes before the parked command is answered.
+        // Commands before the parked one are answered.
         assert_eq!(
             (client.line(), client.line()),
             ("$5".into(), "first".into())

@@ -163,7 +163,7 @@ fn exec_tells_an_error_by_its_status() {
         (1, expected, "")
     );
     let failed = run(&["exec", "--store", &store, "SHUTDOWN"]);
-    let expected = "ERR there is no server to shut down: the command runs embedded\n";
+    let expected = "ERR there is no server to shut down: the store is embedded in this process\n";
     assert_eq!((failed.status, failed.out.as_str()), (1, expected));
 }
 

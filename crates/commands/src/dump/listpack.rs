@@ -213,7 +213,7 @@ mod tests {
                 bytes[place] = random.u8(..);
             }
             let mut out = Ranges::new();
-            // What is taken all the same is whole.
+            // A payload that is taken all the same is whole.
             if read(&bytes, &mut out).is_some() {
                 let size: usize = out.iter().map(<[u8]>::len).sum();
                 assert!(size <= bytes.len() * 20);

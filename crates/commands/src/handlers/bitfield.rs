@@ -74,7 +74,7 @@ impl FieldType {
         let (above, below, most, least) = if self.signed {
             let most = i64::MAX >> (64 - self.bits);
             let least = -most - 1;
-            // What is left may not fit 64 bits; it wraps here as it does in Redis, whose order of checks then counts.
+            // The rest may not fit 64 bits; it wraps here as it does in Redis, whose order of checks then counts.
             let (up, down) = (most.wrapping_sub(value), least.wrapping_sub(value));
             let narrow = self.bits != 64;
             let above =

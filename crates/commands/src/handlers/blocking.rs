@@ -170,6 +170,7 @@ fn run(
     }
     match context
         .host
+        .inbox
         .take_or_wait(context.session, store, &wanted, time)?
     {
         Begun::Answered(answer) => {

@@ -94,7 +94,7 @@ pub(crate) fn list(
         }
         _ => return Err(CommandError::SYNTAX.into()),
     }
-    let mut clients = context.host.clients();
+    let mut clients = context.host.connections.clients();
     // The caller's own line as it is now.
     let own = own_info(context, arguments);
     match clients.iter_mut().find(|client| client.id == own.id) {
@@ -135,7 +135,7 @@ pub(crate) fn kill(
         except: Some(own.id),
         ..filter
     };
-    let killed = context.host.kill(&others) + usize::from(suicide);
+    let killed = context.host.connections.kill(&others) + usize::from(suicide);
     if suicide {
         context.session.close_after_reply = true;
     }
@@ -243,14 +243,18 @@ pub(crate) fn pause(
         Some(time) => Ok(time.wrapping_add(now)),
     };
     let until = until.map_err(CommandError::fixed)?;
-    context.host.pause(until, all).map_err(CommandError::new)?;
+    context
+        .host
+        .connections
+        .pause(until, all)
+        .map_err(CommandError::new)?;
     reply.ok();
     Ok(())
 }
 
 /// CLIENT UNPAUSE.
 pub(crate) fn unpause(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    context.host.unpause();
+    context.host.connections.unpause();
     reply.ok();
     Ok(())
 }
@@ -274,7 +278,7 @@ pub(crate) fn unblock(
         _ => return Err(CommandError::subcommand_syntax("client", arguments[1]).into()),
     };
     let id = u64::try_from(integer(arguments[2])?).unwrap_or(0);
-    let unblocked = context.host.unblock(id, with_error)?;
+    let unblocked = context.host.inbox.unblock(id, with_error)?;
     reply.integer(unblocked.into());
     Ok(())
 }

@@ -51,7 +51,7 @@ pub(crate) fn select(
 
 /// Logs a user in.
 fn log_in(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), CommandError> {
-    if !context.host.authenticate(user, password) {
+    if !context.host.connections.authenticate(user, password) {
         return Err(WRONG_PASSWORD);
     }
     context.session.user = Some(String::from_utf8_lossy(user).into_owned());
@@ -66,7 +66,7 @@ pub(crate) fn auth(
 ) -> Outcome {
     let (user, password) = match arguments {
         [_, password] => {
-            if context.host.initial_user().is_some() {
+            if context.host.connections.initial_user().is_some() {
                 return Err(CommandError::fixed(
                     "ERR AUTH <password> called without any password configured for the default user. Are you sure \
                      your configuration is correct?",
@@ -165,9 +165,9 @@ pub(crate) fn quit(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply
 pub(crate) fn reset(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     unsubscribe_all(context)?;
     if std::mem::take(&mut context.session.monitors) {
-        context.host.end_monitor(context.session);
+        context.host.connections.end_monitor(context.session);
     }
-    let user = context.host.initial_user();
+    let user = context.host.connections.initial_user();
     context.session.reset(user);
     context.discard();
     reply.protocol(context.session.protocol);

@@ -239,7 +239,7 @@ fn tell(
     figure: fn(i64, i64) -> i64,
 ) -> Outcome {
     let expiry = context.store.expiry(context.database(), key)?;
-    context.looked_up(key, expiry.is_some());
+    context.peeked(&context.store.key(key), expiry.is_some());
     reply.integer(match expiry {
         None => -2,
         Some(None) => -1,

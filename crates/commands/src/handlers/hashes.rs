@@ -87,10 +87,7 @@ pub(crate) fn hget(
     let found = store.read_into(store.shards_of([&key]), scratch, |reader, scratch| {
         reader.hash_get(database, &key, &field, scratch)
     })?;
-    context.looked_up(key.bytes(), found.is_some());
-    if found.is_some() {
-        store.note_use(&key);
-    }
+    context.looked_up(&key, found.is_some());
     reply.bulk_or_null((found == Some(true)).then_some(&context.session.scratch));
     Ok(())
 }

@@ -35,7 +35,7 @@ fn load(entry: Option<&Entry>, view: &View<'_>) -> Result<Option<Vec<u8>>, Failu
     }
     value.clear();
     text.append_to(view, &mut value)?;
-    // What counts is the copy that is used: without a lock it may be another one than what was looked at before.
+    // The copy that is used counts: without a lock it may be another one than the one that was looked at before.
     if hll::encoding(&value).is_none() {
         return Err(INVALID.into());
     }
@@ -89,11 +89,10 @@ pub(crate) fn pfcount(
             let encoding = entry.map(|entry| entry.encoding()).transpose()?;
             Ok::<_, Failure>(value.zip(encoding))
         })?;
-        context.looked_up(key.bytes(), found.is_some());
+        context.looked_up(key, found.is_some());
         let count = match found {
             None => 0,
             Some((value, encoding)) => {
-                store.note_use(key);
                 match hll::cached_count(&value) {
                     // Redis makes it a raw string in any case.
                     Some(count) if encoding == TextEncoding::Raw => count,
@@ -118,10 +117,7 @@ pub(crate) fn pfcount(
         Ok::<_, Failure>((registers, found))
     })?;
     for (key, found) in keys.iter().zip(found) {
-        context.looked_up(key.bytes(), found);
-        if found {
-            store.note_use(key);
-        }
+        context.looked_up(key, found);
     }
     reply.integer(hll::count_registers(&registers) as i64);
     Ok(())

@@ -93,7 +93,7 @@ fn look_for<'k>(
         found.collect::<Result<Vec<bool>, Failure>>()
     })?;
     for (key, found) in keys.iter().zip(&found) {
-        context.looked_up(key.bytes(), *found);
+        context.peeked(key, *found);
     }
     Ok(keys.into_iter().zip(found).collect())
 }
@@ -110,7 +110,7 @@ pub(crate) fn type_of(
         let entry = reader.find(database, &key)?;
         Ok::<_, Failure>(entry.map(|entry| entry.value_type()).transpose()?)
     })?;
-    context.looked_up(key.bytes(), found.is_some());
+    context.peeked(&key, found.is_some());
     reply.simple(found.map_or("none", ValueType::name));
     Ok(())
 }

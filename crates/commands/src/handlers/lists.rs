@@ -129,8 +129,7 @@ pub(crate) fn llen(
     let length = store.read(store.shards_of([&key]), |reader| {
         Ok::<_, Failure>(reader.list_length(database, &key)?)
     })?;
-    context.looked_up(key.bytes(), length > 0);
-    store.note_use(&key);
+    context.looked_up(&key, length > 0);
     reply.integer(length as i64);
     Ok(())
 }
@@ -148,8 +147,7 @@ pub(crate) fn lrange(
     let found = store.read_into(store.shards_of([&key]), items, |reader, items| {
         Ok::<_, Failure>(reader.list_range(database, &key, range, items)?)
     })?;
-    context.looked_up(key.bytes(), found);
-    store.note_use(&key);
+    context.looked_up(&key, found);
     let items = &context.session.items;
     reply.array(items.len());
     reply.bulks(items);
@@ -170,11 +168,10 @@ pub(crate) fn lindex(
         let index = index.as_ref().copied().unwrap_or(0);
         Ok::<_, Failure>(reader.list_index(database, &key, index, items)?)
     })?;
-    context.looked_up(key.bytes(), found);
+    context.looked_up(&key, found);
     if found {
         // A bad index is no error where there is no key.
         index?;
-        store.note_use(&key);
     }
     if there {
         reply.bulk(context.session.items.get(0));
@@ -305,8 +302,7 @@ pub(crate) fn lpos(
             Ok::<_, Failure>(reader.list_positions(database, &key, text, wanted, positions)?)
         },
     )?;
-    context.looked_up(key.bytes(), found);
-    store.note_use(&key);
+    context.looked_up(&key, found);
     match (count, positions.as_slice()) {
         (None, [position, ..]) => reply.integer(*position as i64),
         (None, []) => reply.null(),

@@ -1,4 +1,31 @@
 //! The handlers, one file for each family of commands.
+//!
+//! - `bitfield`: BITFIELD: integers of any width at any bit of a string.
+//! - `bits`: strings as arrays of bits: single bits, counts, searches, combinations.
+//! - `blocking`: commands that wait until a key has something for them.
+//! - `client`: CLIENT: connections, this one and the others.
+//! - `command`: COMMAND: the table, told to clients.
+//! - `connection`: the connection itself: PING, SELECT, HELLO, AUTH and their like.
+//! - `embedded`: the processes that map the store, as CLIENT LIST shows them beside connections.
+//! - `expire`: deadlines of keys.
+//! - `geo`: positions: sorted sets whose scores stand for places on the earth.
+//! - `hashes`: HSET, HGET and their like.
+//! - `hyperloglog`: counting different elements approximately: PFADD, PFCOUNT, PFMERGE.
+//! - `keys`: keys of any type: deleting, finding, renaming, copying.
+//! - `lists`: LPUSH, LRANGE and their like.
+//! - `object`: DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
+//! - `parts`: parts of strings, floating point counters, and LCS.
+//! - `pubsub`: messages: SUBSCRIBE, PUBLISH, PUBSUB and their like.
+//! - `replication`: what is asked of a server about copies of it, of which there are none: ROLE, WAIT, LASTSAVE,
+//!   MIGRATE.
+//! - `scripting`: EVAL and its like, for scripts that are known by their SHA-1.
+//! - `server`: the server and its databases: FLUSHALL, INFO, CONFIG, SLOWLOG, DEBUG, SHUTDOWN.
+//! - `sets`: SADD, SINTER and their like.
+//! - `sort`: SORT and SORT_RO.
+//! - `sorted`: ZADD, ZRANGE and their like.
+//! - `strings`: reading and writing whole strings.
+//! - `transaction`: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+//! - `walk`: HSCAN and its like: walks over one collection.
 
 pub(crate) mod bitfield;
 pub(crate) mod bits;

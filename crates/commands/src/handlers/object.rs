@@ -34,10 +34,7 @@ pub(crate) fn dump_key(
         entry.append_items(view, &mut items)?;
         Ok((entry.value_type()?, entry.encoding()?, items))
     })?;
-    context.looked_up(arguments[1], found.is_some());
-    if found.is_some() {
-        context.store.note_use(&context.store.key(arguments[1]));
-    }
+    context.looked_up(&context.store.key(arguments[1]), found.is_some());
     let payload = found.map(|(value_type, encoding, items)| dump(value_type, encoding, &items));
     reply.bulk_or_null(payload.as_deref());
     Ok(())

@@ -79,10 +79,7 @@ pub(crate) fn strlen(
             Some(entry) => Ok::<_, Failure>(Some(entry.text(reader.view())?.length())),
         }
     })?;
-    context.looked_up(key.bytes(), length.is_some());
-    if length.is_some() {
-        store.note_use(&key);
-    }
+    context.looked_up(&key, length.is_some());
     reply.integer(length.unwrap_or(0) as i64);
     Ok(())
 }
@@ -107,10 +104,7 @@ pub(crate) fn getrange(
         }
         Ok::<_, Failure>(true)
     })?;
-    context.looked_up(key.bytes(), found);
-    if found {
-        store.note_use(&key);
-    }
+    context.looked_up(&key, found);
     reply.bulk(&context.session.scratch);
     Ok(())
 }
@@ -216,10 +210,7 @@ pub(crate) fn lcs(
         Ok::<_, Failure>((texts, found))
     })?;
     for (key, found) in keys.iter().zip(found) {
-        context.looked_up(key.bytes(), found);
-        if found {
-            store.note_use(key);
-        }
+        context.looked_up(key, found);
     }
     // Long work on copies: no lock is held, and no reader tries again.
     let options = LcsOptions::parse(&arguments[3..])?;

@@ -59,7 +59,7 @@ fn subscribe_to(
     new.dedup();
     new.retain(|name| !context.session.subscriptions.has(topic, name));
     if !new.is_empty() {
-        context.host.subscribe(context.session, topic, &new)?;
+        context.host.inbox.subscribe(context.session, topic, &new)?;
     }
     for name in names {
         context.session.subscriptions.insert(topic, name);
@@ -89,7 +89,10 @@ fn unsubscribe_from(
     old.dedup();
     old.retain(|name| context.session.subscriptions.has(topic, name));
     if !old.is_empty() {
-        context.host.unsubscribe(context.session, topic, &old)?;
+        context
+            .host
+            .inbox
+            .unsubscribe(context.session, topic, &old)?;
     }
     for name in &names {
         context.session.subscriptions.remove(topic, name);
@@ -114,7 +117,10 @@ pub(crate) fn unsubscribe_all(context: &mut Context<'_>) -> Result<(), Failure> 
         if names.is_empty() {
             continue;
         }
-        context.host.unsubscribe(context.session, topic, &names)?;
+        context
+            .host
+            .inbox
+            .unsubscribe(context.session, topic, &names)?;
         for name in names {
             context.session.subscriptions.remove(topic, name);
         }

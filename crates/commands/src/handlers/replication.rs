@@ -28,7 +28,7 @@ pub(crate) fn wait(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Rep
 
 /// LASTSAVE: as in a Redis that has saved nothing since it was started.
 pub(crate) fn lastsave(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    reply.integer(context.host.facts().started / 1000);
+    reply.integer(context.host.process.started / 1000);
     Ok(())
 }
 

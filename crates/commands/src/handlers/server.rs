@@ -127,7 +127,7 @@ pub(crate) fn config_set(
     let pairs: Vec<(&[u8], &[u8])> = pairs.chunks(2).map(|pair| (pair[0], pair[1])).collect();
     let (host, store) = (context.host, context.store);
     host.config().set(&pairs, |changes| {
-        host.apply(changes)?;
+        host.control.apply(changes)?;
         for (parameter, value) in changes {
             store_value(&store, parameter.name, value)
                 .map_err(|error| (*parameter, error.to_string()))?;
@@ -147,16 +147,16 @@ pub(crate) fn config_resetstat(
     reply: &mut dyn Reply,
 ) -> Outcome {
     context.session.counters = Default::default();
-    context.store.reset_evicted_keys();
+    context.store.reset_counted_keys();
     context.host.statistics().reset();
-    context.host.reset_statistics();
+    context.host.control.reset_statistics();
     reply.ok();
     Ok(())
 }
 
 /// CONFIG REWRITE.
 pub(crate) fn config_rewrite(context: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
-    let file = context.host.facts().config_file;
+    let file = context.host.control.facts().config_file;
     Err(if file.is_empty() {
         CommandError::fixed("ERR The server is running without a config file")
     } else {
@@ -247,11 +247,11 @@ pub(crate) fn debug(
 ) -> Outcome {
     match &arguments[1..] {
         [what, seconds] if is_keyword(what, "SLEEP") => {
-            // What is no number is zero, as C reads it.
+            // A text that is no number is zero, as C reads it.
             let seconds = std::str::from_utf8(seconds).ok();
             let seconds = seconds.and_then(|text| text.parse().ok()).unwrap_or(0.0);
             let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            context.host.sleep(time);
+            context.host.control.sleep(time);
             reply.ok();
             Ok(())
         }
@@ -294,7 +294,11 @@ pub(crate) fn shutdown(
     if options.abort && arguments.len() > 2 {
         return Err(CommandError::SYNTAX.into());
     }
-    Ok(context.host.shutdown(options).map_err(CommandError::new)?)
+    Ok(context
+        .host
+        .control
+        .shutdown(options)
+        .map_err(CommandError::new)?)
 }
 
 /// HELP of a command with subcommands, told from the table.

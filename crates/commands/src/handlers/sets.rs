@@ -239,10 +239,7 @@ fn combined(
         Ok::<_, Failure>((texts, found))
     })?;
     for (key, found) in keys.iter().zip(found) {
-        context.looked_up(key.bytes(), found);
-        if found {
-            store.note_use(key);
-        }
+        context.looked_up(key, found);
     }
     Ok(texts)
 }

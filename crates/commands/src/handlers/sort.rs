@@ -11,7 +11,7 @@ use crate::handler::{Context, Failure, Outcome};
 use crate::partial_sort::sort_part_of;
 use crate::reply::Reply;
 
-/// What is before the first zero byte: where Redis takes a text for one of C's, which ends there.
+/// The bytes before the first zero byte: where Redis takes a text for one of C's, which ends there.
 fn c_text(text: &[u8]) -> &[u8] {
     let end = text.iter().position(|&byte| byte == 0);
     &text[..end.unwrap_or(text.len())]
@@ -24,7 +24,7 @@ enum Pattern<'a> {
     Element,
     /// No key: there is no asterisk.
     Nothing,
-    /// What is before and behind the asterisk, and the field of the hash, where one is named.
+    /// The texts before and behind the asterisk, and the field of the hash, where one is named.
     Key(&'a [u8], &'a [u8], Option<&'a [u8]>),
 }
 
@@ -177,7 +177,7 @@ impl<'a> Options<'a> {
         if !self.unsorted {
             Order::By(self.by, self.alphabetic)
         } else if value_type == ValueType::Set && self.store.is_some() {
-            // What is stored must not depend on the inner order of a set.
+            // A stored result must not depend on the inner order of a set.
             Order::By(None, true)
         } else {
             Order::AsItIs
@@ -385,7 +385,7 @@ fn answer(
         Ok::<_, Failure>((results, looking.misses))
     })?;
     for name in misses.iter().flatten() {
-        context.tell_miss(name);
+        store.missed(database, &store.key(name));
     }
     store.note_use(&store.key(name));
     reply.array(results.len());

@@ -19,7 +19,7 @@ pub(crate) fn plain_get<R: Reply + ?Sized>(
     let found = context
         .store
         .get(database, key, &mut context.session.scratch)?;
-    context.looked_up(key, found);
+    context.count_lookup(found);
     if found {
         reply.bulk(&context.session.scratch);
     } else {
@@ -331,10 +331,7 @@ pub(crate) fn mget(
     store.read_values(database, &keys, &mut values)?;
     reply.array(keys.len());
     for (key, held) in keys.iter().zip(values.iter()) {
-        context.looked_up(key.bytes(), held != Held::Missing);
-        if held != Held::Missing {
-            store.note_use(key);
-        }
+        context.looked_up(key, held != Held::Missing);
         match held {
             Held::Text(text) => reply.bulk(text),
             Held::Missing | Held::Other => reply.null(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use undercroft_engine::{Running, Scratch, Store};
 
 use crate::arguments::CommandError;
-use crate::execute::{is_slow, note_slow, try_to_remove_met};
+use crate::execute::{is_slow, note_slow};
 use crate::handler::{Context, Failure, Outcome};
 use crate::load;
 use crate::monitor;
@@ -216,7 +216,7 @@ impl Done {
             Err(blocked) => return Err(blocked),
         };
         if Store::met_expired() {
-            try_to_remove_met(&mut inner)?;
+            inner.store.remove_met()?;
             if running.starts_again() {
                 return Err(CommandError::OUT_OF_MEMORY.into());
             }
@@ -271,7 +271,7 @@ impl Done {
             match outcome {
                 Ok(()) => {}
                 Err(failure) => {
-                    // What is committed cannot wait any more.
+                    // A transaction that is committed cannot wait any more.
                     let error = failure.into_error();
                     context.count_error(error.text());
                     error.write(told);

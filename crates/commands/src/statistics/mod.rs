@@ -2,6 +2,8 @@
 //!
 //! Each thread counts in a part of its own, which it alone locks, but for INFO and CONFIG RESETSTAT. It does so once for
 //! each batch of commands ([`Context::begin_batch`](crate::Context::begin_batch)), not for each command.
+//!
+//! - `lap`: how commands are timed as they run.
 
 mod lap;
 

@@ -3,6 +3,11 @@
 //!
 //! Names, arities, flags, keys, categories and tips are those of Redis 7.0.15; a test compares them with a real
 //! server field by field.
+//!
+//! - `command`: what the table says of one command.
+//! - `lookup`: from a name to its command, in a few nanoseconds.
+//! - `bitmap`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`, `server`,
+//!   `sets`, `sorted`, `strings`, `transaction`: the rows, a file for each of Redis' groups of commands.
 
 mod bitmap;
 mod command;

@@ -162,7 +162,7 @@ fn what_the_dead_were_given_is_seen_within_a_transaction_and_by_who_watches() {
     }
     let replies = vec![Tree::Integer(1), Tree::Bulk(b"one".to_vec())];
     assert_eq!(client.run("EXEC"), Tree::Array(replies));
-    // What comes back changes the key for who watches it.
+    // An item that comes back changes the key for a client that watches it.
     give_to_the_dead(&mut client, items, "RPUSH k two");
     for line in ["WATCH k", "MULTI", "LLEN k"] {
         client.run(line);

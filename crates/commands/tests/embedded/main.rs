@@ -16,7 +16,7 @@ use alone::Alone;
 use tempfile::TempDir;
 use undercroft_commands::pause::Pause;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::{Host, Session};
+use undercroft_commands::session::Session;
 use undercroft_commands::table::{Command, Flag, all};
 use undercroft_commands::{Blocked, Context, execute};
 use undercroft_engine::{Event, Options, Store, Topic};
@@ -35,7 +35,7 @@ impl Client {
         let path = directory.path().join("store");
         let host = Alone::new(password);
         Client {
-            session: Session::new(1, host.initial_user(), 0),
+            session: host.session(),
             store: Store::create(&path, &Options::default()).expect("a new store"),
             host,
             directory,
@@ -45,7 +45,7 @@ impl Client {
     /// The reply, or none where the command writes none.
     fn try_run(&mut self, arguments: &[&[u8]]) -> Result<Option<Tree>, Blocked> {
         let mut reply = Recorder::new();
-        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         let outcome = execute(&mut context, arguments, &mut reply);
         let mut replies = reply.finish().expect("a whole reply");
         // UNSUBSCRIBE of several channels confirms each.
@@ -365,9 +365,10 @@ fn the_slow_log_keeps_no_secrets() {
     client.run("AUTH default hidden1");
     client.run("HELLO 2 AUTH default hidden2 SETNAME me");
     client.run("CONFIG SET requirepass hidden3 timeout 0");
-    let log = format!("{:?}", client.host.slowlog().newest(100));
+    let log = format!("{:?}", client.host.host().slowlog().newest(100));
     let words: Vec<Vec<Vec<u8>>> = client
         .host
+        .host()
         .slowlog()
         .newest(100)
         .into_iter()

@@ -13,7 +13,7 @@ use alone::Alone;
 use cases::{CASES, Case};
 use tempfile::TempDir;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::{Host, Session};
+use undercroft_commands::session::Session;
 use undercroft_commands::table::{Command, Group, all};
 use undercroft_commands::{Context, execute};
 use undercroft_engine::{Options, Store};
@@ -56,7 +56,7 @@ impl Client {
         };
         let host = Alone::new(None);
         Client {
-            session: Session::new(1, host.initial_user(), 0),
+            session: host.session(),
             store: Store::create(&directory.path().join("store"), &options).expect("a new store"),
             host,
             _directory: directory,
@@ -66,7 +66,7 @@ impl Client {
     fn run(&mut self, arguments: &[Vec<u8>]) -> Tree {
         let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
         let mut reply = Recorder::new();
-        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         execute(&mut context, &arguments, &mut reply).expect("nobody holds a lock");
         let tree = reply
             .finish()

@@ -6,14 +6,12 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::SystemTime;
 
 use tempfile::TempDir;
-use undercroft_commands::config::{Config, Parameter, Value};
+use undercroft_commands::config::Config;
+use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
 use undercroft_commands::info::Facts;
-use undercroft_commands::session::{ClientInfo, Host, KillFilter, Session, ShutdownOptions};
-use undercroft_commands::slowlog::SlowLog;
-use undercroft_commands::statistics::Statistics;
+use undercroft_commands::session::{ClientInfo, KillFilter, Session};
 use undercroft_commands::{Context, execute};
 use undercroft_conformance::client::Address;
 use undercroft_conformance::resp;
@@ -31,16 +29,9 @@ pub(crate) struct Served {
 
 struct Shared {
     store: Store,
-    config: Config,
-    slowlog: SlowLog,
-    statistics: Statistics,
+    process: Process,
     clients: Mutex<BTreeMap<u64, (ClientInfo, TcpStream)>>,
     next: AtomicU64,
-}
-
-fn now_microseconds() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.expect("a clock after 1970").as_micros() as i64
 }
 
 impl Shared {
@@ -49,22 +40,7 @@ impl Shared {
     }
 }
 
-impl Host for Shared {
-    fn now_microseconds(&self) -> i64 {
-        now_microseconds()
-    }
-    fn config(&self) -> &Config {
-        &self.config
-    }
-    fn apply(&self, _: &[(&'static Parameter, Value)]) -> Result<(), (&'static Parameter, String)> {
-        Ok(())
-    }
-    fn slowlog(&self) -> &SlowLog {
-        &self.slowlog
-    }
-    fn statistics(&self) -> &Statistics {
-        &self.statistics
-    }
+impl Connections for Shared {
     fn clients(&self) -> Vec<ClientInfo> {
         self.clients()
             .values()
@@ -74,9 +50,6 @@ impl Host for Shared {
     fn pause(&self, _: i64, _: bool) -> Result<(), String> {
         Ok(())
     }
-
-    fn unpause(&self) {}
-
     fn kill(&self, filter: &KillFilter) -> usize {
         let clients = self.clients();
         let mut killed = 0;
@@ -87,21 +60,16 @@ impl Host for Shared {
         }
         killed
     }
-    fn authenticate(&self, user: &[u8], _: &[u8]) -> bool {
-        user == b"default"
-    }
-    fn initial_user(&self) -> Option<String> {
-        Some("default".into())
-    }
+}
+
+impl Inbox for Shared {}
+
+impl Control for Shared {
     fn facts(&self) -> Facts {
         Facts {
             connected_clients: self.clients().len() as u64,
             ..Facts::default()
         }
-    }
-    fn reset_statistics(&self) {}
-    fn shutdown(&self, _: ShutdownOptions) -> Result<(), String> {
-        Err("ERR Errors trying to SHUTDOWN. Check logs.".into())
     }
 }
 
@@ -121,9 +89,7 @@ impl Served {
             .expect("a known word");
         let shared = Arc::new(Shared {
             store: Store::create(&path, &Options::default()).expect("a new store"),
-            config,
-            slowlog: SlowLog::new(),
-            statistics: Statistics::new(1),
+            process: Process::new(config, 1),
             clients: Mutex::default(),
             next: AtomicU64::new(1),
         });
@@ -151,7 +117,11 @@ impl Served {
 /// Runs one connection's commands until either side ends it.
 fn serve(shared: &Shared, socket: TcpStream) {
     let id = shared.next.fetch_add(1, Ordering::Relaxed);
-    let mut session = Session::new(id, shared.initial_user(), now_microseconds() / 1000);
+    let mut session = Session::new(
+        id,
+        shared.initial_user(),
+        shared.process.now_microseconds() / 1000,
+    );
     session.address = socket
         .peer_addr()
         .map_or(String::new(), |at| at.to_string());
@@ -164,13 +134,17 @@ fn serve(shared: &Shared, socket: TcpStream) {
         let words = request.items().unwrap_or_default().iter();
         let arguments: Vec<&[u8]> = words.filter_map(resp::Reply::bytes).collect();
         let start = wire.out.len();
-        let mut context = Context::new(&mut session, shared, &shared.store);
+        let mut context = Context::new(
+            &mut session,
+            Host::of(&shared.process, shared),
+            &shared.store,
+        );
         execute(&mut context, &arguments, &mut wire).expect("no lock is held for long");
         if !session.finish_command() {
             wire.out.truncate(start);
         }
         if let Some((info, _)) = shared.clients().get_mut(&id) {
-            *info = session.info(now_microseconds() / 1000);
+            *info = session.info(shared.process.now_microseconds() / 1000);
         }
         if reader.buffer().is_empty() || session.close_after_reply {
             let sent = writer.write_all(&wire.out);

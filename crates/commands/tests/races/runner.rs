@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::{Host, Session};
+use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
 use undercroft_engine::{Error, Ranges, Store};
 use undercroft_testkit::race::{Answers, KEYS, Stage};
@@ -30,12 +30,12 @@ pub(crate) struct Runner {
 /// A stage whose states are made by commands.
 pub(crate) fn stage(shards: usize) -> Stage {
     let host = Alone::new(None);
-    let mut session = Session::new(1, host.initial_user(), 0);
+    let mut session = host.session();
     let stage = Stage::new(shards);
     stage.fill(|store, database, words| {
         session.database = database as u32;
         let mut reply = Recorder::new();
-        let mut context = Context::new(&mut session, &host, store);
+        let mut context = Context::new(&mut session, host.host(), store);
         execute(&mut context, words, &mut reply).expect("nobody holds a lock");
         let replies = reply.finish().expect("a whole reply");
         assert!(!matches!(replies[..], [Tree::Error(_)]), "{replies:?}");
@@ -49,7 +49,7 @@ impl Runner {
         let store = stage.open(write);
         store.interrupt_reads(Some(stage.hook()));
         Runner {
-            session: Session::new(1, host.initial_user(), 0),
+            session: host.session(),
             host,
             store,
         }
@@ -58,7 +58,7 @@ impl Runner {
     /// Runs a command. Returns how often the store changed, and how often it was looked at.
     pub(crate) fn count(&mut self, words: &[Vec<u8>], stage: &Stage) -> (u64, u64) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         execute(&mut context, &words, &mut Recorder::new()).expect("nobody holds a lock");
         stage.calm()
     }
@@ -72,7 +72,7 @@ impl Runner {
     ) -> (Outcome, u64) {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let mut reply = Recorder::new();
-        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             execute(&mut context, &words, &mut reply)
         }));
@@ -83,7 +83,7 @@ impl Runner {
                 .map_err(|missing| format!("{missing} items are missing")),
             Ok(Err(blocked)) => Err(format!("blocked: {blocked}")),
             Err(_) => {
-                self.session = Session::new(1, self.host.initial_user(), 0);
+                self.session = self.host.session();
                 Err("a panic".into())
             }
         };

@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 use undercroft_commands::reply::{Recorder, Tree};
-use undercroft_commands::session::{Host, Session};
+use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
 use undercroft_engine::{Options, Store};
 
@@ -22,7 +22,7 @@ impl Own {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let store = Store::create(&directory.path().join("store"), &Options::default());
         Own {
-            session: Session::new(1, host.initial_user(), 0),
+            session: host.session(),
             host,
             store: store.expect("a new store"),
             _directory: directory,
@@ -31,7 +31,7 @@ impl Own {
 
     /// Runs one command and returns its reply as a RESP2 client would see it.
     pub(crate) fn call(&mut self, arguments: &[&[u8]]) -> Tree {
-        let mut context = Context::new(&mut self.session, &self.host, &self.store);
+        let mut context = Context::new(&mut self.session, self.host.host(), &self.store);
         let mut reply = Recorder::new();
         execute(&mut context, arguments, &mut reply).expect("nobody else holds a lock");
         let mut replies = reply.finish().expect("a whole reply");

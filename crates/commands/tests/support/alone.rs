@@ -1,15 +1,11 @@
 //! A host without a server.
 
-use undercroft_commands::config::{Config, Parameter, Value};
-use undercroft_commands::info::Facts;
-use undercroft_commands::session::{ClientInfo, Host, KillFilter, ShutdownOptions};
-use undercroft_commands::slowlog::SlowLog;
-use undercroft_commands::statistics::Statistics;
+use undercroft_commands::config::Config;
+use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+use undercroft_commands::session::Session;
 
 pub(crate) struct Alone {
-    config: Config,
-    slowlog: SlowLog,
-    statistics: Statistics,
+    process: Process,
     /// The password that is needed, where one is.
     password: Option<&'static [u8]>,
 }
@@ -17,41 +13,24 @@ pub(crate) struct Alone {
 impl Alone {
     pub(crate) fn new(password: Option<&'static [u8]>) -> Alone {
         Alone {
-            config: Config::new(),
-            slowlog: SlowLog::new(),
-            statistics: Statistics::new(1),
+            process: Process::with_clock(Config::new(), 1, || 0),
             password,
         }
     }
+
+    pub(crate) fn host(&self) -> Host<'_> {
+        Host::of(&self.process, self)
+    }
+
+    /// What a new connection begins with.
+    pub(crate) fn session(&self) -> Session {
+        Session::new(1, self.initial_user(), 0)
+    }
 }
 
-impl Host for Alone {
-    fn now_microseconds(&self) -> i64 {
-        0
-    }
-    fn config(&self) -> &Config {
-        &self.config
-    }
-    fn apply(&self, _: &[(&'static Parameter, Value)]) -> Result<(), (&'static Parameter, String)> {
-        Ok(())
-    }
-    fn slowlog(&self) -> &SlowLog {
-        &self.slowlog
-    }
-    fn statistics(&self) -> &Statistics {
-        &self.statistics
-    }
-    fn clients(&self) -> Vec<ClientInfo> {
-        Vec::new()
-    }
+impl Connections for Alone {
     fn pause(&self, _: i64, _: bool) -> Result<(), String> {
         Ok(())
-    }
-
-    fn unpause(&self) {}
-
-    fn kill(&self, _: &KillFilter) -> usize {
-        0
     }
     fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
         user == b"default" && self.password.is_none_or(|needed| needed == password)
@@ -59,11 +38,8 @@ impl Host for Alone {
     fn initial_user(&self) -> Option<String> {
         self.password.is_none().then(|| "default".into())
     }
-    fn facts(&self) -> Facts {
-        Facts::default()
-    }
-    fn reset_statistics(&self) {}
-    fn shutdown(&self, _: ShutdownOptions) -> Result<(), String> {
-        Err("ERR Errors trying to SHUTDOWN. Check logs.".into())
-    }
 }
+
+impl Inbox for Alone {}
+
+impl Control for Alone {}

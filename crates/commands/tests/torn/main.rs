@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use alone::Alone;
 use undercroft_commands::reply::Recorder;
-use undercroft_commands::session::{Host, Session};
 use undercroft_commands::{Context, execute};
 use undercroft_engine::{Options, Store};
 use undercroft_memory::layout::{Layout, shard};
@@ -186,8 +185,8 @@ const COMMANDS: &[&str] = &[
 const OF_ALL: usize = 4;
 
 fn run(host: &Alone, store: &Store, words: &[&[u8]]) {
-    let mut session = Session::new(1, host.initial_user(), 0);
-    let mut context = Context::new(&mut session, host, store);
+    let mut session = host.session();
+    let mut context = Context::new(&mut session, host.host(), store);
     let mut reply = Recorder::new();
     let outcome = execute(&mut context, words, &mut reply);
     let replies = reply.finish().expect("a whole reply");

@@ -9,6 +9,13 @@ thread_local! {
     static FROZEN: Cell<u64> = const { Cell::new(0) };
 }
 
+/// The system's time.
+pub(crate) fn unix_milliseconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_millis() as u64)
+}
+
 /// While it lives, time stands still for the thread that made it.
 pub(crate) struct Frozen {
     before: u64,
@@ -31,9 +38,7 @@ impl Clock {
     pub(crate) fn now(&self) -> u64 {
         match self.fixed.load(Ordering::Relaxed) {
             0 => match FROZEN.get() {
-                0 => SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .map_or(0, |elapsed| elapsed.as_millis() as u64),
+                0 => unix_milliseconds(),
                 frozen => frozen,
             },
             fixed => fixed,

@@ -42,6 +42,10 @@ pub struct Store {
     pub(crate) pool: Mutex<EvictionPool>,
     /// Keys that this process evicted.
     pub(crate) evicted: AtomicU64,
+    /// Keys that this process removed because they had expired.
+    pub(crate) expired: AtomicU64,
+    /// Until when expired keys stay where they are, Unix milliseconds; 0 where they do not.
+    pub(crate) expired_stay: AtomicU64,
     pub(crate) chance: Chance,
     /// What is still to be done behind commits.
     pub(crate) unsettled: Mutex<Backlog>,
@@ -98,6 +102,8 @@ impl Store {
             patterns: Mutex::default(),
             pool: Mutex::default(),
             evicted: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
+            expired_stay: AtomicU64::new(0),
             chance: Chance::new(coarse_milliseconds() ^ segment.hash_key()[0]),
             unsettled: Mutex::default(),
             has_unsettled: AtomicBool::new(false),

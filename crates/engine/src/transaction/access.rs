@@ -329,9 +329,15 @@ impl<'a> Access<'a> {
         self.store.evicted_keys()
     }
 
-    /// Begins to count evicted keys anew.
-    pub fn reset_evicted_keys(&self) {
+    /// Keys that this process removed because they had expired.
+    pub fn expired_keys(&self) -> u64 {
+        self.store.expired_keys()
+    }
+
+    /// Begins to count evicted and expired keys anew.
+    pub fn reset_counted_keys(&self) {
         self.store.reset_evicted_keys();
+        self.store.reset_expired_keys();
     }
 
     /// Sizes of the store.

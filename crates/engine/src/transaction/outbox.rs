@@ -4,6 +4,8 @@
 //! back is gone with it (W10). It is one list in the order of the changes, with one mark and one cut: a savepoint is a
 //! place in it. Nothing of it happens before the commit, and nothing in it can fail the transaction any more.
 
+use std::sync::atomic::Ordering;
+
 use undercroft_memory::defer_signals;
 
 use crate::messages::notify::{EventClasses, KeyEvent};
@@ -174,6 +176,9 @@ impl Store {
                     .get_or_insert_with(|| self.outgoing())
                     .tell(classes, event, database, &key),
                 Post::Expired(database, key) => {
+                    if database < DATABASES {
+                        self.expired.fetch_add(1, Ordering::Relaxed);
+                    }
                     if classes.tell_of(KeyEvent::Expired) {
                         outgoing.get_or_insert_with(|| self.outgoing()).tell(
                             classes,

@@ -7,10 +7,12 @@
 //! it meets; where its change is undone they are there again, and remembered, too.
 
 use std::cell::RefCell;
+use std::sync::atomic::Ordering;
 
 use undercroft_memory::{View, defer_signals};
 
 use crate::error::Error;
+use crate::store::clock::unix_milliseconds;
 use crate::store::{Key, Store};
 use crate::structures::entry::Entry;
 use crate::transaction::access::Access;
@@ -56,30 +58,25 @@ impl Store {
         MET.with_borrow(|met| !met.is_empty())
     }
 
-    /// Ends a typed call that looked for a key as its command ends: its use is noted, or whoever wants to know is told
-    /// that it is not there, once it is gone where it had expired.
+    /// Ends a typed call that looked for a key, as a command ends that looked for it.
     #[inline(always)]
     pub fn looked_up(&self, database: usize, key: &Key<'_>, found: bool) {
-        if found {
-            self.touch(key);
-        } else {
-            self.missed(database, key);
+        self.access().looked_up(database, key, found);
+        if !found {
+            self.access().end_command();
         }
     }
 
-    /// [`looked_up`](Self::looked_up) for a key that is not there.
-    #[cold]
-    pub fn missed(&self, database: usize, key: &Key<'_>) {
-        if Store::met_expired() {
-            // Where the lock cannot be had, the next writer does it.
-            let _ = self.remove_met();
-        }
-        self.access().tell_miss(database, key.bytes);
+    /// Leaves expired keys where they are until a time in Unix milliseconds, though no one finds them, for this
+    /// process; 0 removes them again. What a pause of clients asks for.
+    pub fn keep_expired_until(&self, time: u64) {
+        self.expired_stay.store(time, Ordering::Relaxed);
     }
 
-    /// Leaves the expired keys that reads of this thread met where they are.
-    pub fn forget_met() {
-        MET.take();
+    /// Whether expired keys are left where they are.
+    pub fn keeps_expired(&self) -> bool {
+        let until = self.expired_stay.load(Ordering::Relaxed);
+        until != 0 && until > unix_milliseconds()
     }
 
     /// Removes the expired keys that reads of this thread met. Returns how many
@@ -87,9 +84,49 @@ impl Store {
     pub fn remove_met(&self) -> Result<u64, Error> {
         self.access().remove_met()
     }
+
+    /// Keys that this process removed because they had expired.
+    pub fn expired_keys(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
+    }
+
+    /// Begins to count them anew.
+    pub fn reset_expired_keys(&self) {
+        self.expired.store(0, Ordering::Relaxed);
+    }
 }
 
 impl Access<'_> {
+    /// Ends the look-up of a key, whoever asked for it: its use is noted, or it is told that it is not there.
+    #[inline(always)]
+    pub fn looked_up(&self, database: usize, key: &Key<'_>, found: bool) {
+        if found {
+            self.note_use(key);
+        } else {
+            self.missed(database, key);
+        }
+    }
+
+    /// [`looked_up`](Self::looked_up) for a key that is not there.
+    #[inline]
+    pub fn missed(&self, database: usize, key: &Key<'_>) {
+        if self.tells_of_misses() {
+            // That it has expired is told first.
+            self.end_command();
+            self.tell_miss(database, key.bytes);
+        }
+    }
+
+    /// Ends a command: the expired keys that it met are removed, as Redis does at once. A look at a flag of this thread
+    /// where it met none.
+    #[inline]
+    pub fn end_command(&self) {
+        if Store::met_expired() {
+            // Where the lock is held or the store is damaged, the next writer will do it, or say so.
+            let _ = self.remove_met();
+        }
+    }
+
     /// Removes the expired keys that reads of this thread met; see
     /// [`Store::remove_met`]. Within a transaction only those whose shards it
     /// has locked, and where that fails nothing of it stays.
@@ -97,7 +134,7 @@ impl Access<'_> {
         let met = MET.take();
         // Done behind a command, whose reply stands.
         let _deferred = defer_signals();
-        if !self.store.writable() {
+        if met.is_empty() || !self.store.writable() || self.store.keeps_expired() {
             return Ok(0);
         }
         let within = |key: &Key<'_>| {

@@ -96,21 +96,20 @@ impl Store {
 
     fn upkeep_at(&self, now: u64) {
         if self.keeps_itself() {
-            let _ = self.upkeep(now, true);
+            let _ = self.upkeep(now);
         }
     }
 
     /// Takes the turn to do a step of upkeep that is due at this time,
-    /// milliseconds since boot, and does it; without removing keys where these
-    /// are to stay as they are. None where another process has the turn.
+    /// milliseconds since boot, and does it. None where another process has the turn.
     ///
     /// # Errors
     /// The first that a chore came to; the others are done all the same.
-    pub fn upkeep(&self, now: u64, removes: bool) -> Result<Option<Upkept>, Error> {
+    pub fn upkeep(&self, now: u64) -> Result<Option<Upkept>, Error> {
         let Some(turn) = self.segment.take_upkeep(now) else {
             return Ok(None);
         };
-        let upkept = self.upkeep_step(removes);
+        let upkept = self.upkeep_step();
         let pace = upkept.as_ref().map_or(Pace::Idle, |upkept| upkept.pace);
         self.segment.end_upkeep(turn, now + pace.pause());
         upkept.map(Some)
@@ -120,7 +119,7 @@ impl Store {
     ///
     /// # Errors
     /// As those of [`upkeep`](Self::upkeep).
-    pub fn upkeep_step(&self, removes: bool) -> Result<Upkept, Error> {
+    pub fn upkeep_step(&self) -> Result<Upkept, Error> {
         // Done behind a command, whose reply stands.
         let _deferred = defer_signals();
         let mut upkept = Upkept {
@@ -128,6 +127,7 @@ impl Store {
             pace: Pace::Idle,
         };
         let mut failed = None;
+        let removes = !self.keeps_expired();
         let of_keys = OF_KEYS.iter().filter(|_| removes);
         for chore in of_keys.chain(OF_MEMORY) {
             match chore(self, &mut upkept) {
@@ -150,7 +150,7 @@ impl Store {
         // A step looks at a part of it.
         self.free_all_of_the_dead()?;
         loop {
-            let upkept = self.upkeep_step(true)?;
+            let upkept = self.upkeep_step()?;
             expired += upkept.expired;
             if upkept.pace != Pace::Hurry {
                 return Ok(expired);

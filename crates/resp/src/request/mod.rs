@@ -1,4 +1,8 @@
 //! Commands as a server receives them.
+//!
+//! - `error`: what a server says before it closes the connection of a client that does not speak the protocol.
+//! - `inline`: inline commands: a line of words with quotes, as typed into a terminal.
+//! - `parser`: the incremental request parser.
 
 mod error;
 mod inline;

@@ -48,7 +48,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.handle.stop();
         if let Some(thread) = self.thread.take() {
-            // What ended it otherwise was told by the tests.
+            // The tests have told of any other end.
             let _ = thread.join();
         }
     }

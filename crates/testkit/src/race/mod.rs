@@ -2,6 +2,10 @@
 //! ([`cases`]), and a [`Stage`] on which a store goes from one state to another in the midst of a read.
 //!
 //! What a read answers must be what it answers on the last state when nobody interrupts it.
+//!
+//! - `cases`: calls of every command that has keys or only reads.
+//! - `stage`: a store whose keys go from one state to another in the midst of another handle's reads.
+//! - `states`: every state that a key can be in.
 
 pub mod cases;
 mod stage;

@@ -31,7 +31,7 @@ fn flushed(store: &Store) {
     store.flush(&[0], false).expect("room");
 }
 
-/// Makes do with so many bytes less. The limit itself stays, or whoever looks at the store would evict as well.
+/// Makes do with so many bytes less. The limit itself stays, or a process that looks at the store would evict as well.
 fn evict(store: &Store, policy: EvictionPolicy, bytes: u64) {
     let eviction = Eviction {
         policy,

@@ -1,5 +1,5 @@
 //! Messages and who receives them. The receivers in a prepared store are dead,
-//! and forgotten by who publishes; a message has one receiver, its publisher.
+//! and forgotten by publishers; a message has one receiver, its publisher.
 
 use std::mem::ManuallyDrop;
 

@@ -48,7 +48,7 @@ fn change_and_step(store: &Store) {
 /// Returns whether it did anything to the memory in use.
 fn step_on(store: &Store) -> bool {
     let before = store.used_memory();
-    store.upkeep_step(true).expect("room");
+    store.upkeep_step().expect("room");
     store.used_memory() != before
 }
 

@@ -3,6 +3,14 @@
 //! Every process counts what it has done in a file of its own, a word each, so
 //! that the storm's master sees who stands still, and how often a counter was
 //! incremented by processes that no longer live.
+//!
+//! - `accounts`: accounts whose balances always add up to zero.
+//! - `member`: a process of a storm, as the storm's master sees it.
+//! - `messages`: processes that publish and subscribe until they are killed.
+//! - `reader`: a process that reads at random, checks what it sees, and is not killed.
+//! - `shapes`: values of every type and size class that show which bytes came from where.
+//! - `values`: values that say themselves whether they are whole.
+//! - `writer`: a process that writes at random until it is killed.
 
 pub mod accounts;
 pub mod member;

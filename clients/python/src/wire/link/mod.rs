@@ -3,6 +3,11 @@
 //!
 //! The classes are Python's (`undercroft.asyncio`), and do without these steps what is unusual.
 //! What both halves look at is kept in [`Line`].
+//!
+//! - `receive`: what came, given to the calls that wait for it in order, and whoever waits for
+//!   those called.
+//! - `send`: a command that leaves with the others of its turn.
+//! - `wait`: how a call learns who waits for it.
 
 use pyo3::PyTraverseError;
 use pyo3::gc::PyVisit;

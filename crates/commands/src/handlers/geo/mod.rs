@@ -1,4 +1,7 @@
 //! Positions: sorted sets whose scores stand for places on the earth.
+//!
+//! - `request`: what GEOSEARCH and its like are asked for.
+//! - `search`: GEOSEARCH, GEORADIUS and their like.
 
 mod request;
 pub(crate) mod search;

@@ -122,10 +122,7 @@ fn run(
     let Found::Hits(request, hits, is_there) = found else {
         return store_hits(context, arguments, form, reply);
     };
-    context.looked_up(key.bytes(), is_there);
-    if is_there {
-        store.note_use(&key);
-    }
+    context.looked_up(&key, is_there);
     let shown = [
         request.with_distance,
         request.with_score,

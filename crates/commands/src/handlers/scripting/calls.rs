@@ -4,13 +4,10 @@
 //! As in Redis a script that fails keeps what it changed before: its error is a reply like any other, and the
 //! transaction is committed. A command that fails changes nothing.
 
-use undercroft_engine::Store;
-
 use super::super::transaction::Scene;
 use super::{Call, Script};
 use crate::arguments::CommandError;
 use crate::double::parse_bound;
-use crate::execute::try_to_remove_met;
 use crate::handler::{Context, Failure, Outcome};
 use crate::number::double_text;
 use crate::reply::{Recorder, Reply, Tree};
@@ -131,18 +128,16 @@ impl Calls<'_, '_> {
         let Some(handler) = command.handler else {
             return Err(CommandError::unknown_command(arguments).into());
         };
-        // Who has written may go on, as in Redis: there is no way back.
+        // A script that has written may go on, as in Redis: there is no way back.
         if self.is_full && !self.has_written && command.flags.has(Flag::DenyOom) {
             return Err(CommandError::OUT_OF_MEMORY.into());
         }
         self.has_written |= command.flags.has(Flag::Write);
         let mut recorder = Recorder::new();
         let store = self.context.store;
-        // What cannot be undone spoils the transaction, whatever the script makes of the error.
+        // A change that cannot be undone spoils the transaction, whatever the script makes of the error.
         let outcome = store.attempt(|| handler(self.context, arguments, &mut recorder))?;
-        if Store::met_expired() {
-            try_to_remove_met(self.context)?;
-        }
+        store.remove_met()?;
         outcome?;
         let reply = recorder.finish().ok().and_then(|mut trees| trees.pop());
         Ok(reply.unwrap_or(Tree::Null))

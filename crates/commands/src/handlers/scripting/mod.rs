@@ -2,6 +2,11 @@
 //! the newest send the same texts, and those of kombu and Celery 5.7; older ones have none. They are written here in
 //! Rust, each as one transaction, and answer and fail as the texts do in Redis 7.0. All other scripts are unknown
 //! commands.
+//!
+//! - `calls`: what the longer scripts are written in: commands within one transaction, and Lua's numbers.
+//! - `celery`: the scripts of Celery's chords.
+//! - `kombu`: the scripts of kombu's queues that expire.
+//! - `locks`: the scripts of redis-py's locks.
 
 mod calls;
 mod celery;

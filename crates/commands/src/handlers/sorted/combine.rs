@@ -232,10 +232,7 @@ fn answer(
         })
     })?;
     for (key, (source, _)) in keys.iter().zip(&sources) {
-        context.looked_up(key.bytes(), source.is_some());
-        if source.is_some() {
-            store.note_use(key);
-        }
+        context.looked_up(key, source.is_some());
     }
     let result = combine(sources, form.operation, options.aggregate);
     if form.counts {

@@ -1,4 +1,11 @@
 //! Sorted sets.
+//!
+//! - `add`: ZADD, ZINCRBY, ZREM.
+//! - `bounds`: the ends of ranges by score and by text.
+//! - `combine`: unions, intersections and differences of sorted sets and sets.
+//! - `pop`: ZPOPMIN, ZPOPMAX, ZMPOP.
+//! - `range`: ZRANGE in all its forms: what it reads, stores and removes.
+//! - `read`: reading single members, and counting them.
 
 pub(crate) mod add;
 mod bounds;

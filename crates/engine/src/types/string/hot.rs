@@ -1,9 +1,10 @@
 //! The calls that embedded clients make most, typed and direct.
 
-use undercroft_memory::ShardSet;
+use undercroft_memory::{Scratch, ShardSet, View};
 
 use crate::error::Error;
-use crate::store::{Key, Reader, Store};
+use crate::store::{Key, Store};
+use crate::structures::entry::Text;
 use crate::transaction::access::Access;
 use crate::transaction::writer::Expiry;
 use crate::types::string::mget::{Held, Values};
@@ -39,41 +40,40 @@ pub struct SetOptions {
     pub expiry: Expiry,
 }
 
-impl Reader<'_, '_> {
-    /// Appends the string that a key holds to `out`. Returns whether it was
-    /// there.
+/// Memory of the caller's that a string is read into.
+pub trait TextBuffer: Scratch {
+    /// Takes over a string; called while it is empty.
+    fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error>;
+}
+
+impl TextBuffer for Vec<u8> {
     #[inline(always)]
-    fn append_string(
-        &self,
-        database: usize,
-        key: &Key<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, Error> {
-        match self.find(database, key)? {
-            None => Ok(false),
-            Some(entry) => {
-                entry.text(self.view())?.append_to(self.view(), out)?;
-                Ok(true)
-            }
-        }
+    fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error> {
+        text.append_to(view, self)
     }
 }
 
 impl Access<'_> {
-    /// Fills `out` with the string that a key holds, for a command: whoever runs it tells of a miss; see [`Store::get`].
-    #[inline]
-    pub fn get(&self, database: usize, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
+    /// Fills `out` with the string that a key holds; it is empty where there is none. Returns whether it was there.
+    /// O(length).
+    #[inline(always)]
+    pub fn get<B: TextBuffer>(
+        &self,
+        database: usize,
+        key: &[u8],
+        out: &mut B,
+    ) -> Result<bool, Error> {
         let key = self.key(key);
-        let found = if self.running.is_none() {
-            self.store.fetch(database, &key, out)?
-        } else {
-            self.read_into(ShardSet::one(key.shard), out, |reader, out| {
-                reader.append_string(database, &key, out)
-            })?
-        };
-        if found {
-            self.note_use(&key);
-        }
+        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+            match reader.find(database, &key)? {
+                None => Ok::<_, Error>(false),
+                Some(entry) => {
+                    out.fill(reader.view(), entry.text(reader.view())?)?;
+                    Ok(true)
+                }
+            }
+        })?;
+        self.looked_up(database, &key, found);
         Ok(found)
     }
 
@@ -154,19 +154,18 @@ impl Access<'_> {
 impl Store {
     /// Fills `out` with the string that a key holds; it is empty where there
     /// is none. Returns whether it was there. O(length).
-    #[inline]
-    pub fn get(&self, database: usize, key: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
-        let key = self.key(key);
-        let found = self.fetch(database, &key, out)?;
-        self.looked_up(database, &key, found);
-        Ok(found)
-    }
-
     #[inline(always)]
-    fn fetch(&self, database: usize, key: &Key<'_>, out: &mut Vec<u8>) -> Result<bool, Error> {
-        self.read_into(ShardSet::one(key.shard), out, |reader, out| {
-            reader.append_string(database, key, out)
-        })
+    pub fn get<B: TextBuffer>(
+        &self,
+        database: usize,
+        key: &[u8],
+        out: &mut B,
+    ) -> Result<bool, Error> {
+        let found = self.access().get(database, key, out)?;
+        if !found {
+            self.access().end_command();
+        }
+        Ok(found)
     }
 
     /// Sets a key to a string that does not expire. O(length).
@@ -234,8 +233,9 @@ impl Store {
         let keys = access.hash_all(keys);
         let missing = access.missing(database, &keys)?;
         for &position in &missing {
-            self.missed(database, &keys[position]);
+            access.missed(database, &keys[position]);
         }
+        access.end_command();
         Ok((keys.len() - missing.len()) as u64)
     }
 
@@ -274,21 +274,27 @@ impl Store {
     /// Returns whether the key was there.
     pub fn expire_at(&self, database: usize, key: &[u8], at: u64) -> Result<bool, Error> {
         let key = self.key(key);
-        self.write(ShardSet::one(key.shard), |writer| {
+        let found = self.write(ShardSet::one(key.shard), |writer| {
             if at <= writer.now() {
                 writer.remove(database, &key)
             } else {
                 writer.set_expiry(database, &key, Some(at))
             }
-        })
+        })?;
+        if found {
+            self.touch_written(&key);
+        }
+        Ok(found)
     }
 
     /// When a key expires: `None` where it is not there, `Some(None)` where it
     /// does not.
     pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
-        let expiry = self.access().expiry(database, key)?;
+        let access = self.access();
+        let expiry = access.expiry(database, key)?;
         if expiry.is_none() {
-            self.missed(database, &self.key(key));
+            access.missed(database, &self.key(key));
+            access.end_command();
         }
         Ok(expiry)
     }

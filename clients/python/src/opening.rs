@@ -1,0 +1,43 @@
+//! How this process opens stores, and waits for their locks.
+
+use std::sync::Arc;
+
+use pyo3::Python;
+use pyo3::ffi;
+use undercroft_embedded::{OpenStore, Place};
+use undercroft_engine::{Error, WaitHook};
+
+/// Opens a store, unless this process has it open already.
+pub(crate) fn open(place: &Place) -> Result<Arc<OpenStore>, Error> {
+    place.open(|| Some(Box::new(Interpreter)))
+}
+
+/// Lets other threads run while one waits for a lock of the store.
+struct Interpreter;
+
+/// The wait of one thread, which never leaves that thread.
+struct Sleep<'a>(&'a mut dyn FnMut());
+
+// SAFETY: `Python::detach` calls its closure on the calling thread.
+unsafe impl Send for Sleep<'_> {}
+
+impl Sleep<'_> {
+    fn begin(self) {
+        (self.0)();
+    }
+}
+
+impl WaitHook for Interpreter {
+    fn blocked(&self, block: &mut dyn FnMut()) {
+        Python::attach(|py| {
+            let sleep = Sleep(block);
+            py.detach(move || sleep.begin());
+        });
+    }
+
+    fn interrupted(&self) -> bool {
+        // SAFETY: the thread is attached. The handlers that run here may use
+        // the store: the waiting thread holds none of its locks.
+        Python::attach(|_| unsafe { ffi::PyErr_CheckSignals() } != 0)
+    }
+}

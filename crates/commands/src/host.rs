@@ -1,0 +1,268 @@
+//! The process that runs commands, as these see it: a server, or a program that embeds the store.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
+
+use crate::config::{Config, Parameter, Value};
+use crate::info::Facts;
+use crate::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
+use crate::slowlog::SlowLog;
+use crate::statistics::Statistics;
+
+/// What belongs to each process that runs commands. Shared between its threads.
+pub struct Process {
+    /// The configuration; changed only through [`Config::set`].
+    pub config: Config,
+    /// The commands that took long.
+    pub slowlog: SlowLog,
+    /// What is counted of commands and errors.
+    pub statistics: Statistics,
+    /// When it began, Unix milliseconds.
+    pub started: i64,
+    clock: fn() -> i64,
+}
+
+/// The system's clock, in Unix microseconds.
+fn system_time() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    })
+}
+
+impl Process {
+    /// A process with this configuration, of which so many threads run commands.
+    pub fn new(config: Config, threads: usize) -> Process {
+        Process::with_clock(config, threads, system_time)
+    }
+
+    /// [`new`](Self::new) with another clock, in Unix microseconds. For tests.
+    pub fn with_clock(config: Config, threads: usize, clock: fn() -> i64) -> Process {
+        let slowlog = SlowLog::new();
+        slowlog.configure(&config);
+        Process {
+            config,
+            slowlog,
+            statistics: Statistics::new(threads),
+            started: clock() / 1000,
+            clock,
+        }
+    }
+
+    /// The clock, in Unix microseconds.
+    pub fn now_microseconds(&self) -> i64 {
+        (self.clock)()
+    }
+}
+
+/// The clients that are connected to a process, and who may become one. What is not overridden is that of a process
+/// that nobody connects to.
+pub trait Connections: Send + Sync {
+    /// Every connection, oldest first. O(connections).
+    fn clients(&self) -> Vec<ClientInfo> {
+        Vec::new()
+    }
+
+    /// Whether this password is the user's.
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
+        let _ = password;
+        user == b"default"
+    }
+
+    /// Who a new connection is: `default` where no password is needed, None where one is.
+    fn initial_user(&self) -> Option<String> {
+        Some("default".to_owned())
+    }
+
+    /// Holds commands of all connections back until a time in Unix milliseconds, or only those that write.
+    ///
+    /// # Errors
+    /// The reply, where there are no connections: a whole error with its code.
+    fn pause(&self, until: i64, all: bool) -> Result<(), String> {
+        let _ = (until, all);
+        Err(
+            "ERR there are no connections to pause: the store is embedded in this process"
+                .to_owned(),
+        )
+    }
+
+    /// Ends the pause.
+    fn unpause(&self) {}
+
+    /// Closes connections; how many they were. The caller's own is closed by its session's flag instead.
+    fn kill(&self, filter: &KillFilter) -> usize {
+        let _ = filter;
+        0
+    }
+
+    /// A connection that speaks HTTP was cut off.
+    fn suspect(&self, session: &Session) {
+        let _ = session;
+    }
+
+    /// Whether some connection wants to see the commands that are run.
+    fn is_monitored(&self) -> bool {
+        false
+    }
+
+    /// From now on a connection is shown every command that is run.
+    ///
+    /// # Errors
+    /// The reply, where there are no connections: a whole error with its code.
+    fn monitor(&self, session: &Session) -> Result<(), String> {
+        let _ = session;
+        Err("ERR there are no connections to monitor: this is no server".to_owned())
+    }
+
+    /// It is not any more.
+    fn end_monitor(&self, session: &Session) {
+        let _ = session;
+    }
+
+    /// Shows a command that a connection has run, as a line with its end.
+    fn show(&self, session: &Session, line: &[u8]) {
+        let _ = (session, line);
+    }
+}
+
+/// Where what others send reaches a connection: the messages that it subscribes to, the items that it waits for. What
+/// is not overridden is that of a process that waits right where the command runs, and has subscribers of its own.
+pub trait Inbox: Send + Sync {
+    /// Takes what a command wants, or waits until it is there: right here, unless it can be answered later. For ever,
+    /// where no timeout is given.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`], and a lock that cannot be had now.
+    fn take_or_wait(
+        &self,
+        session: &Session,
+        store: Access<'_>,
+        wanted: &Wanted<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        let _ = session;
+        store.take_or_wait(wanted, timeout).map(Begun::Answered)
+    }
+
+    /// Ends the wait of a connection, as if its time were up or with an error. Returns whether it waited.
+    ///
+    /// # Errors
+    /// A lock that cannot be had now.
+    fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
+        let _ = (id, with_error);
+        Ok(false)
+    }
+
+    /// Has the messages of these sent to the connection, from now on; all of them, or none. It is not subscribed to
+    /// any of them yet.
+    ///
+    /// # Errors
+    /// A lock that cannot be had now, and where there are no connections that messages could be sent to.
+    fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        let _ = (session, topic, names);
+        Err(Error::Name(
+            "expected a connection that messages can be sent to; embedded, there are subscribers (in Python pubsub())"
+                .into(),
+        ))
+    }
+
+    /// Ends that for these, to all of which it is subscribed.
+    ///
+    /// # Errors
+    /// A lock that cannot be had now.
+    fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        let _ = (session, topic, names);
+        Ok(())
+    }
+}
+
+/// What commands ask of the process itself. What is not overridden is that of a process that embeds the store.
+pub trait Control: Send + Sync {
+    /// Makes changed parameters take effect, before they are stored. All of them or none.
+    ///
+    /// # Errors
+    /// The parameter that cannot have this value, and why.
+    fn apply(
+        &self,
+        changes: &[(&'static Parameter, Value)],
+    ) -> Result<(), (&'static Parameter, String)> {
+        let _ = changes;
+        Ok(())
+    }
+
+    /// What INFO tells of the process itself.
+    fn facts(&self) -> Facts {
+        Facts {
+            threads: 1,
+            // The one that asks.
+            connected_clients: 1,
+            ..Facts::default()
+        }
+    }
+
+    /// CONFIG RESETSTAT: sets the counters among the [`facts`](Control::facts) to zero.
+    fn reset_statistics(&self) {}
+
+    /// Keeps the calling thread from doing anything else for so long, or until the process is told to end.
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    /// Begins to stop the server; it ends after the handler has returned.
+    ///
+    /// # Errors
+    /// The reply, where it cannot be stopped so: a whole error with its code.
+    fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
+        let _ = options;
+        Err("ERR there is no server to shut down: the store is embedded in this process".to_owned())
+    }
+}
+
+/// The process that runs a command, part by part. As cheap to copy as a few references.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    /// Its configuration, clock and counters.
+    pub process: &'a Process,
+    /// The clients that are connected to it.
+    pub connections: &'a dyn Connections,
+    /// Where messages and items reach the connection that sent the command.
+    pub inbox: &'a dyn Inbox,
+    /// The process itself.
+    pub control: &'a dyn Control,
+}
+
+impl<'a> Host<'a> {
+    /// A process whose other parts are one thing.
+    pub fn of<T: Connections + Inbox + Control>(process: &'a Process, rest: &'a T) -> Host<'a> {
+        Host {
+            process,
+            connections: rest,
+            inbox: rest,
+            control: rest,
+        }
+    }
+
+    /// The configuration.
+    #[inline(always)]
+    pub fn config(&self) -> &'a Config {
+        &self.process.config
+    }
+
+    /// The commands that took long.
+    #[inline(always)]
+    pub fn slowlog(&self) -> &'a SlowLog {
+        &self.process.slowlog
+    }
+
+    /// What is counted of commands and errors.
+    #[inline(always)]
+    pub fn statistics(&self) -> &'a Statistics {
+        &self.process.statistics
+    }
+
+    /// The clock, in Unix microseconds.
+    pub fn now_microseconds(&self) -> i64 {
+        self.process.now_microseconds()
+    }
+}

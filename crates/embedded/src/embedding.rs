@@ -1,0 +1,74 @@
+//! The process that embeds a store, as commands see it: no connections, and a configuration of its own.
+
+use undercroft_commands::config::{Config, Parameter, STORED, Value};
+use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+
+/// A process without a server: a program that embeds the store.
+pub struct Embedding {
+    process: Process,
+    /// Whether it runs one command and ends.
+    is_passing: bool,
+}
+
+impl Embedding {
+    /// A process with the default configuration.
+    pub fn new() -> Embedding {
+        Embedding {
+            process: Process::new(Config::new(), 1),
+            is_passing: false,
+        }
+    }
+
+    /// A process that runs one command and ends: what CONFIG SET would change in it, and not in the store, is refused.
+    pub fn passing() -> Embedding {
+        Embedding {
+            is_passing: true,
+            ..Embedding::new()
+        }
+    }
+
+    /// What belongs to the process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// The process as commands see it.
+    pub fn host(&self) -> Host<'_> {
+        Host::of(&self.process, self)
+    }
+
+    /// [`host`](Self::host) for a connection that messages and items reach in its own way.
+    pub fn host_with<'a>(&'a self, inbox: &'a dyn Inbox) -> Host<'a> {
+        Host {
+            inbox,
+            ..self.host()
+        }
+    }
+}
+
+impl Default for Embedding {
+    fn default() -> Self {
+        Embedding::new()
+    }
+}
+
+impl Connections for Embedding {}
+
+impl Inbox for Embedding {}
+
+impl Control for Embedding {
+    fn apply(
+        &self,
+        changes: &[(&'static Parameter, Value)],
+    ) -> Result<(), (&'static Parameter, String)> {
+        let in_process =
+            |(parameter, _): &&(&'static Parameter, Value)| !STORED.contains(&parameter.name);
+        match changes.iter().find(in_process) {
+            Some((parameter, _)) if self.is_passing => Err((
+                parameter,
+                "it belongs to a server, and this is none".to_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What every program that embeds a store needs, whatever its language: the store, opened once in a process, and
+//! commands that run as on a connection of their own.
+//!
+//! - `embedding`: the process as commands see it.
+//! - `open_store`: a store with what belongs to the process around it, and commands on it.
+//! - `place`: finding a store by its name; one mapping of each file in a process.
+
+mod embedding;
+mod open_store;
+mod place;
+
+pub use embedding::Embedding;
+pub use open_store::{Exclusive, OpenStore, Receiver, StoreOf};
+pub use place::Place;

@@ -1,0 +1,162 @@
+//! A store with what belongs to the process around it, and commands on it.
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use undercroft_commands::host::{Connections, Inbox, Process};
+use undercroft_commands::reply::Reply;
+use undercroft_commands::session::Session;
+use undercroft_commands::{Blocked, Context, execute};
+use undercroft_engine::{Access, Begun, Error, Store, Topic, Wanted};
+
+use crate::embedding::Embedding;
+
+/// A store that this process has open. Shared by all its clients.
+pub struct OpenStore {
+    /// The store.
+    pub store: Store,
+    embedding: Embedding,
+}
+
+/// The store of a process, for a holder that must not lose it.
+pub struct StoreOf(pub Arc<OpenStore>);
+
+impl Deref for StoreOf {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.0.store
+    }
+}
+
+impl OpenStore {
+    /// A store with a process around it that has the default configuration.
+    pub fn new(store: Store) -> OpenStore {
+        OpenStore {
+            store,
+            embedding: Embedding::new(),
+        }
+    }
+
+    /// A store for a process that runs one command and ends.
+    pub fn passing(store: Store) -> OpenStore {
+        OpenStore {
+            store,
+            embedding: Embedding::passing(),
+        }
+    }
+
+    /// The configuration, the clock and the counters of the process.
+    #[inline(always)]
+    pub fn process(&self) -> &Process {
+        self.embedding.process()
+    }
+
+    /// What a new client begins with.
+    pub fn session(&self) -> Session {
+        let now = self.process().now_microseconds() / 1000;
+        Session::new(1, self.embedding.initial_user(), now)
+    }
+
+    /// What commands of a client work with. Where there are several to run, this is made once.
+    pub fn context<'a>(&'a self, session: &'a mut Session) -> Context<'a> {
+        Context::new(session, self.embedding.host(), &self.store)
+    }
+
+    /// Runs a command, its name first, and writes its reply.
+    ///
+    /// # Errors
+    /// [`Blocked`] where another process holds a lock for longer than the store's patience. Nothing was changed.
+    #[inline]
+    pub fn execute<R: Reply>(
+        &self,
+        session: &mut Session,
+        words: &[&[u8]],
+        reply: &mut R,
+    ) -> Result<(), Blocked> {
+        let outcome = execute(&mut self.context(session), words, reply);
+        session.finish_command();
+        outcome
+    }
+
+    /// [`execute`](Self::execute) for a client that messages and items reach in its own way.
+    ///
+    /// # Errors
+    /// As those of [`execute`](Self::execute).
+    pub fn execute_for<R: Reply>(
+        &self,
+        inbox: &dyn Inbox,
+        session: &mut Session,
+        words: &[&[u8]],
+        reply: &mut R,
+    ) -> Result<(), Blocked> {
+        let host = self.embedding.host_with(inbox);
+        let outcome = execute(&mut Context::new(session, host, &self.store), words, reply);
+        session.finish_command();
+        outcome
+    }
+}
+
+/// An [`Inbox`] that changes, and that one thread has for itself while a command runs.
+pub trait Receiver: Send {
+    /// As [`Inbox::take_or_wait`].
+    ///
+    /// # Errors
+    /// As there.
+    fn take_or_wait(
+        &mut self,
+        store: Access<'_>,
+        wanted: &Wanted<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        store.take_or_wait(wanted, timeout).map(Begun::Answered)
+    }
+
+    /// As [`Inbox::subscribe`].
+    ///
+    /// # Errors
+    /// As there.
+    fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error>;
+
+    /// As [`Inbox::unsubscribe`].
+    ///
+    /// # Errors
+    /// As there.
+    fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error>;
+}
+
+/// A [`Receiver`] for the time of a command.
+pub struct Exclusive<'a, R>(Mutex<&'a mut R>);
+
+impl<'a, R: Receiver> Exclusive<'a, R> {
+    /// Has it to itself.
+    pub fn new(receiver: &'a mut R) -> Exclusive<'a, R> {
+        Exclusive(Mutex::new(receiver))
+    }
+
+    /// Only the thread that runs the command comes here.
+    fn receiver(&self) -> MutexGuard<'_, &'a mut R> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R: Receiver> Inbox for Exclusive<'_, R> {
+    fn take_or_wait(
+        &self,
+        _: &Session,
+        store: Access<'_>,
+        wanted: &Wanted<'_>,
+        timeout: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        self.receiver().take_or_wait(store, wanted, timeout)
+    }
+
+    fn subscribe(&self, _: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        self.receiver().subscribe(topic, names)
+    }
+
+    fn unsubscribe(&self, _: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        self.receiver().unsubscribe(topic, names)
+    }
+}

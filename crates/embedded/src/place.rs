@@ -1,0 +1,152 @@
+//! Finding a store by its name; one mapping of each file in a process, however many clients use it.
+
+use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+
+use undercroft_engine::{Error, Options, Store, StoreName, Terms, WaitHook, without_fork};
+
+use crate::open_store::OpenStore;
+
+/// Which file of which device: a store's identity.
+type Inode = (u64, u64);
+
+/// The stores that this process has open. Locked only where no other thread forks, and for a look-up only.
+static OPEN: LazyLock<Mutex<HashMap<Inode, Weak<OpenStore>>>> = LazyLock::new(Mutex::default);
+
+/// How to find a store, again after it was closed, too.
+#[derive(Clone, Debug)]
+pub struct Place {
+    name: StoreName,
+    terms: Terms,
+}
+
+impl Place {
+    /// Reads a store's name, see [`StoreName::parse`]; a relative path is taken from the directory that the process is
+    /// in now.
+    ///
+    /// # Errors
+    /// What a name looks like, where this is none.
+    pub fn new(name: &str, terms: Terms) -> Result<Place, Error> {
+        let mut name = StoreName::parse(name)?;
+        if let Ok(path) = std::path::absolute(&name.path) {
+            name.path = path;
+        }
+        Ok(Place { name, terms })
+    }
+
+    /// Whether a store has what the client asks for.
+    ///
+    /// # Errors
+    /// As those of [`Store::agrees_with`].
+    pub fn check_terms(&self, store: &Store) -> Result<(), Error> {
+        store.agrees_with(&self.terms)
+    }
+
+    /// The store's path.
+    pub fn path(&self) -> &Path {
+        &self.name.path
+    }
+
+    /// The store, opened or created unless this process has it already. A new mapping waits for locks with this hook,
+    /// where one is made.
+    ///
+    /// # Errors
+    /// Where the store can neither be opened nor created.
+    pub fn open(
+        &self,
+        hook: impl FnOnce() -> Option<Box<dyn WaitHook>>,
+    ) -> Result<Arc<OpenStore>, Error> {
+        let path = self.path();
+        if let Some(known) = known(path) {
+            return Ok(known);
+        }
+        self.name.prepare()?;
+        let options = Options {
+            capacity: self.terms.capacity,
+            ..Options::default()
+        };
+        let mut store = Store::open_or_create_so(path, &options, &self.terms)?;
+        if let Some(hook) = hook() {
+            store.set_wait_hook(hook);
+        }
+        let opened = Arc::new(OpenStore::new(store));
+        // Of two threads that open a store at the same time the second takes the first's.
+        Ok(keep(path, &opened).unwrap_or(opened))
+    }
+}
+
+fn inode(path: &Path) -> Option<Inode> {
+    let status = path.metadata().ok()?;
+    Some((status.dev(), status.ino()))
+}
+
+/// The store that this process has open at a path.
+fn known(path: &Path) -> Option<Arc<OpenStore>> {
+    let inode = inode(path)?;
+    without_fork(|| {
+        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.get(&inode).and_then(Weak::upgrade)
+    })
+}
+
+/// Remembers a store that was just opened, unless there is another one by now, which is returned.
+fn keep(path: &Path, opened: &Arc<OpenStore>) -> Option<Arc<OpenStore>> {
+    let inode = inode(path)?;
+    without_fork(|| {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, opened| opened.strong_count() > 0);
+        let first = open.get(&inode).and_then(Weak::upgrade);
+        if first.is_none() {
+            open.insert(inode, Arc::downgrade(opened));
+        }
+        first
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    fn place() -> (tempfile::TempDir, Place) {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let name = path.to_str().expect("a path of text");
+        let place = Place::new(name, Terms::default()).expect("a name");
+        (directory, place)
+    }
+
+    #[test]
+    fn a_process_has_one_mapping_of_a_file() {
+        let (_directory, place) = place();
+        let barrier = Barrier::new(4);
+        let opened: Vec<Arc<OpenStore>> = std::thread::scope(|scope| {
+            let open = || {
+                barrier.wait();
+                place.open(|| None).expect("a store")
+            };
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("it opens"))
+                .collect()
+        });
+        assert!(opened.iter().all(|one| Arc::ptr_eq(one, &opened[0])));
+        let first = Arc::downgrade(&opened[0]);
+        drop(opened);
+        assert!(first.upgrade().is_none(), "closed with its last client");
+        place.open(|| None).expect("opened again");
+    }
+
+    #[test]
+    fn another_file_at_the_path_is_another_store() {
+        let (_directory, place) = place();
+        let old = place.open(|| None).expect("a store");
+        std::fs::remove_file(place.path()).expect("it is there");
+        let new = place.open(|| None).expect("a new store");
+        assert!(!Arc::ptr_eq(&old, &new));
+    }
+}

@@ -1,0 +1,244 @@
+//! The server as commands see it.
+
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use undercroft_commands::config::{Parameter, Value};
+use undercroft_commands::host::{Connections, Control, Host, Inbox};
+use undercroft_commands::info::Facts;
+use undercroft_commands::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
+use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
+
+use crate::limits::make_room_for;
+use crate::log::log;
+use crate::shared::{Message, Shared};
+
+/// Microseconds between two lines of the log on connections that speak HTTP.
+const BETWEEN_SUSPICIONS: i64 = 60_000_000;
+
+/// Whether two texts are equal, in a time that tells of their lengths only.
+fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differences) == 0
+}
+
+impl Shared {
+    /// The server as commands see it.
+    pub(crate) fn host(&self) -> Host<'_> {
+        Host::of(&self.process, self)
+    }
+}
+
+impl Connections for Shared {
+    fn clients(&self) -> Vec<ClientInfo> {
+        self.registry
+            .clients(self.process.now_microseconds() / 1000)
+    }
+
+    fn authenticate(&self, user: &[u8], password: &[u8]) -> bool {
+        let expected = self.password();
+        user == b"default" && (expected.is_empty() || equal_in_constant_time(password, &expected))
+    }
+
+    fn initial_user(&self) -> Option<String> {
+        self.password().is_empty().then(|| "default".to_owned())
+    }
+
+    fn pause(&self, until: i64, all: bool) -> Result<(), String> {
+        self.pause.begin(until, all);
+        self.store.keep_expired_until(self.pause.until());
+        Ok(())
+    }
+
+    fn unpause(&self) {
+        self.pause.end();
+        self.store.keep_expired_until(0);
+    }
+
+    fn kill(&self, filter: &KillFilter) -> usize {
+        let killed = self
+            .registry
+            .kill(filter, self.process.now_microseconds() / 1000);
+        for card in &killed {
+            self.mailboxes[card.worker].send(Message::Kill);
+        }
+        killed.len()
+    }
+
+    fn suspect(&self, session: &Session) {
+        let now = self.process.now_microseconds();
+        let told = self.told_suspicion.load(Ordering::Relaxed);
+        let is_told = now.saturating_sub(told) < BETWEEN_SUSPICIONS && told != 0;
+        let mine = || {
+            let swapped = self.told_suspicion.compare_exchange(
+                told,
+                now,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            swapped.is_ok()
+        };
+        if !is_told && mine() {
+            log(format_args!(
+                "{} was cut off: it sent POST or Host: as a command. Somebody may be trying Cross Protocol Scripting, \
+                 which sends commands to this server from a page in a browser",
+                session.address
+            ));
+        }
+    }
+
+    fn is_monitored(&self) -> bool {
+        self.monitors.any()
+    }
+
+    fn monitor(&self, session: &Session) -> Result<(), String> {
+        self.monitors.begin(session.route);
+        Ok(())
+    }
+
+    fn end_monitor(&self, session: &Session) {
+        self.monitors.end(session.route);
+    }
+
+    fn show(&self, session: &Session, line: &[u8]) {
+        self.monitors.show(line, |thread| {
+            // The thread that runs the command looks before it sleeps.
+            if thread != session.route.0 {
+                self.mailboxes[thread].waker.wake();
+            }
+        });
+    }
+}
+
+impl Inbox for Shared {
+    fn take_or_wait(
+        &self,
+        session: &Session,
+        _: Access<'_>,
+        wanted: &Wanted<'_>,
+        _: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        // Its thread sees to the timeout.
+        self.waiting(session.route.0).begin(wanted)
+    }
+
+    fn unblock(&self, id: u64, with_error: bool) -> Result<bool, Error> {
+        match self.registry.ticket(id) {
+            Some(ticket) => self.store.unblock(ticket, with_error),
+            None => Ok(false),
+        }
+    }
+
+    fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        let (thread, token) = session.route;
+        self.hub(thread).subscribe(token, topic, names)
+    }
+
+    fn unsubscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        let (thread, token) = session.route;
+        self.hub(thread).unsubscribe(token, topic, names);
+        Ok(())
+    }
+}
+
+impl Control for Shared {
+    fn apply(
+        &self,
+        changes: &[(&'static Parameter, Value)],
+    ) -> Result<(), (&'static Parameter, String)> {
+        const AT_START: &[&str] = &["port", "bind"];
+        let fixed = changes.iter().find(|(parameter, value)| {
+            AT_START.contains(&parameter.name)
+                && *value != self.process.config.value(parameter.name)
+        });
+        if let Some((parameter, _)) = fixed {
+            return Err((parameter, "it can be set at start only".into()));
+        }
+        // What may be refused comes first, so that all of it happens or none.
+        for (parameter, value) in changes {
+            if let ("maxclients", Value::Integer(clients)) = (parameter.name, value) {
+                let room = make_room_for(*clients as u64);
+                if room < *clients as u64 {
+                    let text = format!(
+                        "The operating system is not able to handle the specified number of clients, try with {room}"
+                    );
+                    return Err((parameter, text));
+                }
+                self.room.store(room, Ordering::Relaxed);
+                self.maxclients.store(*clients, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    fn facts(&self) -> Facts {
+        let totals = &self.totals;
+        let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let clients = self.clients();
+        let largest = |size: fn(&ClientInfo) -> usize| clients.iter().map(size).max().unwrap_or(0);
+        Facts {
+            tcp_port: self.tcp_port,
+            threads: self.mailboxes.len(),
+            config_file: self.config_file.clone(),
+            connected_clients: clients.len() as u64,
+            blocked_clients: self.parked.load(Ordering::Relaxed) as u64
+                + self.blocked.load(Ordering::Relaxed).max(0) as u64,
+            largest_input: largest(|client| client.buffers.input + client.buffers.input_free)
+                as u64,
+            largest_output: largest(|client| client.buffers.output) as u64,
+            connections: total(&totals.connections),
+            rejected_connections: total(&totals.rejected),
+            commands: total(&totals.commands),
+            commands_per_second: total(&totals.commands_per_second),
+            input_bytes: total(&totals.input_bytes),
+            output_bytes: total(&totals.output_bytes),
+            input_per_second: total(&totals.input_per_second),
+            output_per_second: total(&totals.output_per_second),
+            reads: total(&totals.reads),
+            writes: total(&totals.writes),
+            client_memory: clients.iter().map(|client| client.memory() as u64).sum(),
+            hits: total(&totals.hits),
+            misses: total(&totals.misses),
+            errors: total(&totals.errors),
+        }
+    }
+
+    fn reset_statistics(&self) {
+        let totals = &self.totals;
+        for counter in [
+            &totals.connections,
+            &totals.rejected,
+            &totals.commands,
+            &totals.input_bytes,
+            &totals.output_bytes,
+            &totals.reads,
+            &totals.writes,
+            &totals.hits,
+            &totals.misses,
+            &totals.errors,
+        ] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn sleep(&self, time: Duration) {
+        let (lock, stopped) = &self.stopped;
+        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whether it was the time or the end makes no difference.
+        let _ = stopped.wait_timeout_while(guard, time, |()| !self.stopping());
+    }
+
+    fn shutdown(&self, options: ShutdownOptions) -> Result<(), String> {
+        if options.abort {
+            return Err("ERR No shutdown in progress.".into());
+        }
+        if options.save == Some(true) {
+            return Err(
+                "ERR There are no snapshots yet: use undercroft export, or SHUTDOWN NOSAVE".into(),
+            );
+        }
+        self.stop();
+        Ok(())
+    }
+}
