@@ -12,94 +12,65 @@
 //! This crate is ordinary safe Rust on top of `undercroft-memory`: it reads
 //! through views that may be torn and writes through logged transactions, and
 //! never sees a pointer.
+//!
+//! Its rooms:
+//!
+//! - `error`: the errors of the engine.
+//! - `glob`: pattern matching, as Redis' `stringmatchlen`.
+//! - `keyspace`: what is asked of keys whatever they hold.
+//! - `messages`: publishing, subscribing, notifications.
+//! - `random`: random numbers for commands that choose by chance.
+//! - `store`: the store itself: its name, opening it, its handle.
+//! - `structures`: what keys and values are made of, in the file.
+//! - `transaction`: changing keys, and what follows behind a commit.
+//! - `types`: the types of values.
+//! - `upkeep`: expiry, eviction, and freeing in bounded steps.
+//! - `waiting`: clients that wait until a key has something for them.
 
-mod access;
-mod bits;
-mod check;
-mod clock;
-mod dead;
-mod dictionary;
-mod element;
-mod elements;
-mod entry;
 mod error;
-mod eviction;
-mod expiry;
-mod flush;
 pub mod glob;
-mod hash;
-mod hot;
-mod inspect;
-mod intset;
-mod list;
-mod load;
-mod met;
-mod name;
-mod notify;
-mod outbox;
-mod packed;
-mod parcel;
-mod parts;
-mod publish;
+mod keyspace;
+mod messages;
 mod random;
-mod receivers;
-mod reclaim;
-mod roots;
-mod running;
-mod scan;
-mod seating;
-mod set;
-mod snapshot;
-mod sorted;
 mod store;
-mod strings;
-mod subscriber;
-mod subscriptions;
-mod terms;
-#[cfg(test)]
-mod torn_tests;
-mod tree;
-mod unsettled;
+mod structures;
+mod transaction;
+mod types;
 mod upkeep;
-mod uses;
-mod value;
-mod values;
 mod waiting;
-mod warm;
-mod watch;
-mod whole;
-mod writer;
 
-pub use access::Access;
-pub use bits::{BitOperation, BitString};
-pub use entry::{Encoding, Entry, Text, ValueType};
 pub use error::Error;
-pub use eviction::{Eviction, EvictionChange, EvictionPolicy};
-pub use hash::{Hash, PackedLimits, Parts};
-pub use hot::{Condition, SetOptions, TextBuffer};
-pub use list::{End, Inserted, Positions, Ranges};
-pub use load::Load;
-pub use name::{StoreName, list_stores};
-pub use notify::{EventClasses, KeyEvent};
+pub use keyspace::snapshot::Item;
+pub use messages::notify::{EventClasses, KeyEvent};
+pub use messages::receivers::Topic;
+pub use messages::subscriber::{Event, Message, Subscriber, Waiting};
 pub use random::Random;
-pub use receivers::Topic;
-pub use running::{Running, Savepoint};
-pub use set::{Set, SetOperation};
-pub use snapshot::Item;
-pub use sorted::{AddRule, Added, Bounds, Limit, ScoreBound, Scored, SortedSet, TextBound};
+pub use store::name::{StoreName, list_stores};
+pub use store::terms::Terms;
 pub use store::{DATABASES, Key, Reader, Store};
-pub use strings::{STRING_MAX, parse_integer};
-pub use subscriber::{Event, Message, Subscriber, Waiting};
-pub use terms::Terms;
+pub use structures::entry::{Encoding, Entry, Text, ValueType};
+pub use structures::integer::parse_integer;
+pub use structures::ranges::Ranges;
+pub use transaction::access::Access;
+pub use transaction::load::Load;
+pub use transaction::running::{Running, Savepoint};
+pub use transaction::watch::Watch;
+pub use transaction::writer::{Expiry, Writer};
+pub use types::hash::{Hash, PackedLimits, Parts};
+pub use types::list::{End, Inserted, Positions};
+pub use types::set::{Set, SetOperation};
+pub use types::sorted::{AddRule, Added, Bounds, Limit, ScoreBound, Scored, SortedSet, TextBound};
+pub use types::string::bits::{BitOperation, BitString};
+pub use types::string::hot::{Condition, SetOptions, TextBuffer};
+pub use types::string::mget::{Held, Values};
+pub use types::string::write::STRING_MAX;
+pub use types::value::Limits;
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
     HeldLock, Holder, LockName, Member, Options, Report, Scratch, ShardSet, Staged, Statistics,
     User, View, WaitHook, coarse_milliseconds, defer_signals, remove_sockets, without_fork,
 };
-pub use upkeep::{Pace, Upkept};
-pub use value::Limits;
-pub use values::{Held, Values};
+pub use upkeep::eviction::{Eviction, EvictionChange, EvictionPolicy};
+pub use upkeep::steps::{Pace, Upkept};
 pub use waiting::{Answer, Begun, Take, Taken, Ticket, Waiters, Wanted};
-pub use watch::Watch;
-pub use writer::{Expiry, Writer};

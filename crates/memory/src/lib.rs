@@ -10,6 +10,20 @@
 //! This crate knows nothing of what is stored. Its rules (S, L, W, R, H and D) are
 //! numbered in `docs/rules.md`, and the file is drawn in
 //! `docs/file-format.md`. All `unsafe` code of the engine is here.
+//!
+//! Its rooms:
+//!
+//! - `allocator`: the heap: extents of all shards, and blocks of each.
+//! - `error`: what can go wrong with a store.
+//! - `handle`: the handle on a mapped store, and creating, opening and syncing its file.
+//! - `inspection`: a store looked at as a whole: checks and figures.
+//! - `mapped`: where things lie in the mapped file, and every access to its words.
+//! - `messages`: messages between processes, and waking those who wait for them.
+//! - `probes`: what tests see and steer.
+//! - `processes`: which processes are alive, and the locks that they take.
+//! - `signs`: words that processes leave for one another, beside data and locks.
+//! - `views`: reading shards, under their locks or without one.
+//! - `writing`: transactions, their undo logs, and recovery.
 
 #[cfg(not(all(
     target_os = "linux",
@@ -18,85 +32,46 @@
 )))]
 compile_error!("Undercroft runs on Linux on x86-64 and arm64 only");
 
-mod ahead;
-mod arena;
-mod bell;
-mod changes;
-mod check;
-mod check_arenas;
-mod classes;
-mod counter;
+mod allocator;
 mod error;
-pub mod fault;
-mod file;
-mod heap;
-mod hints;
-mod kind;
-pub mod layout;
-mod lock;
-mod log;
-mod lost;
-mod mapping;
-mod mark;
-#[cfg(all(loom, test))]
-mod models;
-mod moves;
-mod once;
-mod platform;
-mod polling;
-mod pool;
-mod process;
-pub mod race;
-mod reading;
-mod recovery;
-mod remains;
-mod ring;
-mod ring_reader;
-mod room;
-mod savepoint;
-mod seat;
-mod segment;
-mod shards;
-mod slab;
-mod staging;
-mod statistics;
-mod stock;
-mod sync;
-mod tenant;
-mod transaction;
-mod trim;
-mod upkeep;
-mod users;
-mod view;
-mod wait;
-pub mod work;
+mod handle;
+mod inspection;
+mod mapped;
+mod messages;
+mod probes;
+mod processes;
+mod signs;
+mod views;
+mod writing;
 
-pub use bell::{Bell, remove_sockets};
-pub use check::Report;
-pub use classes::block_size;
+pub use allocator::pool::Pool;
+pub use allocator::staging::Staged;
+pub use allocator::stock::Stock;
+pub use allocator::trim::Trimmed;
 pub use error::{Error, Fault, Holder};
-pub use file::{Initially, Options, capacity_made};
-pub use platform::{coarse_milliseconds, effective_user};
-pub use polling::Polling;
-pub use pool::Pool;
-pub use process::without_fork;
-pub use reading::Scratch;
-pub use ring::{RingCounts, counter_of};
-pub use ring_reader::{Look, Record, RingReader};
-pub use room::Need;
-pub use savepoint::Savepoint;
-pub use seat::{Patience, Seat, SeatName};
-pub use segment::{Marks, Segment};
-pub use shards::ShardSet;
-pub use staging::Staged;
-pub use statistics::{HeldLock, LockName, Member, Setting, Statistics};
-pub use stock::Stock;
-pub use transaction::Transaction;
-pub use trim::Trimmed;
-pub use upkeep::Turn;
-pub use users::User;
-pub use view::{Block, Offset, View};
-pub use wait::{SignalsDeferred, WaitHook, are_signals_deferred, defer_signals};
+pub use handle::file::{Initially, Options, capacity_made};
+pub use handle::{Marks, Segment};
+pub use inspection::check::Report;
+pub use inspection::statistics::{HeldLock, LockName, Member, Setting, Statistics};
+pub use inspection::users::User;
+pub use mapped::classes::block_size;
+pub use mapped::layout;
+pub use mapped::platform::{coarse_milliseconds, effective_user};
+pub use messages::bell::{Bell, remove_sockets};
+pub use messages::polling::Polling;
+pub use messages::ring::{RingCounts, counter_of};
+pub use messages::ring_reader::{Look, RingReader, RingRecord};
+pub use messages::seat::{Patience, Seat, SeatName};
+pub use probes::{fault, race, work};
+pub use processes::process::without_fork;
+pub use processes::wait::{SignalsDeferred, WaitHook, are_signals_deferred, defer_signals};
+pub use signs::turn::Turn;
+pub use views::reading::Scratch;
+pub use views::shards::ShardSet;
+pub use views::view::{Block, Offset, View};
+pub use writing::room::Need;
+pub use writing::savepoint::LogSavepoint;
+pub use writing::transaction::Transaction;
 
 /// Words in a shard's roots.
 pub const ROOT_WORDS: usize = layout::shard::ROOT_WORDS as usize;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use undercroft_memory::layout;
 
 const PAGE: &str = include_str!("../../../docs/file-format.md");
-const SOURCE: &str = include_str!("../src/layout.rs");
+const SOURCE: &str = include_str!("../src/mapped/layout.rs");
 
 macro_rules! constants {
     ($($module:ident: $($name:ident)*;)*) => {

@@ -56,27 +56,27 @@ const REASONS: &[(&str, &str)] = &[
         "what commands came to, counted when they are over",
     ),
     (
-        "crates/engine/src/running.rs",
+        "crates/engine/src/transaction/running.rs",
         "what a transaction has done, made anew for each run of its body",
     ),
     (
-        "crates/engine/src/clock.rs",
+        "crates/engine/src/store/clock.rs",
         "the time, which a body asks for and never sets",
     ),
     (
-        "crates/engine/src/dead.rs",
+        "crates/engine/src/upkeep/dead.rs",
         "how far a round over the dead has come: a place too far back costs a look",
     ),
     (
-        "crates/engine/src/met.rs",
+        "crates/engine/src/upkeep/expired.rs",
         "keys that may be expired: each is looked up again before it is removed",
     ),
     (
-        "crates/engine/src/store.rs",
+        "crates/engine/src/store/handle.rs",
         "used between reads and writes, not in their bodies",
     ),
     (
-        "crates/engine/src/uses.rs",
+        "crates/engine/src/upkeep/recency.rs",
         "random numbers, of which any will do",
     ),
 ];
@@ -147,13 +147,20 @@ mod tests {
             "use std::sync::atomic::{AtomicU64, Ordering};",
             "thread_local! { static SEEN: u8 = 0; }",
         ] {
-            assert_eq!(findings("crates/engine/src/scan.rs", cell), 1, "{cell}");
+            assert_eq!(
+                findings("crates/engine/src/keyspace/scan.rs", cell),
+                1,
+                "{cell}"
+            );
             assert_eq!(findings("crates/server/src/worker.rs", cell), 0, "{cell}");
             let body = format!("{cell} fn g() {{ store.read_into(shards) }}");
             assert_eq!(findings("clients/c/src/get.rs", &body), 1, "{body}");
             assert_eq!(findings("crates/engine/tests/scan.rs", &body), 0, "{body}");
         }
-        assert_eq!(findings("crates/engine/src/scan.rs", "// a Mutex"), 0);
+        assert_eq!(
+            findings("crates/engine/src/keyspace/scan.rs", "// a Mutex"),
+            0
+        );
     }
 
     #[test]

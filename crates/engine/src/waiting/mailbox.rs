@@ -12,12 +12,13 @@ use std::collections::VecDeque;
 
 use undercroft_memory::{SeatName, ShardSet, coarse_milliseconds};
 
-use super::record::{Record, Ticket};
+use super::record::{Ticket, TicketRecord};
 use crate::error::Error;
-use crate::list::{End, Ranges};
-use crate::roots::{DATABASES, QUEUES};
 use crate::store::{Key, Reader, Store};
-use crate::writer::Writer;
+use crate::structures::ranges::Ranges;
+use crate::structures::roots::{DATABASES, QUEUES};
+use crate::transaction::writer::Writer;
+use crate::types::list::End;
 
 /// In a name among those of the queues, beside the database: a list of
 /// mailboxes.
@@ -86,13 +87,17 @@ impl Reader<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    fn mailboxes_key<'k>(&self, record: &Record, name: &'k [u8]) -> Option<Key<'k>> {
+    fn mailboxes_key<'k>(&self, record: &TicketRecord, name: &'k [u8]) -> Option<Key<'k>> {
         let shard = self.store.key(record.source()?).shard;
         Some(self.store.hidden_key(shard, name))
     }
 
     /// Notes that a client was given something of a key, which is marked so.
-    pub(super) fn note_mailbox(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+    pub(super) fn note_mailbox(
+        &mut self,
+        ticket: Ticket,
+        record: &TicketRecord,
+    ) -> Result<(), Error> {
         let name = name_of(record.database);
         let Some(key) = self.mailboxes_key(record, &name) else {
             return Ok(());
@@ -108,7 +113,11 @@ impl Writer<'_, '_> {
     }
 
     /// What is in a mailbox does not belong to its key any more.
-    pub(super) fn forget_mailbox(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+    pub(super) fn forget_mailbox(
+        &mut self,
+        ticket: Ticket,
+        record: &TicketRecord,
+    ) -> Result<(), Error> {
         let name = name_of(record.database);
         let Some(key) = self.mailboxes_key(record, &name) else {
             return Ok(());
@@ -134,7 +143,7 @@ impl Writer<'_, '_> {
     pub(super) fn mailbox(
         &mut self,
         ticket: Ticket,
-        record: &Record,
+        record: &TicketRecord,
     ) -> Result<Option<usize>, Error> {
         let Some(source) = record.source() else {
             return Ok(None);
@@ -154,7 +163,11 @@ impl Writer<'_, '_> {
     }
 
     /// Makes a mailbox one of nobody, in its place.
-    pub(super) fn disown_mailbox(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+    pub(super) fn disown_mailbox(
+        &mut self,
+        ticket: Ticket,
+        record: &TicketRecord,
+    ) -> Result<(), Error> {
         let name = name_of(record.database);
         if let Some(place) = self.mailbox(ticket, record)?
             && let Some(key) = self.mailboxes_key(record, &name)

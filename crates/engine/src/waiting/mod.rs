@@ -19,6 +19,13 @@
 //! behind a commit. A ticket of a dead process leaves the queues as soon as
 //! somebody comes by, and what lies in its record goes back to the end of the
 //! key that it came from before anybody reads or changes a key of that shard.
+//!
+//! - `mailbox`: mailboxes whose owners died.
+//! - `notice`: noticing that a key with a queue was changed.
+//! - `record`: what is stored of one waiting client.
+//! - `serve`: serving queues: giving those who wait what came for them.
+//! - `table`: changing the queues, the records and the lists of answers.
+//! - `waiters`: the side of those who wait.
 
 mod mailbox;
 mod notice;
@@ -30,15 +37,16 @@ mod tests;
 mod waiters;
 
 pub(crate) use notice::{Noticed, Queue};
-pub(crate) use record::Record;
 pub use record::Ticket;
+pub(crate) use record::TicketRecord;
 pub use waiters::{Begun, Waiters};
 
 use std::path::PathBuf;
 
-use crate::entry::ValueType;
 use crate::error::Error;
-use crate::list::{End, Ranges};
+use crate::structures::entry::ValueType;
+use crate::structures::ranges::Ranges;
+use crate::types::list::End;
 
 /// What a client takes from the first of its keys that has something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

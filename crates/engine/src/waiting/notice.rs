@@ -1,9 +1,9 @@
 //! Noticing that a key with a queue was changed.
 
-use crate::dictionary;
-use crate::roots::{DATABASES, KEYS, QUEUES, Root};
 use crate::store::{Key, Store};
-use crate::writer::Writer;
+use crate::structures::dictionary;
+use crate::structures::roots::{DATABASES, KEYS, QUEUES, Root};
+use crate::transaction::writer::Writer;
 
 /// Keys remembered in one transaction one by one; where it changes more, all
 /// queues are looked at.

@@ -11,11 +11,12 @@
 use undercroft_memory::{Fault, SeatName, ShardSet, View};
 
 use super::{Answer, Take, Taken};
-use crate::entry::{Entry, Text};
 use crate::error::Error;
-use crate::list::{End, Ranges};
-use crate::roots::DATABASES;
 use crate::store::Store;
+use crate::structures::entry::{Entry, Text};
+use crate::structures::ranges::Ranges;
+use crate::structures::roots::DATABASES;
+use crate::types::list::End;
 
 /// A client that waits, or that was answered and does not know yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,7 +48,7 @@ const UNBLOCKED: u8 = 4;
 
 /// A record, outside the store.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Record {
+pub(crate) struct TicketRecord {
     pub(crate) seat: SeatName,
     pub(super) database: usize,
     pub(super) take: Take,
@@ -55,12 +56,12 @@ pub(crate) struct Record {
     texts: Ranges,
 }
 
-impl Record {
+impl TicketRecord {
     /// That of a client that begins to wait.
-    pub(super) fn new(seat: SeatName, database: usize, take: Take, keys: &[&[u8]]) -> Record {
+    pub(super) fn new(seat: SeatName, database: usize, take: Take, keys: &[&[u8]]) -> TicketRecord {
         let mut texts = Ranges::new();
         keys.iter().for_each(|key| texts.push(key));
-        Record {
+        TicketRecord {
             seat,
             database,
             take,
@@ -108,7 +109,7 @@ impl Record {
     }
 
     /// The same once it is answered.
-    pub(super) fn answered(&self, answer: &Answer) -> Record {
+    pub(super) fn answered(&self, answer: &Answer) -> TicketRecord {
         let mut texts = Ranges::new();
         let state = match answer {
             Answer::Taken(taken) => {
@@ -127,7 +128,7 @@ impl Record {
             // Nobody else is told that the file is gone.
             Answer::Unblocked | Answer::Removed(_) => UNBLOCKED,
         };
-        Record {
+        TicketRecord {
             state,
             texts,
             ..*self
@@ -135,8 +136,8 @@ impl Record {
     }
 
     /// The same of nobody, for whoever comes by.
-    pub(super) fn disowned(&self) -> Record {
-        Record {
+    pub(super) fn disowned(&self) -> TicketRecord {
+        TicketRecord {
             seat: SeatName::NOBODY,
             ..self.clone()
         }
@@ -190,7 +191,7 @@ impl Record {
         bytes
     }
 
-    fn decode(mut bytes: &[u8]) -> Option<Record> {
+    fn decode(mut bytes: &[u8]) -> Option<TicketRecord> {
         let mut word = || {
             let (first, rest) = bytes.split_first_chunk::<8>()?;
             bytes = rest;
@@ -222,7 +223,7 @@ impl Record {
             texts.push(text);
             bytes = rest;
         }
-        Some(Record {
+        Some(TicketRecord {
             seat: SeatName::from_bits(seat),
             database: Some(usize::from(database)).filter(|&database| database < DATABASES)?,
             take,
@@ -232,12 +233,12 @@ impl Record {
     }
 
     /// Reads a record.
-    pub(crate) fn load(view: &View<'_>, entry: &Entry) -> Result<Record, Error> {
+    pub(crate) fn load(view: &View<'_>, entry: &Entry) -> Result<TicketRecord, Error> {
         let mut bytes = Vec::new();
         if let Text::Bytes(at, length) = entry.text(view)? {
             view.append_to(at, length, &mut bytes)?;
         }
-        Record::decode(&bytes).ok_or_else(|| {
+        TicketRecord::decode(&bytes).ok_or_else(|| {
             Error::from(Fault {
                 at: entry.at,
                 what: "a sound record of a waiting client",
@@ -276,8 +277,8 @@ mod tests {
         ];
         for take in takes {
             let keys: [&[u8]; 3] = [b"a", b"", b"a"];
-            let record = Record::new(seat, 15, take, &keys);
-            assert_eq!(Record::decode(&record.encode()), Some(record.clone()));
+            let record = TicketRecord::new(seat, 15, take, &keys);
+            assert_eq!(TicketRecord::decode(&record.encode()), Some(record.clone()));
             assert!(record.waits() && record.answer().is_none());
             let mut items = Ranges::new();
             items.push(b"one");
@@ -298,19 +299,19 @@ mod tests {
                 Answer::Unblocked,
             ] {
                 let answered = record.answered(&answer);
-                let read = Record::decode(&answered.encode()).expect("a record");
+                let read = TicketRecord::decode(&answered.encode()).expect("a record");
                 assert_eq!(read.answer(), Some(answer));
                 assert!(!read.waits() && read.seat == seat && read.database == 15);
             }
         }
-        let mut whole = Record::new(seat, 0, takes[0], &[b"key"]).encode();
+        let mut whole = TicketRecord::new(seat, 0, takes[0], &[b"key"]).encode();
         let database = 8 + 4;
         whole[database] = DATABASES as u8;
-        assert_eq!(Record::decode(&whole), None);
+        assert_eq!(TicketRecord::decode(&whole), None);
         whole[database] = 0;
-        assert!(Record::decode(&whole).is_some());
+        assert!(TicketRecord::decode(&whole).is_some());
         for length in 0..whole.len() {
-            assert_eq!(Record::decode(&whole[..length]), None);
+            assert_eq!(TicketRecord::decode(&whole[..length]), None);
         }
     }
 
@@ -321,13 +322,13 @@ mod tests {
             end: End::Left,
             count: 1,
         };
-        let record = Record::new(seat, 0, take, &[b"a", b"b", b"a"]);
+        let record = TicketRecord::new(seat, 0, take, &[b"a", b"b", b"a"]);
         assert_eq!(record.queued(), [b"a", b"b"]);
         let take = Take::Move {
             from: End::Left,
             to: End::Left,
         };
-        let record = Record::new(seat, 0, take, &[b"a", b"b"]);
+        let record = TicketRecord::new(seat, 0, take, &[b"a", b"b"]);
         assert_eq!(record.queued(), [b"a"]);
     }
 }

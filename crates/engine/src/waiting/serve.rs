@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use undercroft_memory::{Fault, ShardSet, defer_signals};
 
 use super::notice::{Noticed, Queue};
-use super::record::{Record, Ticket};
+use super::record::{Ticket, TicketRecord};
 use super::table::Offer;
 use super::{Answer, Take, Wanted};
 use crate::error::Error;
-use crate::roots::{QUEUES, WAITERS};
 use crate::store::Store;
-use crate::unsettled::Task;
+use crate::structures::roots::{QUEUES, WAITERS};
+use crate::transaction::backlog::Task;
 
 /// Tickets of a queue looked at at once.
 const LOOK: usize = 64;
@@ -184,7 +184,7 @@ impl Store {
         Ok(progress)
     }
 
-    pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<Record>, Error> {
+    pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<TicketRecord>, Error> {
         if ticket.home() >= self.shards() {
             // It was read from a list, of which nothing else is known here.
             return Err(Error::from(Fault {

@@ -3,15 +3,16 @@
 use undercroft_memory::SeatName;
 
 use super::notice::Queue;
-use super::record::{Record, Ticket};
+use super::record::{Ticket, TicketRecord};
 use super::{Answer, Take, Taken, Wanted};
 use crate::error::Error;
-use crate::hash::PackedLimits;
-use crate::list::{End, Ranges};
-use crate::roots::{ANSWERED, QUEUES, TICKETS, WAITERS};
-use crate::sorted::{AddRule, Scored};
 use crate::store::{Key, Reader, Store};
-use crate::writer::{Expiry, Writer};
+use crate::structures::ranges::Ranges;
+use crate::structures::roots::{ANSWERED, QUEUES, TICKETS, WAITERS};
+use crate::transaction::writer::{Expiry, Writer};
+use crate::types::hash::PackedLimits;
+use crate::types::list::End;
+use crate::types::sorted::{AddRule, Scored};
 
 /// What a key has for a client.
 pub(super) enum Offer {
@@ -39,12 +40,12 @@ impl Store {
 }
 
 impl Reader<'_, '_> {
-    pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<Record>, Error> {
+    pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<TicketRecord>, Error> {
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
         match self.find(WAITERS, &key)? {
             None => Ok(None),
-            Some(entry) => Record::load(self.view(), &entry).map(Some),
+            Some(entry) => TicketRecord::load(self.view(), &entry).map(Some),
         }
     }
 
@@ -78,16 +79,16 @@ impl Reader<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    pub(super) fn waiter(&mut self, ticket: Ticket) -> Result<Option<Record>, Error> {
+    pub(super) fn waiter(&mut self, ticket: Ticket) -> Result<Option<TicketRecord>, Error> {
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
         match self.find(WAITERS, &key)? {
             None => Ok(None),
-            Some(entry) => Record::load(self.view(), &entry).map(Some),
+            Some(entry) => TicketRecord::load(self.view(), &entry).map(Some),
         }
     }
 
-    fn put_waiter(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+    fn put_waiter(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
         let name = ticket.0.to_le_bytes();
         let key = self.store.hidden_key(ticket.home(), &name);
         self.set_text(WAITERS, &key, &record.encode(), Expiry::Never)
@@ -108,7 +109,7 @@ impl Writer<'_, '_> {
         let number = self.view().root(home, TICKETS).wrapping_add(1);
         self.transaction.set_root(home, TICKETS, number)?;
         let ticket = Ticket::new(home, number);
-        let record = Record::new(seat, wanted.database, wanted.take, wanted.keys);
+        let record = TicketRecord::new(seat, wanted.database, wanted.take, wanted.keys);
         self.put_waiter(ticket, &record)?;
         for key in record.queued() {
             let queue = Queue::of(wanted.database, &self.store.key(key));
@@ -120,7 +121,7 @@ impl Writer<'_, '_> {
     }
 
     /// Takes a ticket out of the queues it stands in.
-    fn leave_queues(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+    fn leave_queues(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
         for key in record.queued() {
             let queue = Queue::of(record.database, &self.store.key(key));
             let name = queue.name();
@@ -178,7 +179,7 @@ impl Writer<'_, '_> {
     pub(super) fn answer(
         &mut self,
         ticket: Ticket,
-        record: &Record,
+        record: &TicketRecord,
         answer: &Answer,
     ) -> Result<(), Error> {
         self.leave_queues(ticket, record)?;
@@ -198,7 +199,11 @@ impl Writer<'_, '_> {
     }
 
     /// Removes a ticket with all that is known of it.
-    pub(super) fn forget_waiter(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+    pub(super) fn forget_waiter(
+        &mut self,
+        ticket: Ticket,
+        record: &TicketRecord,
+    ) -> Result<(), Error> {
         match record.waits() {
             true => self.leave_queues(ticket, record)?,
             false => self.forget_mailbox(ticket, record)?,
@@ -211,7 +216,7 @@ impl Writer<'_, '_> {
     }
 
     /// Takes a ticket from among those of its seat that were answered.
-    fn leave_answered(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+    fn leave_answered(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
         if !record.waits() && record.seat != SeatName::NOBODY {
             let name = record.seat.bits().to_le_bytes();
             let key = self.store.key(&name);
@@ -221,7 +226,7 @@ impl Writer<'_, '_> {
     }
 
     /// Leaves an answered ticket to whoever comes by, as one of a dead process.
-    pub(super) fn disown(&mut self, ticket: Ticket, record: &Record) -> Result<(), Error> {
+    pub(super) fn disown(&mut self, ticket: Ticket, record: &TicketRecord) -> Result<(), Error> {
         if record.seat == SeatName::NOBODY {
             return Ok(());
         }
@@ -233,7 +238,11 @@ impl Writer<'_, '_> {
     /// Puts what was taken for a client back to where it was, unless it was
     /// flushed since. Returns false where that cannot be, as the key holds
     /// another type now.
-    pub(super) fn put_back(&mut self, ticket: Ticket, record: &Record) -> Result<bool, Error> {
+    pub(super) fn put_back(
+        &mut self,
+        ticket: Ticket,
+        record: &TicketRecord,
+    ) -> Result<bool, Error> {
         let Some(Answer::Taken(taken)) = record.answer() else {
             return Ok(true);
         };

@@ -12,10 +12,10 @@ use undercroft_testkit::fresh;
 use super::record::Ticket;
 use super::{Begun, Take, Waiters, Wanted};
 use crate::error::Error;
-use crate::hash::PackedLimits;
-use crate::list::End;
-use crate::sorted::AddRule;
 use crate::store::Store;
+use crate::types::hash::PackedLimits;
+use crate::types::list::End;
+use crate::types::sorted::AddRule;
 
 const LEFT: Take = Take::Items {
     end: End::Left,

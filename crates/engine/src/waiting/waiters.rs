@@ -12,11 +12,11 @@ use super::record::{Ticket, once};
 use super::serve::Ending;
 use super::table::Offer;
 use super::{Answer, Wanted};
-use crate::access::Access;
 use crate::error::Error;
-use crate::seating::Seating;
+use crate::messages::seating::Seating;
 use crate::store::{Reader, Store};
-use crate::writer::Writer;
+use crate::transaction::access::Access;
+use crate::transaction::writer::Writer;
 
 /// Who waits looks after its keys this often (M4).
 const TEND: Duration = Duration::from_millis(100);

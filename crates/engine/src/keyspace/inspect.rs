@@ -1,0 +1,134 @@
+//! What commands ask about keys beside their values.
+
+use undercroft_memory::View;
+
+use crate::error::Error;
+use crate::store::Store;
+use crate::structures::elements::Elements;
+use crate::structures::entry::{Entry, Form, ValueType};
+use crate::structures::roots::{EXPIRES, KEYS, Root};
+use crate::transaction::access::Access;
+use crate::types::list;
+use crate::types::sorted;
+
+/// Bytes of a bucket for each key, where buckets are two thirds full.
+const BUCKET_SHARE: u64 = 14;
+
+impl Entry {
+    /// Bytes that the key takes, all in: its block, that of its value where it
+    /// has one of its own, what its elements take, and its share of a bucket.
+    /// The elements of a hash, a set or a sorted set are taken for as large as
+    /// about `samples` of them are; 0 looks at all. A collection of about 64 KiB
+    /// or more has memory of its own, whose size is at hand: the time depends
+    /// neither on its length nor on `samples`.
+    pub fn memory_usage(&self, view: &View<'_>, samples: u64) -> Result<u64, Error> {
+        let value = match self.header.form() {
+            // Strings that grew have room behind them, so the length does not tell.
+            Some(Form::Block) => view.block_bytes(view.word(self.value_at())?)?,
+            Some(Form::Object) => match self.value_type()? {
+                ValueType::SortedSet => sorted::memory_usage(view, self, samples)?,
+                ValueType::List => list::memory_usage(view, self)?,
+                ValueType::Hash | ValueType::Set => {
+                    Elements::to_read(self)?.memory_usage(view, samples)?
+                }
+                _ => return Err(self.fault().into()),
+            },
+            _ => 0,
+        };
+        Ok(view
+            .block_bytes(self.at)?
+            .saturating_add(value)
+            .saturating_add(BUCKET_SHARE))
+    }
+}
+
+impl Access<'_> {
+    /// Number of keys in a database at one moment; see [`Store::count_keys`].
+    pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
+        self.sum(database, KEYS)
+    }
+
+    /// Number of keys in a database that expire.
+    pub fn expiring_keys(&self, database: usize) -> Result<u64, Error> {
+        self.sum(database, EXPIRES)
+    }
+
+    fn sum(&self, database: usize, word: usize) -> Result<u64, Error> {
+        let shards = self.all_shards();
+        self.read(shards, |reader| {
+            let counts = shards
+                .iter()
+                .map(|shard| Root { shard, database }.get(reader.view(), word));
+            Ok(counts.fold(0, u64::saturating_add))
+        })
+    }
+}
+
+impl Store {
+    /// Number of keys in a database at one moment, including those that have
+    /// expired and were not yet removed. O(number of shards).
+    pub fn count_keys(&self, database: usize) -> Result<u64, Error> {
+        self.access().count_keys(database)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undercroft_memory::{Options, coarse_milliseconds};
+
+    use super::*;
+    use crate::store::Key;
+    use crate::transaction::writer::Expiry;
+
+    #[test]
+    fn a_key_tells_its_size_and_its_age() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let (small, large) = (store.key(b"small"), store.key(b"large"));
+        for (key, length) in [(&small, 10), (&large, 100_000)] {
+            store
+                .set(0, key.bytes(), &vec![b'x'; length])
+                .expect("the value is set");
+        }
+        let usage = |key: &Key<'_>| {
+            store.read(store.shards_of([key]), |reader| {
+                let entry = reader.find(0, key)?.expect("the key is there");
+                entry.memory_usage(reader.view(), 5)
+            })
+        };
+        let (few, many) = (usage(&small).expect("read"), usage(&large).expect("read"));
+        assert!((24..100).contains(&few), "{few}");
+        assert!((100_000..110_000).contains(&many), "{many}");
+        assert_eq!(store.count_keys(0).expect("counted"), 2);
+        assert_eq!(store.count_keys(1).expect("counted"), 0);
+
+        // The clock counts from the machine's start, which may be less than an hour ago.
+        let age = (coarse_milliseconds() / 1000).min(100);
+        store.set_idle_seconds(&small, age);
+        let idle = store.idle_seconds(&small);
+        // Hints tell ticks, which are shorter than a second but not a part of one.
+        assert!((age.saturating_sub(1)..age + 60).contains(&idle), "{idle}");
+    }
+
+    #[test]
+    fn text_that_looks_like_a_number_can_stay_text() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let key = store.key(b"k");
+        let encoding = |as_text: bool| {
+            let entry = store.write(store.shards_of([&key]), |writer| {
+                if as_text {
+                    writer.set_text(0, &key, b"12", Expiry::Never)?;
+                } else {
+                    writer.set(0, &key, b"12", Expiry::Never)?;
+                }
+                writer.find(0, &key)
+            });
+            let entry = entry.expect("the value is set").expect("the key is there");
+            entry.encoding().expect("a known encoding").name()
+        };
+        assert_eq!((encoding(false), encoding(true)), ("int", "embstr"));
+    }
+}

@@ -1,0 +1,86 @@
+//! What torn words say, part by part: an error or any answer, and no overflow (R3).
+
+use undercroft_memory::{Options, Pool, ShardSet, View};
+
+use crate::error::Error;
+use crate::store::Store;
+use crate::structures::elements::Elements;
+use crate::structures::entry::{Entry, Header, Text};
+use crate::types::list::Leaf;
+
+/// Numbers that a word may have beside those that are right.
+const ANYTHING: [u64; 7] = [0, 1, 8, 1 << 63, u64::MAX - 7, u64::MAX - 1, u64::MAX];
+
+/// Runs `body` with a view of a store that holds nothing.
+fn view(body: impl Fn(&View<'_>) + Sync) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let path = directory.path().join("store");
+    let store = Store::create(&path, &Options::default()).expect("a new store");
+    let read = store.segment.read(ShardSet::one(0), |view| {
+        body(view);
+        Ok::<_, Error>(())
+    });
+    read.expect("no lock is held");
+}
+
+#[test]
+fn an_entry_of_any_lengths_lies_anywhere() {
+    view(|view| {
+        for (at, key_length) in pairs() {
+            for header in [0, 1 << 9, 3 << 8, u64::MAX] {
+                let header = Header(header);
+                let entry = Entry {
+                    at,
+                    header,
+                    key_length,
+                };
+                let _ = (entry.value_at(), entry.size());
+                assert!(entry.append_key(view, &mut Vec::new()).is_err());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_string_of_any_length_may_begin_anywhere() {
+    view(|view| {
+        for (at, length) in pairs() {
+            let text = Text::Bytes(at & !7, length);
+            let bits = length.saturating_mul(8);
+            for offset in [0, 77, 1 << 20] {
+                let _ = text.bits(view, offset, 64);
+                let _ = text.count_bits(view, offset.min(bits), bits);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_dictionary_may_have_its_root_anywhere() {
+    view(|view| {
+        for at in ANYTHING {
+            let elements = Elements {
+                at: at & !7,
+                pool: Pool::from(0),
+            };
+            assert!(elements.length(view).is_err());
+            assert!(elements.memory_usage(view, 0).is_err());
+        }
+    });
+}
+
+#[test]
+fn a_leaf_of_any_count_is_asked_for_anywhere() {
+    view(|view| {
+        for (at, from) in pairs() {
+            for count in ANYTHING {
+                Leaf::prefetch(view, at, from, count, count);
+            }
+        }
+    });
+}
+
+fn pairs() -> impl Iterator<Item = (u64, u64)> {
+    let both = |one| ANYTHING.map(|other| (one, other));
+    ANYTHING.into_iter().flat_map(both)
+}

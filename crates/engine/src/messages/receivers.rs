@@ -1,0 +1,262 @@
+//! Who is subscribed, over all processes (M3).
+//!
+//! Three dictionaries that no client sees, of channels, patterns and shard
+//! channels. A name's value is a packed list: for each seat that waits for its
+//! messages the seat's name and the number of receivers behind it, a word each.
+//! They change by transactions as keys do. A process that dies leaves its
+//! entries; they count no more as soon as it is dead, and go when somebody
+//! comes by.
+
+use std::collections::BTreeMap;
+
+use smallvec::SmallVec;
+use undercroft_memory::{Look, RingReader, SeatName, View, coarse_milliseconds};
+
+use crate::error::Error;
+use crate::messages::parcel::MessageKind;
+use crate::store::{Key, Store};
+use crate::structures::dictionary;
+use crate::structures::entry::{Entry, Text};
+use crate::structures::roots::{PATTERN_CHANGES, Root, SUBSCRIPTIONS};
+use crate::transaction::writer::{Expiry, Writer};
+
+/// Names changed or looked at in one transaction where there may be many.
+const STEP: usize = 64;
+/// Lists of more bytes than this are copied only while nothing changed (R3).
+const SHORT: u64 = 4096;
+
+/// What is subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// A channel, by its name.
+    Channel,
+    /// All channels whose names match.
+    Pattern,
+    /// A shard channel, by its name; in a name space of its own.
+    Shard,
+}
+
+impl Topic {
+    /// All of them.
+    pub const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::Shard];
+
+    /// The number of its dictionary.
+    pub(crate) const fn database(self) -> usize {
+        SUBSCRIPTIONS + self as usize
+    }
+
+    pub(crate) fn from_kind(kind: u8) -> Option<Topic> {
+        Topic::ALL.into_iter().find(|&topic| topic as u8 == kind)
+    }
+}
+
+/// Channels and payloads.
+type Letters = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Seats, and how many receivers are behind each.
+pub(crate) type Places = SmallVec<[(SeatName, u64); 4]>;
+
+/// Appends who is subscribed to a name.
+#[inline]
+pub(crate) fn collect(
+    view: &View<'_>,
+    topic: Topic,
+    key: &Key<'_>,
+    places: &mut Places,
+) -> Result<(), Error> {
+    let root = Root {
+        shard: key.shard,
+        database: topic.database(),
+    };
+    match dictionary::find(view, root, key)? {
+        None => Ok(()),
+        Some(entry) => places_of(view, &entry, places),
+    }
+}
+
+/// Appends the places in a name's entry.
+pub(crate) fn places_of(view: &View<'_>, entry: &Entry, places: &mut Places) -> Result<(), Error> {
+    let Text::Bytes(at, length) = entry.text(view)? else {
+        return Ok(());
+    };
+    view.check(at, length)?;
+    if length > SHORT {
+        view.recheck()?;
+    }
+    for place in 0..length / 16 {
+        let [seat, count] = view.words::<2>(at + place * 16)?;
+        places.push((SeatName::from_bits(seat), count));
+    }
+    Ok(())
+}
+
+fn packed(places: &Places) -> Vec<u8> {
+    let words = places
+        .iter()
+        .flat_map(|(seat, count)| [seat.bits(), *count]);
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+impl Writer<'_, '_> {
+    /// Changes the list of one name; a list that becomes empty goes.
+    fn change_places(
+        &mut self,
+        topic: Topic,
+        key: &Key<'_>,
+        change: impl FnOnce(&mut Places),
+    ) -> Result<(), Error> {
+        let mut places = Places::new();
+        collect(self.view(), topic, key, &mut places)?;
+        let before = places.clone();
+        change(&mut places);
+        if places == before {
+            return Ok(());
+        }
+        if topic == Topic::Pattern {
+            let changes = self.view().root(key.shard, PATTERN_CHANGES);
+            self.transaction
+                .set_root(key.shard, PATTERN_CHANGES, changes.wrapping_add(1))?;
+        }
+        if places.is_empty() {
+            self.remove(topic.database(), key)?;
+            return Ok(());
+        }
+        self.set_text(topic.database(), key, &packed(&places), Expiry::Never)
+    }
+}
+
+impl Store {
+    /// A name of a topic, hashed. Patterns all lie in one shard: each message
+    /// is matched with all of them.
+    pub(crate) fn topic_key<'k>(&self, topic: Topic, name: &'k [u8]) -> Key<'k> {
+        let key = self.key(name);
+        match topic {
+            Topic::Pattern => Key { shard: 0, ..key },
+            Topic::Channel | Topic::Shard => key,
+        }
+    }
+
+    /// Adds to (or takes from) the receivers behind a seat, for each name, all
+    /// at one moment.
+    pub(crate) fn enrol(
+        &self,
+        seat: SeatName,
+        topic: Topic,
+        changes: &[(&[u8], i64)],
+    ) -> Result<(), Error> {
+        let names = changes.iter().map(|(name, _)| *name);
+        let keys: Vec<Key<'_>> = names.map(|name| self.topic_key(topic, name)).collect();
+        self.write(self.shards_of(&keys), |writer| {
+            for (key, (_, change)) in keys.iter().zip(changes) {
+                writer.change_places(topic, key, |places| {
+                    // What is known to be left by the dead goes with it.
+                    places.retain(|(other, _)| !self.segment.seat_is_stale(*other));
+                    match places.iter_mut().find(|(other, _)| *other == seat) {
+                        Some((_, count)) => *count = count.saturating_add_signed(*change),
+                        None => places.push((seat, (*change).max(0) as u64)),
+                    }
+                    places.retain(|(_, count)| *count > 0);
+                })?;
+            }
+            Ok::<_, Error>(())
+        })
+    }
+
+    /// Receivers behind seats of living processes, and whether some are dead.
+    pub(crate) fn count_living(&self, places: &Places) -> (u64, bool) {
+        let mut receivers = 0_u64;
+        let mut some_dead = false;
+        if places.is_empty() {
+            return (receivers, some_dead);
+        }
+        let now = coarse_milliseconds();
+        for (seat, count) in places {
+            if self.segment.seat_lives_at(*seat, now) {
+                receivers = receivers.saturating_add(*count);
+            } else {
+                some_dead = true;
+            }
+        }
+        (receivers, some_dead)
+    }
+
+    /// Receivers of messages to one channel; see [`Access::receivers`](crate::Access::receivers).
+    pub fn receivers(&self, topic: Topic, name: &[u8]) -> Result<u64, Error> {
+        self.access().receivers(topic, name)
+    }
+
+    /// The names that somebody is subscribed to; see [`Access::topics`](crate::Access::topics).
+    pub fn topics(&self, topic: Topic) -> Result<Vec<Vec<u8>>, Error> {
+        self.access().topics(topic)
+    }
+
+    /// Every name of a topic and its receivers, the dead included. For tests.
+    #[doc(hidden)]
+    pub fn enrolled(&self, topic: Topic) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
+        let all = self.access().all_places(topic)?.into_iter();
+        let sum = |places: &Places| places.iter().map(|(_, count)| count).sum();
+        Ok(all.map(|(name, places)| (name, sum(&places))).collect())
+    }
+
+    /// The messages that are in the ring now, channel and payload, the oldest
+    /// first; while nobody publishes. O(ring). For tests.
+    #[doc(hidden)]
+    pub fn messages(&self) -> Result<Letters, Error> {
+        let tail = self.segment.ring_tail();
+        let oldest = tail.saturating_sub(self.segment.ring_size());
+        // Nothing tells where the oldest whole record starts.
+        let found = (oldest..=tail)
+            .step_by(8)
+            .find_map(|start| self.messages_from(start).ok());
+        Ok(found.unwrap_or_default())
+    }
+
+    fn messages_from(&self, position: u64) -> Result<Letters, Error> {
+        let mut messages = Vec::new();
+        let mut last = None;
+        let mut reader = RingReader::at(position);
+        loop {
+            let record = match reader.look(&self.segment)? {
+                Look::End => return Ok(messages),
+                Look::Record(record) if last.is_none_or(|last| record.number == last + 1) => record,
+                _ => return Err(Error::Name("expected the start of a record".into())),
+            };
+            reader.take(&self.segment, &record)?;
+            let mut body = reader.body().to_vec();
+            if MessageKind::unpack(record.kind).is_some_and(|kind| kind.by_name) {
+                self.open_parcel(reader.body(), &mut body)?;
+            }
+            messages.push((reader.name().to_vec(), body));
+            last = Some(record.number);
+        }
+    }
+
+    /// Takes what dead processes left out of the lists of some names.
+    pub(crate) fn forget_dead(&self, topic: Topic, names: &[Vec<u8>]) -> Result<(), Error> {
+        for names in names.chunks(STEP) {
+            let keys: Vec<Key<'_>> = names
+                .iter()
+                .map(|name| self.topic_key(topic, name))
+                .collect();
+            let shards = self.shards_of(&keys);
+            // Who is dead is asked without a lock (W9), and stays so.
+            let mut places = self.read(shards, |reader| {
+                let mut places = Places::new();
+                for key in &keys {
+                    collect(reader.view(), topic, key, &mut places)?;
+                }
+                Ok::<_, Error>(places)
+            })?;
+            places.retain(|(seat, _)| !self.segment.seat_lives(*seat));
+            self.write(shards, |writer| {
+                for key in &keys {
+                    writer.change_places(topic, key, |list| {
+                        list.retain(|(seat, _)| places.iter().all(|(dead, _)| dead != seat));
+                    })?;
+                }
+                Ok::<_, Error>(())
+            })?;
+        }
+        Ok(())
+    }
+}

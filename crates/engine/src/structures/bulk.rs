@@ -1,0 +1,308 @@
+//! Dictionaries of collections made whole (W10): what the elements will take is
+//! known before the first is made, so that their blocks come many at a time
+//! ([`Stock`]), and each bucket of the table is written once. No element has an
+//! entry of its own in the log, and none is searched for in the store.
+
+use undercroft_memory::{Offset, Pool, Stock, Transaction, block_size};
+
+use crate::error::Error;
+use crate::structures::dictionary::{BUCKET, CHAINED, SLOTS, bits_for, tag_of};
+use crate::structures::element::{Element, Value, sizes};
+use crate::structures::elements::{Elements, OUTGROWN};
+use crate::structures::key::hash;
+use crate::structures::roots::{ARENA, BITS, ELEMENTS_WORDS, KEYS, TABLE};
+
+/// An element to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'p> {
+    pub(crate) key: &'p [u8],
+    pub(crate) value: Value<'p>,
+    hash: u64,
+}
+
+impl<'p> Part<'p> {
+    pub(crate) fn new(secret: [u64; 2], key: &'p [u8], value: Value<'p>) -> Part<'p> {
+        let hash = hash(secret, key);
+        Part { key, value, hash }
+    }
+}
+
+/// An element that was made, with the hash of its key.
+pub(crate) type Placed = (u64, Offset);
+
+/// The elements of a collection to be, each key once, in the order in which
+/// the keys came. In this process' own memory.
+pub(crate) struct Draft<'d> {
+    secret: [u64; 2],
+    parts: Vec<Part<'d>>,
+    /// By hash, the index of a part plus 1; 0 is empty. At most half are used.
+    places: Vec<usize>,
+}
+
+impl<'d> Draft<'d> {
+    /// A draft without elements, with room for so many.
+    pub(crate) fn new(secret: [u64; 2], parts: usize) -> Draft<'d> {
+        Draft {
+            secret,
+            parts: Vec::with_capacity(parts),
+            places: vec![0; (parts * 2).next_power_of_two()],
+        }
+    }
+
+    /// Where a key's index is, or is to be.
+    fn place(&self, key: &[u8], hash: u64) -> usize {
+        let mask = self.places.len() - 1;
+        let mut place = hash as usize & mask;
+        loop {
+            match self.places[place] {
+                0 => return place,
+                index if self.parts[index - 1].hash == hash && self.parts[index - 1].key == key => {
+                    return place;
+                }
+                _ => place = (place + 1) & mask,
+            }
+        }
+    }
+
+    /// Lets a key have a value. Returns what it had.
+    pub(crate) fn set(&mut self, key: &'d [u8], value: Value<'d>) -> Option<Value<'d>> {
+        let part = Part::new(self.secret, key, value);
+        let place = self.place(key, part.hash);
+        if let Some(index) = self.places[place].checked_sub(1) {
+            return Some(std::mem::replace(&mut self.parts[index].value, value));
+        }
+        self.parts.push(part);
+        self.places[place] = self.parts.len();
+        if self.parts.len() * 2 > self.places.len() {
+            self.spread();
+        }
+        None
+    }
+
+    /// Doubles the room for indexes.
+    #[cold]
+    fn spread(&mut self) {
+        self.places = vec![0; self.places.len() * 2];
+        for index in 0..self.parts.len() {
+            let Part { key, hash, .. } = self.parts[index];
+            let place = self.place(key, hash);
+            self.places[place] = index + 1;
+        }
+    }
+
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Value<'d>> {
+        let place = self.place(key, hash(self.secret, key));
+        let index = self.places[place].checked_sub(1)?;
+        Some(self.parts[index].value)
+    }
+
+    /// The elements.
+    pub(crate) fn parts(&self) -> &[Part<'d>] {
+        &self.parts
+    }
+
+    /// Makes them. Returns the root words of their dictionary, which lies in the
+    /// shard.
+    pub(crate) fn make(
+        &self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+    ) -> Result<[u64; ELEMENTS_WORDS], Error> {
+        let pool = pool_for(transaction, shard, &self.parts)?;
+        let (words, _) = make(transaction, pool, &self.parts)?;
+        Ok(words)
+    }
+}
+
+/// The memory of a collection of these elements in a shard: what outgrows the
+/// shard's slabs gets an arena (H4).
+pub(crate) fn pool_for(
+    transaction: &mut Transaction<'_>,
+    shard: usize,
+    parts: &[Part<'_>],
+) -> Result<Pool, Error> {
+    let mut bytes = BUCKET << bits_for::<Elements>(parts.len() as u64);
+    for part in parts {
+        if bytes >= OUTGROWN {
+            return Ok(transaction.create_arena(shard)?);
+        }
+        let (element, block) = sizes(part.key.len(), part.value);
+        bytes += block_size(element) + block.map_or(0, block_size);
+    }
+    if bytes >= OUTGROWN {
+        return Ok(transaction.create_arena(shard)?);
+    }
+    Ok(shard.into())
+}
+
+/// Makes elements, whose keys differ, and their dictionary. Returns its root
+/// words, and what was made in the same order.
+pub(crate) fn make(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    parts: &[Part<'_>],
+) -> Result<([u64; ELEMENTS_WORDS], Vec<Placed>), Error> {
+    let mut stock = Stock::new(pool);
+    for part in parts {
+        let (element, block) = sizes(part.key.len(), part.value);
+        stock.expect(element);
+        block.into_iter().for_each(|bytes| stock.expect(bytes));
+    }
+    let mut placed = Vec::with_capacity(parts.len());
+    for part in parts {
+        let at = Element::create(transaction, &mut stock, part.key, part.value)?;
+        placed.push((part.hash, at));
+    }
+    finish(transaction, stock, placed)
+}
+
+/// Makes copies of elements of another dictionary, and theirs. Returns its root
+/// words, and what was made in the same order.
+pub(crate) fn copy(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    elements: &[Element],
+) -> Result<([u64; ELEMENTS_WORDS], Vec<Placed>), Error> {
+    let mut stock = Stock::new(pool);
+    for element in elements {
+        stock.expect(element.size());
+        if let Some((_, length)) = element.block(transaction.view())? {
+            stock.expect(length);
+        }
+    }
+    let mut placed = Vec::with_capacity(elements.len());
+    let mut key = Vec::new();
+    for element in elements {
+        key.clear();
+        element.append_key(transaction.view(), &mut key)?;
+        let at = element.copy(transaction, &mut stock)?;
+        placed.push((hash(transaction.hash_key(), &key), at));
+    }
+    finish(transaction, stock, placed)
+}
+
+fn finish(
+    transaction: &mut Transaction<'_>,
+    mut stock: Stock,
+    placed: Vec<Placed>,
+) -> Result<([u64; ELEMENTS_WORDS], Vec<Placed>), Error> {
+    let mut words = [0; ELEMENTS_WORDS];
+    words[BITS] = bits_for::<Elements>(placed.len() as u64);
+    words[TABLE] = fill_table(transaction, &mut stock, words[BITS], &placed)?;
+    words[KEYS] = placed.len() as u64;
+    words[ARENA] = stock.pool().arena();
+    stock.close(transaction);
+    Ok((words, placed))
+}
+
+/// Makes a table of so many buckets, as a binary logarithm, with everything in
+/// its place. Returns where it lies.
+fn fill_table(
+    transaction: &mut Transaction<'_>,
+    stock: &mut Stock,
+    bits: u64,
+    placed: &[Placed],
+) -> Result<Offset, Error> {
+    let buckets = 1_usize << bits;
+    let bucket_of = |hash: u64| hash as usize & (buckets - 1);
+    // Sorted by bucket: where each begins, then what lies there.
+    let mut starts = vec![0; buckets + 1];
+    for (hash, _) in placed {
+        starts[bucket_of(*hash)] += 1;
+    }
+    let mut end = 0;
+    for start in &mut starts {
+        let count: usize = *start;
+        // A bucket holds 7, and all but the last of a chain 6.
+        let chained = count.saturating_sub(SLOTS).div_ceil(SLOTS - 1);
+        stock.expect_many(BUCKET, chained as u64);
+        end += count;
+        *start = end;
+    }
+    let mut sorted = vec![(0, 0); placed.len()];
+    for one in placed.iter().rev() {
+        let start = &mut starts[bucket_of(one.0)];
+        *start -= 1;
+        sorted[*start] = *one;
+    }
+    let table = stock.take(transaction, BUCKET << bits)?;
+    for (index, range) in starts.windows(2).enumerate() {
+        let at = table + index as u64 * BUCKET;
+        fill_chain(transaction, stock, at, &sorted[range[0]..range[1]])?;
+    }
+    Ok(table)
+}
+
+/// Fills a bucket, and those that it is chained to.
+fn fill_chain(
+    transaction: &mut Transaction<'_>,
+    stock: &mut Stock,
+    mut at: Offset,
+    mut placed: &[Placed],
+) -> Result<(), Error> {
+    loop {
+        let mut words = [0; SLOTS + 1];
+        let mut next = 0;
+        let mut here = placed.len();
+        if here > SLOTS {
+            here = SLOTS - 1;
+            next = stock.take(transaction, BUCKET)?;
+            words[0] = CHAINED;
+            words[SLOTS] = next;
+        }
+        for (index, (hash, entry)) in placed[..here].iter().enumerate() {
+            words[0] |= tag_of(*hash) << (index * 8);
+            words[index + 1] = *entry;
+        }
+        let mut bytes = [0; BUCKET as usize];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        transaction.fill(at, &bytes)?;
+        placed = &placed[here..];
+        if next == 0 {
+            return Ok(());
+        }
+        at = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_draft_is_a_map_that_keeps_the_order() {
+        let keys: Vec<Vec<u8>> = (0..3000_u32)
+            .map(|n| (n % 1777).to_string().into_bytes())
+            .collect();
+        for room in [0, 1, 100, 10_000] {
+            let mut draft = Draft::new([1, 2], room);
+            let mut model = BTreeMap::new();
+            for (number, key) in keys.iter().enumerate() {
+                let had = draft.set(key, Value::Integer(number as i64));
+                let had = had.map(|value| match value {
+                    Value::Integer(number) => number,
+                    Value::Text(text) => panic!("{text:?}"),
+                });
+                assert_eq!(had, model.insert(key.clone(), number as i64));
+            }
+            assert_eq!(draft.parts().len(), model.len());
+            assert!(
+                draft
+                    .parts()
+                    .iter()
+                    .zip(&keys)
+                    .all(|(part, key)| part.key == key)
+            );
+            for (key, number) in &model {
+                let value = draft.get(key);
+                assert!(matches!(value, Some(Value::Integer(value)) if value == *number));
+            }
+            assert!(draft.get(b"none").is_none());
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! The dictionary of a large collection: the fields of a hash, the members of a
+//! set. Its root words lie in the entry of the collection's key.
+
+use std::collections::HashSet;
+
+use smallvec::SmallVec;
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
+
+use crate::error::Error;
+use crate::random::Random;
+use crate::structures::bulk;
+use crate::structures::dictionary::{self, BUCKET, Dictionary, Table, for_each_in_chain};
+use crate::structures::element::{Element, Value};
+use crate::structures::entry::{Entry, Form, ValueType};
+use crate::structures::key::{Key, hash};
+use crate::structures::roots::{ARENA, ELEMENTS_WORDS, KEYS, NEXT_BITS, NEXT_TABLE};
+use crate::structures::walk::scan_bucket;
+use crate::upkeep::graveyard::{self, Dying};
+
+/// Buckets visited between two looks at whether anything changed (R3).
+const RECHECK_EVERY: u64 = 64;
+/// Chains of this length or longer are a little less likely to give a random
+/// element than they should be.
+const CHAIN_TYPICAL: u64 = 16;
+/// Buckets tried at random before the next one that is not empty is taken.
+const TRIES: u64 = 512;
+/// Positions looked at in a call at most for each element asked for, as in Redis.
+const EMPTY_FACTOR: u64 = 10;
+/// A collection of so many bytes gets an arena of its own (H4).
+pub(crate) const OUTGROWN: u64 = 64 * 1024;
+/// Setting an element of so many bytes makes a collection look at its size.
+const WIDE: usize = 1024;
+
+/// A large collection's dictionary.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elements {
+    /// Where the root words are.
+    pub(crate) at: Offset,
+    /// Where its memory comes from.
+    pub(crate) pool: Pool,
+}
+
+impl Dictionary for Elements {
+    type Item = Element;
+
+    /// Fuller than a database's: an element is found in the second cache line
+    /// of its chain now and then, and takes a fifth less memory.
+    const FULL: u64 = 8;
+
+    #[inline(always)]
+    fn pool(self) -> Pool {
+        self.pool
+    }
+
+    #[inline(always)]
+    fn word(self, view: &View<'_>, word: usize) -> Result<u64, Fault> {
+        view.word(self.at.wrapping_add(word as u64 * 8))
+    }
+
+    #[inline(always)]
+    fn set_word(
+        self,
+        transaction: &mut Transaction<'_>,
+        word: usize,
+        value: u64,
+    ) -> Result<(), Error> {
+        Ok(transaction.store(self.pool.shard(), self.at + word as u64 * 8, value)?)
+    }
+
+    #[inline(always)]
+    fn load_if_key(view: &View<'_>, at: Offset, key: &[u8]) -> Result<Option<Element>, Fault> {
+        Element::load_if_key(view, at, key)
+    }
+
+    fn append_key(view: &View<'_>, at: Offset, out: &mut Vec<u8>) -> Result<(), Error> {
+        Element::load(view, at)?.append_key(view, out)
+    }
+}
+
+/// A key of a collection's dictionary.
+pub(crate) fn element_key(secret: [u64; 2], bytes: &[u8]) -> Key<'_> {
+    Key {
+        bytes,
+        hash: hash(secret, bytes),
+        shard: 0,
+    }
+}
+
+/// The memory of a new collection of so many bytes in a shard.
+pub(crate) fn new_pool(
+    transaction: &mut Transaction<'_>,
+    shard: usize,
+    bytes: u64,
+) -> Result<Pool, Error> {
+    if bytes < OUTGROWN {
+        return Ok(shard.into());
+    }
+    Ok(transaction.create_arena(shard)?)
+}
+
+/// Lets an element have a value. Returns whether it is new.
+pub(crate) fn set(
+    transaction: &mut Transaction<'_>,
+    root: Elements,
+    key: &[u8],
+    value: Value<'_>,
+) -> Result<bool, Error> {
+    let (pool, key) = (root.pool(), element_key(transaction.hash_key(), key));
+    if let Some((slot, element)) = dictionary::find_slot(transaction.view(), root, &key)? {
+        if let Some(at) = element.change(transaction, pool, key.bytes, value)? {
+            dictionary::replace(transaction, pool.shard(), slot, at)?;
+        }
+        return Ok(false);
+    }
+    let at = Element::create(transaction, &mut { pool }, key.bytes, value)?;
+    dictionary::insert(transaction, root, key.hash, at)?;
+    Ok(true)
+}
+
+/// Adds an element without a value. Returns whether it is new.
+pub(crate) fn add(
+    transaction: &mut Transaction<'_>,
+    root: Elements,
+    key: &[u8],
+) -> Result<bool, Error> {
+    let key = element_key(transaction.hash_key(), key);
+    if dictionary::find_slot(transaction.view(), root, &key)?.is_some() {
+        return Ok(false);
+    }
+    let at = Element::create(transaction, &mut root.pool(), key.bytes, Value::Text(b""))?;
+    dictionary::insert(transaction, root, key.hash, at)?;
+    Ok(true)
+}
+
+/// Root words of a copy of a dictionary in another pool. O(elements).
+pub(crate) fn copy_of(
+    transaction: &mut Transaction<'_>,
+    from: Elements,
+    pool: Pool,
+) -> Result<[u64; ELEMENTS_WORDS], Error> {
+    let mut all = Vec::new();
+    from.for_each(transaction.view(), |element| {
+        all.push(*element);
+        Ok(())
+    })?;
+    let (words, _) = bulk::copy(transaction, pool, &all)?;
+    Ok(words)
+}
+
+impl Elements {
+    /// The dictionary of a large collection, to be read: where its memory comes
+    /// from is not looked at.
+    #[inline(always)]
+    pub(crate) fn to_read(entry: &Entry) -> Result<Elements, Fault> {
+        if entry.header.value_length() != ELEMENTS_WORDS as u64 * 8 {
+            return Err(entry.fault());
+        }
+        Ok(Elements {
+            at: entry.value_at(),
+            pool: Pool::from(0),
+        })
+    }
+
+    /// The dictionary of a value that has one, whatever its type, to be looked
+    /// at: a sorted set has the words of its tree behind those of the dictionary.
+    pub(crate) fn of_any(entry: &Entry) -> Option<Elements> {
+        let has_one = matches!(
+            entry.value_type(),
+            Ok(ValueType::Hash | ValueType::Set | ValueType::SortedSet)
+        ) && entry.header.form() == Some(Form::Object)
+            && entry.header.value_length() >= ELEMENTS_WORDS as u64 * 8;
+        has_one.then(|| Elements {
+            at: entry.value_at(),
+            pool: Pool::from(0),
+        })
+    }
+
+    /// The dictionary of a large collection that lies in a shard, to be changed.
+    pub(crate) fn to_change(
+        view: &View<'_>,
+        shard: usize,
+        entry: &Entry,
+    ) -> Result<Elements, Fault> {
+        let mut elements = Elements::to_read(entry)?;
+        elements.pool = Pool::new(shard, elements.word(view, ARENA)?);
+        Ok(elements)
+    }
+
+    /// Lets all be freed later, where it has no arena; the root words are the
+    /// caller's. O(1).
+    pub(crate) fn discard(self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
+        graveyard::bury_dictionary(transaction, self, Dying::Elements)
+    }
+
+    /// Moves the collection to an arena where it has outgrown its shard's slabs:
+    /// then it can go to another shard, and be freed, in one step. To be called
+    /// after an element was set, with its length and whether it is new. Looks at
+    /// all elements when their number is a power of two, so that less than
+    /// twice as much as [`OUTGROWN`] is ever moved.
+    pub(crate) fn settle(
+        self,
+        transaction: &mut Transaction<'_>,
+        new: bool,
+        length: usize,
+    ) -> Result<Elements, Error> {
+        if !self.has_outgrown(transaction.view(), new, length)? {
+            return Ok(self);
+        }
+        let pool = transaction.create_arena(self.pool.shard())?;
+        let words = copy_of(transaction, self, pool)?;
+        self.discard(transaction)?;
+        let settled = Elements { pool, ..self };
+        for (word, value) in words.into_iter().enumerate() {
+            settled.set_word(transaction, word, value)?;
+        }
+        Ok(settled)
+    }
+
+    /// Whether it is time for an arena; see [`settle`](Self::settle).
+    pub(crate) fn has_outgrown(
+        self,
+        view: &View<'_>,
+        new: bool,
+        length: usize,
+    ) -> Result<bool, Error> {
+        if self.pool.arena() != 0 {
+            return Ok(false);
+        }
+        let due = length >= WIDE || new && self.length(view)?.is_power_of_two();
+        Ok(due && self.memory_usage(view, 0)? >= OUTGROWN)
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub(crate) fn length(self, view: &View<'_>) -> Result<u64, Fault> {
+        self.word(view, KEYS)
+    }
+
+    /// Looks an element up.
+    #[inline(always)]
+    pub(crate) fn find(self, view: &View<'_>, key: &Key<'_>) -> Result<Option<Element>, Error> {
+        dictionary::find(view, self, key)
+    }
+
+    /// Removes an element. Returns whether it was there.
+    pub(crate) fn remove(
+        self,
+        transaction: &mut Transaction<'_>,
+        key: &[u8],
+    ) -> Result<bool, Error> {
+        let key = &element_key(transaction.hash_key(), key);
+        let Some((slot, element)) = dictionary::find_slot(transaction.view(), self, key)? else {
+            return Ok(false);
+        };
+        element.free(transaction, self.pool)?;
+        dictionary::remove(transaction, self, slot)?;
+        Ok(true)
+    }
+
+    /// Visits every element once. O(elements).
+    pub(crate) fn for_each(
+        self,
+        view: &View<'_>,
+        mut visit: impl FnMut(&Element) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(tables) = self.tables(view)? else {
+            return Ok(());
+        };
+        let (other, moved) = match tables.other {
+            Some((other, moved)) => (Some(other), moved),
+            None => (None, 0),
+        };
+        let mut walk = |table: Table, first: u64| {
+            for index in first..table.buckets() {
+                if index % RECHECK_EVERY == 0 {
+                    view.recheck()?;
+                }
+                for_each_in_chain(view, table.bucket(index), |at| {
+                    visit(&Element::load(view, at)?)
+                })?;
+            }
+            Ok::<_, Error>(())
+        };
+        walk(tables.main, moved)?;
+        match other {
+            Some(other) => walk(other, 0),
+            None => Ok(()),
+        }
+    }
+
+    /// Visits the elements of the next part of a walk that starts with cursor
+    /// 0, about `count` of them; returns the cursor that it goes on with, 0
+    /// where it is over. What is there all the time is visited at least once.
+    pub(crate) fn scan(
+        self,
+        view: &View<'_>,
+        cursor: u64,
+        count: u64,
+        mut visit: impl FnMut(&Element) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let (mut position, mut visited) = (cursor, 0);
+        for looked_at in 1.. {
+            position = scan_bucket(view, self, position, |at| {
+                visited += 1;
+                visit(&Element::load(view, at)?)
+            })?;
+            let enough = visited >= count || looked_at >= count.saturating_mul(EMPTY_FACTOR);
+            if position == 0 || enough {
+                break;
+            }
+            if looked_at % RECHECK_EVERY == 0 {
+                view.recheck()?;
+            }
+        }
+        Ok(position)
+    }
+
+    /// Some element, each as likely as any other.
+    pub(crate) fn random(
+        self,
+        view: &View<'_>,
+        random: &mut Random,
+    ) -> Result<Option<Element>, Error> {
+        let Some(tables) = self.tables(view)? else {
+            return Ok(None);
+        };
+        let (other, moved) = match tables.other {
+            Some((other, moved)) => (Some(other), moved.min(tables.main.buckets())),
+            None => (None, 0),
+        };
+        let main = tables.main.buckets() - moved;
+        let all = main + other.map_or(0, Table::buckets);
+        let bucket = |number: u64| match other {
+            Some(other) if number >= main => other.bucket(number - main),
+            _ => tables.main.bucket(moved + number),
+        };
+        let mut chain: SmallVec<[Offset; 32]> = SmallVec::new();
+        let collect = |number: u64, chain: &mut SmallVec<[Offset; 32]>| {
+            chain.clear();
+            for_each_in_chain(view, bucket(number), |at| {
+                chain.push(at);
+                Ok(())
+            })
+        };
+        for _ in 0..TRIES {
+            collect(random.below(all), &mut chain)?;
+            // A bucket is taken as often as it has elements.
+            let places = CHAIN_TYPICAL.max(chain.len() as u64);
+            if let Some(&at) = chain.get(random.below(places) as usize) {
+                return Ok(Some(Element::load(view, at)?));
+            }
+        }
+        let start = random.below(all);
+        for number in (start..all).chain(0..start) {
+            if number % RECHECK_EVERY == 0 {
+                view.recheck()?;
+            }
+            collect(number, &mut chain)?;
+            if !chain.is_empty() {
+                let place = random.below(chain.len() as u64) as usize;
+                return Ok(Some(Element::load(view, chain[place])?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Elements chosen by chance: `count` different ones, or all where there
+    /// are no more; with a negative count as many, each chosen anew.
+    pub(crate) fn sample(
+        self,
+        view: &View<'_>,
+        random: &mut Random,
+        count: i64,
+    ) -> Result<Vec<Element>, Error> {
+        let length = self.length(view)?;
+        let wanted = count.unsigned_abs();
+        // Where it is most of them, all are looked at.
+        if count >= 0 && wanted.saturating_mul(3) > length {
+            let mut all = Vec::new();
+            self.for_each(view, |element| {
+                all.push(*element);
+                Ok(())
+            })?;
+            let chosen = random.choose(count, all.len());
+            return Ok(chosen.into_iter().map(|index| all[index]).collect());
+        }
+        let (mut chosen, mut seen) = (Vec::new(), HashSet::new());
+        let mut tries = 0;
+        while (chosen.len() as u64) < wanted {
+            tries += 1;
+            if tries % RECHECK_EVERY == 0 {
+                view.recheck()?;
+            }
+            // Damage may let them never be found: the dictionary counts more than it has.
+            if tries > wanted.saturating_mul(TRIES) {
+                break;
+            }
+            match self.random(view, random)? {
+                Some(element) if count < 0 || seen.insert(element.at) => chosen.push(element),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Bytes of the dictionary, its elements and their blocks: what its arena
+    /// takes, where it has one, else by the size of
+    /// about `samples` elements; of all with 0.
+    pub(crate) fn memory_usage(self, view: &View<'_>, samples: u64) -> Result<u64, Error> {
+        let arena = self.word(view, ARENA)?;
+        if arena != 0 {
+            return Ok(view.arena_bytes(arena)?);
+        }
+        let Some(tables) = self.tables(view)? else {
+            return Ok(0);
+        };
+        let length = self.length(view)?;
+        let mut bytes = block_size(tables.main.buckets() * BUCKET);
+        if self.word(view, NEXT_TABLE)? != 0 {
+            bytes += block_size(BUCKET << self.word(view, NEXT_BITS)?.min(40));
+        }
+        bytes = bytes.saturating_add(BUCKET.saturating_mul(dictionary::chained(&tables, length)));
+        let (mut seen, mut sum) = (0_u64, 0_u64);
+        let mut position = 0;
+        loop {
+            position = self.scan(view, position, 1, |element| {
+                seen += 1;
+                sum = sum.saturating_add(block_size(element.size()));
+                if let Some((_, length)) = element.block(view)? {
+                    sum = sum.saturating_add(block_size(length));
+                }
+                Ok(())
+            })?;
+            if position == 0 || samples != 0 && seen >= samples {
+                break;
+            }
+        }
+        let elements = u128::from(sum) * u128::from(length) / u128::from(seen.max(1));
+        Ok(bytes.saturating_add(u64::try_from(elements).unwrap_or(u64::MAX)))
+    }
+}

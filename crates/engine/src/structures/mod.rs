@@ -1,0 +1,28 @@
+//! What keys and values are made of, in the file: each structure with its picture. They know nothing of the types of
+//! values, and nothing of commands.
+//!
+//! - `bulk`: dictionaries of collections that are made whole, in bulk.
+//! - `dictionary`: the hash table, of keys and of the elements of large collections.
+//! - `element`: one element of a large collection: a field with its value, or a member.
+//! - `elements`: the dictionary of a large collection.
+//! - `entry`: one key with its value.
+//! - `integer`: texts of integers, which are kept as integers.
+//! - `key`: a key with its hash and shard.
+//! - `packed`: items one after the other in one byte string: small collections.
+//! - `ranges`: items in flat buffers, outside the store.
+//! - `roots`: where a shard's roots lie.
+//! - `tree`: the counted B+tree: lists and sorted sets by position.
+//! - `walk`: a walk over a dictionary, bucket by bucket.
+
+pub(crate) mod bulk;
+pub(crate) mod dictionary;
+pub(crate) mod element;
+pub(crate) mod elements;
+pub(crate) mod entry;
+pub(crate) mod integer;
+pub(crate) mod key;
+pub(crate) mod packed;
+pub(crate) mod ranges;
+pub(crate) mod roots;
+pub(crate) mod tree;
+pub(crate) mod walk;

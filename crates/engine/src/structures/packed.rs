@@ -1,0 +1,283 @@
+//! Items one after the other in one byte string: how small collections are
+//! held.
+//!
+//! ```text
+//! | tag | bytes of the item |
+//!
+//! tag 0..=191    a text of so many bytes
+//! tag 192..=199  an integer of 1 to 8 bytes, little-endian
+//! tag 200        a text whose length is in the next 4 bytes
+//! tag 208..=255  the integer tag - 208, without further bytes
+//! ```
+//!
+//! A text that is the decimal form of an integer is held as that integer. Each
+//! text has one form only, so that two are equal where their forms are.
+
+use std::ops::Range;
+
+use undercroft_memory::{Fault, work};
+
+use crate::structures::integer::parse_integer;
+
+const SHORT_MAX: usize = 191;
+const INTEGER: u8 = 192;
+const LONG: u8 = 200;
+const SMALL: u8 = 208;
+const SMALL_MAX: i64 = (u8::MAX - SMALL) as i64;
+
+/// One item as it is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PackedItem<'p> {
+    Text(&'p [u8]),
+    Integer(i64),
+}
+
+impl PackedItem<'_> {
+    /// Appends the item's text to `out`.
+    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
+        match *self {
+            PackedItem::Text(text) => out.extend_from_slice(text),
+            PackedItem::Integer(value) => {
+                out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+            }
+        }
+    }
+
+    /// Length of the item's text in bytes.
+    pub(crate) fn length(&self) -> usize {
+        match *self {
+            PackedItem::Text(text) => text.len(),
+            PackedItem::Integer(value) => itoa::Buffer::new().format(value).len(),
+        }
+    }
+}
+
+/// Appends an item to a packed collection.
+pub(crate) fn push(out: &mut Vec<u8>, text: &[u8]) {
+    match parse_integer(text) {
+        Some(value) => push_integer(out, value),
+        None => push_text(out, text),
+    }
+}
+
+/// Appends an integer.
+pub(crate) fn push_integer(out: &mut Vec<u8>, value: i64) {
+    if (0..=SMALL_MAX).contains(&value) {
+        out.push(SMALL + value as u8);
+        return;
+    }
+    // One bit more than the value has, for its sign.
+    let bits = 65 - (value ^ value >> 63).leading_zeros();
+    let bytes = bits.div_ceil(8) as usize;
+    out.push(INTEGER + bytes as u8 - 1);
+    out.extend_from_slice(&value.to_le_bytes()[..bytes]);
+}
+
+/// Appends bytes that are never taken for an integer.
+pub(crate) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
+    if text.len() <= SHORT_MAX {
+        out.push(text.len() as u8);
+    } else {
+        out.push(LONG);
+        out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    }
+    out.extend_from_slice(text);
+}
+
+/// The items of a packed collection, in order.
+pub(crate) struct PackedItems<'p> {
+    rest: &'p [u8],
+}
+
+/// The items that `bytes` hold. Ends with a fault where they are damaged.
+pub(crate) fn items(bytes: &[u8]) -> PackedItems<'_> {
+    PackedItems { rest: bytes }
+}
+
+impl<'p> PackedItems<'p> {
+    /// What lies behind the items seen so far.
+    pub(crate) fn rest(&self) -> &'p [u8] {
+        self.rest
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<&'p [u8], Fault> {
+        work::touched(bytes as u64 / 8 + 1);
+        match self.rest.split_at_checked(bytes) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => Err(DAMAGED),
+        }
+    }
+
+    fn read(&mut self, tag: u8) -> Result<PackedItem<'p>, Fault> {
+        Ok(match tag {
+            SMALL.. => PackedItem::Integer(i64::from(tag - SMALL)),
+            INTEGER..LONG => {
+                let bytes = self.take(usize::from(tag - INTEGER) + 1)?;
+                let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0);
+                let mut word = [if negative { 0xff } else { 0 }; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                PackedItem::Integer(i64::from_le_bytes(word))
+            }
+            LONG => {
+                let length = self.take(4)?;
+                let length = length
+                    .iter()
+                    .rev()
+                    .fold(0, |sum, &byte| sum << 8 | usize::from(byte));
+                PackedItem::Text(self.take(length)?)
+            }
+            length if usize::from(length) <= SHORT_MAX => {
+                PackedItem::Text(self.take(usize::from(length))?)
+            }
+            _ => return Err(DAMAGED),
+        })
+    }
+}
+
+pub(crate) const DAMAGED: Fault = Fault {
+    at: 0,
+    what: "a packed collection whose items fill it",
+};
+
+impl<'p> Iterator for PackedItems<'p> {
+    type Item = Result<PackedItem<'p>, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&tag, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        let item = self.read(tag);
+        if item.is_err() {
+            self.rest = &[];
+        }
+        Some(item)
+    }
+}
+
+/// The bytes by which a text is held.
+pub(crate) fn form(text: &[u8]) -> Vec<u8> {
+    let mut form = Vec::with_capacity(text.len() + 9);
+    push(&mut form, text);
+    form
+}
+
+/// Number of items. O(items).
+pub(crate) fn count(bytes: &[u8]) -> Result<u64, Fault> {
+    let mut count = 0;
+    for item in items(bytes) {
+        item?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Where the item with this form lies, among the first, the `stride`-th behind
+/// it and so on. O(items).
+pub(crate) fn find(
+    bytes: &[u8],
+    form: &[u8],
+    stride: usize,
+) -> Result<Option<Range<usize>>, Fault> {
+    let mut items = items(bytes);
+    loop {
+        let start = items.rest().len();
+        match items.next() {
+            None => return Ok(None),
+            Some(item) => item?,
+        };
+        let end = bytes.len() - items.rest().len();
+        let range = bytes.len() - start..end;
+        if bytes[range.clone()] == *form {
+            return Ok(Some(range));
+        }
+        for _ in 1..stride {
+            items.next().ok_or(DAMAGED)??;
+        }
+    }
+}
+
+/// The item at a position, and where it ends.
+pub(crate) fn item_at(bytes: &[u8], position: usize) -> Result<(PackedItem<'_>, usize), Fault> {
+    let mut items = items(bytes.get(position..).ok_or(DAMAGED)?);
+    let item = items.next().ok_or(DAMAGED)??;
+    Ok((item, bytes.len() - items.rest().len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_comes_back_and_integers_are_short() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut texts: Vec<Vec<u8>> = [0, 1, 190, 191, 192, 255, 256, 70_000]
+            .map(|length| vec![b'x'; length])
+            .to_vec();
+        for value in [0, 1, 47, 48, 127, 128, -1, -128, -129, i64::MAX, i64::MIN] {
+            texts.push(value.to_string().into_bytes());
+        }
+        for _ in 0..10_000 {
+            let value = random.i64(..) >> random.u32(..64);
+            texts.push(value.to_string().into_bytes());
+        }
+        let mut bytes = Vec::new();
+        for text in &texts {
+            let before = bytes.len();
+            push(&mut bytes, text);
+            assert!(bytes.len() - before <= text.len().max(1) + 1 + text.len() / 192 * 4);
+        }
+        let read: Vec<Vec<u8>> = items(&bytes)
+            .map(|item| {
+                let mut text = Vec::new();
+                item.expect("sound").append_to(&mut text);
+                text
+            })
+            .collect();
+        assert_eq!(read, texts);
+        let mut small = Vec::new();
+        push(&mut small, b"47");
+        push(&mut small, b"-128");
+        assert_eq!(small.len(), 3);
+    }
+
+    #[test]
+    fn damaged_bytes_end_with_a_fault() {
+        for bytes in [
+            &[5, 1][..],
+            &[192],
+            &[199, 1, 2],
+            &[200, 255, 255, 255, 255],
+            &[203],
+        ] {
+            assert!(items(bytes).any(|item| item.is_err()), "{bytes:?}");
+            assert!(items(bytes).count() <= 2, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn an_item_is_found_where_it_may_lie() {
+        let mut bytes = Vec::new();
+        for text in [&b"a"[..], b"7", b"b", b"a", b"7", b"xyz"] {
+            push(&mut bytes, text);
+        }
+        assert_eq!(count(&bytes).ok(), Some(6));
+        let value = |field: &[u8]| {
+            let place = find(&bytes, &form(field), 2).expect("sound")?;
+            let (item, end) = item_at(&bytes, place.end).expect("sound");
+            let mut text = Vec::new();
+            item.append_to(&mut text);
+            assert_eq!(item.length(), text.len());
+            assert!(end <= bytes.len());
+            Some(text)
+        };
+        assert_eq!(value(b"a"), Some(b"7".to_vec()));
+        assert_eq!(value(b"b"), Some(b"a".to_vec()));
+        assert_eq!(value(b"7"), Some(b"xyz".to_vec()));
+        assert_eq!(value(b"xyz"), None);
+        assert!(find(&bytes, &form(b"xyz"), 1).is_ok_and(|place| place.is_some()));
+        assert!(find(&bytes[..bytes.len() - 4], &form(b"?"), 2).is_err());
+        assert!(item_at(&bytes, bytes.len()).is_err() && item_at(&bytes, 100).is_err());
+    }
+}

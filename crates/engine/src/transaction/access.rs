@@ -1,0 +1,370 @@
+//! Access to a store's keys, by itself or within a transaction that runs already.
+//!
+//! Commands reach the store through an [`Access`] only. By itself it is the store. Within MULTI and EXEC the same calls
+//! work in the one transaction of all queued commands, which holds the locks: taking them again would never end.
+
+use std::cell::Ref;
+
+use undercroft_memory::{Scratch, ShardSet, Staged, Statistics, User, View};
+
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::store::{Key, Reader, Store};
+use crate::transaction::load::Load;
+use crate::transaction::outbox::Post;
+use crate::transaction::running::{Running, Savepoint};
+use crate::transaction::writer::Writer;
+use crate::upkeep::eviction::{Eviction, EvictionChange};
+
+/// A way to a store's keys. Copied freely; as cheap as a reference.
+#[derive(Clone, Copy)]
+pub struct Access<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) running: Option<&'a dyn Within>,
+    /// What the next write brings, where that is much.
+    pub(crate) load: Load,
+}
+
+/// A transaction that runs, without its lifetimes.
+pub(crate) trait Within {
+    /// Whether it holds the locks of these shards. Where it does not, it starts again with all of them.
+    fn holds(&self, shards: ShardSet) -> bool;
+    /// The shards that it has locked.
+    fn shards(&self) -> ShardSet;
+    /// The locked shards as they are now.
+    fn view(&self) -> Ref<'_, View<'_>>;
+    /// Calls `body` once to change it. Where it returns false it has failed, and what it changed must be undone.
+    fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>) -> bool);
+    /// Has something done behind the commit.
+    fn post(&self, post: Post);
+    /// Tells of an event behind the commit.
+    fn tell(&self, event: KeyEvent, database: usize, key: &[u8]);
+    /// See [`Running::savepoint`].
+    fn savepoint(&self) -> Savepoint;
+    /// See [`Running::roll_back_to`].
+    fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error>;
+}
+
+impl Store {
+    /// The store by itself.
+    #[inline(always)]
+    pub fn access(&self) -> Access<'_> {
+        Access {
+            store: self,
+            running: None,
+            load: Load::default(),
+        }
+    }
+}
+
+/// A read that fills memory of the caller's, without its type.
+type Body<'b, S, R, E> = &'b dyn Fn(&Reader<'_, '_>, &mut S) -> Result<R, E>;
+
+#[cold]
+fn read_within<S: Scratch, R, E: From<Error>>(
+    store: &Store,
+    running: &dyn Within,
+    shards: ShardSet,
+    scratch: &mut S,
+    body: Body<'_, S, R, E>,
+) -> Result<R, E> {
+    scratch.clear();
+    if !running.holds(shards) {
+        return Err(Error::OutsideTransaction.into());
+    }
+    let view = &*running.view();
+    let result = body(&Reader { store, view }, scratch);
+    if result.is_err() {
+        scratch.clear();
+    }
+    result
+}
+
+/// A change that fills memory of the caller's, without its type.
+type Change<'b, S, R, E> = &'b dyn Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E>;
+
+#[cold]
+fn write_within<S: Scratch, R, E: From<Error>>(
+    running: &dyn Within,
+    shards: ShardSet,
+    scratch: &mut S,
+    body: Change<'_, S, R, E>,
+) -> Result<R, E> {
+    scratch.clear();
+    let mut result = Err(Error::OutsideTransaction.into());
+    if running.holds(shards) {
+        running.write(&mut |writer| {
+            result = body(writer, scratch);
+            result.is_ok()
+        });
+    }
+    if result.is_err() {
+        scratch.clear();
+    }
+    result
+}
+
+impl<'a> Access<'a> {
+    /// Says what the next writes bring, so that they need not run twice.
+    #[inline(always)]
+    pub fn expect(&mut self, load: Load) {
+        self.load = load;
+    }
+
+    /// Hashes a key.
+    #[inline(always)]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.store.key(bytes)
+    }
+
+    /// The shards that some keys lie in.
+    pub fn shards_of<'k>(&self, keys: impl IntoIterator<Item = &'k Key<'k>>) -> ShardSet {
+        self.store.shards_of(keys)
+    }
+
+    /// All shards of the store.
+    pub fn all_shards(&self) -> ShardSet {
+        self.store.all_shards()
+    }
+
+    /// Number of shards.
+    pub fn shards(&self) -> usize {
+        self.store.shards()
+    }
+
+    /// Unix time in milliseconds, as expiry goes by it.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.store.now()
+    }
+
+    /// Reads keys of some shards as they were at one moment; see [`Store::read`].
+    #[inline(always)]
+    pub fn read<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        body: impl Fn(&Reader<'_, '_>) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        self.read_into(shards, &mut (), |reader, ()| body(reader))
+    }
+
+    /// [`read`](Self::read) that fills memory of the caller's; see [`Store::read_into`].
+    #[inline(always)]
+    pub fn read_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&Reader<'_, '_>, &mut S) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        match self.running {
+            None => self.store.read_into(shards, scratch, body),
+            Some(running) => read_within(self.store, running, shards, scratch, &body),
+        }
+    }
+
+    /// Changes keys of some shards; see [`Store::write`]. Within a transaction an error does not undo what `body`
+    /// changed: whoever runs the commands does, and until then the transaction cannot be committed.
+    #[inline(always)]
+    pub fn write<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        body: impl Fn(&mut Writer<'_, '_>) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        self.write_into(shards, &mut (), |writer, ()| body(writer))
+    }
+
+    /// [`write`](Self::write) that fills memory of the caller's; see [`Store::write_into`].
+    #[inline(always)]
+    pub fn write_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        match self.running {
+            None => {
+                if self.load.keys != 0 {
+                    self.store.expect(shards, &self.load);
+                }
+                self.store.write_into(shards, scratch, body)
+            }
+            Some(running) => write_within(running, shards, scratch, &body),
+        }
+    }
+
+    /// Runs many commands as one transaction; see [`Store::transact_into`]. Not within another one.
+    ///
+    /// # Errors
+    /// [`Error::OutsideTransaction`] within a transaction, and those of [`Store::transact`].
+    pub fn transact_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&Running<'_, '_>, &mut S) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        match self.running {
+            None => {
+                if self.load.keys != 0 {
+                    self.store.expect(shards, &self.load);
+                }
+                self.store.transact_into(shards, scratch, body)
+            }
+            Some(_) => Err(Error::OutsideTransaction.into()),
+        }
+    }
+
+    /// Runs one of several commands of a transaction and undoes what it changed where it fails. By itself the store
+    /// does that anyway.
+    ///
+    /// # Errors
+    /// Those of [`Running::roll_back_to`]; those of `body` are within the result.
+    pub fn attempt<R, E>(
+        &self,
+        body: impl FnOnce() -> Result<R, E>,
+    ) -> Result<Result<R, E>, Error> {
+        let Some(running) = self.running else {
+            return Ok(body());
+        };
+        let savepoint = running.savepoint();
+        let result = body();
+        if result.is_err() {
+            running.roll_back_to(&savepoint)?;
+        }
+        Ok(result)
+    }
+
+    /// Whether this is the store within a transaction.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// [`Store::stage`]. Within a transaction nothing is staged, as that takes locks of its own.
+    pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'a>>, Error> {
+        match self.running {
+            None => self.store.stage(key, value),
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// Notes that a key was used; see [`Store::note_use`]. Within a transaction that is counted behind its commit, once
+    /// however often it runs.
+    #[inline(always)]
+    pub fn note_use(&self, key: &Key<'_>) {
+        match self.running {
+            Some(running) if self.store.counts_uses() => {
+                running.post(Post::Use(key.shard, key.hash));
+            }
+            // To set a clock twice is to set it once.
+            _ => self.store.note_use(key),
+        }
+    }
+
+    /// Seconds since a key was used last; see [`Store::idle_seconds`].
+    pub fn idle_seconds(&self, key: &Key<'_>) -> u64 {
+        self.store.idle_seconds(key)
+    }
+
+    /// Notes that a key was last used so many seconds ago; see [`Store::set_idle_seconds`].
+    pub fn set_idle_seconds(&self, key: &Key<'_>, seconds: u64) {
+        self.store.set_idle_seconds(key, seconds);
+    }
+
+    /// How often a key was used; see [`Store::frequency`].
+    pub fn frequency(&self, key: &Key<'_>) -> u8 {
+        self.store.frequency(key)
+    }
+
+    /// Sets a key's counter of uses.
+    pub fn set_frequency(&self, key: &Key<'_>, counter: u8) {
+        self.store.set_frequency(key, counter);
+    }
+
+    /// Makes room where the limit is reached; see [`Store::check_memory`]. Not within a transaction: it was asked for all its commands
+    /// before it began, as in Redis.
+    #[inline]
+    pub fn check_memory(&self) -> Result<(), Error> {
+        match self.running {
+            None => self.store.check_memory(),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Bytes in allocated blocks.
+    pub fn used_memory(&self) -> u64 {
+        self.store.used_memory()
+    }
+
+    /// The other processes that have the store mapped; see [`Store::users`].
+    pub fn users(&self) -> Result<Vec<User>, Error> {
+        self.store.users()
+    }
+
+    /// The limit on [`used_memory`](Self::used_memory); 0 is none.
+    pub fn max_memory(&self) -> u64 {
+        self.store.max_memory()
+    }
+
+    /// Sets the limit, for all processes.
+    pub fn set_max_memory(&self, bytes: u64) -> Result<(), Error> {
+        self.store.set_max_memory(bytes)
+    }
+
+    /// How the processes that share the store make room in it.
+    pub fn eviction(&self) -> Eviction {
+        self.store.eviction()
+    }
+
+    /// Sets one value of how all processes make room; see [`Store::change_eviction`].
+    pub fn change_eviction(&self, change: EvictionChange) -> Result<(), Error> {
+        self.store.change_eviction(change)
+    }
+
+    /// Sets how all processes make room; see [`Store::set_eviction`].
+    pub fn set_eviction(&self, eviction: Eviction) -> Result<(), Error> {
+        self.store.set_eviction(eviction)
+    }
+
+    /// Keys that this process evicted.
+    pub fn evicted_keys(&self) -> u64 {
+        self.store.evicted_keys()
+    }
+
+    /// Keys that this process removed because they had expired.
+    pub fn expired_keys(&self) -> u64 {
+        self.store.expired_keys()
+    }
+
+    /// Begins to count evicted and expired keys anew.
+    pub fn reset_counted_keys(&self) {
+        self.store.reset_evicted_keys();
+        self.store.reset_expired_keys();
+    }
+
+    /// Sizes of the store.
+    pub fn statistics(&self) -> Statistics {
+        self.store.statistics()
+    }
+
+    /// The path of the store's file.
+    pub fn path(&self) -> &'a std::path::Path {
+        self.store.path()
+    }
+
+    /// Brings keys into the processor's caches; see [`Store::warm`].
+    #[inline]
+    pub fn warm(&self, database: usize, keys: &[&[u8]]) {
+        self.store.warm(database, keys);
+    }
+
+    /// Brings elements of collections into the processor's caches; see [`Store::warm_elements`].
+    #[inline]
+    pub fn warm_elements(&self, database: usize, elements: &[(&[u8], &[u8])]) {
+        self.store.warm_elements(database, elements);
+    }
+
+    /// Brings the next of many keys into the processor's caches; see [`Store::warm_ahead`].
+    #[inline(always)]
+    pub fn warm_ahead(&self, database: usize, keys: &[Key<'_>], position: usize) {
+        self.store.warm_ahead(database, keys, position);
+    }
+}

@@ -1,0 +1,288 @@
+//! A transaction over many commands, while it runs.
+
+use std::cell::{Cell, Ref, RefCell};
+
+use undercroft_memory::{Scratch, ShardSet, Transaction, View, defer_signals};
+
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::store::Store;
+use crate::transaction::access::{Access, Within};
+use crate::transaction::load::Load;
+use crate::transaction::outbox::{Mark, Outbox, Post};
+use crate::transaction::writer::Writer;
+
+/// A transaction over many commands; see [`Store::transact`].
+pub struct Running<'r, 's> {
+    store: &'r Store,
+    writer: RefCell<Writer<'r, 's>>,
+    shards: ShardSet,
+    /// A command wanted a shard that is not locked.
+    beyond: Cell<bool>,
+    soundness: RefCell<Soundness>,
+}
+
+/// Whether a transaction may be committed.
+enum Soundness {
+    Sound,
+    /// A change failed and was not undone, so half of it may be there.
+    Spoiled,
+    /// It could not be undone, for this reason.
+    Stuck(Error),
+}
+
+/// What commands had done so far, to go back to; see [`Running::savepoint`].
+#[derive(Clone, Debug)]
+pub struct Savepoint {
+    changes: undercroft_memory::LogSavepoint,
+    outbox: Mark,
+    is_sound: bool,
+}
+
+impl Running<'_, '_> {
+    /// The store as it is within this transaction.
+    pub fn access(&self) -> Access<'_> {
+        Access {
+            store: self.store,
+            running: Some(self),
+            load: Load::default(),
+        }
+    }
+
+    /// Remembers what the commands did so far. O(locked shards).
+    pub fn savepoint(&self) -> Savepoint {
+        let writer = self.writer.borrow();
+        Savepoint {
+            changes: writer.transaction.savepoint(),
+            outbox: writer.outbox.mark(),
+            is_sound: matches!(*self.soundness.borrow(), Soundness::Sound),
+        }
+    }
+
+    /// Undoes what commands did since a savepoint, and takes back what they had done or told behind the commit. O(what
+    /// is undone).
+    ///
+    /// # Errors
+    /// [`Error::Spoiled`] where memory cannot be given back at the moment. The transaction then fails, with the reason,
+    /// unless it is rolled back further.
+    pub fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
+        let mut writer = self.writer.borrow_mut();
+        let undone = writer.transaction.roll_back_to(&savepoint.changes);
+        if let Err(error) = undone {
+            *self.soundness.borrow_mut() = Soundness::Stuck(error.into());
+            return Err(Error::Spoiled);
+        }
+        writer.outbox.cut(savepoint.outbox);
+        if savepoint.is_sound {
+            *self.soundness.borrow_mut() = Soundness::Sound;
+        }
+        Ok(())
+    }
+
+    /// Whether the transaction has to start again, with more memory or more locks: what it did will be undone, and an
+    /// error of the last command means nothing.
+    pub fn starts_again(&self) -> bool {
+        self.beyond.get() || self.writer.borrow().transaction.is_short()
+    }
+
+    /// What the transaction comes to where its body returned this, and what is to be done behind its commit.
+    fn end<R, E: From<Error>>(self, result: Result<R, E>) -> Result<(R, Outbox), Carried<E>> {
+        let beyond = self.beyond.get();
+        let again = self.starts_again();
+        let result = match (result, self.soundness.into_inner()) {
+            (_, Soundness::Stuck(error)) => Err(error.into()),
+            (Ok(_), Soundness::Spoiled) => Err(Error::Spoiled.into()),
+            (Ok(_), _) if beyond => Err(Error::OutsideTransaction.into()),
+            (result, _) => result,
+        };
+        let outbox = self.writer.into_inner().outbox;
+        match result {
+            Ok(value) => Ok((value, outbox)),
+            Err(error) => Err(Carried {
+                beyond,
+                ..Carried::failed(error, outbox, again)
+            }),
+        }
+    }
+}
+
+impl Within for Running<'_, '_> {
+    fn holds(&self, shards: ShardSet) -> bool {
+        let holds = self.shards.includes(shards);
+        if !holds {
+            self.beyond.set(true);
+        }
+        holds
+    }
+
+    fn shards(&self) -> ShardSet {
+        self.shards
+    }
+
+    fn view(&self) -> Ref<'_, View<'_>> {
+        Ref::map(self.writer.borrow(), |writer| writer.view())
+    }
+
+    fn write(&self, body: &mut dyn FnMut(&mut Writer<'_, '_>) -> bool) {
+        let done = body(&mut self.writer.borrow_mut());
+        let mut soundness = self.soundness.borrow_mut();
+        if !done && matches!(*soundness, Soundness::Sound) {
+            *soundness = Soundness::Spoiled;
+        }
+    }
+
+    fn post(&self, post: Post) {
+        self.writer.borrow_mut().outbox.post(post);
+    }
+
+    fn tell(&self, event: KeyEvent, database: usize, key: &[u8]) {
+        self.writer.borrow_mut().outbox.tell(event, database, key);
+    }
+
+    fn savepoint(&self) -> Savepoint {
+        Running::savepoint(self)
+    }
+
+    fn roll_back_to(&self, savepoint: &Savepoint) -> Result<(), Error> {
+        Running::roll_back_to(self, savepoint)
+    }
+}
+
+impl Store {
+    /// Runs many commands as one transaction: all or nothing, whatever happens to this process, and no reader sees half
+    /// of it. `body` reaches the store through [`Running::access`] only; it may run several times and can keep nothing
+    /// between its runs, as that of [`write`](Store::write). Time stands still in it. An error from it undoes everything. Commands that use a shard
+    /// which is not among `shards` make it run again with all shards locked.
+    ///
+    /// # Errors
+    /// Those of `body`, those of [`write`](Store::write), and [`Error::Spoiled`] where a change failed and `body` neither
+    /// undid it nor returned an error.
+    pub fn transact<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        body: impl Fn(&Running<'_, '_>) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        self.transact_into(shards, &mut (), |running, ()| body(running))
+    }
+
+    /// [`transact`](Self::transact) whose commands fill memory of the caller's, such as replies. It is empty whenever
+    /// `body` begins, and where the transaction fails (W10).
+    ///
+    /// # Errors
+    /// As [`transact`](Self::transact).
+    pub fn transact_into<S: Scratch, R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        scratch: &mut S,
+        body: impl Fn(&Running<'_, '_>, &mut S) -> Result<R, E> + Sync,
+    ) -> Result<R, E> {
+        if self.has_unsettled() {
+            self.settle_first();
+        }
+        let mut locked = shards;
+        loop {
+            let result = self
+                .segment
+                .write(locked, |transaction: &mut Transaction<'_>| {
+                    scratch.clear();
+                    let _frozen = self.clock.freeze();
+                    let running = Running {
+                        store: self,
+                        writer: RefCell::new(Writer::new(self, transaction)),
+                        shards: locked,
+                        beyond: Cell::new(false),
+                        soundness: RefCell::new(Soundness::Sound),
+                    };
+                    let result = body(&running, scratch);
+                    running.end(result)
+                });
+            match result {
+                Ok((value, outbox)) => {
+                    self.deliver(outbox);
+                    if self.segment.upkeep_is_due() {
+                        self.upkeep_behind();
+                    }
+                    return Ok(value);
+                }
+                Err(carried) if carried.beyond && locked != self.all_shards() => {
+                    locked = self.all_shards();
+                }
+                Err(carried) => self.try_again(carried).inspect_err(|_| scratch.clear())?,
+            }
+        }
+    }
+
+    /// Does what another try needs: looks after marked shards, or frees memory.
+    ///
+    /// # Errors
+    /// What failed, where another try would fail as well.
+    #[cold]
+    pub(crate) fn try_again<E: From<Error>>(&self, carried: Carried<E>) -> Result<(), E> {
+        match carried.cause {
+            Cause::Other => Err(carried.error),
+            Cause::Marked => self.look_after().map_err(E::from),
+            Cause::Full => {
+                // The error that there is goes before any that this comes to.
+                let _deferred = defer_signals();
+                let freed = self.reclaim(|| false).unwrap_or(false)
+                    || self.free_for_room(|| false).unwrap_or(false);
+                if freed { Ok(()) } else { Err(carried.error) }
+            }
+        }
+    }
+}
+
+/// An error of the body, into which the segment's own are turned as well.
+pub(crate) struct Carried<E> {
+    error: E,
+    cause: Cause,
+    /// Whether a shard was missing.
+    beyond: bool,
+}
+
+/// Why a try failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The body said so, or something that another try does not end.
+    Other,
+    /// The segment had no more memory.
+    Full,
+    /// Somebody has to look after a shard first (L5).
+    Marked,
+}
+
+impl<E> Carried<E> {
+    #[inline(always)]
+    pub(crate) fn of(error: E) -> Carried<E> {
+        Carried {
+            error,
+            cause: Cause::Other,
+            beyond: false,
+        }
+    }
+
+    /// The error of a change, which is undone, and nothing in its outbox happens. The expired keys that it removed are
+    /// there again, and remembered as such, unless the change runs again, which meets them itself.
+    #[cold]
+    pub(crate) fn failed(error: E, mut outbox: Outbox, again: bool) -> Carried<E> {
+        if !again {
+            outbox.cut(Mark::default());
+        }
+        Carried::of(error)
+    }
+}
+
+impl<E: From<Error>> From<undercroft_memory::Error> for Carried<E> {
+    #[cold]
+    fn from(error: undercroft_memory::Error) -> Self {
+        let cause = match error {
+            undercroft_memory::Error::OutOfMemory => Cause::Full,
+            undercroft_memory::Error::Marked => Cause::Marked,
+            _ => Cause::Other,
+        };
+        Carried {
+            cause,
+            ..Carried::of(Error::from(error).into())
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! Hashes: fields with their values.
+//!
+//! A small one is packed, field and value in turn, in the order in which the
+//! fields came; a large one is a dictionary.
+
+use undercroft_memory::{ShardSet, View};
+
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::random::Random;
+use crate::store::{Key, Reader, Store};
+use crate::structures::bulk::Draft;
+use crate::structures::element::Value;
+use crate::structures::elements::{self, Elements};
+use crate::structures::entry::{Entry, Form, Kind, ValueType};
+use crate::structures::packed;
+use crate::structures::ranges::Ranges;
+use crate::transaction::writer::{Found, Writer, root};
+use crate::types::string::write::STRING_MAX;
+use crate::upkeep::graveyard;
+
+const HASH: Kind = Kind {
+    value_type: ValueType::Hash,
+    detail: 0,
+};
+/// A collection in one piece is no longer than this, whatever the limits are.
+pub(crate) const PACKED_MAX: usize = 64 * 1024;
+/// So many items are added to a collection in one piece one after the other;
+/// more of them are put together anew, so that each is looked at once.
+pub(crate) const FEW: usize = 16;
+
+/// Up to where a collection stays in one piece, which takes less memory and is
+/// quick while it is small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedLimits {
+    /// Fields or members at most.
+    pub entries: u64,
+    /// Bytes of each field, value or member at most.
+    pub value: u64,
+}
+
+impl PackedLimits {
+    /// Redis' defaults for hashes.
+    pub const HASH: PackedLimits = PackedLimits {
+        entries: 512,
+        value: 64,
+    };
+    /// Redis' defaults for sorted sets.
+    pub const SORTED_SET: PackedLimits = PackedLimits {
+        entries: 128,
+        value: 64,
+    };
+
+    pub(crate) fn too_long(&self, texts: &[&[u8]]) -> bool {
+        texts.iter().any(|text| text.len() as u64 > self.value)
+    }
+}
+
+/// What HGETALL, HKEYS and HVALS want of a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// The fields only.
+    Fields,
+    /// The values only.
+    Values,
+    /// Each field and its value, in turn.
+    Both,
+}
+
+impl Parts {
+    fn fields(self) -> bool {
+        self != Parts::Values
+    }
+
+    fn values(self) -> bool {
+        self != Parts::Fields
+    }
+}
+
+/// A hash that was found, to be read with the view it was found with.
+#[derive(Debug)]
+pub struct Hash(Body);
+
+#[derive(Debug)]
+enum Body {
+    Packed(Vec<u8>),
+    Elements(Elements),
+}
+
+impl Hash {
+    pub(crate) fn of(view: &View<'_>, entry: &Entry) -> Result<Hash, Error> {
+        if entry.header.form() == Some(Form::Object) {
+            return Ok(Hash(Body::Elements(Elements::to_read(entry)?)));
+        }
+        let mut bytes = Vec::new();
+        entry.append_packed(view, &mut bytes)?;
+        Ok(Hash(Body::Packed(bytes)))
+    }
+
+    /// Number of fields. O(1) where it is large.
+    pub fn length(&self, view: &View<'_>) -> Result<u64, Error> {
+        match &self.0 {
+            Body::Packed(bytes) => Ok(packed::count(bytes)? / 2),
+            Body::Elements(elements) => Ok(elements.length(view)?),
+        }
+    }
+
+    /// Whether there is such a field.
+    pub fn contains(&self, view: &View<'_>, field: &Key<'_>) -> Result<bool, Error> {
+        match &self.0 {
+            Body::Packed(bytes) => {
+                let place = packed::find(bytes, &packed::form(field.bytes), 2)?;
+                Ok(place.is_some())
+            }
+            Body::Elements(elements) => Ok(elements.find(view, field)?.is_some()),
+        }
+    }
+
+    /// Appends the value of a field to `out`. Returns whether there is one.
+    pub fn get(&self, view: &View<'_>, field: &Key<'_>, out: &mut Vec<u8>) -> Result<bool, Error> {
+        match &self.0 {
+            Body::Packed(bytes) => {
+                let place = packed::find(bytes, &packed::form(field.bytes), 2)?;
+                if let Some(place) = &place {
+                    packed::item_at(bytes, place.end)?.0.append_to(out);
+                }
+                Ok(place.is_some())
+            }
+            Body::Elements(elements) => match elements.find(view, field)? {
+                Some(element) => {
+                    element.append_value(view, out)?;
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+        }
+    }
+
+    /// Length of a field's value in bytes; 0 where there is none.
+    pub fn value_length(&self, view: &View<'_>, field: &Key<'_>) -> Result<u64, Error> {
+        match &self.0 {
+            Body::Packed(bytes) => match packed::find(bytes, &packed::form(field.bytes), 2)? {
+                Some(place) => Ok(packed::item_at(bytes, place.end)?.0.length() as u64),
+                None => Ok(0),
+            },
+            Body::Elements(elements) => match elements.find(view, field)? {
+                Some(element) => element.value_length(view),
+                None => Ok(0),
+            },
+        }
+    }
+
+    /// Appends all of a hash to `out`. O(fields).
+    pub fn append_all(&self, view: &View<'_>, parts: Parts, out: &mut Ranges) -> Result<(), Error> {
+        match &self.0 {
+            Body::Packed(bytes) => append_packed(bytes, parts, out),
+            Body::Elements(elements) => elements.for_each(view, |element| {
+                if parts.fields() {
+                    out.push_with(|out| element.append_key(view, out))?;
+                }
+                if parts.values() {
+                    out.push_with(|out| element.append_value(view, out))?;
+                }
+                Ok(())
+            }),
+        }
+    }
+
+    /// Appends the next part of a walk over a hash to `out`, fields and values
+    /// in turn; see [`Store::scan`]. A small hash is one part.
+    pub fn scan(
+        &self,
+        view: &View<'_>,
+        cursor: u64,
+        count: u64,
+        out: &mut Ranges,
+    ) -> Result<u64, Error> {
+        match &self.0 {
+            Body::Packed(bytes) => {
+                append_packed(bytes, Parts::Both, out)?;
+                Ok(0)
+            }
+            Body::Elements(elements) => elements.scan(view, cursor, count, |element| {
+                out.push_with(|out| element.append_key(view, out))?;
+                out.push_with(|out| element.append_value(view, out))
+            }),
+        }
+    }
+
+    /// Appends fields chosen by chance and their values to `out`, in turn:
+    /// `count` different ones, or all where there are no more; with a negative
+    /// count as many, each chosen anew.
+    pub fn sample(
+        &self,
+        view: &View<'_>,
+        random: &mut Random,
+        count: i64,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
+        match &self.0 {
+            Body::Packed(bytes) => {
+                let mut all = Ranges::new();
+                append_packed(bytes, Parts::Both, &mut all)?;
+                for index in random.choose(count, all.len() / 2) {
+                    out.push(all.get(index * 2));
+                    out.push(all.get(index * 2 + 1));
+                }
+            }
+            Body::Elements(elements) => {
+                for element in elements.sample(view, random, count)? {
+                    out.push_with(|out| element.append_key(view, out))?;
+                    out.push_with(|out| element.append_value(view, out))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn append_packed(bytes: &[u8], parts: Parts, out: &mut Ranges) -> Result<(), Error> {
+    let mut push = |item: packed::PackedItem<'_>| {
+        out.push_with(|out| {
+            item.append_to(out);
+            Ok::<_, Error>(())
+        })
+    };
+    let mut items = packed::items(bytes);
+    while let Some(field) = items.next() {
+        let (field, value) = (field?, items.next().ok_or(packed::DAMAGED)??);
+        if parts.fields() {
+            push(field)?;
+        }
+        if parts.values() {
+            push(value)?;
+        }
+    }
+    Ok(())
+}
+
+impl Reader<'_, '_> {
+    /// Looks up a key that must hold a hash.
+    pub fn hash(&self, database: usize, key: &Key<'_>) -> Result<Option<Hash>, Error> {
+        match self.find_type(database, key, ValueType::Hash)? {
+            Some(entry) => Ok(Some(Hash::of(self.view, &entry)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Appends the value of a hash's field to `out`. Returns whether there is
+    /// one; none where the key is not there.
+    pub fn hash_get(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        field: &Key<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<bool>, Error> {
+        let Some(entry) = self.find_type(database, key, ValueType::Hash)? else {
+            return Ok(None);
+        };
+        if entry.header.form() == Some(Form::Object) {
+            let elements = Elements::to_read(&entry)?;
+            let found = elements.find(self.view, field)?;
+            if let Some(element) = &found {
+                element.append_value(self.view, out)?;
+            }
+            return Ok(Some(found.is_some()));
+        }
+        // The whole hash is copied behind what `out` has, then cut to the value.
+        let start = out.len();
+        entry.append_packed(self.view, out)?;
+        let place = packed::find(&out[start..], &packed::form(field.bytes), 2)?;
+        let Some(place) = place else {
+            out.truncate(start);
+            return Ok(Some(false));
+        };
+        match packed::item_at(out, start + place.end)? {
+            (packed::PackedItem::Text(text), end) => {
+                let length = text.len();
+                out.copy_within(end - length..end, start);
+                out.truncate(start + length);
+            }
+            (packed::PackedItem::Integer(value), _) => {
+                out.truncate(start);
+                out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+            }
+        }
+        Ok(Some(true))
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Looks up a key that must hold a hash.
+    pub fn hash(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Hash>, Error> {
+        match self.find_type(database, key, ValueType::Hash)? {
+            Some(found) => Ok(Some(Hash::of(self.view(), &found.entry)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Sets fields of a hash, which may be new: `pairs` are fields and values
+    /// in turn. Returns how many fields are new.
+    ///
+    /// # Panics
+    /// Where the last field has no value.
+    pub fn hash_set(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        pairs: &[&[u8]],
+        limits: &PackedLimits,
+    ) -> Result<u64, Error> {
+        let (pairs, []) = pairs.as_chunks::<2>() else {
+            panic!(
+                "fields and values in turn: expected an even number, got {}",
+                pairs.len()
+            );
+        };
+        if pairs
+            .as_flattened()
+            .iter()
+            .any(|text| text.len() as u64 > STRING_MAX)
+        {
+            return Err(Error::TooLong);
+        }
+        let found = self.find_type(database, key, ValueType::Hash)?;
+        let mut bytes = Vec::new();
+        let new = match &found {
+            Some(found) if !found.entry.append_packed(self.view(), &mut bytes)? => {
+                let mut elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
+                let mut new = 0;
+                for [field, value] in pairs {
+                    let length = field.len() + value.len();
+                    let value = Value::of(value);
+                    let is_new = elements::set(self.transaction, elements, field, value)?;
+                    elements = elements.settle(self.transaction, is_new, length)?;
+                    new += u64::from(is_new);
+                }
+                new
+            }
+            _ => self.set_packed(database, key, found, bytes, pairs, limits)?,
+        };
+        graveyard::free_along(self, key.shard, pairs.len())?;
+        self.changed(database, key);
+        self.tell(KeyEvent::HSet, database, key);
+        Ok(new)
+    }
+
+    /// Sets fields of a hash in one piece, which may have to become a
+    /// dictionary.
+    fn set_packed(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        mut bytes: Vec<u8>,
+        pairs: &[[&[u8]; 2]],
+        limits: &PackedLimits,
+    ) -> Result<u64, Error> {
+        let mut new = 0;
+        let mut rest = pairs;
+        let long = limits.too_long(pairs.as_flattened());
+        if pairs.len() <= FEW && !long {
+            for [field, value] in pairs {
+                new += u64::from(replace(&mut bytes, field, value)?);
+            }
+            let fields = packed::count(&bytes)? / 2;
+            if fields <= limits.entries && bytes.len() <= PACKED_MAX {
+                self.put_packed(database, key, found, HASH, &bytes)?;
+                return Ok(new);
+            }
+            rest = &[];
+        }
+        let mut all = Ranges::new();
+        append_packed(&bytes, Parts::Both, &mut all)?;
+        let mut draft = Draft::new(self.transaction.hash_key(), all.len() / 2 + rest.len());
+        let mut texts = all.iter();
+        while let (Some(field), Some(value)) = (texts.next(), texts.next()) {
+            draft.set(field, Value::of(value));
+        }
+        for [field, value] in rest {
+            new += u64::from(draft.set(field, Value::of(value)).is_none());
+        }
+        if !rest.is_empty() && !long && draft.parts().len() as u64 <= limits.entries {
+            bytes.clear();
+            for part in draft.parts() {
+                packed::push(&mut bytes, part.key);
+                match part.value {
+                    Value::Text(text) => packed::push(&mut bytes, text),
+                    Value::Integer(value) => packed::push_integer(&mut bytes, value),
+                }
+            }
+            if bytes.len() <= PACKED_MAX {
+                self.put_packed(database, key, found, HASH, &bytes)?;
+                return Ok(new);
+            }
+        }
+        let words = draft.make(self.transaction, key.shard)?;
+        self.put_object(database, key, found, HASH, &words)?;
+        Ok(new)
+    }
+
+    /// Removes fields of a hash, and the key with the last of them. Returns how
+    /// many were there.
+    pub fn hash_delete(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        fields: &[&[u8]],
+    ) -> Result<u64, Error> {
+        let Some(found) = self.find_type(database, key, ValueType::Hash)? else {
+            return Ok(0);
+        };
+        let mut bytes = Vec::new();
+        let mut removed = 0;
+        let empty = if found.entry.append_packed(self.view(), &mut bytes)? {
+            for field in fields {
+                if let Some(place) = packed::find(&bytes, &packed::form(field), 2)? {
+                    let (_, end) = packed::item_at(&bytes, place.end)?;
+                    bytes.drain(place.start..end);
+                    removed += 1;
+                }
+            }
+            if removed > 0 && !bytes.is_empty() {
+                self.put_packed(database, key, Some(found), HASH, &bytes)?;
+            }
+            bytes.is_empty()
+        } else {
+            let elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
+            for field in fields {
+                removed += u64::from(elements.remove(self.transaction, field)?);
+            }
+            elements.length(self.view())? == 0
+        };
+        if empty {
+            self.remove_found(root(database, key), found)?;
+        }
+        if removed > 0 {
+            self.changed(database, key);
+            self.tell_taken(KeyEvent::HDel, database, key, empty);
+        }
+        Ok(removed)
+    }
+}
+
+/// Lets a field of a packed hash have a value. Returns whether it is new.
+fn replace(bytes: &mut Vec<u8>, field: &[u8], value: &[u8]) -> Result<bool, Error> {
+    let form = packed::form(field);
+    match packed::find(bytes, &form, 2)? {
+        Some(place) => {
+            let (_, end) = packed::item_at(bytes, place.end)?;
+            bytes.splice(place.end..end, packed::form(value));
+            Ok(false)
+        }
+        None => {
+            bytes.extend_from_slice(&form);
+            packed::push(bytes, value);
+            Ok(true)
+        }
+    }
+}
+
+impl Store {
+    /// Fills `out` with the value of a hash's field; it is empty where there is
+    /// none. Returns whether there is one. O(length), and O(fields) while the hash is small.
+    pub fn hash_get(
+        &self,
+        database: usize,
+        key: &[u8],
+        field: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Error> {
+        let (key, field) = (self.key(key), self.key(field));
+        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+            reader.hash_get(database, &key, &field, out)
+        })?;
+        self.looked_up(database, &key, found.is_some());
+        Ok(found == Some(true))
+    }
+
+    /// Sets a field of a hash, which may be new. Returns whether the field is.
+    /// O(1), and O(fields) while the hash is small.
+    pub fn hash_set(
+        &self,
+        database: usize,
+        key: &[u8],
+        field: &[u8],
+        value: &[u8],
+        limits: &PackedLimits,
+    ) -> Result<bool, Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        let new = self.write(ShardSet::one(key.shard), |writer| {
+            let new = writer.hash_set(database, &key, &[field, value], limits)?;
+            Ok::<_, Error>(new == 1)
+        })?;
+        self.touch_written(&key);
+        Ok(new)
+    }
+}

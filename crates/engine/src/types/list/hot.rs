@@ -1,0 +1,77 @@
+//! The calls on lists that embedded clients make most.
+
+use undercroft_memory::ShardSet;
+
+use super::End;
+use crate::error::Error;
+use crate::store::Store;
+use crate::structures::ranges::Ranges;
+
+impl Store {
+    /// Adds items at one end of a list, one after the other; a list that is not
+    /// there is made. Returns its length. O(items).
+    #[inline]
+    pub fn push(
+        &self,
+        database: usize,
+        key: &[u8],
+        end: End,
+        values: &[&[u8]],
+    ) -> Result<u64, Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        let length = self.write(ShardSet::one(key.shard), |writer| {
+            writer.list_push(database, &key, end, values, false)
+        })?;
+        self.touch_written(&key);
+        Ok(length)
+    }
+
+    /// Takes up to `count` items from one end of a list and fills `out` with them.
+    /// Returns whether the key was there. O(items).
+    #[inline]
+    pub fn pop(
+        &self,
+        database: usize,
+        key: &[u8],
+        end: End,
+        count: u64,
+        out: &mut Ranges,
+    ) -> Result<bool, Error> {
+        let key = self.key(key);
+        let found = self.write_into(ShardSet::one(key.shard), out, |writer, out| {
+            writer.list_pop(database, &key, end, count, out)
+        })?;
+        self.touch_written(&key);
+        Ok(found)
+    }
+
+    /// Fills `out` with items `start..=stop` of a list; negative positions count
+    /// from the tail. It is empty where there are none. Returns whether the key was there. O(log n + items).
+    #[inline]
+    pub fn list_range(
+        &self,
+        database: usize,
+        key: &[u8],
+        start: i64,
+        stop: i64,
+        out: &mut Ranges,
+    ) -> Result<bool, Error> {
+        let key = self.key(key);
+        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+            reader.list_range(database, &key, (start, stop), out)
+        })?;
+        self.looked_up(database, &key, found);
+        Ok(found)
+    }
+
+    /// Number of items in a list; 0 where the key is not there. O(1).
+    pub fn list_length(&self, database: usize, key: &[u8]) -> Result<u64, Error> {
+        let key = self.key(key);
+        let length = self.read(ShardSet::one(key.shard), |reader| {
+            reader.list_length(database, &key)
+        })?;
+        self.looked_up(database, &key, length > 0);
+        Ok(length)
+    }
+}

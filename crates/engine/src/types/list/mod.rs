@@ -1,0 +1,106 @@
+//! Lists: packed while small, then a counted tree of packed leaves.
+//!
+//! ```text
+//! a packed list:
+//! | number of items, 1 byte | items as in `packed` |
+//! ```
+//!
+//! - `decimal`: many integers as decimal texts: eight digits at a time.
+//! - `fill`: making leaves, and changing them in place.
+//! - `hot`: the calls that embedded clients make most.
+//! - `items`: items outside the store, as leaves are taken apart into and made from.
+//! - `leaf`: a leaf: its layouts, and reading it.
+//! - `pack`: small lists in one byte string.
+//! - `read`: reading lists, optimistically or under a lock.
+//! - `remove`: taking items out: from the ends, by value, whole ranges.
+//! - `sequence`: a large list: the tree with its leaves.
+//! - `whole`: whole lists: their memory, freeing, copying, checking, measuring.
+//! - `write`: pushing, setting, inserting, moving.
+
+mod decimal;
+mod fill;
+mod hot;
+mod items;
+mod leaf;
+mod pack;
+mod read;
+mod remove;
+mod sequence;
+mod whole;
+mod write;
+
+pub use fill::End;
+#[cfg(test)]
+pub(crate) use leaf::Leaf;
+pub use read::Positions;
+pub(crate) use read::append_all;
+pub(crate) use sequence::free_leaf;
+pub(crate) use whole::{check, check_subtree, copy, discard, memory_usage, pool_of};
+pub use write::Inserted;
+
+use crate::structures::entry::{Kind, ValueType};
+
+const LIST: Kind = Kind {
+    value_type: ValueType::List,
+    detail: 0,
+};
+
+/// The items `start..=stop` as Redis counts them, from the end where negative,
+/// of so many, torn or not: first position, and one behind the last.
+pub(crate) fn clamp(start: i64, stop: i64, count: u64) -> (u64, u64) {
+    let count = count as i64;
+    let resolve = |index: i64| {
+        if index < 0 {
+            index.saturating_add(count)
+        } else {
+            index
+        }
+    };
+    let (start, stop) = (
+        resolve(start).max(0),
+        resolve(stop).min(count.saturating_sub(1)),
+    );
+    if start > stop {
+        return (0, 0);
+    }
+    (start as u64, stop as u64 + 1)
+}
+
+/// The position that an index means, where there is such an item.
+pub(crate) fn resolve(index: i64, count: u64) -> Option<u64> {
+    let position = if index < 0 {
+        count.checked_sub(index.unsigned_abs())?
+    } else {
+        index.unsigned_abs()
+    };
+    (position < count).then_some(position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_redis() {
+        for (start, stop, expected) in [
+            (0, -1, (0, 5)),
+            (-3, -2, (2, 4)),
+            (-100, 100, (0, 5)),
+            (3, 1, (0, 0)),
+            (5, 9, (0, 0)),
+            (0, -6, (0, 0)),
+            (i64::MIN, i64::MAX, (0, 5)),
+        ] {
+            assert_eq!(clamp(start, stop, 5), expected, "{start} {stop}");
+        }
+        assert_eq!(clamp(0, -1, 0), (0, 0));
+        for count in [1 << 63, u64::MAX] {
+            assert_eq!(clamp(0, -1, count), (0, 0), "a torn count of {count}");
+        }
+        let found = [0, 4, 5, -1, -5, -6, i64::MIN].map(|index| resolve(index, 5));
+        assert_eq!(
+            found,
+            [Some(0), Some(4), None, Some(4), Some(0), None, None]
+        );
+    }
+}

@@ -1,0 +1,384 @@
+//! A large list: the tree with its leaves.
+
+use undercroft_memory::{Offset, Pool, Transaction, View};
+
+use super::fill::{End, Shape};
+use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
+use super::leaf::{LEAF_MAX, Leaf, Packing};
+use super::whole::{WORDS, root_words};
+use crate::error::Error;
+use crate::structures::element::Blocks;
+use crate::structures::ranges::Ranges;
+use crate::structures::tree::{Builder, Child, Place, Tree};
+
+/// The tree of a list.
+pub(crate) type Sequence = Tree<0>;
+
+/// Values on their way into a list, in the order in which they are pushed.
+pub(crate) struct PushedValues<'v> {
+    values: &'v [&'v [u8]],
+    next: usize,
+    /// The reference to the next one, where it has been put into a block.
+    reference: Option<[u8; REFERENCE]>,
+}
+
+impl<'v> PushedValues<'v> {
+    pub(crate) fn new(values: &'v [&'v [u8]]) -> PushedValues<'v> {
+        PushedValues {
+            values,
+            next: 0,
+            reference: None,
+        }
+    }
+
+    /// The next one for a leaf that holds integers or texts; a long one gets its
+    /// block.
+    #[inline]
+    fn peek_for(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        leaf: &Leaf,
+    ) -> Result<Option<ListItem<'_>>, Error> {
+        match (self.values.get(self.next), leaf.packing) {
+            // Whether it is an integer does not matter there.
+            (Some(bytes), Packing::Fixed { .. } | Packing::Texts { .. })
+                if bytes.len() <= INLINE_ITEM_MAX =>
+            {
+                Ok(Some(ListItem {
+                    bytes,
+                    integer: None,
+                    reference: false,
+                }))
+            }
+            _ => self.peek(transaction, pool),
+        }
+    }
+
+    /// The next one; a long one gets its block.
+    #[inline]
+    fn peek(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+    ) -> Result<Option<ListItem<'_>>, Error> {
+        let Some(value) = self.values.get(self.next) else {
+            return Ok(None);
+        };
+        if value.len() <= INLINE_ITEM_MAX {
+            return Ok(Some(ListItem::text(value)));
+        }
+        if self.reference.is_none() {
+            self.reference = Some(put_in_block(transaction, &mut { pool }, value)?);
+        }
+        Ok(self.reference.as_ref().map(ListItem::reference))
+    }
+
+    fn advance(&mut self) {
+        self.next += 1;
+        self.reference = None;
+    }
+
+    fn is_done(&self) -> bool {
+        self.next == self.values.len()
+    }
+}
+
+/// Puts a long item into a block of its own.
+fn put_in_block(
+    transaction: &mut Transaction<'_>,
+    blocks: &mut impl Blocks,
+    value: &[u8],
+) -> Result<[u8; REFERENCE], Error> {
+    let at = blocks.block(transaction, value.len() as u64)?;
+    transaction.fill(at, value)?;
+    let mut reference = [0; REFERENCE];
+    reference[..8].copy_from_slice(&at.to_le_bytes());
+    reference[8..].copy_from_slice(&(value.len() as u64).to_le_bytes());
+    Ok(reference)
+}
+
+/// Frees a leaf with the blocks it refers to. Returns how many these were.
+pub(crate) fn free_leaf(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    at: Offset,
+) -> Result<usize, Error> {
+    let leaf = Leaf::load(transaction.view(), at)?;
+    let blocks = free_blocks(transaction, pool, &leaf, 0, leaf.count)?;
+    transaction.free(pool, at);
+    Ok(blocks)
+}
+
+/// Frees the blocks that some items of a leaf lie in. Returns how many.
+pub(super) fn free_blocks(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    leaf: &Leaf,
+    from: u64,
+    to: u64,
+) -> Result<usize, Error> {
+    let mut blocks = Vec::new();
+    leaf.for_each_block(transaction.view(), from, to, |at, _, _| blocks.push(at))?;
+    blocks.iter().for_each(|&at| transaction.free(pool, at));
+    Ok(blocks.len())
+}
+
+impl Sequence {
+    /// Appends items `from..to` to `out`. One descent, then leaf after leaf.
+    #[inline]
+    pub(super) fn append_range(
+        &self,
+        view: &View<'_>,
+        from: u64,
+        to: u64,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
+        if from >= to {
+            return Ok(());
+        }
+        let mut place = self.find(view, from)?;
+        let mut position = from;
+        let mut skip = from.wrapping_sub(place.before);
+        Leaf::prefetch(view, place.leaf, skip, to - from, place.count);
+        loop {
+            let take = place.count.saturating_sub(skip).min(to - position);
+            if position + take < to
+                && let Some(next) = place.next_leaf(view)
+            {
+                Leaf::prefetch(view, next, 0, to - position - take, place.count);
+            }
+            let leaf = Leaf::load(view, place.leaf)?;
+            leaf.append_range(view, skip, skip + take, out)?;
+            position += take;
+            if position >= to {
+                return Ok(());
+            }
+            skip = 0;
+            // R3: what is torn must not go on for long.
+            view.recheck()?;
+            if !place.step(view, true)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds values at one end.
+    pub(super) fn push(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        end: End,
+        values: &[&[u8]],
+    ) -> Result<(), Error> {
+        let shard = pool.shard();
+        let mut values = PushedValues::new(values);
+        loop {
+            let place = self.find_end(transaction.view(), end == End::Right)?;
+            let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
+            let before = leaf.count;
+            while let Some(element) = values.peek_for(transaction, pool, &leaf)? {
+                if !leaf.push(transaction, shard, end, &element)? {
+                    break;
+                }
+                values.advance();
+            }
+            if leaf.count != before {
+                leaf.store_fill(transaction, shard)?;
+                let added = (leaf.count - before) as i64;
+                self.add(transaction, shard, &place.path, added)?;
+            }
+            if values.is_done() {
+                return Ok(());
+            }
+            self.make_room(transaction, pool, end, &place, &leaf, &mut values)?;
+        }
+    }
+
+    /// Adds at least one value where the leaf at the end has no room for it:
+    /// to the leaf made anew, or to another one beside it.
+    #[cold]
+    fn make_room(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        end: End,
+        place: &Place<0>,
+        leaf: &Leaf,
+        values: &mut PushedValues<'_>,
+    ) -> Result<(), Error> {
+        let Some(element) = values.peek(transaction, pool)? else {
+            return Ok(());
+        };
+        // A full leaf stays as it is. One with room in the wrong place is worth
+        // moving only where much of it is free.
+        let moved = leaf.accepts(&element) && !matches!(leaf.packing, Packing::Texts { .. });
+        let limit = match moved {
+            _ if leaf.size < LEAF_MAX => LEAF_MAX,
+            true => LEAF_MAX / 4 * 3,
+            false => LEAF_MAX / 16 * 15,
+        };
+        let mut items = ListItems::new();
+        let mut shape = Shape::new();
+        let mut remade = leaf.used() + element.bytes.len() as u64 <= limit;
+        if remade {
+            items = leaf.items(transaction.view())?;
+            shape = items.shape(0..items.len());
+            let mut with = shape;
+            with.add(&element);
+            remade = with.fits();
+            if !remade {
+                (items, shape) = (ListItems::new(), Shape::new());
+            }
+        }
+        let kept = items.len();
+        while let Some(element) = values.peek(transaction, pool)? {
+            let mut with = shape;
+            with.add(&element);
+            if !with.fits() {
+                break;
+            }
+            shape = with;
+            items.push(element);
+            values.advance();
+        }
+        if end == End::Left {
+            items.turn(kept);
+        }
+        let alone = remade && self.height() == 0;
+        let new = items.make_leaf(transaction, pool, 0..items.len(), end, alone)?;
+        let old = Child {
+            at: leaf.at,
+            count: leaf.count,
+            key: [],
+        };
+        if remade {
+            transaction.free(pool, leaf.at);
+            return self.splice(transaction, pool, &place.path, 1, &[new]);
+        }
+        let both = match end {
+            End::Left => [new, old],
+            End::Right => [old, new],
+        };
+        self.splice(transaction, pool, &place.path, 1, &both)
+    }
+
+    /// Gives a leaf other items: it is made anew, joined with its neighbour
+    /// where both have few, split where they are too many.
+    pub(super) fn put_items(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        mut place: Place<0>,
+        mut items: ListItems,
+    ) -> Result<(), Error> {
+        transaction.free(pool, place.leaf);
+        let mut remove = 1;
+        let used = items.shape(0..items.len()).best().1;
+        if !items.is_empty() && used < LEAF_MAX / 4 {
+            for forward in [true, false] {
+                let view = transaction.view();
+                let Some((at, _)) = place.sibling(view, forward)? else {
+                    continue;
+                };
+                let neighbour = Leaf::load(view, at)?;
+                if neighbour.used() + used > LEAF_MAX / 4 * 3 {
+                    continue;
+                }
+                let mut joined = neighbour.items(view)?;
+                if forward {
+                    items.append(&joined);
+                } else {
+                    joined.append(&items);
+                    items = joined;
+                    place.step(view, false)?;
+                }
+                transaction.free(pool, at);
+                remove = 2;
+                break;
+            }
+        }
+        let mut leaves = Vec::new();
+        let alone = self.height() == 0;
+        for range in items.split() {
+            leaves.push(items.make_leaf(transaction, pool, range, End::Right, alone)?);
+        }
+        self.splice(transaction, pool, &place.path, remove, &leaves)
+    }
+
+    /// Makes a tree of items, all of which lie in the order of the list. Returns
+    /// the list's root words.
+    pub(super) fn build(
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        items: &ListItems,
+        end: End,
+    ) -> Result<[u64; WORDS], Error> {
+        let mut builder = Builder::new();
+        let mut start = 0;
+        while start < items.len() {
+            let mut shape = Shape::new();
+            let mut stop = start;
+            while stop < items.len() {
+                let mut with = shape;
+                with.add(&items.get(stop));
+                if !with.fits() {
+                    break;
+                }
+                shape = with;
+                stop += 1;
+            }
+            let alone = stop - start == items.len();
+            let leaf = items.make_leaf(transaction, pool, start..stop, end, alone)?;
+            builder.push(transaction, pool, leaf)?;
+            start = stop;
+        }
+        let tree = builder.finish(transaction, pool)?;
+        Ok(root_words(tree, pool))
+    }
+
+    /// An item for the leaves of this list; a long one gets a block.
+    pub(super) fn element<'e>(
+        transaction: &mut Transaction<'_>,
+        blocks: &mut impl Blocks,
+        value: &'e [u8],
+        reference: &'e mut [u8; REFERENCE],
+    ) -> Result<ListItem<'e>, Error> {
+        if value.len() <= INLINE_ITEM_MAX {
+            return Ok(ListItem::text(value));
+        }
+        *reference = put_in_block(transaction, blocks, value)?;
+        Ok(ListItem::reference(reference))
+    }
+}
+
+impl ListItems {
+    /// Ranges of items that fit a leaf each, of about the same size.
+    fn split(&self) -> Vec<std::ops::Range<usize>> {
+        let mut ranges = Vec::new();
+        let all = 0..self.len();
+        let mut todo = vec![all];
+        while let Some(range) = todo.pop() {
+            if range.is_empty() {
+                continue;
+            }
+            if range.len() == 1 || self.shape(range.clone()).fits() {
+                ranges.push(range);
+                continue;
+            }
+            let bytes = |range: std::ops::Range<usize>| -> usize {
+                range.map(|index| self.get(index).bytes.len() + 1).sum()
+            };
+            let half = bytes(range.clone()) / 2;
+            let (mut middle, mut sum) = (range.start, 0);
+            while middle + 1 < range.end && sum < half {
+                sum += self.get(middle).bytes.len() + 1;
+                middle += 1;
+            }
+            let middle = middle.max(range.start + 1);
+            todo.push(middle..range.end);
+            todo.push(range.start..middle);
+        }
+        ranges
+    }
+}

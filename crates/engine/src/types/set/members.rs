@@ -1,0 +1,574 @@
+//! Sets.
+//!
+//! A small set of integers is sorted, in one piece; a small set of other texts
+//! is packed, in the order in which they came; a large set is a dictionary
+//! whose elements have no value.
+
+use std::collections::{BTreeSet, HashSet};
+
+use undercroft_memory::{ShardSet, View};
+
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::random::Random;
+use crate::store::{Key, Reader, Store};
+use crate::structures::bulk::Draft;
+use crate::structures::element::Value;
+use crate::structures::elements::{self, Elements};
+use crate::structures::entry::{Entry, Form, Kind, ValueType};
+use crate::structures::integer::parse_integer;
+use crate::structures::packed;
+use crate::structures::ranges::Ranges;
+use crate::transaction::writer::{Found, Writer, root};
+use crate::types::hash::{PACKED_MAX, PackedLimits};
+use crate::types::set::intset::{self, IntSet};
+use crate::types::string::write::STRING_MAX;
+use crate::upkeep::graveyard;
+
+/// A set of integers only.
+const INTEGERS: Kind = Kind {
+    value_type: ValueType::Set,
+    detail: 0,
+};
+/// Any other one: once Redis would call it a hash table, it stays one.
+const TEXTS: Kind = Kind {
+    value_type: ValueType::Set,
+    detail: 1,
+};
+/// Up to where a set of texts stays in one piece.
+const SMALL: PackedLimits = PackedLimits {
+    entries: 128,
+    value: 64,
+};
+
+/// A set that was found, to be read with the view it was found with.
+#[derive(Debug)]
+pub struct Set(Body);
+
+#[derive(Debug)]
+enum Body {
+    Integers(Vec<u8>),
+    Texts(Vec<u8>),
+    Elements(Elements),
+}
+
+/// How several sets become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOperation {
+    /// What is in all of them.
+    Intersection,
+    /// What is in any of them.
+    Union,
+    /// What is in the first and in no other.
+    Difference,
+}
+
+impl Set {
+    pub(crate) fn of(view: &View<'_>, entry: &Entry) -> Result<Set, Error> {
+        if entry.header.form() == Some(Form::Object) {
+            return Ok(Set(Body::Elements(Elements::to_read(entry)?)));
+        }
+        let mut bytes = Vec::new();
+        entry.append_packed(view, &mut bytes)?;
+        Ok(Set(if entry.header.detail() == INTEGERS.detail {
+            Body::Integers(bytes)
+        } else {
+            Body::Texts(bytes)
+        }))
+    }
+
+    /// Number of members. O(1) where it is large.
+    pub fn length(&self, view: &View<'_>) -> Result<u64, Error> {
+        match &self.0 {
+            Body::Integers(bytes) => Ok(IntSet::of(bytes)?.length() as u64),
+            Body::Texts(bytes) => Ok(packed::count(bytes)?),
+            Body::Elements(elements) => Ok(elements.length(view)?),
+        }
+    }
+
+    /// Whether there is such a member.
+    pub fn contains(&self, view: &View<'_>, member: &Key<'_>) -> Result<bool, Error> {
+        Ok(match &self.0 {
+            Body::Integers(bytes) => {
+                let value = parse_integer(member.bytes);
+                let set = IntSet::of(bytes)?;
+                value.is_some_and(|value| set.contains(value))
+            }
+            Body::Texts(bytes) => packed::find(bytes, &packed::form(member.bytes), 1)?.is_some(),
+            Body::Elements(elements) => elements.find(view, member)?.is_some(),
+        })
+    }
+
+    /// Appends all members to `out`. O(members).
+    pub fn append_all(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
+        match &self.0 {
+            Body::Integers(bytes) => {
+                for value in IntSet::of(bytes)?.iter() {
+                    out.push(itoa::Buffer::new().format(value).as_bytes());
+                }
+                Ok(())
+            }
+            Body::Texts(bytes) => append_packed(bytes, out),
+            Body::Elements(elements) => elements.for_each(view, |element| {
+                out.push_with(|out| element.append_key(view, out))
+            }),
+        }
+    }
+
+    /// Appends the next part of a walk over a set to `out`; see
+    /// [`Store::scan`]. A small set is one part.
+    pub fn scan(
+        &self,
+        view: &View<'_>,
+        cursor: u64,
+        count: u64,
+        out: &mut Ranges,
+    ) -> Result<u64, Error> {
+        match &self.0 {
+            Body::Elements(elements) => elements.scan(view, cursor, count, |element| {
+                out.push_with(|out| element.append_key(view, out))
+            }),
+            _ => {
+                self.append_all(view, out)?;
+                Ok(0)
+            }
+        }
+    }
+
+    /// Appends members chosen by chance to `out`: `count` different ones, or
+    /// all where there are no more; with a negative count as many, each chosen
+    /// anew.
+    pub fn sample(
+        &self,
+        view: &View<'_>,
+        random: &mut Random,
+        count: i64,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
+        if let Body::Elements(elements) = &self.0 {
+            for element in elements.sample(view, random, count)? {
+                out.push_with(|out| element.append_key(view, out))?;
+            }
+            return Ok(());
+        }
+        let mut all = Ranges::new();
+        self.append_all(view, &mut all)?;
+        for index in random.choose(count, all.len()) {
+            out.push(all.get(index));
+        }
+        Ok(())
+    }
+}
+
+/// Appends the members of a set of texts in one piece.
+fn append_packed(bytes: &[u8], out: &mut Ranges) -> Result<(), Error> {
+    for item in packed::items(bytes) {
+        let item = item?;
+        out.push_with(|out| {
+            item.append_to(out);
+            Ok::<_, Error>(())
+        })?;
+    }
+    Ok(())
+}
+
+/// The integers of several sets, ascending, if all are sets of integers in one
+/// piece: Redis lists their union in this order.
+fn integers_of(sets: &[&Set]) -> Result<Option<BTreeSet<i64>>, Error> {
+    let mut all = BTreeSet::new();
+    for set in sets {
+        let Body::Integers(bytes) = &set.0 else {
+            return Ok(None);
+        };
+        all.extend(IntSet::of(bytes)?.iter());
+    }
+    Ok(Some(all))
+}
+
+/// Appends what several sets become to `out`, up to `limit` members. A set that
+/// is not there is empty.
+fn combine(
+    store: &Store,
+    view: &View<'_>,
+    sets: &[Option<Set>],
+    operation: SetOperation,
+    limit: usize,
+    out: &mut Ranges,
+) -> Result<(), Error> {
+    let mut others: Vec<&Set> = sets.iter().flatten().collect();
+    if operation == SetOperation::Union {
+        if let Some(all) = integers_of(&others)? {
+            for value in all {
+                out.push(itoa::Buffer::new().format(value).as_bytes());
+            }
+            return Ok(());
+        }
+        let mut all = Ranges::new();
+        for set in others {
+            set.append_all(view, &mut all)?;
+        }
+        let mut seen = HashSet::with_capacity(all.len());
+        let first_ones = all.iter().filter(|member| seen.insert(*member));
+        first_ones.for_each(|member| out.push(member));
+        return Ok(());
+    }
+    let first = match operation {
+        // The smallest one has the fewest members to look up in the others.
+        SetOperation::Intersection if others.len() == sets.len() => {
+            let mut sized = Vec::with_capacity(others.len());
+            for set in others {
+                sized.push((set.length(view)?, set));
+            }
+            sized.sort_by_key(|(length, _)| *length);
+            others = sized.into_iter().map(|(_, set)| set).collect();
+            others.remove(0)
+        }
+        SetOperation::Difference if sets.first().is_some_and(Option::is_some) => others.remove(0),
+        _ => return Ok(()),
+    };
+    let wanted = operation == SetOperation::Intersection;
+    let mut members = Ranges::new();
+    first.append_all(view, &mut members)?;
+    for member in members.iter() {
+        if out.len() >= limit {
+            break;
+        }
+        let key = store.key(member);
+        let mut in_result = true;
+        for other in &others {
+            if other.contains(view, &key)? != wanted {
+                in_result = false;
+                break;
+            }
+        }
+        if in_result {
+            out.push(member);
+        }
+    }
+    Ok(())
+}
+
+impl Reader<'_, '_> {
+    /// Looks up a key that must hold a set.
+    pub fn set(&self, database: usize, key: &Key<'_>) -> Result<Option<Set>, Error> {
+        match self.find_type(database, key, ValueType::Set)? {
+            Some(entry) => Ok(Some(Set::of(self.view, &entry)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Appends what the sets at several keys become to `out`, up to `limit`
+    /// members. A key that is not there is an empty set. O(members of all).
+    pub fn combine_sets(
+        &self,
+        database: usize,
+        keys: &[Key<'_>],
+        operation: SetOperation,
+        limit: usize,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
+        let sets = keys.iter().map(|key| self.set(database, key));
+        let sets = sets.collect::<Result<Vec<_>, _>>()?;
+        combine(self.store, self.view, &sets, operation, limit, out)
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Looks up a key that must hold a set. Not named `set`, which sets a
+    /// string.
+    pub fn find_set(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Set>, Error> {
+        match self.find_type(database, key, ValueType::Set)? {
+            Some(found) => Ok(Some(Set::of(self.view(), &found.entry)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`Reader::combine_sets`].
+    pub fn combine_sets(
+        &mut self,
+        database: usize,
+        keys: &[Key<'_>],
+        operation: SetOperation,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
+        let mut sets = Vec::with_capacity(keys.len());
+        for key in keys {
+            sets.push(self.find_set(database, key)?);
+        }
+        combine(self.store, self.view(), &sets, operation, usize::MAX, out)
+    }
+
+    /// Adds members to a set, which may be new. `integers` is the most that a
+    /// set of integers in one piece may have. Returns how many are new.
+    pub fn set_add(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &[&[u8]],
+        integers: u64,
+    ) -> Result<u64, Error> {
+        if members.iter().any(|text| text.len() as u64 > STRING_MAX) {
+            return Err(Error::TooLong);
+        }
+        let found = self.find_type(database, key, ValueType::Set)?;
+        let mut bytes = Vec::new();
+        let new = match &found {
+            Some(found) if !found.entry.append_packed(self.view(), &mut bytes)? => {
+                let mut elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
+                let mut new = 0;
+                for member in members {
+                    let is_new = elements::add(self.transaction, elements, member)?;
+                    elements = elements.settle(self.transaction, is_new, member.len())?;
+                    new += u64::from(is_new);
+                }
+                new
+            }
+            Some(Found { entry, .. }) if entry.header.detail() == TEXTS.detail => {
+                self.add_texts(database, key, found, bytes, members)?
+            }
+            _ => self.add_integers(database, key, found, bytes, members, integers)?,
+        };
+        if new > 0 {
+            graveyard::free_along(self, key.shard, members.len())?;
+            self.changed(database, key);
+            self.tell(KeyEvent::SAdd, database, key);
+        }
+        Ok(new)
+    }
+
+    /// Adds members to a set of integers, which may have to become another.
+    fn add_integers(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        mut bytes: Vec<u8>,
+        members: &[&[u8]],
+        integers: u64,
+    ) -> Result<u64, Error> {
+        let leading = members.iter().map_while(|member| parse_integer(member));
+        let values: Vec<i64> = leading.collect();
+        let rest = &members[values.len()..];
+        let new = intset::insert_all(&mut bytes, values)?;
+        let set = IntSet::of(&bytes)?;
+        if rest.is_empty() && set.length() as u64 <= integers && bytes.len() <= PACKED_MAX {
+            if new > 0 {
+                self.put_packed(database, key, found, INTEGERS, &bytes)?;
+            }
+            return Ok(new);
+        }
+        let mut digits = itoa::Buffer::new();
+        if set.length() as u64 > SMALL.entries {
+            let mut old = Ranges::new();
+            for value in set.iter() {
+                old.push(digits.format(value).as_bytes());
+            }
+            return Ok(new + self.make_set(database, key, found, &old, rest)?);
+        }
+        let mut texts = Vec::new();
+        for value in set.iter() {
+            packed::push(&mut texts, digits.format(value).as_bytes());
+        }
+        // What is new among the rest is counted there.
+        Ok(new + self.add_texts(database, key, found, texts, rest)?)
+    }
+
+    /// Adds members to a set of texts in one piece, which may have to become a
+    /// dictionary.
+    fn add_texts(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        mut bytes: Vec<u8>,
+        members: &[&[u8]],
+    ) -> Result<u64, Error> {
+        let (mut new, mut rest) = (0, members);
+        let mut count = packed::count(&bytes)?;
+        // More would not fit, and fewer are more quickly searched for.
+        if !SMALL.too_long(members) && members.len() as u64 <= SMALL.entries {
+            for member in members {
+                let form = packed::form(member);
+                if packed::find(&bytes, &form, 1)?.is_none() {
+                    bytes.extend_from_slice(&form);
+                    new += 1;
+                }
+            }
+            count += new;
+            if count <= SMALL.entries {
+                let was_texts =
+                    matches!(&found, Some(found) if found.entry.header.detail() == TEXTS.detail);
+                if new > 0 || !was_texts {
+                    self.put_packed(database, key, found, TEXTS, &bytes)?;
+                }
+                return Ok(new);
+            }
+            rest = &[];
+        }
+        let mut old = Ranges::new();
+        append_packed(&bytes, &mut old)?;
+        Ok(new + self.make_set(database, key, found, &old, rest)?)
+    }
+
+    /// Lets a key hold a large set of members, which differ, and more. Returns
+    /// how many of the latter are new.
+    fn make_set(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        old: &Ranges,
+        more: &[&[u8]],
+    ) -> Result<u64, Error> {
+        let mut draft = Draft::new(self.transaction.hash_key(), old.len() + more.len());
+        for member in old.iter() {
+            draft.set(member, Value::Text(b""));
+        }
+        for member in more {
+            draft.set(member, Value::Text(b""));
+        }
+        let words = draft.make(self.transaction, key.shard)?;
+        self.put_object(database, key, found, TEXTS, &words)?;
+        Ok((draft.parts().len() - old.len()) as u64)
+    }
+
+    /// Removes members of a set, and the key with the last of them. Returns how
+    /// many were there.
+    pub fn set_remove(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &[&[u8]],
+    ) -> Result<u64, Error> {
+        self.set_take(database, key, members, KeyEvent::SRem)
+    }
+
+    fn set_take(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &[&[u8]],
+        event: KeyEvent,
+    ) -> Result<u64, Error> {
+        let Some(found) = self.find_type(database, key, ValueType::Set)? else {
+            return Ok(0);
+        };
+        let mut bytes = Vec::new();
+        let mut removed = 0;
+        let empty = if found.entry.append_packed(self.view(), &mut bytes)? {
+            let integers = found.entry.header.detail() == INTEGERS.detail;
+            for member in members {
+                let there = if integers {
+                    match parse_integer(member) {
+                        Some(value) => intset::remove(&mut bytes, value)?,
+                        None => false,
+                    }
+                } else {
+                    let place = packed::find(&bytes, &packed::form(member), 1)?;
+                    place.map(|place| bytes.drain(place)).is_some()
+                };
+                removed += u64::from(there);
+            }
+            let empty = if integers {
+                IntSet::of(&bytes)?.length() == 0
+            } else {
+                bytes.is_empty()
+            };
+            if removed > 0 && !empty {
+                let kind = if integers { INTEGERS } else { TEXTS };
+                self.put_packed(database, key, Some(found), kind, &bytes)?;
+            }
+            empty
+        } else {
+            let elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
+            for member in members {
+                removed += u64::from(elements.remove(self.transaction, member)?);
+            }
+            elements.length(self.view())? == 0
+        };
+        if empty {
+            self.remove_found(root(database, key), found)?;
+        }
+        if removed > 0 {
+            self.changed(database, key);
+            self.tell_taken(event, database, key, empty);
+        }
+        Ok(removed)
+    }
+
+    /// Removes up to `count` members chosen by chance, and the key with the last
+    /// of them; appends them to `out`. Returns whether the key was there.
+    pub fn set_pop(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        random: &mut Random,
+        count: u64,
+        out: &mut Ranges,
+    ) -> Result<bool, Error> {
+        let Some(set) = self.find_set(database, key)? else {
+            return Ok(false);
+        };
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        set.sample(self.view(), random, count, out)?;
+        if out.len() as u64 == set.length(self.view())? {
+            self.remove_quietly(database, key)?;
+            self.tell_taken(KeyEvent::SPop, database, key, true);
+        } else {
+            let members: Vec<&[u8]> = out.iter().collect();
+            self.set_take(database, key, &members, KeyEvent::SPop)?;
+        }
+        Ok(true)
+    }
+
+    /// Lets a key hold a set of these members only, whatever it held before; no
+    /// key where there is none. It does not expire.
+    pub fn set_store(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &Ranges,
+        integers: u64,
+    ) -> Result<(), Error> {
+        self.remove(database, key)?;
+        if !members.is_empty() {
+            let members: Vec<&[u8]> = members.iter().collect();
+            self.set_add(database, key, &members, integers)?;
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Adds a member to a set, which may be new. Returns whether the member is.
+    /// O(1), and O(members) while the set is small.
+    pub fn set_add(
+        &self,
+        database: usize,
+        key: &[u8],
+        member: &[u8],
+        integers: u64,
+    ) -> Result<bool, Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        let new = self.write(ShardSet::one(key.shard), |writer| {
+            let new = writer.set_add(database, &key, &[member], integers)?;
+            Ok::<_, Error>(new == 1)
+        })?;
+        self.touch_written(&key);
+        Ok(new)
+    }
+
+    /// Whether a set has a member. O(1), and O(members) while the set is small.
+    pub fn set_contains(&self, database: usize, key: &[u8], member: &[u8]) -> Result<bool, Error> {
+        let (key, member) = (self.key(key), self.key(member));
+        let found = self.read(ShardSet::one(key.shard), |reader| {
+            match reader.set(database, &key)? {
+                None => Ok::<_, Error>(None),
+                Some(set) => Ok(Some(set.contains(reader.view(), &member)?)),
+            }
+        })?;
+        self.looked_up(database, &key, found.is_some());
+        Ok(found == Some(true))
+    }
+}

@@ -1,0 +1,314 @@
+//! Reading sorted sets, optimistically or under a lock.
+
+use undercroft_memory::View;
+
+use super::bounds::{Bounds, Limit};
+use super::order::{Target, order_of};
+use super::scored::Scored;
+use super::{Large, pack};
+use crate::error::Error;
+use crate::random::Random;
+use crate::store::{Key, Reader};
+use crate::structures::element::Element;
+use crate::structures::entry::{Entry, Form, ValueType};
+use crate::structures::packed;
+use crate::structures::ranges::Ranges;
+use crate::types::list::clamp;
+
+/// A sorted set that was found, to be read with the view it was found with.
+#[derive(Debug)]
+pub struct SortedSet(Body);
+
+#[derive(Debug)]
+enum Body {
+    Packed(Vec<u8>),
+    Large(Large),
+}
+
+/// What takes members as they are read.
+pub(super) trait Sink {
+    /// A member of a set in one piece.
+    fn text(&mut self, member: &[u8], score: f64);
+    /// The member of a large set whose element this is.
+    fn element(&mut self, view: &View<'_>, element: &Element) -> Result<(), Error>;
+}
+
+impl Sink for Scored {
+    fn text(&mut self, member: &[u8], score: f64) {
+        self.push(member, score);
+    }
+
+    #[inline]
+    fn element(&mut self, view: &View<'_>, element: &Element) -> Result<(), Error> {
+        let score = f64::from_bits(element.word(view)?);
+        self.members
+            .push_with(|out| element.append_key(view, out))?;
+        self.scores.push(score);
+        Ok(())
+    }
+}
+
+/// Members without their scores.
+impl Sink for Ranges {
+    fn text(&mut self, member: &[u8], _: f64) {
+        self.push(member);
+    }
+
+    #[inline]
+    fn element(&mut self, view: &View<'_>, element: &Element) -> Result<(), Error> {
+        self.push_with(|out| element.append_key(view, out))
+    }
+}
+
+impl SortedSet {
+    pub(crate) fn of(view: &View<'_>, entry: &Entry) -> Result<SortedSet, Error> {
+        if entry.header.form() == Some(Form::Object) {
+            return Ok(SortedSet(Body::Large(Large::to_read(entry)?)));
+        }
+        let mut bytes = Vec::new();
+        entry.append_packed(view, &mut bytes)?;
+        Ok(SortedSet(Body::Packed(bytes)))
+    }
+
+    /// Whether it is held in one piece.
+    pub fn is_small(&self) -> bool {
+        matches!(self.0, Body::Packed(_))
+    }
+
+    /// Number of members. O(1) where it is large.
+    pub fn length(&self, view: &View<'_>) -> Result<u64, Error> {
+        match &self.0 {
+            Body::Packed(bytes) => Ok(packed::count(bytes)? / 2),
+            Body::Large(large) => Ok(large.ranks(view)?.count()),
+        }
+    }
+
+    /// The score of a member, if it is there.
+    pub fn score(&self, view: &View<'_>, member: &Key<'_>) -> Result<Option<f64>, Error> {
+        match &self.0 {
+            Body::Packed(bytes) => pack::score(bytes, member.bytes),
+            Body::Large(large) => match large.elements.find(view, member)? {
+                Some(element) => Ok(Some(f64::from_bits(element.word(view)?))),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// How many members come before one, if it is there. O(log n).
+    pub fn rank(&self, view: &View<'_>, member: &Key<'_>) -> Result<Option<u64>, Error> {
+        match &self.0 {
+            Body::Packed(bytes) => {
+                let members = pack::members(bytes)?;
+                let rank = members.members.iter().position(|text| text == member.bytes);
+                Ok(rank.map(|rank| rank as u64))
+            }
+            Body::Large(large) => {
+                let Some(element) = large.elements.find(view, member)? else {
+                    return Ok(None);
+                };
+                let target = Target::Member {
+                    order: order_of(f64::from_bits(element.word(view)?)),
+                    member: member.bytes,
+                    behind: false,
+                };
+                large.ranks(view)?.count_before(view, &target).map(Some)
+            }
+        }
+    }
+
+    /// The ranks that a range has: the first, and the one behind the last.
+    /// O(log n).
+    pub fn ranks(
+        &self,
+        view: &View<'_>,
+        bounds: &Bounds<'_>,
+        reverse: bool,
+    ) -> Result<(u64, u64), Error> {
+        if let Bounds::Ranks(start, stop) = *bounds {
+            let length = self.length(view)?;
+            let (from, to) = clamp(start, stop, length);
+            return Ok(if reverse {
+                (length.saturating_sub(to), length.saturating_sub(from))
+            } else {
+                (from, to)
+            });
+        }
+        match &self.0 {
+            Body::Packed(bytes) => {
+                let members = pack::members(bytes)?;
+                let range = pack::range(&members, bounds, reverse);
+                Ok((range.0 as u64, range.1 as u64))
+            }
+            Body::Large(_) if bounds.is_empty() => Ok((0, 0)),
+            Body::Large(large) => {
+                let ranks = large.ranks(view)?;
+                let (low, high) = bounds.targets();
+                let from = match low {
+                    Some(low) => ranks.count_before(view, &low)?,
+                    None => 0,
+                };
+                let to = match high {
+                    Some(high) => ranks.count_before(view, &high)?,
+                    None => ranks.count(),
+                };
+                Ok((from.min(to), to))
+            }
+        }
+    }
+
+    /// Appends the members of a range to `out`, from its end where `reverse`.
+    /// O(log n + members).
+    pub fn append_range(
+        &self,
+        view: &View<'_>,
+        bounds: &Bounds<'_>,
+        limit: Limit,
+        reverse: bool,
+        out: &mut Scored,
+    ) -> Result<(), Error> {
+        let ranks = limit.of(self.ranks(view, bounds, reverse)?, reverse);
+        self.append_ranks(view, ranks, reverse, out)
+    }
+
+    /// As [`append_range`](Self::append_range), the members without their
+    /// scores.
+    pub fn append_members(
+        &self,
+        view: &View<'_>,
+        bounds: &Bounds<'_>,
+        limit: Limit,
+        reverse: bool,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
+        let ranks = limit.of(self.ranks(view, bounds, reverse)?, reverse);
+        self.append_ranks(view, ranks, reverse, out)
+    }
+
+    /// Appends the members of ranks `from..to` to `out`, the last one first
+    /// where `reverse`.
+    pub(super) fn append_ranks(
+        &self,
+        view: &View<'_>,
+        (from, to): (u64, u64),
+        reverse: bool,
+        out: &mut impl Sink,
+    ) -> Result<(), Error> {
+        match &self.0 {
+            Body::Packed(bytes) => {
+                let members = pack::members(bytes)?;
+                let mut push = |rank: u64| {
+                    if let Some((member, score)) = members.get(rank as usize) {
+                        out.text(member, score);
+                    }
+                };
+                if reverse {
+                    (from..to).rev().for_each(&mut push);
+                } else {
+                    (from..to).for_each(&mut push);
+                }
+                Ok(())
+            }
+            Body::Large(large) => large
+                .ranks(view)?
+                .for_each(view, (from, to), reverse, |at| {
+                    out.element(view, &Element::load(view, at)?)
+                }),
+        }
+    }
+
+    /// Appends all members to `out`, in order. O(members).
+    pub fn append_all(&self, view: &View<'_>, out: &mut Scored) -> Result<(), Error> {
+        self.append_range(view, &Bounds::Ranks(0, -1), Limit::ALL, false, out)
+    }
+
+    /// Appends the next part of a walk over a sorted set to `out`; see
+    /// [`Store::scan`](crate::Store::scan). A small one is one part.
+    pub fn scan(
+        &self,
+        view: &View<'_>,
+        cursor: u64,
+        count: u64,
+        out: &mut Scored,
+    ) -> Result<u64, Error> {
+        match &self.0 {
+            Body::Packed(bytes) => {
+                pack::append_all(bytes, out)?;
+                Ok(0)
+            }
+            Body::Large(large) => large
+                .elements
+                .scan(view, cursor, count, |element| out.element(view, element)),
+        }
+    }
+
+    /// Appends members chosen by chance to `out`: `count` different ones, or
+    /// all where there are no more; with a negative count as many, each chosen
+    /// anew.
+    pub fn sample(
+        &self,
+        view: &View<'_>,
+        random: &mut Random,
+        count: i64,
+        out: &mut Scored,
+    ) -> Result<(), Error> {
+        match &self.0 {
+            Body::Packed(bytes) => {
+                let all = pack::members(bytes)?;
+                for index in random.choose(count, all.len()) {
+                    if let Some((member, score)) = all.get(index) {
+                        out.push(member, score);
+                    }
+                }
+                Ok(())
+            }
+            Body::Large(large) => {
+                for element in large.elements.sample(view, random, count)? {
+                    out.element(view, &element)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Reader<'_, '_> {
+    /// Looks up a key that must hold a sorted set.
+    pub fn sorted_set(&self, database: usize, key: &Key<'_>) -> Result<Option<SortedSet>, Error> {
+        match self.find_type(database, key, ValueType::SortedSet)? {
+            Some(entry) => Ok(Some(SortedSet::of(self.view(), &entry)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Appends the members of the sorted set or set at a key to `out`; those of
+    /// a set have score 1. Returns whether the key was there. O(members).
+    pub fn append_scored(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        out: &mut Scored,
+    ) -> Result<bool, Error> {
+        match self.find(database, key)? {
+            Some(entry) => append_scored(self.view(), &entry, out),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Appends the members of a sorted set or set to `out`.
+pub(super) fn append_scored(
+    view: &View<'_>,
+    entry: &Entry,
+    out: &mut Scored,
+) -> Result<bool, Error> {
+    match entry.value_type()? {
+        ValueType::SortedSet => SortedSet::of(view, entry)?.append_all(view, out)?,
+        ValueType::Set => {
+            let mut members = Ranges::new();
+            crate::types::set::Set::of(view, entry)?.append_all(view, &mut members)?;
+            members.iter().for_each(|member| out.push(member, 1.0));
+        }
+        _ => return Err(Error::WrongType),
+    }
+    Ok(true)
+}

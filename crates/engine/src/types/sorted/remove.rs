@@ -1,0 +1,203 @@
+//! Taking members out of sorted sets.
+
+use super::bounds::Bounds;
+use super::leaf::Ranked;
+use super::scored::Scored;
+use super::write::parts;
+use super::{Large, SORTED_SET, SortedSet, pack};
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::store::Key;
+use crate::structures::dictionary;
+use crate::structures::element::Element;
+use crate::structures::elements::element_key;
+use crate::structures::entry::ValueType;
+use crate::transaction::writer::{Found, Writer, root};
+use crate::upkeep::graveyard;
+
+/// From so many members on, of which few stay, those are put together anew.
+const REBUILD_MIN: u64 = 256;
+
+impl Writer<'_, '_> {
+    /// Removes members of a sorted set, and the key with the last of them.
+    /// Returns how many were there.
+    pub fn sorted_remove(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &[&[u8]],
+    ) -> Result<u64, Error> {
+        let Some(found) = self.find_type(database, key, ValueType::SortedSet)? else {
+            return Ok(0);
+        };
+        let mut bytes = Vec::new();
+        let mut removed = 0;
+        let empty = if found.entry.append_packed(self.view(), &mut bytes)? {
+            let old = pack::members(&bytes)?;
+            let mut sorted: Vec<(&[u8], f64)> = old.iter().collect();
+            for member in members {
+                if let Some(place) = sorted.iter().position(|(text, _)| text == member) {
+                    sorted.remove(place);
+                    removed += 1;
+                }
+            }
+            if removed > 0 && !sorted.is_empty() {
+                let bytes = pack::pack(sorted.iter().copied());
+                self.put_packed(database, key, Some(found), SORTED_SET, &bytes)?;
+            }
+            sorted.is_empty()
+        } else {
+            let large = Large::to_change(self.view(), key.shard, &found.entry)?;
+            for member in members {
+                removed += u64::from(self.remove_from_large(&large, member)?);
+            }
+            large.ranks(self.view())?.count() == 0
+        };
+        if empty {
+            self.remove_found(root(database, key), found)?;
+        }
+        if removed > 0 {
+            self.changed(database, key);
+            self.tell_taken(KeyEvent::ZRem, database, key, empty);
+        }
+        Ok(removed)
+    }
+
+    fn remove_from_large(&mut self, large: &Large, member: &[u8]) -> Result<bool, Error> {
+        let transaction = &mut *self.transaction;
+        let key = element_key(transaction.hash_key(), member);
+        let there = dictionary::find_slot(transaction.view(), large.elements, &key)?;
+        let Some((slot, element)) = there else {
+            return Ok(false);
+        };
+        let ranked = Ranked::load(transaction.view(), element.at)?;
+        let mut ranks = large.ranks(transaction.view())?;
+        ranks.remove(transaction, large.pool, member, ranked)?;
+        element.free(transaction, large.pool)?;
+        dictionary::remove(transaction, large.elements, slot)?;
+        Ok(true)
+    }
+
+    /// Removes the members of a range, and the key with the last of them.
+    /// Returns how many there were. O(log n + members).
+    pub fn sorted_remove_range(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        bounds: &Bounds<'_>,
+    ) -> Result<u64, Error> {
+        let Some(found) = self.find_type(database, key, ValueType::SortedSet)? else {
+            return Ok(0);
+        };
+        let set = SortedSet::of(self.view(), &found.entry)?;
+        let ranks = set.ranks(self.view(), bounds, false)?;
+        self.remove_ranks(database, key, found, ranks, bounds.removal())
+    }
+
+    /// Removes up to `count` members with the lowest scores, or the highest
+    /// where `highest`, and the key with the last of them; appends them to
+    /// `out`. Returns whether the key was there.
+    pub fn sorted_pop(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        highest: bool,
+        count: u64,
+        out: &mut Scored,
+    ) -> Result<bool, Error> {
+        let Some(found) = self.find_type(database, key, ValueType::SortedSet)? else {
+            return Ok(false);
+        };
+        let set = SortedSet::of(self.view(), &found.entry)?;
+        let length = set.length(self.view())?;
+        let count = count.min(length);
+        let (ranks, event) = if highest {
+            ((length - count, length), KeyEvent::ZPopMax)
+        } else {
+            ((0, count), KeyEvent::ZPopMin)
+        };
+        set.append_ranks(self.view(), ranks, highest, out)?;
+        self.remove_ranks(database, key, found, ranks, event)?;
+        Ok(true)
+    }
+
+    fn remove_ranks(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Found,
+        (from, to): (u64, u64),
+        event: KeyEvent,
+    ) -> Result<u64, Error> {
+        let removed = to.saturating_sub(from);
+        if removed == 0 {
+            return Ok(0);
+        }
+        let mut bytes = Vec::new();
+        let gone = if found.entry.append_packed(self.view(), &mut bytes)? {
+            let old = pack::members(&bytes)?;
+            let mut sorted: Vec<(&[u8], f64)> = old.iter().collect();
+            sorted.drain(from as usize..to as usize);
+            if sorted.is_empty() {
+                self.remove_found(root(database, key), found)?;
+            } else {
+                let bytes = pack::pack(sorted.iter().copied());
+                self.put_packed(database, key, Some(found), SORTED_SET, &bytes)?;
+            }
+            sorted.is_empty()
+        } else {
+            let large = Large::to_change(self.view(), key.shard, &found.entry)?;
+            let length = large.ranks(self.view())?.count();
+            let kept = length.saturating_sub(removed);
+            if kept == 0 {
+                self.remove_found(root(database, key), found)?;
+            } else if removed > REBUILD_MIN && kept < removed {
+                self.keep_only(database, key, found, (from, to))?;
+            } else {
+                self.remove_from_ranks(&large, (from, to))?;
+            }
+            kept == 0
+        };
+        self.changed(database, key);
+        self.tell_taken(event, database, key, gone);
+        Ok(removed)
+    }
+
+    /// Lets a large sorted set have what lies outside some ranks only: less
+    /// work than removing those one by one, which are freed later (W8).
+    fn keep_only(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Found,
+        (from, to): (u64, u64),
+    ) -> Result<(), Error> {
+        let set = SortedSet::of(self.view(), &found.entry)?;
+        let length = set.length(self.view())?;
+        let mut kept = Scored::new();
+        set.append_ranks(self.view(), (0, from), false, &mut kept)?;
+        set.append_ranks(self.view(), (to, length), false, &mut kept)?;
+        let secret = self.transaction.hash_key();
+        self.make_large(database, key, Some(found), &parts(secret, kept.iter()))?;
+        graveyard::free_along(self, key.shard, 0)
+    }
+
+    fn remove_from_ranks(&mut self, large: &Large, ranks: (u64, u64)) -> Result<(), Error> {
+        let transaction = &mut *self.transaction;
+        let mut tree = large.ranks(transaction.view())?;
+        let mut gone = Vec::new();
+        tree.for_each(transaction.view(), ranks, false, |at| {
+            gone.push(at);
+            Ok(())
+        })?;
+        tree.remove_range(transaction, large.pool, ranks)?;
+        let mut member = Vec::new();
+        for at in gone {
+            member.clear();
+            let element = Element::load(transaction.view(), at)?;
+            element.append_key(transaction.view(), &mut member)?;
+            large.elements.remove(transaction, &member)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,459 @@
+//! Putting members into sorted sets.
+
+use std::cmp::Ordering;
+
+use undercroft_memory::Transaction;
+
+use super::leaf::Ranked;
+use super::order::{Target, order_of};
+use super::ranks::Ranks;
+use super::read::append_scored;
+use super::scored::Scored;
+use super::whole::copy;
+use super::{Large, SORTED_SET, SortedSet, pack};
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::store::Key;
+use crate::structures::bulk::{self, Draft, Part};
+use crate::structures::dictionary;
+use crate::structures::element::{Element, Value};
+use crate::structures::elements::{Elements, element_key};
+use crate::structures::entry::ValueType;
+use crate::transaction::writer::{Found, Writer};
+use crate::types::hash::{FEW, PACKED_MAX, PackedLimits};
+use crate::types::string::write::STRING_MAX;
+use crate::upkeep::graveyard;
+
+/// Which members ZADD adds and changes, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddRule {
+    /// Members that are there stay as they are.
+    pub only_new: bool,
+    /// Members that are not there are not added.
+    pub only_existing: bool,
+    /// Scores only rise.
+    pub greater: bool,
+    /// Scores only fall.
+    pub less: bool,
+    /// The score is added to what the member has.
+    pub increment: bool,
+}
+
+impl AddRule {
+    /// The score that a member gets; none where nothing becomes of it.
+    fn score(&self, old: Option<f64>, given: f64) -> Result<Option<f64>, Error> {
+        let Some(old) = old else {
+            return Ok((!self.only_existing).then_some(given));
+        };
+        if self.only_new {
+            return Ok(None);
+        }
+        let new = if self.increment { old + given } else { given };
+        if new.is_nan() {
+            return Err(Error::NotANumber);
+        }
+        let refused = self.less && new >= old || self.greater && new <= old;
+        Ok((!refused).then_some(new))
+    }
+}
+
+/// What became of the members of a ZADD.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Added {
+    /// Members that were not there before.
+    pub added: u64,
+    /// Members that have another score now.
+    pub updated: u64,
+    /// The score of the last member, unless the rule left it out.
+    pub score: Option<f64>,
+}
+
+impl Added {
+    /// Counts what becomes of a member that had the old score. Returns the
+    /// score that it is to have where that is another.
+    fn take(&mut self, new: Option<f64>, old: Option<f64>) -> Option<f64> {
+        self.score = new;
+        match old {
+            None => self.added += u64::from(new.is_some()),
+            Some(old) if new.is_none_or(|new| new == old) => return None,
+            Some(_) => self.updated += 1,
+        }
+        new
+    }
+}
+
+impl PackedLimits {
+    /// Whether another member is one too many, or too long.
+    fn exceeded_by(&self, member: &[u8], members: usize) -> bool {
+        member.len() as u64 > self.value || members as u64 >= self.entries
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Looks up a key that must hold a sorted set.
+    pub fn sorted_set(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+    ) -> Result<Option<SortedSet>, Error> {
+        match self.find_type(database, key, ValueType::SortedSet)? {
+            Some(found) => Ok(Some(SortedSet::of(self.view(), &found.entry)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`Reader::append_scored`](crate::Reader::append_scored).
+    pub fn append_scored(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        out: &mut Scored,
+    ) -> Result<bool, Error> {
+        match self.find(database, key)? {
+            Some(entry) => append_scored(self.view(), &entry, out),
+            None => Ok(false),
+        }
+    }
+
+    /// Adds members to a sorted set, which may be new, or gives them another
+    /// score. O(log n) for each; O(n) for all while the set is small.
+    ///
+    /// # Errors
+    /// [`Error::NotANumber`] where an increment leads to no number.
+    pub fn sorted_add(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &[(&[u8], f64)],
+        rule: AddRule,
+        limits: &PackedLimits,
+    ) -> Result<Added, Error> {
+        if members
+            .iter()
+            .any(|(text, _)| text.len() as u64 > STRING_MAX)
+        {
+            return Err(Error::TooLong);
+        }
+        let found = self.find_type(database, key, ValueType::SortedSet)?;
+        let mut bytes = Vec::new();
+        let added = match &found {
+            None if rule.only_existing => return Ok(Added::default()),
+            Some(found) if !found.entry.append_packed(self.view(), &mut bytes)? => {
+                let large = Large::to_change(self.view(), key.shard, &found.entry)?;
+                self.add_to_large(large, members, rule)?
+            }
+            _ => self.add_to_packed(database, key, found, &bytes, members, rule, limits)?,
+        };
+        if added.added + added.updated > 0 {
+            graveyard::free_along(self, key.shard, members.len())?;
+            self.changed(database, key);
+            let event = if rule.increment {
+                KeyEvent::ZIncr
+            } else {
+                KeyEvent::ZAdd
+            };
+            self.tell(event, database, key);
+        }
+        Ok(added)
+    }
+
+    fn add_to_large(
+        &mut self,
+        mut large: Large,
+        members: &[(&[u8], f64)],
+        rule: AddRule,
+    ) -> Result<Added, Error> {
+        let mut added = Added::default();
+        let transaction = &mut *self.transaction;
+        let shard = large.pool.shard();
+        for &(member, given) in members {
+            let pool = large.pool;
+            let key = element_key(transaction.hash_key(), member);
+            let there = dictionary::find_slot(transaction.view(), large.elements, &key)?;
+            let old = match &there {
+                Some((_, element)) => Some(f64::from_bits(element.word(transaction.view())?)),
+                None => None,
+            };
+            let new = rule.score(old, given)?;
+            added.score = new;
+            let Some(new) = new else { continue };
+            if old.is_some_and(|old| old == new) {
+                continue;
+            }
+            let mut ranks = large.ranks(transaction.view())?;
+            let value = Value::Integer(new.to_bits() as i64);
+            let at = match there {
+                None => {
+                    let at = Element::create(transaction, &mut { pool }, member, value)?;
+                    dictionary::insert(transaction, large.elements, key.hash, at)?;
+                    added.added += 1;
+                    at
+                }
+                Some((slot, element)) => {
+                    let ranked = Ranked::load(transaction.view(), element.at)?;
+                    // The search goes by the scores that elements have.
+                    ranks.remove(transaction, pool, member, ranked)?;
+                    let moved = element.change(transaction, pool, member, value)?;
+                    if let Some(at) = moved {
+                        dictionary::replace(transaction, shard, slot, at)?;
+                    }
+                    added.updated += 1;
+                    moved.unwrap_or(element.at)
+                }
+            };
+            let order = order_of(new);
+            ranks.insert(transaction, pool, member, Ranked { order, at })?;
+            if there.is_none() {
+                large = large.settle(transaction, member.len())?;
+            }
+        }
+        Ok(added)
+    }
+
+    /// Adds members to a sorted set in one piece, which may have to become a
+    /// large one.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what was found goes along with what is wanted"
+    )]
+    fn add_to_packed(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        bytes: &[u8],
+        members: &[(&[u8], f64)],
+        rule: AddRule,
+        limits: &PackedLimits,
+    ) -> Result<Added, Error> {
+        let old = pack::members(bytes)?;
+        if members.len() > FEW {
+            return self.add_many(database, key, found, &old, members, rule, limits);
+        }
+        let mut sorted: Vec<(&[u8], f64)> = old.iter().collect();
+        let mut added = Added::default();
+        let mut rest = members;
+        while let [(member, given), behind @ ..] = rest {
+            let place = sorted.iter().position(|(text, _)| text == member);
+            let old = place.map(|place| sorted[place].1);
+            if place.is_none() && !rule.only_existing && limits.exceeded_by(member, sorted.len()) {
+                break;
+            }
+            rest = behind;
+            let Some(new) = added.take(rule.score(old, *given)?, old) else {
+                continue;
+            };
+            if let Some(place) = place {
+                sorted.remove(place);
+            }
+            // One piece knows one zero only, as in Redis.
+            sorted.insert(place_of(&sorted, member, new), (*member, new + 0.0));
+        }
+        if !rest.is_empty() {
+            return self.add_many(database, key, found, &old, members, rule, limits);
+        }
+        if added.added + added.updated == 0 {
+            return Ok(added);
+        }
+        let bytes = pack::pack(sorted.iter().copied());
+        if bytes.len() <= PACKED_MAX {
+            self.put_packed(database, key, found, SORTED_SET, &bytes)?;
+            return Ok(added);
+        }
+        let secret = self.transaction.hash_key();
+        self.make_large(database, key, found, &parts(secret, sorted.into_iter()))?;
+        Ok(added)
+    }
+
+    /// Adds many members to those of a set in one piece. The whole of it is made
+    /// at once.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what was found goes along with what is wanted"
+    )]
+    fn add_many(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        old: &Scored,
+        members: &[(&[u8], f64)],
+        rule: AddRule,
+        limits: &PackedLimits,
+    ) -> Result<Added, Error> {
+        let secret = self.transaction.hash_key();
+        let mut draft = Draft::new(secret, old.len() + members.len());
+        for (member, score) in old.iter() {
+            draft.set(member, value_of(score));
+        }
+        let mut added = Added::default();
+        // What one piece does not hold makes it a large set, from there on.
+        let mut large = false;
+        for &(member, given) in members {
+            let old = draft.get(member).map(score_of);
+            large |= old.is_none()
+                && !rule.only_existing
+                && limits.exceeded_by(member, draft.parts().len());
+            let Some(new) = added.take(rule.score(old, given)?, old) else {
+                continue;
+            };
+            // One piece knows one zero only, as in Redis.
+            let new = if large { new } else { new + 0.0 };
+            draft.set(member, value_of(new));
+        }
+        if added.added + added.updated == 0 {
+            return Ok(added);
+        }
+        let sorted = in_order(draft.parts());
+        if !large {
+            let members = sorted.iter().map(|part| (part.key, score_of(part.value)));
+            let bytes = pack::pack(members);
+            if bytes.len() <= PACKED_MAX {
+                self.put_packed(database, key, found, SORTED_SET, &bytes)?;
+                return Ok(added);
+            }
+        }
+        self.make_large(database, key, found, &sorted)?;
+        Ok(added)
+    }
+
+    /// Lets a key hold a large sorted set of members in order.
+    pub(super) fn make_large(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        members: &[Part<'_>],
+    ) -> Result<(), Error> {
+        let pool = bulk::pool_for(self.transaction, key.shard, members)?;
+        let (words, placed) = bulk::make(self.transaction, pool, members)?;
+        let ranked: Vec<Ranked> = placed
+            .iter()
+            .zip(members)
+            .map(|(&(_, at), member)| Ranked {
+                order: order_of(score_of(member.value)),
+                at,
+            })
+            .collect();
+        let tree = Ranks::build(self.transaction, pool, &ranked)?;
+        let words = [&words[..], &tree].concat();
+        self.put_object(database, key, found, SORTED_SET, &words)
+    }
+
+    /// Lets a key hold a sorted set of these members only, whatever it held
+    /// before; no key where there is none. It does not expire. The members need
+    /// not be in order but must differ. O(n log n).
+    pub fn sorted_store(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        members: &Scored,
+        limits: &PackedLimits,
+    ) -> Result<(), Error> {
+        self.remove(database, key)?;
+        if members.is_empty() {
+            return Ok(());
+        }
+        let secret = self.transaction.hash_key();
+        let sorted = in_order(&parts(secret, members.iter()));
+        let small = sorted.len() as u64 <= limits.entries
+            && sorted
+                .iter()
+                .all(|part| part.key.len() as u64 <= limits.value);
+        let packed = if small {
+            pack::pack(sorted.iter().map(|part| (part.key, score_of(part.value))))
+        } else {
+            Vec::new()
+        };
+        if small && packed.len() <= PACKED_MAX {
+            self.put_packed(database, key, None, SORTED_SET, &packed)?;
+        } else {
+            self.make_large(database, key, None, &sorted)?;
+        }
+        self.changed(database, key);
+        Ok(())
+    }
+}
+
+impl Large {
+    /// Moves it to an arena where it has outgrown its shard's slabs (H4), as
+    /// [`Elements::settle`]; to be called after a
+    /// member of so many bytes was added.
+    fn settle(self, transaction: &mut Transaction<'_>, length: usize) -> Result<Large, Error> {
+        if !self
+            .elements
+            .has_outgrown(transaction.view(), true, length)?
+        {
+            return Ok(self);
+        }
+        let pool = transaction.create_arena(self.pool.shard())?;
+        let words = copy(transaction, &self, pool)?;
+        self.discard(transaction)?;
+        for (word, value) in (0..).zip(words) {
+            let at = self.elements.at + word * 8;
+            transaction.store(pool.shard(), at, value)?;
+        }
+        let elements = Elements {
+            pool,
+            ..self.elements
+        };
+        Ok(Large {
+            elements,
+            pool,
+            ..self
+        })
+    }
+}
+
+/// A score as an element keeps it.
+fn value_of(score: f64) -> Value<'static> {
+    Value::Integer(score.to_bits() as i64)
+}
+
+fn score_of(value: Value<'_>) -> f64 {
+    match value {
+        Value::Integer(bits) => f64::from_bits(bits as u64),
+        Value::Text(_) => f64::NAN,
+    }
+}
+
+/// Members to be made.
+pub(super) fn parts<'m>(
+    secret: [u64; 2],
+    members: impl Iterator<Item = (&'m [u8], f64)>,
+) -> Vec<Part<'m>> {
+    members
+        .map(|(member, score)| Part::new(secret, member, value_of(score)))
+        .collect()
+}
+
+/// Members in the order of a sorted set. O(n log n).
+fn in_order<'m>(members: &[Part<'m>]) -> Vec<Part<'m>> {
+    let mut sorted: Vec<(u64, &Part<'m>)> = members
+        .iter()
+        .map(|member| (order_of(score_of(member.value)), member))
+        .collect();
+    sorted.sort_by(|one, other| (one.0, one.1.key).cmp(&(other.0, other.1.key)));
+    sorted.into_iter().map(|(_, member)| *member).collect()
+}
+
+/// Where a member with a score belongs among others in order.
+fn place_of(sorted: &[(&[u8], f64)], member: &[u8], score: f64) -> usize {
+    let target = Target::Member {
+        order: order_of(score),
+        member,
+        behind: false,
+    };
+    sorted.partition_point(|(text, score)| {
+        let compared =
+            target.is_behind(order_of(*score), |member| Ok::<_, Error>(text.cmp(&member)));
+        compared.unwrap_or(false)
+    })
+}
+
+/// The order of members.
+pub(super) fn compare(one: &(&[u8], f64), other: &(&[u8], f64)) -> Ordering {
+    order_of(one.1)
+        .cmp(&order_of(other.1))
+        .then_with(|| one.0.cmp(other.0))
+}

@@ -1,0 +1,480 @@
+//! Strings as arrays of bits, the most significant bit of the first byte first.
+//!
+//! A field of up to 64 bits lies in at most two words; changing it logs and
+//! stores those words and nothing else. Counting and searching read long
+//! strings in parts, with a look at the counter after each (R3).
+
+use undercroft_memory::{Fault, Offset, View};
+
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::store::Key;
+use crate::structures::dictionary;
+use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
+use crate::structures::roots::Root;
+use crate::transaction::writer::{Found, Writer, root};
+use crate::types::string::write::{GROWTH_MAX, STRING_MAX};
+
+/// Words read at once.
+const PART: usize = 512;
+/// Room left behind a string that becomes shorter, or that is new: it may grow.
+const SHRUNK_SLACK: u64 = 64;
+/// Bits of a word.
+const BITS: u64 = 64;
+
+/// How [`Writer::combine_bits`] combines strings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BitOperation {
+    /// Bits that are set in all of them.
+    And,
+    /// Bits that are set in any of them.
+    Or,
+    /// Bits that are set in an odd number of them.
+    Xor,
+    /// Bits that are not set; of one string.
+    Not,
+}
+
+/// A string whose bits can be changed in place, until anything else is done
+/// with its key; see [`Writer::bit_string`].
+#[derive(Clone, Copy, Debug)]
+pub struct BitString {
+    root: Root,
+    hash: u64,
+    at: Offset,
+    length: u64,
+}
+
+impl BitString {
+    /// The string, for reading.
+    pub fn text(&self) -> Text {
+        Text::Bytes(self.at, self.length)
+    }
+}
+
+impl Text {
+    /// A word of the text with its first byte uppermost; zero bits beyond the
+    /// text's end.
+    fn bit_word(&self, view: &View<'_>, index: u64) -> Result<u64, Error> {
+        let (word, length) = match *self {
+            Text::Bytes(_, length) if index >= length.div_ceil(8) => return Ok(0),
+            Text::Bytes(at, length) => (view.word(at.wrapping_add(index * 8))?, length),
+            Text::Integer(value) => {
+                let mut buffer = itoa::Buffer::new();
+                let digits = buffer.format(value).as_bytes();
+                let mut word = [0; 8];
+                let part = digits.iter().skip(
+                    usize::try_from(index)
+                        .unwrap_or(usize::MAX)
+                        .saturating_mul(8),
+                );
+                word.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
+                return Ok(u64::from_be_bytes(word));
+            }
+        };
+        let kept = (length - index * 8).min(8);
+        Ok(word.swap_bytes() & high_bits(kept * 8))
+    }
+
+    /// A field of 1 to 64 bits that starts at a bit; zero bits beyond the
+    /// text's end.
+    pub fn bits(&self, view: &View<'_>, offset: u64, bits: u32) -> Result<u64, Error> {
+        debug_assert!((1..=64).contains(&bits));
+        let index = offset / BITS;
+        let pair = u128::from(self.bit_word(view, index)?) << 64
+            | u128::from(self.bit_word(view, index + 1)?);
+        Ok((pair << (offset % BITS) >> (128 - bits)) as u64)
+    }
+
+    /// Counts the bits that are set among those from `start` up to and without
+    /// `end`, which lie inside the text. O(range).
+    pub fn count_bits(&self, view: &View<'_>, start: u64, end: u64) -> Result<u64, Error> {
+        let mut count = 0;
+        self.for_each_part(view, (start, end), 0, |_, words| {
+            let ones = words.iter().map(|word| u64::from(word.count_ones()));
+            count += ones.sum::<u64>();
+            true
+        })?;
+        Ok(count)
+    }
+
+    /// The first bit of this value among those from `start` up to and without
+    /// `end`, which lie inside the text. O(range).
+    pub fn find_bit(
+        &self,
+        view: &View<'_>,
+        bit: bool,
+        start: u64,
+        end: u64,
+    ) -> Result<Option<u64>, Error> {
+        let mut found = None;
+        // What lies outside the range comes as zeros, which are not looked for.
+        let flip = if bit { 0 } else { u64::MAX };
+        self.for_each_part(view, (start, end), flip, |first, words| {
+            let hit = words.iter().position(|&word| word != 0);
+            found = hit.map(|place| {
+                (first + place as u64) * BITS + u64::from(words[place].leading_zeros())
+            });
+            found.is_none()
+        })?;
+        Ok(found)
+    }
+
+    /// Shows the bits of a range in parts of whole words, with the number of
+    /// each part's first word, until `visit` returns false. `flip` is applied to
+    /// every word; what of the first and the last one lies outside the range
+    /// is zero afterwards.
+    fn for_each_part(
+        &self,
+        view: &View<'_>,
+        (start, end): (u64, u64),
+        flip: u64,
+        mut visit: impl FnMut(u64, &[u64]) -> bool,
+    ) -> Result<(), Error> {
+        if start >= end {
+            return Ok(());
+        }
+        let (first, last) = (start / BITS, (end - 1) / BITS);
+        let (mut part, mut bytes) = ([0; PART], [0; PART * 8]);
+        let mut index = first;
+        while index <= last {
+            let count = (last - index + 1).min(PART as u64) as usize;
+            let words = &mut part[..count];
+            match *self {
+                Text::Bytes(at, _) if count > 1 => {
+                    let bytes = &mut bytes[..count * 8];
+                    view.copy_to(at.wrapping_add(index * 8), bytes)?;
+                    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+                        *word = u64::from_be_bytes(*bytes) ^ flip;
+                    }
+                }
+                _ => {
+                    for (number, word) in (index..).zip(words.iter_mut()) {
+                        *word = self.bit_word(view, number)? ^ flip;
+                    }
+                }
+            }
+            if index == first {
+                words[0] &= !high_bits(start % BITS);
+            }
+            if index + count as u64 > last {
+                words[count - 1] &= high_bits((end - 1) % BITS + 1);
+            }
+            view.recheck()?;
+            if !visit(index, words) {
+                break;
+            }
+            index += count as u64;
+        }
+        Ok(())
+    }
+}
+
+/// A word with so many of its uppermost bits set.
+fn high_bits(count: u64) -> u64 {
+    match count {
+        0 => 0,
+        1..BITS => u64::MAX << (BITS - count),
+        _ => u64::MAX,
+    }
+}
+
+impl Writer<'_, '_> {
+    /// The string that a key holds, made at least so many bytes long with zeros
+    /// at its end, and of a form whose bits can be changed in place. Also
+    /// returns whether it became longer.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`], and [`Error::TooLong`] beyond [`STRING_MAX`].
+    pub fn bit_string(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        length: u64,
+    ) -> Result<(BitString, bool), Error> {
+        let found = self.find_slot(database, key)?;
+        let old = match &found {
+            Some(found) => found.entry.text(self.view())?.length(),
+            None => 0,
+        };
+        if length > STRING_MAX {
+            return Err(Error::TooLong);
+        }
+        let grown = length > old;
+        if !self.extends_in_place(key.shard, found.as_ref(), length)? {
+            self.rebuild_longer(database, key, found, old, length.max(old))?;
+        }
+        // Looked up as it is now, even if it has expired meanwhile.
+        let found = dictionary::find(self.view(), root(database, key), key)?;
+        let at = found.map_or(0, |entry| entry.at);
+        match Entry::load(self.view(), at)?.text(self.view())? {
+            Text::Bytes(at, length) => {
+                if grown {
+                    self.changed(database, key);
+                }
+                let string = BitString {
+                    root: root(database, key),
+                    hash: key.hash,
+                    at,
+                    length,
+                };
+                Ok((string, grown))
+            }
+            Text::Integer(_) => Err(Fault {
+                at,
+                what: "a string of bytes",
+            }
+            .into()),
+        }
+    }
+
+    /// Lengthens a string where it is, if there is room. Returns whether it
+    /// then is long enough and of a form that is changed in place.
+    fn extends_in_place(
+        &mut self,
+        shard: usize,
+        found: Option<&Found>,
+        length: u64,
+    ) -> Result<bool, Error> {
+        let Some(Found { entry, .. }) = found else {
+            return Ok(false);
+        };
+        let Text::Bytes(at, old) = entry.text(self.view())? else {
+            return Ok(false);
+        };
+        if length > old {
+            if length > self.room(shard, entry)? {
+                return Ok(false);
+            }
+            self.change_in_place(shard, entry, at, old, length, &[])?;
+        } else if !entry.header.raw() {
+            let header = entry.header.changed_in_place(old);
+            self.transaction.store(shard, entry.at, header.0)?;
+        }
+        Ok(true)
+    }
+
+    /// Replaces a string by the same one with zeros behind it, copied within
+    /// the store.
+    fn rebuild_longer(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        old: u64,
+        length: u64,
+    ) -> Result<(), Error> {
+        let expiry = match &found {
+            Some(found) => found.entry.expiry(self.view())?,
+            None => None,
+        };
+        let text = match &found {
+            Some(found) => found.entry.text(self.view())?,
+            None => Text::Bytes(0, 0),
+        };
+        let slack = if old == 0 { 0 } else { length.min(GROWTH_MAX) };
+        self.put_raw(
+            database,
+            key,
+            found,
+            (length, slack, expiry),
+            |writer, at| {
+                let mut filled = 0;
+                if let Text::Bytes(from, 8..) = text {
+                    filled = old / 8;
+                    writer.transaction.fill_from(at, from, filled * 8)?;
+                }
+                // What lies behind the text in its last word may be anything.
+                while filled * 8 < old {
+                    let word = text.bit_word(writer.view(), filled)?.swap_bytes();
+                    writer.transaction.fill_word(at + filled * 8, word)?;
+                    filled += 1;
+                }
+                if filled * 8 < length {
+                    let behind = length - filled * 8;
+                    writer.transaction.fill_zero(at + filled * 8, behind)?;
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Sets a key to a string of so many bytes, with so much room behind them,
+    /// that counts as changed in place; `fill` writes its words. The caller says
+    /// whether the key has changed.
+    fn put_raw(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        (length, slack, expiry): (u64, u64, Option<u64>),
+        fill: impl FnOnce(&mut Self, Offset) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (shard, key_length) = (key.shard, key.bytes.len() as u64);
+        let header =
+            |form| Header::new(Kind::STRING, form, key_length, length, expiry.is_some()).as_raw();
+        let inline = header(Form::Inline);
+        let at = if entry_size(inline, key_length) + slack > INLINE_MAX && length > 8 {
+            let block = self.transaction.allocate(shard, length + slack)?;
+            fill(self, block)?;
+            let offset = block.to_le_bytes();
+            self.new_entry(shard, header(Form::Block), key.bytes, expiry, &offset, 0)?
+        } else {
+            let at = self.new_entry(shard, inline, key.bytes, expiry, &[], slack)?;
+            fill(
+                self,
+                at + entry_size(inline, key_length) - length.next_multiple_of(8),
+            )?;
+            at
+        };
+        self.replace_entry(root(database, key), key, found, at, expiry.is_some())
+    }
+
+    /// Changes a field of 1 to 64 bits, which lies inside the string. Logs and
+    /// stores the words that differ.
+    pub fn set_bits(
+        &mut self,
+        string: &BitString,
+        offset: u64,
+        bits: u32,
+        value: u64,
+    ) -> Result<(), Error> {
+        debug_assert!((1..=64).contains(&bits));
+        debug_assert!(offset + u64::from(bits) <= string.length * 8);
+        let shift = 128 - bits - (offset % BITS) as u32;
+        let mask = (u128::MAX >> (128 - bits)) << shift;
+        let field = (u128::from(value) << shift) & mask;
+        let halves = |pair: u128| [(pair >> 64) as u64, pair as u64];
+        for (index, (mask, field)) in
+            (offset / BITS..).zip(halves(mask).into_iter().zip(halves(field)))
+        {
+            if mask != 0 {
+                let old = string.text().bit_word(self.view(), index)?;
+                self.set_word(string, index, (old & !mask | field).swap_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a key to a string that counts as changed in place, and keeps its
+    /// expiry. Of a string that is not longer than the new one only the words that
+    /// differ are logged and stored.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where the key holds no string.
+    pub fn set_raw(&mut self, database: usize, key: &Key<'_>, bytes: &[u8]) -> Result<(), Error> {
+        let length = bytes.len() as u64;
+        let found = self.find_slot(database, key)?;
+        self.changed(database, key);
+        let old = match &found {
+            Some(found) => found.entry.text(self.view())?.length(),
+            None => 0,
+        };
+        if old > length || found.is_none() || bytes.is_empty() {
+            let expiry = match &found {
+                Some(found) => found.entry.expiry(self.view())?,
+                None => None,
+            };
+            let slack = length.min(SHRUNK_SLACK);
+            return self.put_raw(
+                database,
+                key,
+                found,
+                (length, slack, expiry),
+                |writer, at| Ok(writer.transaction.fill(at, bytes)?),
+            );
+        }
+        let (string, _) = self.bit_string(database, key, length)?;
+        let words = bytes.chunks(8);
+        for (index, chunk) in (0..).zip(words) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.set_word(&string, index, u64::from_le_bytes(word))?;
+        }
+        Ok(())
+    }
+
+    /// Changes one word of a string, if it differs.
+    fn set_word(&mut self, string: &BitString, index: u64, word: u64) -> Result<(), Error> {
+        let at = string.at + index * 8;
+        if self.view().word(at)? != word {
+            self.transaction.store(string.root.shard, at, word)?;
+            self.changed_in(string.root, string.hash);
+        }
+        Ok(())
+    }
+
+    /// Sets a key to the combination of other keys' strings, the shorter of
+    /// which count as padded with zero bits; removes it where all are empty.
+    /// Returns the length. All keys must be locked; O(bytes).
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where a source is no string.
+    pub fn combine_bits(
+        &mut self,
+        database: usize,
+        operation: BitOperation,
+        target: &Key<'_>,
+        sources: &[Key<'_>],
+    ) -> Result<u64, Error> {
+        let mut texts = Vec::with_capacity(sources.len());
+        for source in sources {
+            texts.push(match self.find(database, source)? {
+                Some(entry) => entry.text(self.view())?,
+                None => Text::Bytes(0, 0),
+            });
+        }
+        let length = texts.iter().map(Text::length).max().unwrap_or(0);
+        if length == 0 {
+            self.remove(database, target)?;
+            return Ok(0);
+        }
+        let found = self.find_slot(database, target)?;
+        self.changed(database, target);
+        self.put_raw(database, target, found, (length, 0, None), |writer, at| {
+            let words = length.div_ceil(8);
+            let mut result = [0; PART];
+            let mut bytes = [0; PART * 8];
+            for first in (0..words).step_by(PART) {
+                let count = (words - first).min(PART as u64);
+                let result = &mut result[..count as usize];
+                combine_part(writer.view(), operation, &texts, first, result)?;
+                let end = (length - first * 8).min(count * 8) as usize;
+                for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(&*result) {
+                    *bytes = word.to_le_bytes();
+                }
+                writer.transaction.fill(at + first * 8, &bytes[..end])?;
+            }
+            Ok(())
+        })?;
+        self.tell(KeyEvent::Set, database, target);
+        Ok(length)
+    }
+}
+
+/// Combines the words of several texts from a word on, as they lie in memory.
+fn combine_part(
+    view: &View<'_>,
+    operation: BitOperation,
+    texts: &[Text],
+    first: u64,
+    result: &mut [u64],
+) -> Result<(), Error> {
+    let mut part = [0; PART];
+    for (number, text) in texts.iter().enumerate() {
+        let words = &mut part[..result.len()];
+        for (index, word) in (first..).zip(words.iter_mut()) {
+            *word = text.bit_word(view, index)?.swap_bytes();
+        }
+        for (to, &word) in result.iter_mut().zip(&*words) {
+            *to = match operation {
+                BitOperation::Not => !word,
+                _ if number == 0 => word,
+                BitOperation::And => *to & word,
+                BitOperation::Or => *to | word,
+                BitOperation::Xor => *to ^ word,
+            };
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! The calls that embedded clients make most, typed and direct.
+
+use undercroft_memory::{Scratch, ShardSet, View};
+
+use crate::error::Error;
+use crate::store::{Key, Store};
+use crate::structures::entry::Text;
+use crate::transaction::access::Access;
+use crate::transaction::writer::Expiry;
+use crate::types::string::mget::{Held, Values};
+
+/// When SET sets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Always.
+    #[default]
+    Always,
+    /// Only if the key is not there (NX).
+    IfMissing,
+    /// Only if the key is there (XX).
+    IfPresent,
+}
+
+impl Condition {
+    pub(crate) fn met(self, there: bool) -> bool {
+        match self {
+            Condition::Always => true,
+            Condition::IfMissing => !there,
+            Condition::IfPresent => there,
+        }
+    }
+}
+
+/// Options of [`Store::set_with`].
+#[derive(Clone, Copy, Debug)]
+pub struct SetOptions {
+    /// When to set.
+    pub condition: Condition,
+    /// The key's expiry afterwards.
+    pub expiry: Expiry,
+}
+
+/// Memory of the caller's that a string is read into.
+pub trait TextBuffer: Scratch {
+    /// Takes over a string; called while it is empty.
+    fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error>;
+}
+
+impl TextBuffer for Vec<u8> {
+    #[inline(always)]
+    fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error> {
+        text.append_to(view, self)
+    }
+}
+
+impl Access<'_> {
+    /// Fills `out` with the string that a key holds; it is empty where there is none. Returns whether it was there.
+    /// O(length).
+    #[inline(always)]
+    pub fn get<B: TextBuffer>(
+        &self,
+        database: usize,
+        key: &[u8],
+        out: &mut B,
+    ) -> Result<bool, Error> {
+        let key = self.key(key);
+        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+            match reader.find(database, &key)? {
+                None => Ok::<_, Error>(false),
+                Some(entry) => {
+                    out.fill(reader.view(), entry.text(reader.view())?)?;
+                    Ok(true)
+                }
+            }
+        })?;
+        self.looked_up(database, &key, found);
+        Ok(found)
+    }
+
+    /// Sets a key to a string; see [`Store::set`].
+    #[inline]
+    pub fn set(&self, database: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        if self.running.is_none() {
+            return self.store.set(database, key, value);
+        }
+        let key = self.key(key);
+        self.write(ShardSet::one(key.shard), |writer| {
+            writer.set(database, &key, value, Expiry::Never)
+        })?;
+        self.note_use(&key);
+        Ok(())
+    }
+
+    /// Adds to the integer that a key holds; see [`Store::increment`].
+    pub fn increment(&self, database: usize, key: &[u8], change: i64) -> Result<i64, Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        let sum = self.write(ShardSet::one(key.shard), |writer| {
+            writer.increment(database, &key, change)
+        })?;
+        self.note_use(&key);
+        Ok(sum)
+    }
+
+    /// Removes keys; see [`Store::delete`].
+    pub fn delete(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
+        let keys = self.hash_all(keys);
+        self.write(self.shards_of(&keys), |writer| {
+            let mut removed = 0;
+            for key in &keys {
+                removed += u64::from(writer.remove(database, key)?);
+            }
+            Ok::<_, Error>(removed)
+        })
+    }
+
+    /// Counts those of the keys that are there; see [`Store::exists`].
+    pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
+        let keys = self.hash_all(keys);
+        let missing = self.missing(database, &keys)?;
+        Ok((keys.len() - missing.len()) as u64)
+    }
+
+    /// The positions of those of the keys that are not there.
+    fn missing(&self, database: usize, keys: &[Key<'_>]) -> Result<Vec<usize>, Error> {
+        let mut missing = Vec::new();
+        self.read_into(self.shards_of(keys), &mut missing, |reader, missing| {
+            for (position, key) in keys.iter().enumerate() {
+                if reader.find(database, key)?.is_none() {
+                    missing.push(position);
+                }
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(missing)
+    }
+
+    /// When a key expires; see [`Store::expiry`].
+    pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
+        let key = self.key(key);
+        self.read(ShardSet::one(key.shard), |reader| {
+            match reader.find(database, &key)? {
+                None => Ok(None),
+                Some(entry) => Ok(Some(entry.expiry(reader.view())?)),
+            }
+        })
+    }
+
+    fn hash_all<'k>(&self, keys: &[&'k [u8]]) -> Vec<Key<'k>> {
+        keys.iter().map(|key| self.key(key)).collect()
+    }
+}
+
+impl Store {
+    /// Fills `out` with the string that a key holds; it is empty where there
+    /// is none. Returns whether it was there. O(length).
+    #[inline(always)]
+    pub fn get<B: TextBuffer>(
+        &self,
+        database: usize,
+        key: &[u8],
+        out: &mut B,
+    ) -> Result<bool, Error> {
+        let found = self.access().get(database, key, out)?;
+        if !found {
+            self.access().end_command();
+        }
+        Ok(found)
+    }
+
+    /// Sets a key to a string that does not expire. O(length).
+    #[inline]
+    pub fn set(&self, database: usize, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let key = self.key(key);
+        // What comes before the lock and after it hides one wait for memory each.
+        let home = self.warm_home(database, &key);
+        self.check_memory()?;
+        self.prefetch_entry(&key, home);
+        if let Some(staged) = self.stage(&key, value)? {
+            let options = SetOptions {
+                condition: Condition::Always,
+                expiry: Expiry::Never,
+            };
+            self.set_large(database, &key, staged, options)?;
+            return Ok(());
+        }
+        self.write(ShardSet::one(key.shard), |writer| {
+            writer.set(database, &key, value, Expiry::Never)
+        })?;
+        self.touch_written(&key);
+        Ok(())
+    }
+
+    /// Sets a key to a string on a condition. Returns whether it did.
+    pub fn set_with(
+        &self,
+        database: usize,
+        key: &[u8],
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<bool, Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        if let Some(staged) = self.stage(&key, value)? {
+            return self.set_large(database, &key, staged, options);
+        }
+        let done = self.write(ShardSet::one(key.shard), |writer| {
+            let found = writer.find_slot(database, &key)?;
+            let go = options.condition.met(found.is_some());
+            if go {
+                writer.set_found(database, &key, found, value, options.expiry)?;
+            }
+            Ok::<_, Error>(go)
+        })?;
+        self.touch_written(&key);
+        Ok(done)
+    }
+
+    /// Adds to the integer that a key holds, 0 where it is not there. Returns
+    /// the sum.
+    pub fn increment(&self, database: usize, key: &[u8], change: i64) -> Result<i64, Error> {
+        self.access().increment(database, key, change)
+    }
+
+    /// Removes keys, all at one moment. Returns how many were there.
+    pub fn delete(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
+        self.access().delete(database, keys)
+    }
+
+    /// Counts those of the keys that are there, as often as they are named.
+    pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
+        let access = self.access();
+        let keys = access.hash_all(keys);
+        let missing = access.missing(database, &keys)?;
+        for &position in &missing {
+            access.missed(database, &keys[position]);
+        }
+        access.end_command();
+        Ok((keys.len() - missing.len()) as u64)
+    }
+
+    /// The strings that keys hold, as they were at one moment; none where a key
+    /// is missing or holds something else.
+    pub fn get_many(&self, database: usize, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, Error> {
+        let keys = self.hash_all(keys);
+        let mut values = Values::default();
+        self.access().read_values(database, &keys, &mut values)?;
+        for (key, held) in keys.iter().zip(values.iter()) {
+            self.looked_up(database, key, held != Held::Missing);
+        }
+        let texts = values.iter().map(|held| match held {
+            Held::Text(text) => Some(text.to_vec()),
+            Held::Missing | Held::Other => None,
+        });
+        Ok(texts.collect())
+    }
+
+    /// Sets several keys to strings that do not expire, all at one moment.
+    pub fn set_many(&self, database: usize, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
+        let keys: Vec<Key<'_>> = pairs.iter().map(|(key, _)| self.key(key)).collect();
+        self.check_memory()?;
+        self.write(self.shards_of(&keys), |writer| {
+            for (position, (key, (_, value))) in keys.iter().zip(pairs).enumerate() {
+                self.warm_ahead(database, &keys, position);
+                writer.set(database, key, value, Expiry::Never)?;
+            }
+            Ok::<_, Error>(())
+        })?;
+        keys.iter().for_each(|key| self.touch_written(key));
+        Ok(())
+    }
+
+    /// Sets a key's expiry (Unix milliseconds; a time in the past removes it).
+    /// Returns whether the key was there.
+    pub fn expire_at(&self, database: usize, key: &[u8], at: u64) -> Result<bool, Error> {
+        let key = self.key(key);
+        let found = self.write(ShardSet::one(key.shard), |writer| {
+            if at <= writer.now() {
+                writer.remove(database, &key)
+            } else {
+                writer.set_expiry(database, &key, Some(at))
+            }
+        })?;
+        if found {
+            self.touch_written(&key);
+        }
+        Ok(found)
+    }
+
+    /// When a key expires: `None` where it is not there, `Some(None)` where it
+    /// does not.
+    pub fn expiry(&self, database: usize, key: &[u8]) -> Result<Option<Option<u64>>, Error> {
+        let access = self.access();
+        let expiry = access.expiry(database, key)?;
+        if expiry.is_none() {
+            access.missed(database, &self.key(key));
+            access.end_command();
+        }
+        Ok(expiry)
+    }
+
+    fn hash_all<'k>(&self, keys: &[&'k [u8]]) -> Vec<Key<'k>> {
+        keys.iter().map(|key| self.key(key)).collect()
+    }
+}

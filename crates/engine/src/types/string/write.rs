@@ -1,0 +1,518 @@
+//! Strings: setting, counting, changing in place.
+
+use undercroft_memory::{Offset, ShardSet, Staged};
+
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::store::{Key, Store};
+use crate::structures::dictionary;
+use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
+use crate::structures::integer::parse_integer;
+use crate::structures::roots::{EXPIRES, Root};
+use crate::transaction::writer::{Expiry, Found, Writer, root};
+use crate::types::string::hot::SetOptions;
+
+/// Longest string in bytes.
+pub const STRING_MAX: u64 = 512 << 20;
+/// Values up to this are overwritten in place, with the old one in the log.
+const IN_PLACE_MAX: u64 = 1024;
+/// Values from this on are copied into the store outside the lock.
+const STAGED_MIN: usize = 256 * 1024;
+/// Changes in place of more bytes than this build a new block instead: both
+/// would go through the log.
+const LOGGED_CHANGE_MAX: u64 = 64 * 1024;
+/// Strings up to this get as much room again when they outgrow their block;
+/// longer ones this much.
+pub(crate) const GROWTH_MAX: u64 = 1 << 20;
+
+/// A value as it will be stored.
+pub(crate) enum Stored<'v> {
+    Integer(i64),
+    Bytes(&'v [u8]),
+    Staged(&'v Staged<'v>),
+    /// A collection in one piece.
+    Packed(Kind, &'v [u8]),
+    /// The root words of a collection.
+    Object(Kind, &'v [u8]),
+}
+
+impl<'v> Stored<'v> {
+    /// A string, as the integer that it may be the text of.
+    #[inline]
+    fn of(value: &'v [u8]) -> Result<Stored<'v>, Error> {
+        match value.len() {
+            1..=20 => Ok(parse_integer(value).map_or(Stored::Bytes(value), Stored::Integer)),
+            length if length as u64 > STRING_MAX => Err(Error::TooLong),
+            _ => Ok(Stored::Bytes(value)),
+        }
+    }
+}
+
+impl Store {
+    /// Copies a large value into the store, without any lock held while it is
+    /// copied, for [`Writer::set_staged`]. None where the value is too small
+    /// for that to be worth while.
+    pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'_>>, Error> {
+        if value.len() < STAGED_MIN {
+            return Ok(None);
+        }
+        if value.len() as u64 > STRING_MAX {
+            return Err(Error::TooLong);
+        }
+        let mut staged = loop {
+            match self.segment.stage(key.shard, value.len() as u64) {
+                Err(undercroft_memory::Error::OutOfMemory) if self.reclaim(|| false)? => {}
+                staged => break staged?,
+            }
+        };
+        staged.fill(0, value);
+        Ok(Some(staged))
+    }
+
+    /// Sets a key to a large string, which is copied outside the lock.
+    #[cold]
+    pub(crate) fn set_large(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        staged: Staged<'_>,
+        options: SetOptions,
+    ) -> Result<bool, Error> {
+        let done = self.write(ShardSet::one(key.shard), |writer| {
+            let found = writer.find_slot(database, key)?;
+            let go = options.condition.met(found.is_some());
+            if go {
+                writer.put(
+                    database,
+                    key,
+                    found,
+                    Stored::Staged(&staged),
+                    options.expiry,
+                )?;
+                writer.tell_set(database, key, options.expiry);
+            }
+            Ok::<_, Error>(go)
+        })?;
+        if done {
+            staged.adopted();
+        }
+        Ok(done)
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Sets a key to a string, whatever it held before.
+    #[inline]
+    pub fn set(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value: &[u8],
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let found = self.find_slot(database, key)?;
+        self.set_found(database, key, found, value, expiry)
+    }
+
+    #[inline]
+    pub(crate) fn set_found(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        value: &[u8],
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let stored = Stored::of(value)?;
+        self.put(database, key, found, stored, expiry)?;
+        self.tell_set(database, key, expiry);
+        Ok(())
+    }
+
+    /// Tells that a key was set, with a deadline or without.
+    #[inline(always)]
+    fn tell_set(&mut self, database: usize, key: &Key<'_>, expiry: Expiry) {
+        self.tell(KeyEvent::Set, database, key);
+        if let Expiry::At(_) = expiry {
+            self.tell(KeyEvent::Expire, database, key);
+        }
+    }
+
+    /// Sets a key to a value that [`Store::stage`] copied for it. The caller
+    /// says [`Staged::adopted`] once the transaction has been committed.
+    pub fn set_staged(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        staged: &Staged<'_>,
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let found = self.find_slot(database, key)?;
+        self.put(database, key, found, Stored::Staged(staged), expiry)?;
+        self.tell_set(database, key, expiry);
+        Ok(())
+    }
+
+    /// Sets a key to a string that is kept as text even where it is an
+    /// integer's, as INCRBYFLOAT does. Tells of nothing.
+    pub fn set_text(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value: &[u8],
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let found = self.find_slot(database, key)?;
+        self.put(database, key, found, Stored::Bytes(value), expiry)
+    }
+
+    /// Sets a key to an integer. Tells of nothing.
+    pub fn set_integer(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value: i64,
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let found = self.find_slot(database, key)?;
+        self.put(database, key, found, Stored::Integer(value), expiry)
+    }
+
+    #[inline]
+    pub(crate) fn put(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        stored: Stored<'_>,
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let expiry = match (expiry, &found) {
+            (Expiry::Never, _) | (Expiry::Keep, None) => None,
+            (Expiry::At(time), _) => Some(time),
+            (Expiry::Keep, Some(found)) => found.entry.expiry(self.view())?,
+        };
+        if let Some(expiry) = expiry {
+            self.note_deadline(root(database, key), expiry)?;
+        }
+        let word;
+        let string = Kind::STRING;
+        let (kind, form, bytes, length) = match stored {
+            Stored::Integer(value) => {
+                word = value.to_le_bytes();
+                (string, Form::Integer, &word[..], 8)
+            }
+            Stored::Bytes(bytes) => (string, Form::Inline, bytes, bytes.len() as u64),
+            Stored::Staged(staged) => (string, Form::Block, &[][..], staged.length()),
+            Stored::Packed(kind, bytes) => (kind, Form::Inline, bytes, bytes.len() as u64),
+            Stored::Object(kind, bytes) => (kind, Form::Object, bytes, bytes.len() as u64),
+        };
+        let key_length = key.bytes.len() as u64;
+        let mut header = Header::new(kind, form, key_length, length, expiry.is_some());
+        let size = entry_size(header, key_length);
+        if let Some(found) = &found
+            && size <= IN_PLACE_MAX
+            && matches!(form, Form::Inline | Form::Integer)
+            && self.overwrite(key.shard, &found.entry, header, expiry, bytes, size)?
+        {
+            self.changed(database, key);
+            return Ok(());
+        }
+        let block = match stored {
+            Stored::Staged(staged) => Some(self.transaction.adopt(staged)?),
+            // A long key alone is no reason to put a short value elsewhere.
+            Stored::Bytes(bytes) | Stored::Packed(_, bytes) if size > INLINE_MAX && length > 8 => {
+                let at = self.transaction.allocate(key.shard, length)?;
+                self.transaction.fill(at, bytes)?;
+                Some(at)
+            }
+            _ => None,
+        };
+        let offset = block.unwrap_or(0).to_le_bytes();
+        let inline = match block {
+            None => bytes,
+            Some(_) => {
+                header = Header::new(kind, Form::Block, key_length, length, expiry.is_some());
+                &offset
+            }
+        };
+        let at = self.new_entry(key.shard, header, key.bytes, expiry, inline, 0)?;
+        self.put_entry(root(database, key), key, found, at, expiry.is_some())
+    }
+
+    /// Lets the key refer to a new entry, and frees what it held.
+    fn put_entry(
+        &mut self,
+        root: Root,
+        key: &Key<'_>,
+        found: Option<Found>,
+        entry: Offset,
+        expires: bool,
+    ) -> Result<(), Error> {
+        self.changed(root.database, key);
+        self.replace_entry(root, key, found, entry, expires)
+    }
+
+    /// The same for a value that may be the old one in another form.
+    pub(crate) fn replace_entry(
+        &mut self,
+        root: Root,
+        key: &Key<'_>,
+        found: Option<Found>,
+        entry: Offset,
+        expires: bool,
+    ) -> Result<(), Error> {
+        let Some(old) = found else {
+            self.insert(root, key.hash, entry, expires)?;
+            self.tell(KeyEvent::New, root.database, key);
+            return Ok(());
+        };
+        self.discard_value(root.shard, &old.entry)?;
+        self.swap_entry(root, &old, entry, expires)
+    }
+
+    /// Lets the key refer to a new entry that has taken over its value's block.
+    fn swap_entry(
+        &mut self,
+        root: Root,
+        old: &Found,
+        entry: Offset,
+        expires: bool,
+    ) -> Result<(), Error> {
+        self.transaction.free(root.shard, old.entry.at);
+        dictionary::replace(self.transaction, root.shard, old.slot, entry)?;
+        match (old.entry.header.expires(), expires) {
+            (false, true) => root.add(self.transaction, EXPIRES, 1),
+            (true, false) => root.add(self.transaction, EXPIRES, -1),
+            _ => Ok(()),
+        }
+    }
+
+    /// Overwrites a value in place where the new one fits the block as well.
+    #[inline]
+    fn overwrite(
+        &mut self,
+        shard: usize,
+        old: &Entry,
+        header: Header,
+        expiry: Option<u64>,
+        bytes: &[u8],
+        size: u64,
+    ) -> Result<bool, Error> {
+        // An entry whose slack or shape differs is replaced.
+        if old.header.expires() != header.expires()
+            || !matches!(old.header.form(), Some(Form::Inline | Form::Integer))
+            || old.header.raw()
+            || undercroft_memory::block_size(old.size()) != undercroft_memory::block_size(size)
+        {
+            return Ok(false);
+        }
+        if header != old.header {
+            self.transaction.store(shard, old.at, header.0)?;
+        }
+        if let Some(expiry) = expiry {
+            self.transaction.store(shard, old.at + 8, expiry)?;
+        }
+        self.transaction.write(shard, old.value_at(), bytes)?;
+        Ok(true)
+    }
+
+    /// Adds to the integer that a key holds, 0 where it is not there. Returns
+    /// the sum.
+    pub fn increment(&mut self, database: usize, key: &Key<'_>, change: i64) -> Result<i64, Error> {
+        let found = self.find_slot(database, key)?;
+        let old = match &found {
+            None => 0,
+            Some(found) => match found.entry.text(self.view())? {
+                Text::Integer(value) => value,
+                Text::Bytes(_, length) if length > 20 => return Err(Error::NotAnInteger),
+                text => {
+                    let mut bytes = Vec::new();
+                    text.append_to(self.view(), &mut bytes)?;
+                    parse_integer(&bytes).ok_or(Error::NotAnInteger)?
+                }
+            },
+        };
+        let sum = old.checked_add(change).ok_or(Error::Overflow)?;
+        match found {
+            Some(found) if found.entry.header.form() == Some(Form::Integer) => {
+                let at = found.entry.value_at();
+                self.transaction.store(key.shard, at, sum as u64)?;
+                self.changed(database, key);
+            }
+            found => self.put(database, key, found, Stored::Integer(sum), Expiry::Keep)?,
+        }
+        self.tell(KeyEvent::IncrBy, database, key);
+        Ok(sum)
+    }
+
+    /// Appends to the string that a key holds. Returns its length.
+    pub fn append(&mut self, database: usize, key: &Key<'_>, bytes: &[u8]) -> Result<u64, Error> {
+        let length = match self.find_slot(database, key)? {
+            None => {
+                self.put(database, key, None, Stored::of(bytes)?, Expiry::Never)?;
+                bytes.len() as u64
+            }
+            Some(found) => {
+                let length = found.entry.text(self.view())?.length();
+                self.change(database, key, found, length, bytes)?
+            }
+        };
+        self.tell(KeyEvent::Append, database, key);
+        Ok(length)
+    }
+
+    /// Overwrites part of the string that a key holds from a position on,
+    /// padding with zeros where it is shorter. Returns its length. Nothing
+    /// happens where `bytes` is empty.
+    pub fn set_range(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        position: u64,
+        bytes: &[u8],
+    ) -> Result<u64, Error> {
+        let found = self.find_slot(database, key)?;
+        if bytes.is_empty() {
+            return match found {
+                Some(found) => Ok(found.entry.text(self.view())?.length()),
+                None => Ok(0),
+            };
+        }
+        if position > STRING_MAX || position + bytes.len() as u64 > STRING_MAX {
+            return Err(Error::TooLong);
+        }
+        let length = match found {
+            Some(found) => self.change(database, key, found, position, bytes)?,
+            None => {
+                let mut value = vec![0; position as usize];
+                value.extend_from_slice(bytes);
+                self.replace_raw(database, key, None, &value, 0)?;
+                value.len() as u64
+            }
+        };
+        self.tell(KeyEvent::SetRange, database, key);
+        Ok(length)
+    }
+
+    /// Writes bytes at a position of an existing string, which may be its end
+    /// or beyond.
+    fn change(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Found,
+        position: u64,
+        bytes: &[u8],
+    ) -> Result<u64, Error> {
+        let text = found.entry.text(self.view())?;
+        let old_length = text.length();
+        let end = position + bytes.len() as u64;
+        let length = old_length.max(end);
+        if length > STRING_MAX {
+            return Err(Error::TooLong);
+        }
+        let changed_old = old_length.saturating_sub(position).min(bytes.len() as u64);
+        if let Text::Bytes(at, _) = text
+            && changed_old <= LOGGED_CHANGE_MAX
+            && length <= self.room(key.shard, &found.entry)?
+        {
+            self.change_in_place(key.shard, &found.entry, at, old_length, position, bytes)?;
+            self.changed(database, key);
+            return Ok(length);
+        }
+        let mut value = Vec::with_capacity(length as usize);
+        text.append_to(self.view(), &mut value)?;
+        value.resize(length as usize, 0);
+        value[position as usize..end as usize].copy_from_slice(bytes);
+        let slack = if old_length == 0 {
+            0
+        } else {
+            length.min(GROWTH_MAX)
+        };
+        self.replace_raw(database, key, Some(found), &value, slack)?;
+        Ok(length)
+    }
+
+    /// Bytes of value that fit where the value is now.
+    pub(crate) fn room(&self, shard: usize, entry: &Entry) -> Result<u64, Error> {
+        Ok(match entry.block(self.view())? {
+            Some(block) => self.transaction.block_size(shard, block)?,
+            None => {
+                let block = self.transaction.block_size(shard, entry.at)?;
+                block - (entry.value_at() - entry.at)
+            }
+        })
+    }
+
+    pub(crate) fn change_in_place(
+        &mut self,
+        shard: usize,
+        entry: &Entry,
+        at: Offset,
+        old_length: u64,
+        position: u64,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let end = position + bytes.len() as u64;
+        // Whole words from the first that changes to the last: what lay there,
+        // zeros up to the position, and the new bytes.
+        let first = position.min(old_length) / 8 * 8;
+        let last = end.next_multiple_of(8);
+        let old_end = old_length.min(last);
+        let mut words = Vec::with_capacity((last - first) as usize);
+        if old_end > first {
+            self.view()
+                .append_to(at + first, old_end - first, &mut words)?;
+        }
+        words.resize((last - first) as usize, 0);
+        words[(position - first) as usize..(end - first) as usize].copy_from_slice(bytes);
+        // Only what readers can reach goes into the log (W4).
+        if old_end > first {
+            self.transaction
+                .preserve(shard, at + first, old_end - first)?;
+        }
+        let length = old_length.max(end);
+        let header = entry.header.changed_in_place(length);
+        self.transaction.fill(at + first, &words)?;
+        if header != entry.header {
+            self.transaction.store(shard, entry.at, header.0)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces a key's value by one that counts as changed in place, with room
+    /// to grow.
+    fn replace_raw(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        value: &[u8],
+        slack: u64,
+    ) -> Result<(), Error> {
+        let expiry = match &found {
+            Some(found) => found.entry.expiry(self.view())?,
+            None => None,
+        };
+        let (key_length, length) = (key.bytes.len() as u64, value.len() as u64);
+        let header =
+            |form| Header::new(Kind::STRING, form, key_length, length, expiry.is_some()).as_raw();
+        let inline = header(Form::Inline);
+        let at = if entry_size(inline, key_length) + slack > INLINE_MAX && length > 8 {
+            let block = self.transaction.allocate(key.shard, length + slack)?;
+            self.transaction.fill(block, value)?;
+            self.new_entry(
+                key.shard,
+                header(Form::Block),
+                key.bytes,
+                expiry,
+                &block.to_le_bytes(),
+                0,
+            )?
+        } else {
+            self.new_entry(key.shard, inline, key.bytes, expiry, value, slack)?
+        };
+        self.put_entry(root(database, key), key, found, at, expiry.is_some())
+    }
+}

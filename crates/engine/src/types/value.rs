@@ -1,0 +1,303 @@
+//! What the types that are not strings share: finding a key that holds one,
+//! storing one, and getting rid of it.
+
+use undercroft_memory::{Pool, View};
+
+use crate::error::Error;
+use crate::store::{Key, Reader};
+use crate::structures::elements::{self, Elements};
+use crate::structures::entry::{Entry, Form, Kind, ValueType};
+use crate::structures::ranges::Ranges;
+use crate::transaction::writer::{Expiry, Found, Writer};
+use crate::types::hash::{Hash, PackedLimits, Parts};
+use crate::types::list::{self, End};
+use crate::types::set::Set;
+use crate::types::sorted::{self, AddRule, Scored, SortedSet};
+use crate::types::string::write::Stored;
+use crate::upkeep::detached;
+
+impl Entry {
+    /// Appends the bytes of a collection in one piece to `out`; false where it
+    /// is an object.
+    pub(crate) fn append_packed(&self, view: &View<'_>, out: &mut Vec<u8>) -> Result<bool, Error> {
+        let at = match self.header.form() {
+            Some(Form::Inline) => self.value_at(),
+            Some(Form::Block) => view.word(self.value_at())?,
+            Some(Form::Object) => return Ok(false),
+            _ => return Err(self.fault().into()),
+        };
+        // R3: a torn length must not make us allocate.
+        view.recheck()?;
+        view.append_to(at, self.header.value_length(), out)?;
+        Ok(true)
+    }
+
+    /// Appends the whole value to `out`, as a flat list: the string; the items of
+    /// a list; the fields of a hash and their values in turn; the members of a
+    /// set; the members of a sorted set in order and their scores as texts.
+    /// O(value).
+    pub fn append_items(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
+        match self.value_type()? {
+            ValueType::String => {
+                let text = self.text(view)?;
+                out.push_with(|out| text.append_to(view, out))
+            }
+            ValueType::List => list::append_all(view, self, out),
+            ValueType::Hash => Hash::of(view, self)?.append_all(view, Parts::Both, out),
+            ValueType::Set => Set::of(view, self)?.append_all(view, out),
+            ValueType::SortedSet => {
+                let mut all = Scored::new();
+                SortedSet::of(view, self)?.append_all(view, &mut all)?;
+                for (member, score) in all.iter() {
+                    out.push(member);
+                    out.push(sorted::score_text(score).as_bytes());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn expect(self, value_type: ValueType) -> Result<Entry, Error> {
+        if self.value_type()? == value_type {
+            Ok(self)
+        } else {
+            Err(Error::WrongType)
+        }
+    }
+}
+
+/// Up to where collections stay in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Hashes.
+    pub hash: PackedLimits,
+    /// The most that a set of integers may have.
+    pub integers: u64,
+    /// Sorted sets.
+    pub sorted: PackedLimits,
+}
+
+impl Limits {
+    /// Redis' defaults.
+    pub const DEFAULT: Limits = Limits {
+        hash: PackedLimits::HASH,
+        integers: 512,
+        sorted: PackedLimits::SORTED_SET,
+    };
+}
+
+impl Reader<'_, '_> {
+    /// Looks up a key that must hold a value of one type.
+    pub(crate) fn find_type(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+    ) -> Result<Option<Entry>, Error> {
+        match self.find(database, key)? {
+            Some(entry) => entry.expect(value_type).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Looks up a key that must hold a value of one type.
+    pub(crate) fn find_type(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+    ) -> Result<Option<Found>, Error> {
+        match self.find_slot(database, key)? {
+            Some(found) => found.entry.expect(value_type).map(|_| Some(found)),
+            None => Ok(None),
+        }
+    }
+
+    /// Lets a key hold a value that is given as a flat list, as
+    /// [`Entry::append_items`] gives it, whatever it held before. A collection
+    /// without items removes the key. O(value).
+    ///
+    /// # Panics
+    /// Where the last field of a hash has no value.
+    pub fn put_items(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+        items: &Ranges,
+        expiry: Option<u64>,
+        limits: &Limits,
+    ) -> Result<(), Error> {
+        self.remove(database, key)?;
+        self.add_items(database, key, value_type, items, limits)?;
+        if expiry.is_some() {
+            self.set_expiry(database, key, expiry)?;
+        }
+        Ok(())
+    }
+
+    /// Adds to the collection at a key, which may be new, more of the flat list
+    /// that it is; a string is set. O(items).
+    ///
+    /// # Panics
+    /// Where the last field of a hash has no value.
+    pub fn add_items(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value_type: ValueType,
+        items: &Ranges,
+        limits: &Limits,
+    ) -> Result<(), Error> {
+        let all: Vec<&[u8]> = items.iter().collect();
+        match value_type {
+            ValueType::List | ValueType::Hash | ValueType::Set | ValueType::SortedSet
+                if all.is_empty() =>
+            {
+                Ok(())
+            }
+            ValueType::String => self.set(database, key, &all.concat(), Expiry::Never),
+            ValueType::List => {
+                let pushed = self.list_push(database, key, End::Right, &all, false);
+                pushed.map(drop)
+            }
+            ValueType::Hash => self.hash_set(database, key, &all, &limits.hash).map(drop),
+            ValueType::Set => {
+                let added = self.set_add(database, key, &all, limits.integers);
+                added.map(drop)
+            }
+            ValueType::SortedSet => {
+                let members = sorted::members_of(&all)?;
+                let rule = AddRule::default();
+                let added = self.sorted_add(database, key, &members, rule, &limits.sorted);
+                added.map(drop)
+            }
+        }
+    }
+
+    /// Lets a key hold a collection in one piece; its expiry stays. What it
+    /// held before is discarded.
+    pub(crate) fn put_packed(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        kind: Kind,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let stored = Stored::Packed(kind, bytes);
+        self.put(database, key, found, stored, Expiry::Keep)
+    }
+
+    /// Lets a key hold an object with these root words; its expiry stays. What
+    /// it held before is discarded.
+    pub(crate) fn put_object(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        found: Option<Found>,
+        kind: Kind,
+        words: &[u64],
+    ) -> Result<(), Error> {
+        let bytes = to_bytes(words);
+        let stored = Stored::Object(kind, &bytes);
+        self.put(database, key, found, stored, Expiry::Keep)
+    }
+
+    /// Frees what an entry refers to; the entry itself is the caller's.
+    #[inline(always)]
+    pub(crate) fn discard_value(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
+        match entry.header.form() {
+            Some(Form::Inline | Form::Integer) => Ok(()),
+            Some(Form::Block) => {
+                let block = self.view().word(entry.value_at())?;
+                self.transaction.free(shard, block);
+                Ok(())
+            }
+            Some(Form::Object) => self.discard_object(shard, entry),
+            None => Err(entry.fault().into()),
+        }
+    }
+
+    /// Lets what an object consists of be freed later, in small steps (W8); all
+    /// of its arena at once, where it has one.
+    #[cold]
+    fn discard_object(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
+        let pool = pool_of(self.view(), shard, entry)?;
+        if pool.arena() != 0 {
+            return detached::bury_arena(self.transaction, pool);
+        }
+        match entry.value_type()? {
+            ValueType::List => list::discard(self.transaction, pool, entry),
+            ValueType::SortedSet => sorted::discard(self.transaction, shard, entry),
+            ValueType::Hash | ValueType::Set => {
+                Elements::to_change(self.view(), shard, entry)?.discard(self.transaction)
+            }
+            _ => Err(entry.fault().into()),
+        }
+    }
+}
+
+/// The memory that an object in a shard consists of: an arena of its own (H4),
+/// or the shard's slabs.
+pub(crate) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
+    match entry.value_type()? {
+        ValueType::List => list::pool_of(view, shard, entry),
+        ValueType::SortedSet => Ok(sorted::elements(view, shard, entry)?.pool),
+        ValueType::Hash | ValueType::Set => Ok(Elements::to_change(view, shard, entry)?.pool),
+        ValueType::String => Err(entry.fault().into()),
+    }
+}
+
+/// The root words with which another key takes over an object (`take`), or
+/// those of a copy of it. O(1) where it stays in its shard or has an arena and is
+/// taken, else O(elements).
+pub(crate) fn hand_over(
+    writer: &mut Writer<'_, '_>,
+    entry: &Entry,
+    from: usize,
+    to: usize,
+    take: bool,
+) -> Result<Vec<u8>, Error> {
+    if take && from == to {
+        return words_of(writer.view(), entry);
+    }
+    let source = pool_of(writer.view(), from, entry)?;
+    if take && source.arena() != 0 {
+        // The root words name the arena, not the shard it lies in.
+        detached::transfer_arena(writer.transaction, source, to)?;
+        return words_of(writer.view(), entry);
+    }
+    let pool = if source.arena() == 0 {
+        to.into()
+    } else {
+        writer.transaction.create_arena(to)?
+    };
+    let words = match entry.value_type()? {
+        ValueType::List => list::copy(writer.transaction, entry, pool)?.to_vec(),
+        ValueType::SortedSet => sorted::copy_of(writer.transaction, from, entry, pool)?,
+        ValueType::Hash | ValueType::Set => {
+            let source = Elements::to_change(writer.view(), from, entry)?;
+            elements::copy_of(writer.transaction, source, pool)?.to_vec()
+        }
+        ValueType::String => return Err(entry.fault().into()),
+    };
+    if take {
+        writer.discard_value(from, entry)?;
+    }
+    Ok(to_bytes(&words))
+}
+
+/// An object's root words.
+fn words_of(view: &View<'_>, entry: &Entry) -> Result<Vec<u8>, Error> {
+    let mut words = Vec::new();
+    view.append_to(entry.value_at(), entry.header.value_length(), &mut words)?;
+    Ok(words)
+}
+
+/// Root words as they lie in an entry.
+fn to_bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}

@@ -1,0 +1,673 @@
+//! Making room where `maxmemory` is reached (M1).
+//!
+//! Keys to evict are chosen by sampling, as in Redis: a few keys of one shard
+//! after the other are looked at without a lock, and the best of them are kept
+//! in a pool for the next time. Only the removal of one key takes a lock, that
+//! of its shard, so the work under a lock is bounded (W9) whatever is evicted.
+
+use std::sync::TryLockError;
+use std::sync::atomic::Ordering;
+
+use undercroft_memory::{Setting, ShardSet};
+
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::store::{Key, Store};
+use crate::structures::dictionary;
+use crate::structures::entry::Entry;
+use crate::structures::roots::{DATABASES, EXPIRES, KEYS, Root};
+use crate::structures::walk::scan_bucket;
+use crate::transaction::writer::{Found, Writer};
+use crate::upkeep::graveyard;
+use crate::upkeep::reclaim::Locked;
+
+/// Candidates kept for the next time.
+const POOL: usize = 16;
+/// Buckets looked at in one read.
+const BUCKETS: u64 = 64;
+/// Keys evicted for one command at most, unless very much is to be freed.
+const KEYS_AT_ONCE: u64 = 4096;
+/// Rounds in a row that one command loses to others at most.
+const LOST_AT_ONCE: u64 = 100;
+/// The part of what is to be freed that one command frees at least.
+const SHARE_AT_ONCE: u64 = 64;
+
+/// The score of a key that has expired.
+const EXPIRED: u64 = u64::MAX;
+
+/// Which keys make room for others where the memory limit is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u64)]
+pub enum EvictionPolicy {
+    /// None: writing fails instead.
+    #[default]
+    NoEviction = 0,
+    /// The least recently used.
+    AllKeysLru = 1,
+    /// The least frequently used.
+    AllKeysLfu = 2,
+    /// Any.
+    AllKeysRandom = 3,
+    /// The least recently used of those that expire.
+    VolatileLru = 4,
+    /// The least frequently used of those that expire.
+    VolatileLfu = 5,
+    /// Any of those that expire.
+    VolatileRandom = 6,
+    /// Those that expire first.
+    VolatileTtl = 7,
+}
+
+/// By what keys are ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// The time since they were used.
+    Idle,
+    /// How often they were used.
+    Frequency,
+    /// When they expire.
+    Deadline,
+    /// Nothing.
+    None,
+}
+
+impl EvictionPolicy {
+    /// Every policy.
+    pub const ALL: [EvictionPolicy; 8] = [
+        EvictionPolicy::NoEviction,
+        EvictionPolicy::AllKeysLru,
+        EvictionPolicy::AllKeysLfu,
+        EvictionPolicy::AllKeysRandom,
+        EvictionPolicy::VolatileLru,
+        EvictionPolicy::VolatileLfu,
+        EvictionPolicy::VolatileRandom,
+        EvictionPolicy::VolatileTtl,
+    ];
+
+    /// The name that `maxmemory-policy` has for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            EvictionPolicy::NoEviction => "noeviction",
+            EvictionPolicy::AllKeysLru => "allkeys-lru",
+            EvictionPolicy::AllKeysLfu => "allkeys-lfu",
+            EvictionPolicy::AllKeysRandom => "allkeys-random",
+            EvictionPolicy::VolatileLru => "volatile-lru",
+            EvictionPolicy::VolatileLfu => "volatile-lfu",
+            EvictionPolicy::VolatileRandom => "volatile-random",
+            EvictionPolicy::VolatileTtl => "volatile-ttl",
+        }
+    }
+
+    /// The policy of this name.
+    pub fn from_name(name: &str) -> Option<EvictionPolicy> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// Whether uses are counted, rather than their time noted.
+    pub fn is_lfu(self) -> bool {
+        Self::counts_uses(self as u64)
+    }
+
+    /// [`is_lfu`](Self::is_lfu) of a policy's number in the store.
+    #[inline(always)]
+    pub(crate) fn counts_uses(number: u64) -> bool {
+        number == EvictionPolicy::AllKeysLfu as u64 || number == EvictionPolicy::VolatileLfu as u64
+    }
+
+    fn of_number(number: u64) -> EvictionPolicy {
+        let known = Self::ALL
+            .into_iter()
+            .find(|policy| *policy as u64 == number);
+        known.unwrap_or_default()
+    }
+
+    fn only_expiring(self) -> bool {
+        self as u64 >= EvictionPolicy::VolatileLru as u64
+    }
+
+    fn measure(self) -> Measure {
+        match self {
+            EvictionPolicy::AllKeysLru | EvictionPolicy::VolatileLru => Measure::Idle,
+            EvictionPolicy::AllKeysLfu | EvictionPolicy::VolatileLfu => Measure::Frequency,
+            EvictionPolicy::VolatileTtl => Measure::Deadline,
+            _ => Measure::None,
+        }
+    }
+}
+
+/// How the processes that share a store make room in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// Which keys go.
+    pub policy: EvictionPolicy,
+    /// Keys looked at for each that goes (default 5).
+    pub samples: u64,
+    /// How slowly the counters of use grow (default 10).
+    pub lfu_log_factor: u64,
+    /// Minutes in which an unused key's counter loses a point; 0 is never
+    /// (default 1).
+    pub lfu_decay_time: u64,
+}
+
+impl Default for Eviction {
+    fn default() -> Eviction {
+        Eviction {
+            policy: EvictionPolicy::NoEviction,
+            samples: 5,
+            lfu_log_factor: 10,
+            lfu_decay_time: 1,
+        }
+    }
+}
+
+/// One of the values of an [`Eviction`]; the numbers are below 2^63.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionChange {
+    /// [`Eviction::policy`].
+    Policy(EvictionPolicy),
+    /// [`Eviction::samples`].
+    Samples(u64),
+    /// [`Eviction::lfu_log_factor`].
+    LfuLogFactor(u64),
+    /// [`Eviction::lfu_decay_time`].
+    LfuDecayTime(u64),
+}
+
+/// A key that was looked at.
+#[derive(Debug)]
+struct Candidate {
+    score: u64,
+    database: usize,
+    shard: usize,
+    key: Vec<u8>,
+}
+
+/// The best candidates so far, the best one last.
+#[derive(Debug, Default)]
+pub(crate) struct EvictionPool {
+    policy: EvictionPolicy,
+    candidates: Vec<Candidate>,
+    /// Where the search for keys that expire goes on, where they are rare.
+    position: u64,
+    /// The shard to look at next.
+    shard: usize,
+}
+
+impl EvictionPool {
+    fn add(&mut self, candidate: Candidate) {
+        let same =
+            |other: &Candidate| other.database == candidate.database && other.key == candidate.key;
+        self.candidates.retain(|other| !same(other));
+        let place = self
+            .candidates
+            .partition_point(|other| other.score <= candidate.score);
+        if self.candidates.len() == POOL {
+            if place == 0 {
+                return;
+            }
+            self.candidates.remove(0);
+            self.candidates.insert(place - 1, candidate);
+        } else {
+            self.candidates.insert(place, candidate);
+        }
+    }
+}
+
+/// What an attempt to make room came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EvictionRound {
+    /// A key was evicted, or some of what was flushed was freed.
+    Made,
+    /// Others took or changed all keys that were found; they make room as well.
+    Lost,
+    /// There was nothing.
+    Nothing,
+}
+
+/// What became of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    Evicted,
+    /// It is gone, or no longer what it was.
+    Void,
+    /// Its shard is locked.
+    Locked,
+}
+
+impl Store {
+    /// How the processes that share this store make room in it.
+    pub fn eviction(&self) -> Eviction {
+        let number = |setting, default| match self.segment.setting(setting) {
+            0 => default,
+            number => number - 1,
+        };
+        let default = Eviction::default();
+        Eviction {
+            policy: EvictionPolicy::of_number(self.segment.setting(Setting::EvictionPolicy)),
+            samples: number(Setting::EvictionSamples, default.samples),
+            lfu_log_factor: number(Setting::LfuLogFactor, default.lfu_log_factor),
+            lfu_decay_time: number(Setting::LfuDecayTime, default.lfu_decay_time),
+        }
+    }
+
+    /// Sets how all processes make room, each of the numbers below 2^63. When
+    /// uses begin or cease to be counted, what is known of the keys needs some
+    /// time to adjust.
+    pub fn set_eviction(&self, eviction: Eviction) -> Result<(), Error> {
+        self.change_eviction(EvictionChange::Samples(eviction.samples))?;
+        self.change_eviction(EvictionChange::LfuLogFactor(eviction.lfu_log_factor))?;
+        self.change_eviction(EvictionChange::LfuDecayTime(eviction.lfu_decay_time))?;
+        self.change_eviction(EvictionChange::Policy(eviction.policy))
+    }
+
+    /// Sets one value of how all processes make room; what another process does
+    /// to the others at the same time stays.
+    pub fn change_eviction(&self, change: EvictionChange) -> Result<(), Error> {
+        // 0 is the default of each number.
+        let (setting, value) = match change {
+            EvictionChange::Policy(policy) => (Setting::EvictionPolicy, policy as u64),
+            EvictionChange::Samples(samples) => (Setting::EvictionSamples, samples + 1),
+            EvictionChange::LfuLogFactor(factor) => (Setting::LfuLogFactor, factor + 1),
+            EvictionChange::LfuDecayTime(minutes) => (Setting::LfuDecayTime, minutes + 1),
+        };
+        Ok(self.segment.set_setting(setting, value)?)
+    }
+
+    /// Keys that this process evicted since it opened the store, or since
+    /// [`reset_evicted_keys`](Store::reset_evicted_keys).
+    pub fn evicted_keys(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    /// Begins to count evicted keys anew.
+    pub fn reset_evicted_keys(&self) {
+        self.evicted.store(0, Ordering::Relaxed);
+    }
+
+    /// Sets what chance goes by in eviction and in counting uses; for tests.
+    pub fn set_random(&self, seed: u64) {
+        self.chance.seed(seed);
+    }
+
+    /// Evicts keys until no more bytes than these are in use: at most 4,096
+    /// keys, or a 64th of what is too much, whichever is more, so that a limit
+    /// that was made lower does not stall the first writer. Must not be called
+    /// within a transaction.
+    ///
+    /// # Errors
+    /// [`Error::MaxMemory`] where there is nothing to evict.
+    #[cold]
+    pub fn make_room(&self, limit: u64) -> Result<(), Error> {
+        let excess = self.used_memory().saturating_sub(limit);
+        let Eviction {
+            policy, samples, ..
+        } = self.eviction();
+        if self.free_for_room(|| self.used_memory() <= limit)? && self.used_memory() <= limit {
+            return Ok(());
+        }
+        if policy == EvictionPolicy::NoEviction {
+            // What was removed already may still have to be freed, and what has
+            // expired to be removed.
+            while self.used_memory() > limit {
+                if !self.reclaim(|| self.used_memory() <= limit)? {
+                    return Err(Error::MaxMemory);
+                }
+            }
+            return Ok(());
+        }
+        // A thread that finds the pool in use does without: after a fork the one
+        // who uses it may not exist. It begins anywhere, so that no shard is emptied
+        // before the others.
+        let mut own = EvictionPool {
+            shard: self.chance.next() as usize % self.shards(),
+            ..EvictionPool::default()
+        };
+        let mut shared = match self.pool.try_lock() {
+            Ok(pool) => Some(pool),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let pool = shared.as_deref_mut().unwrap_or(&mut own);
+        if pool.policy != policy {
+            *pool = EvictionPool {
+                policy,
+                shard: pool.shard,
+                ..EvictionPool::default()
+            };
+        }
+        let (mut evicted, mut lost) = (0, 0);
+        loop {
+            let used = self.used_memory();
+            let left = used.saturating_sub(limit);
+            if left == 0
+                || evicted >= KEYS_AT_ONCE && excess - left.min(excess) >= excess / SHARE_AT_ONCE
+            {
+                return Ok(());
+            }
+            match self.evict_one(pool, samples)? {
+                EvictionRound::Made => (evicted, lost) = (evicted + 1, 0),
+                EvictionRound::Lost if lost < LOST_AT_ONCE => lost += 1,
+                EvictionRound::Lost | EvictionRound::Nothing => return Err(Error::MaxMemory),
+            }
+        }
+    }
+
+    /// Evicts one key, or frees some of what was flushed.
+    fn evict_one(&self, pool: &mut EvictionPool, samples: u64) -> Result<EvictionRound, Error> {
+        // All that was flushed comes before any key, and is freed fast.
+        for shard in 0..self.shards() {
+            if self.segment.has_remains(shard) && self.reclaim_step(shard, Locked::Skip)? {
+                return Ok(EvictionRound::Made);
+            }
+        }
+        let (mut locked, mut without) = (None, EvictionRound::Nothing);
+        for _ in 0..self.shards() {
+            let shard = pool.shard % self.shards();
+            pool.shard = shard + 1;
+            if self.segment.is_locked(shard) {
+                locked = Some(shard);
+                continue;
+            }
+            // What was removed comes before any key.
+            if self.reclaim_step(shard, Locked::Skip)? {
+                return Ok(EvictionRound::Made);
+            }
+            self.look_for_candidates(pool, shard, samples)?;
+            // The worst may have been used since they were looked at.
+            for _ in 0..=POOL {
+                let Some(candidate) = pool.candidates.pop() else {
+                    break;
+                };
+                let now = self.key(&candidate.key);
+                let score = match pool.policy.measure() {
+                    // Of these the removal sees whether they still expire.
+                    Measure::Deadline => candidate.score,
+                    _ if candidate.score == EXPIRED => EXPIRED,
+                    measure => self.evictability(measure, &now, None),
+                };
+                if score < candidate.score
+                    && pool
+                        .candidates
+                        .last()
+                        .is_some_and(|next| next.score > score)
+                {
+                    pool.add(Candidate { score, ..candidate });
+                    continue;
+                }
+                match self.evict(pool.policy, &candidate, false)? {
+                    Attempt::Evicted => return Ok(EvictionRound::Made),
+                    Attempt::Void => without = EvictionRound::Lost,
+                    Attempt::Locked => locked = Some(candidate.shard),
+                }
+            }
+        }
+        // Whoever holds the last shard there is has to be waited for.
+        let Some(shard) = locked else {
+            return Ok(without);
+        };
+        self.look_for_candidates(pool, shard, samples)?;
+        while let Some(candidate) = pool.candidates.pop() {
+            match self.evict(pool.policy, &candidate, true)? {
+                Attempt::Evicted => return Ok(EvictionRound::Made),
+                Attempt::Void | Attempt::Locked => without = EvictionRound::Lost,
+            }
+        }
+        Ok(without)
+    }
+
+    /// Removes a candidate, unless it is no longer one.
+    fn evict(
+        &self,
+        policy: EvictionPolicy,
+        candidate: &Candidate,
+        wait: bool,
+    ) -> Result<Attempt, Error> {
+        let key = self.key(&candidate.key);
+        if !wait && self.segment.is_locked(key.shard) {
+            return Ok(Attempt::Locked);
+        }
+        let evicted = self.write(ShardSet::one(key.shard), |writer| {
+            writer.evict(candidate, &key, policy.only_expiring())
+        });
+        match evicted {
+            Ok(true) => {
+                self.evicted.fetch_add(1, Ordering::Relaxed);
+                Ok(Attempt::Evicted)
+            }
+            Ok(false) => Ok(Attempt::Void),
+            Err(error) if error.is_busy() && !wait => Ok(Attempt::Locked),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks at some keys of a shard and keeps the best. Where the policy wants
+    /// keys that expire and these are rare, it looks at more buckets, each part
+    /// of them without a lock; in the end at the whole shard.
+    fn look_for_candidates(
+        &self,
+        pool: &mut EvictionPool,
+        shard: usize,
+        samples: u64,
+    ) -> Result<(), Error> {
+        let word = if pool.policy.only_expiring() {
+            EXPIRES
+        } else {
+            KEYS
+        };
+        let counts = self.read(ShardSet::one(shard), |reader| {
+            let count = |database| Root { shard, database }.get(reader.view(), word);
+            Ok::<_, Error>(std::array::from_fn::<u64, DATABASES, _>(count))
+        })?;
+        let total: u64 = counts.iter().sum();
+        if total == 0 {
+            return Ok(());
+        }
+        // A database by its share of the keys.
+        let mut ticket = self.chance.next() % total;
+        let database = counts.iter().position(|&count| {
+            let here = ticket < count;
+            ticket = ticket.saturating_sub(count);
+            here
+        });
+        let root = Root {
+            shard,
+            database: database.unwrap_or(0),
+        };
+        let buckets = self.buckets(root)?;
+        let random = self.chance.next();
+        let mut found = Vec::new();
+        self.look_at_buckets(root, random, pool.policy, samples, &mut found)?;
+        if found.is_empty() {
+            let mut position = pool.position;
+            let mut looked_at = 0;
+            while found.is_empty() && looked_at < buckets.saturating_mul(2) {
+                position =
+                    self.look_at_buckets(root, position, pool.policy, samples, &mut found)?;
+                looked_at += BUCKETS;
+            }
+            // The next search goes on where this one ended.
+            pool.position = position;
+        }
+        if pool.policy.measure() == Measure::None && found.len() > 1 {
+            let chosen = found.swap_remove((random >> 32) as usize % found.len());
+            found = vec![chosen];
+        }
+        found.into_iter().for_each(|candidate| pool.add(candidate));
+        Ok(())
+    }
+
+    /// Looks at buckets of a dictionary until enough keys were seen, or 64
+    /// buckets. Returns where to go on.
+    fn look_at_buckets(
+        &self,
+        root: Root,
+        position: u64,
+        policy: EvictionPolicy,
+        samples: u64,
+        found: &mut Vec<Candidate>,
+    ) -> Result<u64, Error> {
+        let now = self.now();
+        let mut seen: Vec<(Vec<u8>, Option<u64>)> = Vec::new();
+        let next = self.read_into(ShardSet::one(root.shard), &mut seen, |reader, seen| {
+            let view = reader.view();
+            let mut position = position;
+            for _ in 0..BUCKETS {
+                position = scan_bucket(view, root, position, |at| {
+                    let entry = Entry::load(view, at)?;
+                    let expiry = entry.expiry(view)?;
+                    if expiry.is_some() || !policy.only_expiring() {
+                        let mut key = Vec::new();
+                        entry.append_key(view, &mut key)?;
+                        seen.push((key, expiry));
+                    }
+                    Ok(())
+                })?;
+                view.recheck()?;
+                if seen.len() as u64 >= samples {
+                    break;
+                }
+            }
+            Ok::<_, Error>(position)
+        })?;
+        for (key, expiry) in seen {
+            let score = match expiry {
+                // What has expired goes before anything else.
+                Some(expiry) if expiry <= now => EXPIRED,
+                _ => self.evictability(policy.measure(), &self.key(&key), expiry),
+            };
+            found.push(Candidate {
+                score,
+                database: root.database,
+                shard: root.shard,
+                key,
+            });
+        }
+        Ok(next)
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Removes a key to make room. Returns whether it was there, expires where
+    /// it must, and has expired where that made it a candidate.
+    fn evict(
+        &mut self,
+        candidate: &Candidate,
+        key: &Key<'_>,
+        only_expiring: bool,
+    ) -> Result<bool, Error> {
+        let database = candidate.database;
+        let root = Root {
+            shard: key.shard,
+            database,
+        };
+        let Some((slot, entry)) = dictionary::find_slot(self.view(), root, key)? else {
+            return Ok(false);
+        };
+        if only_expiring && !entry.header.expires() {
+            return Ok(false);
+        }
+        if candidate.score == EXPIRED {
+            let expiry = entry.expiry(self.view())?;
+            if expiry.is_none_or(|expiry| expiry > self.store.now()) {
+                return Ok(false);
+            }
+        }
+        self.remove_found(root, Found { slot, entry })?;
+        self.changed(database, key);
+        self.tell(KeyEvent::Evicted, database, key);
+        // A large value is freed in steps; some of them now.
+        graveyard::free_a_little(self, key.shard, graveyard::STEP)?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undercroft_memory::Options;
+
+    use super::*;
+    use crate::transaction::writer::Expiry;
+    use crate::types::string::hot::{Condition, SetOptions};
+
+    #[test]
+    fn a_key_that_had_expired_and_was_set_anew_is_not_the_first_to_go() {
+        let (_directory, store) = fresh_store(1);
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::At(2000),
+        };
+        store.set_time(1000);
+        store.set_with(0, b"k", b"v", options).expect("room");
+        let candidate = Candidate {
+            score: EXPIRED,
+            database: 0,
+            shard: store.key(b"k").shard(),
+            key: b"k".to_vec(),
+        };
+        let evict = || store.evict(EvictionPolicy::AllKeysLru, &candidate, false);
+        assert_eq!(evict().expect("no lock is held"), Attempt::Void);
+        store.set_time(3000);
+        store.set(0, b"k", b"new").expect("room");
+        assert_eq!(evict().expect("no lock is held"), Attempt::Void);
+        store.set_time(1000);
+        store.set_with(0, b"k", b"v", options).expect("room");
+        store.set_time(2000);
+        assert_eq!(evict().expect("no lock is held"), Attempt::Evicted);
+    }
+
+    fn fresh_store(shards: usize) -> (tempfile::TempDir, Store) {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let options = Options {
+            shards: Some(shards),
+            ..Options::default()
+        };
+        let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+        (directory, store)
+    }
+
+    #[test]
+    fn who_finds_the_pool_in_use_takes_keys_of_all_shards() {
+        let (_directory, store) = fresh_store(4);
+        store
+            .change_eviction(EvictionChange::Policy(EvictionPolicy::AllKeysLru))
+            .expect("writable");
+        let set = |number: u32| {
+            let key = number.to_string();
+            store.set(0, key.as_bytes(), &[b'v'; 1000]).expect("room");
+        };
+        (0..2000).for_each(set);
+        store.set_max_memory(store.used_memory()).expect("writable");
+        let _used = store.pool.lock();
+        (2000..6000).for_each(set);
+        for shard in 0..4 {
+            let keys = store
+                .read(ShardSet::one(shard), |reader| {
+                    Ok::<_, Error>(Root { shard, database: 0 }.get(reader.view(), KEYS))
+                })
+                .expect("no lock is held");
+            assert!(keys > 100, "{keys} of shard {shard}");
+        }
+    }
+
+    #[test]
+    fn candidates_that_others_took_are_not_the_last() {
+        let (_directory, store) = fresh_store(1);
+        store
+            .change_eviction(EvictionChange::Policy(EvictionPolicy::AllKeysLru))
+            .expect("writable");
+        store.set(0, b"k", &[b'v'; 1000]).expect("room");
+        let gone = |number: usize| Candidate {
+            score: EXPIRED,
+            database: 0,
+            shard: 0,
+            key: format!("gone:{number}").into_bytes(),
+        };
+        // Better ones than any there is, which leave no room for these.
+        store.pool.lock().expect("no panic").candidates = (0..POOL).map(gone).collect();
+        store.pool.lock().expect("no panic").policy = EvictionPolicy::AllKeysLru;
+        store
+            .make_room(store.used_memory() - 1)
+            .expect("there is a key");
+        assert_eq!(store.evicted_keys(), 1);
+    }
+}

@@ -1,0 +1,260 @@
+//! Removing expired keys that nobody asks for (M1, M8).
+//!
+//! Each database's part of a shard knows a time before which none of its keys
+//! expires: who gives a key a deadline lowers it, and a sweep that has gone
+//! through all buckets raises it to the soonest deadline it has seen. So
+//! nothing is looked for where nothing can have expired, and where something
+//! has, the sweep finds it.
+
+use undercroft_memory::ShardSet;
+
+use crate::error::Error;
+use crate::store::{Key, Store};
+use crate::structures::dictionary::{
+    self, CHAIN_MAX, Dictionary, Slot, Tables, chain_fault, load_bucket,
+};
+use crate::structures::entry::Entry;
+use crate::structures::key::hash;
+use crate::structures::roots::{EXPIRES, KEYS, NEXT_TABLE, Root, SEEN, SOONEST, SWEEP, expiring};
+use crate::transaction::writer::Writer;
+use crate::upkeep::graveyard;
+
+/// Buckets swept in one transaction.
+const BUCKETS: u64 = 16;
+/// A transaction that has removed so many keys is ended.
+const REMOVED: u64 = 64;
+/// Above the bucket where the sweep goes on stand the bits of the table.
+const BITS_SHIFT: u32 = 48;
+
+/// What a sweep came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Swept {
+    /// Buckets looked at.
+    pub(crate) buckets: u64,
+    /// Keys seen that expire, those included that had expired.
+    pub(crate) seen: u64,
+    /// Keys removed.
+    pub(crate) removed: u64,
+    /// Whether buckets are on their way to another table.
+    pub(crate) moving: bool,
+}
+
+impl Swept {
+    pub(crate) fn add(&mut self, other: Swept) {
+        self.buckets += other.buckets;
+        self.seen += other.seen;
+        self.removed += other.removed;
+        self.moving = other.moving;
+    }
+}
+
+/// Looks at one bucket where some key of the dictionary expires.
+pub(crate) fn sweep_a_little(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
+    if root.get(writer.view(), EXPIRES) == 0 {
+        return Ok(());
+    }
+    sweep(writer, root, 1).map(drop)
+}
+
+/// Removes the expired keys of the next few buckets; looks at none where none
+/// can have expired. Allocates nothing, so that it works in a full store.
+pub(crate) fn sweep_buckets(writer: &mut Writer<'_, '_>, root: Root) -> Result<Swept, Error> {
+    sweep(writer, root, BUCKETS)
+}
+
+fn sweep(writer: &mut Writer<'_, '_>, root: Root, count: u64) -> Result<Swept, Error> {
+    let mut swept = Swept::default();
+    let now = writer.now();
+    let Some(tables) = root.tables(writer.view())? else {
+        return Ok(swept);
+    };
+    if root.get(writer.view(), SOONEST) > now {
+        return Ok(swept);
+    }
+    let (bits, length) = (tables.main.bits, tables.main.buckets());
+    let place = root.get(writer.view(), SWEEP);
+    let mut bucket = place & ((1 << BITS_SHIFT) - 1);
+    if place >> BITS_SHIFT != bits || bucket >= length {
+        bucket = 0;
+    }
+    // While buckets move from one table to another, the sweep may miss some.
+    let moving = root.get(writer.view(), NEXT_TABLE) != 0;
+    swept.moving = moving;
+    let mut soonest = match bucket {
+        _ if moving => 0,
+        0 => u64::MAX,
+        _ => root.get(writer.view(), SEEN),
+    };
+    if count > 1 {
+        prefetch(writer, &tables, bucket, count)?;
+    }
+    while swept.buckets < count.min(length) && swept.removed < REMOVED && bucket < length {
+        sweep_bucket(writer, root, (&tables, bucket), &mut swept, &mut soonest)?;
+        swept.buckets += 1;
+        bucket += 1;
+    }
+    if swept.removed > 0 {
+        let removed = swept.removed as i64;
+        root.add(writer.transaction, EXPIRES, -removed)?;
+        root.add(writer.transaction, KEYS, -removed)?;
+        if root.get(writer.view(), KEYS) == 0 {
+            // What is left are tables.
+            graveyard::detach_unseen(writer, root)?;
+            return Ok(swept);
+        }
+    }
+    if bucket == length {
+        if soonest != 0 {
+            root.set(writer.transaction, SOONEST, soonest)?;
+        }
+        (bucket, soonest) = (0, 0);
+    }
+    root.set(writer.transaction, SEEN, soonest)?;
+    root.set(writer.transaction, SWEEP, bits << BITS_SHIFT | bucket)?;
+    Ok(swept)
+}
+
+/// Asks for the entries of the next buckets ahead of their use: each is a wait
+/// for memory otherwise.
+fn prefetch(writer: &Writer<'_, '_>, tables: &Tables, first: u64, count: u64) -> Result<(), Error> {
+    for bucket in first..(first + count).min(tables.main.buckets()) {
+        for entry in load_bucket(writer.view(), tables.main.bucket(bucket))?.entries {
+            writer.view().prefetch(entry);
+        }
+    }
+    Ok(())
+}
+
+/// Removes the expired keys of one bucket of the main table, or of those that
+/// its entries have been moved to.
+fn sweep_bucket(
+    writer: &mut Writer<'_, '_>,
+    root: Root,
+    (tables, number): (&Tables, u64),
+    swept: &mut Swept,
+    soonest: &mut u64,
+) -> Result<(), Error> {
+    match tables.other {
+        Some((other, moved)) if number < moved => {
+            sweep_chain(writer, root, other.bucket(number), swept, soonest)?;
+            if other.bits > tables.main.bits {
+                let second = other.bucket(number + tables.main.buckets());
+                sweep_chain(writer, root, second, swept, soonest)?;
+            }
+            Ok(())
+        }
+        _ => sweep_chain(writer, root, tables.main.bucket(number), swept, soonest),
+    }
+}
+
+/// Removes the expired keys of one bucket and its chain. Who counts the keys of
+/// the dictionary is the caller.
+fn sweep_chain(
+    writer: &mut Writer<'_, '_>,
+    root: Root,
+    home: u64,
+    swept: &mut Swept,
+    soonest: &mut u64,
+) -> Result<(), Error> {
+    let now = writer.now();
+    let (mut at, mut parent) = (home, 0);
+    for _ in 0..CHAIN_MAX {
+        let bucket = load_bucket(writer.view(), at)?;
+        let mut left = false;
+        for (index, offset) in bucket.entries.into_iter().enumerate() {
+            if offset == 0 {
+                continue;
+            }
+            let entry = Entry::load(writer.view(), offset)?;
+            let Some(deadline) = entry.expiry(writer.view())? else {
+                continue;
+            };
+            swept.seen += 1;
+            if deadline > now {
+                *soonest = (*soonest).min(deadline);
+                continue;
+            }
+            swept.removed += 1;
+            let slot = Slot {
+                bucket: at,
+                parent,
+                index,
+            };
+            left |= writer.remove_expired_at(root, slot, &entry)?;
+        }
+        if bucket.next == 0 {
+            return Ok(());
+        }
+        if !left {
+            parent = at;
+        }
+        at = bucket.next;
+    }
+    Err(chain_fault(home).into())
+}
+
+impl Writer<'_, '_> {
+    /// Takes a key that has expired out of its bucket, but does not count it.
+    /// Returns whether the bucket has left its chain.
+    fn remove_expired_at(&mut self, root: Root, slot: Slot, entry: &Entry) -> Result<bool, Error> {
+        if self.outbox.tells() {
+            let mut bytes = Vec::new();
+            entry.append_key(self.view(), &mut bytes)?;
+            let key = Key {
+                hash: hash(self.transaction.hash_key(), &bytes),
+                bytes: &bytes,
+                shard: root.shard,
+            };
+            self.expired(root.database, &key);
+        }
+        self.discard_value(root.shard, entry)?;
+        self.transaction.free(root.shard, entry.at);
+        dictionary::take_out(self.transaction, root, slot)
+    }
+
+    /// Lets the sweep know that a key of the dictionary expires at this time.
+    #[inline]
+    pub(crate) fn note_deadline(&mut self, root: Root, deadline: u64) -> Result<(), Error> {
+        for word in [SOONEST, SEEN] {
+            if deadline < root.get(self.view(), word) {
+                root.set(self.transaction, word, deadline)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// The databases of a shard in which some key may have expired, a bit each.
+    pub(crate) fn expiry_is_due(&self, shard: usize) -> Result<u64, Error> {
+        let now = self.now();
+        self.read(ShardSet::one(shard), |reader| {
+            let view = reader.view();
+            let is_due = |database: &usize| {
+                let root = Root {
+                    shard,
+                    database: *database,
+                };
+                root.get(view, EXPIRES) != 0 && root.get(view, SOONEST) <= now
+            };
+            let due = expiring().filter(is_due);
+            Ok::<_, Error>(due.fold(0, |bits, database| bits | 1 << database))
+        })
+    }
+
+    /// Buckets of a dictionary's main table.
+    pub(crate) fn buckets(&self, root: Root) -> Result<u64, Error> {
+        self.read(ShardSet::one(root.shard), |reader| {
+            let tables = root.tables(reader.view())?;
+            Ok::<_, Error>(tables.map_or(0, |tables| tables.main.buckets()))
+        })
+    }
+
+    /// Removes the expired keys of the next few buckets of a dictionary, in one
+    /// transaction of bounded length (W9).
+    pub(crate) fn sweep_some(&self, root: Root) -> Result<Swept, Error> {
+        self.write(ShardSet::one(root.shard), |writer| {
+            sweep_buckets(writer, root)
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! What is made ready ahead of need (W9, M8): a bounded part at a time, behind
+//! commits and outside all locks, so that no change waits for much of it.
+//!
+//! A long run, such as a table's, is not what a small change may have to wait
+//! for: the system's zeroing of its pages takes milliseconds. Who could use one
+//! and finds none goes on without, and has some extents backed with memory. The
+//! run comes together in this way; nothing notes how far that is but the map
+//! of extents that have memory and are free. Others may use what is there.
+
+use crate::allocator::pool::Pool;
+use crate::error::Error;
+use crate::handle::Segment;
+use crate::mapped::layout::{EXTENT_PAGES, PAGE};
+use crate::views::view::Offset;
+use crate::writing::transaction::Transaction;
+
+/// Extents backed with memory in one step: some 100 us of the kernel's work.
+pub(crate) const EXTENTS_AT_ONCE: u64 = 4;
+
+/// What is to be made ready.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ahead {
+    /// The hint table of a shard, which has so many keys.
+    Hints(usize, u64),
+    /// A free run of so many pages.
+    Run(u64),
+}
+
+impl Segment {
+    /// Does a step for each. What cannot be done is no error.
+    #[cold]
+    pub(crate) fn make_ready(&self, ahead: &[Ahead]) {
+        for &ahead in ahead {
+            match ahead {
+                Ahead::Hints(index, keys) => self.try_to_grow_hints(index, keys),
+                Ahead::Run(pages) => {
+                    let _ = self.prepare_run(pages);
+                }
+            }
+        }
+    }
+
+    /// Backs some memory, where no run of so many bytes is free: after some of
+    /// these steps one is. Called without any lock held. Returns whether there was
+    /// anything to do.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] where there is no place for such a run.
+    pub fn prepare(&self, bytes: u64) -> Result<bool, Error> {
+        self.prepare_to_write()?;
+        self.prepare_run(bytes.div_ceil(PAGE))
+    }
+
+    fn prepare_run(&self, pages: u64) -> Result<bool, Error> {
+        let extents = pages.div_ceil(EXTENT_PAGES);
+        let missing = self.with_heap(|heap| {
+            if heap.find(pages).is_some() {
+                return Ok(None);
+            }
+            let missing = heap.missing_part(extents, EXTENTS_AT_ONCE);
+            missing.map(Some).ok_or(Error::OutOfMemory)
+        })?;
+        let Some((first, count)) = missing else {
+            return Ok(false);
+        };
+        self.back_extents(first, count)?;
+        Ok(true)
+    }
+}
+
+impl Transaction<'_> {
+    /// Allocates a block for what can wait: none where it needs a long run and
+    /// none is free. Then some memory is backed behind the commit, so that one of
+    /// the next calls finds one.
+    pub fn allocate_if_ready(
+        &mut self,
+        pool: impl Into<Pool>,
+        bytes: u64,
+    ) -> Result<Option<Offset>, Error> {
+        let (pool, pages) = (pool.into(), bytes.div_ceil(PAGE));
+        if pages <= EXTENT_PAGES {
+            return self.allocate(pool, bytes).map(Some);
+        }
+        // An arena that was read from the store is looked at first.
+        self.segment.mapping.pool_words(pool)?;
+        let Some(page) = self.try_grant(pool, pages, 1)? else {
+            self.ahead.push(Ahead::Run(pages));
+            return Ok(None);
+        };
+        self.use_run(pool, page, pages).map(Some)
+    }
+}

@@ -1,0 +1,23 @@
+//! The heap: extents of all shards, blocks of each, and memory that comes from the system and goes back to it.
+//!
+//! - `ahead`: what is made ready ahead of need.
+//! - `arena`: arenas: the memory of one large object each.
+//! - `heap`: the heap's global half: extents, and runs of pages granted to shards.
+//! - `page_use`: what pages are used for, and which block lies where in them.
+//! - `pool`: where a block comes from: a shard's own slabs, or an arena.
+//! - `remains`: what a shard leaves behind: all the memory of its own at once.
+//! - `slab`: the heap's half in each shard: slabs of equal blocks, runs of pages for large ones.
+//! - `staging`: large blocks, filled outside the lock and published in one step.
+//! - `stock`: blocks for what is made whole, many at a time.
+//! - `trim`: giving memory back to the system.
+
+pub(crate) mod ahead;
+mod arena;
+pub(crate) mod heap;
+pub(crate) mod page_use;
+pub(crate) mod pool;
+mod remains;
+mod slab;
+pub(crate) mod staging;
+pub(crate) mod stock;
+pub(crate) mod trim;

@@ -1,0 +1,292 @@
+//! Staging (W8): large blocks are filled outside the lock and published in one
+//! step.
+//!
+//! A staged block is on its shard's staging list, with the process that fills
+//! it named in its descriptor. When that process dies, upkeep frees the block,
+//! or whoever needs the memory or reclaims its slot. Where the process itself cannot free one now, it does so
+//! when it stages the next one.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use crate::allocator::page_use::PageUse;
+use crate::error::{Error, Fault};
+use crate::handle::Segment;
+use crate::mapped::layout::{PAGE, descriptor, shard, slot};
+use crate::processes::lock::Owner;
+use crate::processes::process::without_fork;
+use crate::processes::wait::defer_signals;
+use crate::views::shards::ShardSet;
+use crate::views::view::Offset;
+use crate::writing::room::Runs;
+use crate::writing::transaction::Transaction;
+
+/// Blocks of a shard looked at without its lock at most.
+const LOOK: usize = 1024;
+
+/// A large block that belongs to nobody but this handle: fill it, then
+/// [adopt](Transaction::adopt) it. Freed when dropped before that.
+pub struct Staged<'a> {
+    segment: &'a Segment,
+    block: StagedBlock,
+    length: u64,
+    adopted: bool,
+}
+
+/// A staged block, and the process that fills it as its descriptor names it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StagedBlock {
+    shard: usize,
+    page: u64,
+    owner: u64,
+}
+
+impl Segment {
+    /// This process as it is named in the descriptors of its staged blocks.
+    fn staging_owner(&self) -> u64 {
+        let slot_index = self.process.slot();
+        let at = self.mapping.layout().slot(slot_index) + slot::GENERATION;
+        (slot_index << 32) | (self.mapping.load(at) & 0xffff_ffff)
+    }
+
+    /// Allocates a block of at least `bytes` in a shard, to be filled without
+    /// the shard's lock. Meant for blocks that take long to fill; always whole
+    /// pages.
+    pub fn stage(&self, index: usize, bytes: u64) -> Result<Staged<'_>, Error> {
+        self.free_left_over();
+        let layout = *self.mapping.layout();
+        let (page, owner) = self.write(ShardSet::one(index), |transaction| {
+            let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
+            let page = self.mapping.page_of(at);
+            let words = layout.descriptor(page);
+            transaction.set(index, words + descriptor::KIND, PageUse::Staged.pack())?;
+            let owner = self.staging_owner();
+            transaction.set(index, words + descriptor::BITMAP, owner)?;
+            transaction.link(index, layout.shard(index) + shard::STAGING, page)?;
+            Ok::<_, Error>((page, owner))
+        })?;
+        Ok(Staged {
+            segment: self,
+            block: StagedBlock {
+                shard: index,
+                page,
+                owner,
+            },
+            length: bytes,
+            adopted: false,
+        })
+    }
+
+    /// Frees a block that was staged and not adopted.
+    fn free_block(&self, block: StagedBlock) -> Result<(), Error> {
+        // A forked child's copy of the handle frees nothing.
+        if !self.process.claimed() || self.staging_owner() != block.owner {
+            return Ok(());
+        }
+        self.write(ShardSet::one(block.shard), |transaction| {
+            transaction.free_staged(block.shard, block.page)
+        })
+    }
+
+    /// Frees the blocks that could not be freed when they were dropped, but for
+    /// those behind a lock that is held now.
+    fn free_left_over(&self) {
+        if !self.has_left_over.load(Ordering::Acquire) {
+            return;
+        }
+        let _deferred = defer_signals();
+        for block in self.left_over(std::mem::take) {
+            if self.is_locked(block.shard) || self.free_block(block).is_err() {
+                self.left_over(|blocks| blocks.push(block));
+            }
+        }
+    }
+
+    /// Calls `body` with the blocks that could not be freed, for a moment.
+    /// Nobody forks meanwhile: the child's copy of the mutex would stay locked.
+    fn left_over<R>(&self, body: impl FnOnce(&mut Vec<StagedBlock>) -> R) -> R {
+        without_fork(|| {
+            let blocks = self.left_over.lock();
+            let mut blocks = blocks.unwrap_or_else(PoisonError::into_inner);
+            let result = body(&mut blocks);
+            self.has_left_over
+                .store(!blocks.is_empty(), Ordering::Release);
+            result
+        })
+    }
+
+    /// Frees the blocks that processes were filling when they died, for who
+    /// keeps the store or needs the memory. Returns whether there were any.
+    pub fn free_dead_staged(&self) -> Result<bool, Error> {
+        // Who is dead is asked without a lock (W9), and stays so. A list that changes
+        // meanwhile may lead anywhere: it is looked at again the next time.
+        let has_dead = |index| {
+            let mut pages = self.staged(index).take(LOOK).map_while(Result::ok);
+            pages.any(|page| self.filler_is_dead(page, None))
+        };
+        let any = (0..self.mapping.layout().shards).any(has_dead);
+        if any {
+            self.free_staged_of_the_dead(None)?;
+        }
+        Ok(any)
+    }
+
+    /// Frees the staged blocks of a slot whose owner is dead; of all dead
+    /// owners where none is named.
+    pub(crate) fn free_staged_of_the_dead(&self, slot_index: Option<u64>) -> Result<(), Error> {
+        let layout = *self.mapping.layout();
+        for index in 0..layout.shards {
+            let list = layout.shard(index) + shard::STAGING;
+            if self.mapping.load(list) == 0 {
+                continue;
+            }
+            let mut runs = Runs::default();
+            loop {
+                let mut transaction = match Transaction::begin(self, ShardSet::one(index)) {
+                    Ok(transaction) => transaction,
+                    // Somebody is stopped with the lock: the blocks can wait.
+                    Err(Error::Busy { .. }) => break,
+                    Err(error) => return Err(error),
+                };
+                let pages = self.staged_pages(index)?;
+                let Some(page) = pages
+                    .into_iter()
+                    .find(|&page| self.filler_is_dead(page, slot_index))
+                else {
+                    break;
+                };
+                let freed = transaction
+                    .free_staged(index, page)
+                    .and_then(|()| transaction.commit());
+                let shortage = match freed {
+                    Ok(shortage) => shortage,
+                    Err(error) => Some(transaction.shortage.ok_or(error)?),
+                };
+                if let Some(shortage) = shortage {
+                    let used = transaction.used(shortage);
+                    drop(transaction);
+                    self.make_room(&used, &mut runs)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the process that fills a staged block is dead. A slot that is
+    /// being reclaimed has only dead former owners; others are asked.
+    fn filler_is_dead(&self, page: u64, slot_index: Option<u64>) -> bool {
+        let at = self.mapping.layout().descriptor(page) + descriptor::BITMAP;
+        let owner = self.mapping.load(at);
+        let (named, generation) = (owner >> 32, owner & 0xffff_ffff);
+        match slot_index {
+            Some(slot_index) => named == slot_index,
+            None => !self
+                .process
+                .alive(&self.mapping, Owner::new(named, generation)),
+        }
+    }
+
+    /// The pages on a shard's staging list. Under its lock.
+    pub(crate) fn staged_pages(&self, index: usize) -> Result<Vec<u64>, Error> {
+        self.staged(index).collect()
+    }
+
+    /// The pages on a shard's staging list, one after the other; an error is the
+    /// last one.
+    fn staged(&self, index: usize) -> impl Iterator<Item = Result<u64, Error>> + '_ {
+        let layout = *self.mapping.layout();
+        let list = layout.shard(index) + shard::STAGING;
+        let mut link = self.mapping.load(list);
+        let mut left = layout.pages();
+        std::iter::from_fn(move || {
+            let page = link.checked_sub(1)?;
+            let sound = left > 0
+                && self.mapping.page_reserved(page)
+                && self.mapping.page_use(page) == Some(PageUse::Staged);
+            if !sound {
+                link = 0;
+                return Some(Err(Error::Damaged(Fault {
+                    at: list,
+                    what: "a list of staged blocks that ends",
+                })));
+            }
+            left -= 1;
+            link = self
+                .mapping
+                .load(layout.descriptor(page) + descriptor::NEXT);
+            Some(Ok(page))
+        })
+    }
+}
+
+impl Staged<'_> {
+    /// The shard it lies in.
+    pub fn shard(&self) -> usize {
+        self.block.shard
+    }
+
+    /// Bytes asked for.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Fills part of the block, from a position that is a multiple of 8; the
+    /// last word is padded with zeros.
+    ///
+    /// # Panics
+    /// If the bytes do not fit the length asked for, or `position` is not a
+    /// multiple of 8.
+    pub fn fill(&mut self, position: u64, bytes: &[u8]) {
+        let end = position + bytes.len() as u64;
+        assert!(position.is_multiple_of(8) && end <= self.length);
+        let mapping = &self.segment.mapping;
+        mapping.copy_from(mapping.layout().page(self.block.page) + position, bytes);
+    }
+
+    /// The transaction that adopted the block was committed: the block is no
+    /// longer this handle's.
+    pub fn adopted(mut self) {
+        self.adopted = true;
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if self.adopted || crate::probes::fault::abandoned() {
+            return;
+        }
+        // There is no error to return, and whoever was asked for a signal and had
+        // nobody to tell would lose it.
+        let _deferred = defer_signals();
+        if self.segment.free_block(self.block).is_err() {
+            self.segment.left_over(|blocks| blocks.push(self.block));
+        }
+    }
+}
+
+impl Transaction<'_> {
+    /// Takes a staged block over, as a block of its shard, which must be one of
+    /// this transaction's. The transaction may still be rolled back: call
+    /// [`Staged::adopted`] once it has been committed.
+    pub fn adopt(&mut self, staged: &Staged<'_>) -> Result<Offset, Error> {
+        let layout = *self.segment.mapping.layout();
+        let index = staged.block.shard;
+        self.unlink(
+            index,
+            layout.shard(index) + shard::STAGING,
+            staged.block.page,
+        )?;
+        let kind = layout.descriptor(staged.block.page) + descriptor::KIND;
+        self.set(index, kind, PageUse::Large.pack())?;
+        Ok(layout.page(staged.block.page))
+    }
+
+    fn free_staged(&mut self, index: usize, page: u64) -> Result<(), Error> {
+        let layout = *self.segment.mapping.layout();
+        self.unlink(index, layout.shard(index) + shard::STAGING, page)?;
+        let kind = layout.descriptor(page) + descriptor::KIND;
+        self.set(index, kind, PageUse::Large.pack())?;
+        self.free(index, layout.page(page));
+        Ok(())
+    }
+}

@@ -1,0 +1,408 @@
+//! Creating and opening store files.
+//!
+//! A store is made in a file without a name and linked into place when it is
+//! whole: whoever opens a path sees a whole store or none. A file that is not
+//! a store of this build's format is refused and never modified.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::handle::Segment;
+use crate::inspection::statistics::Setting;
+use crate::inspection::users;
+use crate::mapped::layout::{
+    EXTENT, EXTENTS_MAX, HEAP_LOG_RESERVED, Layout, PAGE, SHARDS_MAX, control, fingerprint, header,
+    ring, shard, slot,
+};
+use crate::mapped::mapping::Mapping;
+use crate::mapped::platform::{self, Map};
+use crate::processes::process::{Process, boot, unix_milliseconds};
+
+/// Default for [`Options::capacity`].
+const CAPACITY: u64 = 64 << 30;
+/// Default for [`Options::ring`], in a store large enough for it.
+const RING: u64 = 16 << 20;
+/// Heap below which another shard is not worth its fixed cost.
+const CAPACITY_PER_SHARD: u64 = 4 << 20;
+
+/// How a store is made; nothing of it can be changed later.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Address space for the heap in bytes. It costs nothing until it is used.
+    /// Default: 64 GiB, or the size of the file system if that is less.
+    /// [`capacity_made`] says what a store has of it.
+    pub capacity: Option<u64>,
+    /// Number of shards, rounded up to a power of two up to 64. Default: four
+    /// for each core, fewer in a small store.
+    pub shards: Option<usize>,
+    /// Bytes of the ring that messages between processes pass through, rounded
+    /// up to a power of two from 64 KiB to 4 GiB. It costs nothing until
+    /// messages are published. A message may be a quarter of it long. Default:
+    /// 16 MiB, or an eighth of a small store's capacity.
+    pub ring: Option<u64>,
+}
+
+/// What a store says of itself from its first moment, and what can be changed
+/// later: whoever finds it finds it so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Initially<'a> {
+    /// The limit on the bytes in allocated blocks; 0 is none.
+    pub max_memory: u64,
+    /// Settings other than their defaults.
+    pub settings: &'a [(Setting, u64)],
+}
+
+impl Segment {
+    /// Creates a store. Fails with [`io::ErrorKind::AlreadyExists`] inside
+    /// [`Error::Io`] where the path is taken.
+    pub fn create(path: &Path, options: &Options) -> Result<Segment, Error> {
+        Segment::create_so(path, options, Initially::default())
+    }
+
+    /// [`create`](Self::create) of a store that says from its first moment what
+    /// it would be told later otherwise.
+    pub fn create_so(
+        path: &Path,
+        options: &Options,
+        initially: Initially<'_>,
+    ) -> Result<Segment, Error> {
+        let path = absolute(path)?;
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        let fail = |doing| {
+            let path = path.clone();
+            move |source| Error::Io {
+                doing,
+                path,
+                source,
+            }
+        };
+        let file =
+            platform::create_unnamed(directory).map_err(fail("creating an unnamed file for"))?;
+        refuse_file_system(&file, &path)?;
+        let space = platform::file_system_size(&file).map_err(fail("asking for the space at"))?;
+        let capacity = options
+            .capacity
+            .unwrap_or(CAPACITY.min(space))
+            .max(8 * EXTENT);
+        let ring_size = options.ring.unwrap_or(RING.min(capacity / 8));
+        let shards = shard_count(options.shards, capacity);
+        let layout = Layout::new(shards, capacity, ring_size);
+        file.set_len(layout.file_length)
+            .map_err(fail("setting the length of"))?;
+        let map = Map::shared(&file, layout.file_length, true).map_err(fail("mapping"))?;
+        let mapping = Mapping::new(map, layout, true);
+        populate(&file, &mapping).map_err(fail("allocating memory for"))?;
+        for index in 0..layout.shards {
+            let base = layout.shard(index);
+            mapping.store(base + shard::LOG_RESERVED, shard::LOG_RESERVED_MIN);
+            mapping.store(base + shard::HINT_BITS, shard::HINT_BITS_MIN);
+        }
+        mapping.store(control::WRITING, 1);
+        mapping.store(control::MAX_MEMORY, initially.max_memory);
+        for (setting, value) in initially.settings {
+            mapping.store(*setting as u64, *value);
+        }
+        let boot = this_boot(&file).map_err(fail("asking for this boot's name, to make"))?;
+        let page = new_header(&layout, boot).map_err(fail("getting randomness for"))?;
+        mapping.copy_from(0, &page);
+        platform::link(&file, &path).map_err(fail("creating"))?;
+        // By its path: the kernel calls a file removed for ever that was opened
+        // without a name.
+        Segment::open(&path, true)
+    }
+
+    /// Opens an existing store, to read and write or only to read.
+    ///
+    /// # Errors
+    /// [`Error::Unclean`] where it was changed in another boot, or on another
+    /// machine, and not [synced](Segment::sync).
+    pub fn open(path: &Path, write: bool) -> Result<Segment, Error> {
+        Segment::open_as(path, write, Visibility::Shared)
+    }
+
+    /// Opens a store that [`open`](Self::open) refuses as unclean, to save what
+    /// can be read of it. Whatever is done to it, the file stays as it is.
+    pub fn open_unclean(path: &Path) -> Result<Segment, Error> {
+        Segment::open_as(path, true, Visibility::Private)
+    }
+
+    fn open_as(path: &Path, write: bool, visibility: Visibility) -> Result<Segment, Error> {
+        let path = absolute(path)?;
+        let fail = |doing| {
+            let path = path.clone();
+            move |source| Error::Io {
+                doing,
+                path,
+                source,
+            }
+        };
+        let refuse = |reason: String| Error::NotAStore {
+            path: path.clone(),
+            reason,
+        };
+        let file = platform::open(&path, write).map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => refuse("expected a regular file, found a symlink".into()),
+            _ => fail("opening")(error),
+        })?;
+        let status = platform::status(&file).map_err(fail("reading the status of"))?;
+        if !status.regular {
+            return Err(refuse("expected a regular file".into()));
+        }
+        if status.owner != platform::effective_user() {
+            return Err(refuse(format!(
+                "expected a file of user {}, it belongs to user {}",
+                platform::effective_user(),
+                status.owner
+            )));
+        }
+        refuse_file_system(&file, &path)?;
+        let mut page = vec![0; PAGE as usize];
+        if status.length < PAGE {
+            return Err(refuse(format!(
+                "expected at least {PAGE} bytes, it has {}",
+                status.length
+            )));
+        }
+        file.read_exact_at(&mut page, 0)
+            .map_err(fail("reading the header of"))?;
+        let (layout, hash_key) = read_header(&page, status.length).map_err(refuse)?;
+        let boot = this_boot(&file).map_err(fail("asking for this boot's name, to open"))?;
+        let map = match visibility {
+            Visibility::Shared => {
+                let at = header::UNSYNCED as usize;
+                let changed = u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"));
+                if changed != 0 && changed != boot {
+                    return Err(Error::Unclean { path });
+                }
+                Map::shared(&file, layout.file_length, write)
+            }
+            Visibility::Private => Map::private(&file, layout.file_length),
+        };
+        let map = map.map_err(fail("mapping"))?;
+        let namespace = if write {
+            share_namespace(&file).map_err(fail("locking"))?
+        } else {
+            0
+        };
+        users::mark(&file).map_err(fail("locking"))?;
+        let process = Process::new(&path, status.id, namespace)?;
+        let mapping = Mapping::new(map, layout, write);
+        Ok(Segment::new(mapping, process, hash_key, boot))
+    }
+
+    /// Opens a store, or creates it where the path is free.
+    pub fn open_or_create(
+        path: &Path,
+        options: &Options,
+        initially: Initially<'_>,
+    ) -> Result<Segment, Error> {
+        let missing = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound);
+        let taken = |error: &Error| matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists);
+        match Segment::open(path, true) {
+            Err(error) if missing(&error) => match Segment::create_so(path, options, initially) {
+                Err(error) if taken(&error) => Segment::open(path, true),
+                result => result,
+            },
+            result => result,
+        }
+    }
+}
+
+/// The capacity of a store that was asked for so many bytes: whole extents, and
+/// some at least.
+pub fn capacity_made(asked: u64) -> u64 {
+    Layout::extents(asked) * EXTENT
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    let fail = |source| Error::Io {
+        doing: "finding the directory of",
+        path: path.into(),
+        source,
+    };
+    let name = path.file_name().ok_or_else(|| {
+        fail(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "expected a path that ends in a file name",
+        ))
+    })?;
+    let directory = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    Ok(directory.canonicalize().map_err(fail)?.join(name))
+}
+
+/// What becomes of what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Visibility {
+    /// All processes see it.
+    Shared,
+    /// It goes with this handle.
+    Private,
+}
+
+/// The boot that the header is to name. A file in memory does not outlive its
+/// boot, so there it matters little where the system does not tell.
+fn this_boot(file: &File) -> io::Result<u64> {
+    match boot() {
+        Some(boot) => Ok(boot),
+        None if platform::is_in_memory(file)? => Ok(u64::MAX),
+        None => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// Takes the lock of this process' pid namespace for a description that is
+/// mapped, so that it goes with the last process that inherits the mapping;
+/// returns which one, 0 for none.
+fn share_namespace(file: &File) -> io::Result<u32> {
+    let namespace = platform::pid_namespace();
+    let locked =
+        namespace != 0 && platform::share_byte(file, slot::NAMESPACES + u64::from(namespace))?;
+    Ok(if locked { namespace } else { 0 })
+}
+
+fn refuse_file_system(file: &File, path: &Path) -> Result<(), Error> {
+    match platform::unsuitable_file_system(file) {
+        Ok(None) => Ok(()),
+        Ok(Some(name)) => Err(Error::NotAStore {
+            path: path.into(),
+            reason: format!(
+                "it lies on {name}, where processes do not share memory; \
+                 expected tmpfs or a local disk"
+            ),
+        }),
+        Err(source) => Err(Error::Io {
+            doing: "asking for the file system of",
+            path: path.into(),
+            source,
+        }),
+    }
+}
+
+fn shard_count(wanted: Option<usize>, capacity: u64) -> usize {
+    match wanted {
+        Some(count) => count.clamp(1, SHARDS_MAX).next_power_of_two(),
+        None => {
+            let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+            let fitting = (capacity / CAPACITY_PER_SHARD).max(1);
+            let fitting = 1 << fitting.ilog2().min(6);
+            (cores * 4)
+                .next_power_of_two()
+                .clamp(1, SHARDS_MAX)
+                .min(fitting)
+        }
+    }
+}
+
+/// Backs with memory what a store needs from the start.
+fn populate(file: &File, mapping: &Mapping) -> io::Result<()> {
+    let layout = *mapping.layout();
+    let mut ranges = vec![
+        (0, 2 * PAGE),
+        (layout.heap_log, HEAP_LOG_RESERVED),
+        (layout.ring, PAGE),
+    ];
+    for index in 0..layout.shards {
+        let base = layout.shard(index);
+        ranges.push((base, shard::HINTS + (4 << shard::HINT_BITS_MIN)));
+        ranges.push((base + shard::LOG, shard::LOG_RESERVED_MIN));
+    }
+    for (start, length) in ranges {
+        platform::allocate(file, start, length)?;
+    }
+    Ok(())
+}
+
+fn new_header(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
+    let mut page = vec![0; PAGE as usize];
+    let mut put = |at: u64, value: u64| {
+        page[at as usize..at as usize + 8].copy_from_slice(&value.to_le_bytes());
+    };
+    put(header::MAGIC, header::MAGIC_VALUE);
+    put(header::VERSION, header::VERSION_VALUE);
+    put(header::BYTE_ORDER, header::BYTE_ORDER_VALUE);
+    put(header::FINGERPRINT, fingerprint());
+    put(header::SHARDS, layout.shards as u64);
+    put(header::EXTENTS, layout.extents);
+    put(header::FILE_LENGTH, layout.file_length);
+    put(header::CREATED, unix_milliseconds());
+    put(header::RING, layout.ring_size);
+    put(header::UNSYNCED, boot);
+    platform::random(&mut page[header::HASH_KEY as usize..header::HASH_KEY as usize + 16])?;
+    let checksum = crc32fast::hash(&page[..header::CHECKSUM as usize]);
+    let at = header::CHECKSUM as usize;
+    page[at..at + 8].copy_from_slice(&u64::from(checksum).to_le_bytes());
+    Ok(page)
+}
+
+/// Checks a header page against this build and the file's length; the reason
+/// where it is refused.
+fn read_header(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
+    let word = |at: u64| {
+        let at = at as usize;
+        u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))
+    };
+    if word(header::MAGIC) != header::MAGIC_VALUE {
+        return Err("expected a file that starts with UNDRCRFT".into());
+    }
+    if word(header::BYTE_ORDER) == header::BYTE_ORDER_VALUE.swap_bytes() {
+        return Err("it was made on a machine of the other byte order".into());
+    }
+    if word(header::VERSION) != header::VERSION_VALUE {
+        return Err(format!(
+            "expected format version {}, found {}; export it with the release that made it \
+             and import it with this one",
+            header::VERSION_VALUE,
+            word(header::VERSION)
+        ));
+    }
+    let checksum = crc32fast::hash(&page[..header::CHECKSUM as usize]);
+    if word(header::CHECKSUM) != u64::from(checksum) {
+        return Err(format!(
+            "the header is damaged: expected checksum {checksum:#010x}, found {:#x}",
+            word(header::CHECKSUM)
+        ));
+    }
+    if word(header::BYTE_ORDER) != header::BYTE_ORDER_VALUE {
+        return Err(format!(
+            "the header is damaged: expected {:#x} as the byte order, found {:#x}",
+            header::BYTE_ORDER_VALUE,
+            word(header::BYTE_ORDER)
+        ));
+    }
+    if word(header::FINGERPRINT) != fingerprint() {
+        return Err(format!(
+            "expected layout {:#018x}, found {:#018x}: it was made by another build",
+            fingerprint(),
+            word(header::FINGERPRINT)
+        ));
+    }
+    let (shards, extents) = (word(header::SHARDS), word(header::EXTENTS));
+    if !shards.is_power_of_two()
+        || shards > SHARDS_MAX as u64
+        || !(8..=EXTENTS_MAX).contains(&extents)
+    {
+        return Err(format!(
+            "the header is damaged: {shards} shards and {extents} extents"
+        ));
+    }
+    let ring_size = word(header::RING);
+    if !ring_size.is_power_of_two() || !(ring::DATA_MIN..=ring::DATA_MAX).contains(&ring_size) {
+        return Err(format!(
+            "the header is damaged: a ring of {ring_size} bytes"
+        ));
+    }
+    let layout = Layout::new(shards as usize, extents * EXTENT, ring_size);
+    if word(header::FILE_LENGTH) != layout.file_length || length != layout.file_length {
+        return Err(format!(
+            "it is cut short or has grown: expected {} bytes, it has {length}",
+            layout.file_length
+        ));
+    }
+    let at = header::HASH_KEY;
+    Ok((layout, [word(at), word(at + 8)]))
+}

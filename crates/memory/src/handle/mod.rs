@@ -1,0 +1,14 @@
+//! The handle on a mapped store, from its creation to the end of its file.
+//!
+//! - `file`: creating and opening store files.
+//! - `lost`: how a program of its own ends where its file is cut short.
+//! - `segment`: the handle: the way in for reading and writing.
+//! - `sync`: what of a store is on the disk.
+
+pub(crate) mod file;
+mod lost;
+mod segment;
+mod sync;
+
+pub(crate) use segment::Unlock;
+pub use segment::{Marks, Segment};

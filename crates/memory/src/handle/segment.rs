@@ -1,0 +1,424 @@
+//! A handle on a mapped store: the way in for reading and writing.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::allocator::staging::StagedBlock;
+use crate::error::Error;
+use crate::mapped::layout::{control, shard};
+use crate::mapped::mapping::Mapping;
+use crate::mapped::platform;
+use crate::messages::seat::Lively;
+use crate::probes::fault;
+use crate::probes::work;
+use crate::processes::lock::{self, Owner};
+use crate::processes::process::{PathState, Process};
+use crate::processes::wait::{Suspicion, WaitHook, Waiter, Which};
+use crate::views::shards::ShardSet;
+use crate::writing::log::Log;
+use crate::writing::room::Runs;
+use crate::writing::transaction::Transaction;
+
+/// Bytes of an undo log up to which nobody looks whether it holds a word already.
+const SHORT_LOG: u64 = 4096;
+/// Default for [`Segment::set_patience`].
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the mark of a shard means to who comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    /// Somebody has to look after the shard first: [`Error::Marked`].
+    Respected,
+    /// Nothing, as for who does look after it.
+    Ignored,
+}
+
+/// A store file mapped into this process. Shared freely between threads;
+/// survives `fork` (the child joins as a process of its own).
+pub struct Segment {
+    pub(crate) mapping: Mapping,
+    pub(crate) process: Process,
+    hash_key: [u64; 2],
+    patience: AtomicU64,
+    hook: Option<Box<dyn WaitHook>>,
+    suspicions: Vec<Suspicion>,
+    /// How much of its hint table this process has copied behind it, for each
+    /// shard: bytes, and above them the table's length.
+    pub(crate) hints_copied: Vec<AtomicU64>,
+    place_checked: AtomicU64,
+    /// The coarse clock at the last write.
+    written: AtomicU64,
+    removed: AtomicBool,
+    /// The boot that the header names while the store is being changed.
+    boot: u64,
+    /// Owners of seats that were just found alive.
+    pub(crate) lively: Lively,
+    /// When somebody looked after each shard, by the coarse clock.
+    pub(crate) looked_after: Vec<AtomicU64>,
+    /// Staged blocks that could not be freed when they were dropped.
+    pub(crate) left_over: Mutex<Vec<StagedBlock>>,
+    /// Whether there are some.
+    pub(crate) has_left_over: AtomicBool,
+}
+
+impl Segment {
+    pub(crate) fn new(
+        mapping: Mapping,
+        process: Process,
+        hash_key: [u64; 2],
+        boot: u64,
+    ) -> Segment {
+        let shards = 0..mapping.layout().shards;
+        let hints_copied = shards.clone().map(|_| AtomicU64::new(0)).collect();
+        let looked_after = shards.map(|_| AtomicU64::new(u64::MAX)).collect();
+        let suspicions = (0..mapping.layout().shards + 2)
+            .map(|_| Suspicion::default())
+            .collect();
+        Segment {
+            hints_copied,
+            mapping,
+            process,
+            hash_key,
+            patience: AtomicU64::new(PATIENCE.as_millis() as u64),
+            hook: None,
+            suspicions,
+            place_checked: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            removed: AtomicBool::new(false),
+            boot,
+            lively: Lively::default(),
+            looked_after,
+            left_over: Mutex::default(),
+            has_left_over: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn boot(&self) -> u64 {
+        self.boot
+    }
+
+    /// The path by which the store was opened, made absolute.
+    pub fn path(&self) -> &Path {
+        self.process.path()
+    }
+
+    /// Number of shards.
+    #[inline(always)]
+    pub fn shards(&self) -> usize {
+        self.mapping.layout().shards
+    }
+
+    /// The store's secret key for hashing keys of the key space.
+    #[inline(always)]
+    pub fn hash_key(&self) -> [u64; 2] {
+        self.hash_key
+    }
+
+    /// Whether this handle may write.
+    pub fn writable(&self) -> bool {
+        self.mapping.writable()
+    }
+
+    /// How long to wait for a lock whose owner makes no progress before
+    /// [`Error::Busy`] is returned (default 5 s).
+    pub fn set_patience(&self, patience: Duration) {
+        let milliseconds = patience.as_millis().min(u128::from(u64::MAX)) as u64;
+        self.patience.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// What [`set_patience`](Self::set_patience) has set.
+    pub fn patience(&self) -> Duration {
+        Duration::from_millis(self.patience.load(Ordering::Relaxed))
+    }
+
+    /// Sets what is done while a thread waits for a lock.
+    pub fn set_wait_hook(&mut self, hook: Box<dyn WaitHook>) {
+        self.hook = Some(hook);
+    }
+
+    /// Has a hook called in the midst of this handle's reads, or none any more; see [`race`](crate::probes::race).
+    #[cfg(feature = "races")]
+    pub fn interrupt_reads(&self, hook: Option<crate::probes::race::Hook>) {
+        self.mapping.race().set(hook);
+    }
+
+    pub(crate) fn hook(&self) -> Option<&dyn WaitHook> {
+        self.hook.as_deref()
+    }
+
+    pub(crate) fn suspicion(&self, which: Which) -> &Suspicion {
+        match which {
+            Which::Shard(index) => &self.suspicions[index],
+            Which::Heap => &self.suspicions[self.mapping.layout().shards],
+            Which::Ring => &self.suspicions[self.mapping.layout().shards + 1],
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn shard_log(&self, index: usize) -> Log<'_> {
+        let layout = self.mapping.layout();
+        let base = layout.shard(index);
+        let reserved = self.mapping.load(base + shard::LOG_RESERVED);
+        Log {
+            mapping: &self.mapping,
+            tail: base + shard::LOG_TAIL,
+            area: base + shard::LOG,
+            limit: reserved.min(layout.log_capacity),
+            quick: reserved.min(SHORT_LOG),
+        }
+    }
+
+    /// Changes shards as one transaction: all or nothing, whatever happens to
+    /// this process. An error from `body` rolls back. `body` may run several
+    /// times where memory had to be reserved in between (H2).
+    ///
+    /// # Errors
+    /// [`Error::Marked`] where somebody has to look after one of the shards
+    /// first, and say so with [`looked_after`](Self::looked_after). Those of
+    /// `body`.
+    #[inline]
+    pub fn write<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.write_where(shards, Marks::Respected, body)
+    }
+
+    /// [`write`](Self::write) that can do without its respect for marks: for who
+    /// looks after the shards.
+    #[inline(always)]
+    pub fn write_where<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        marks: Marks,
+        mut body: impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.prepare_to_write()?;
+        let mut runs = Runs::default();
+        work::transaction();
+        let mut rerun = fault::reruns();
+        loop {
+            work::run();
+            let locked = Transaction::lock(self, shards, marks)?;
+            let mut transaction = Transaction::new(self, shards, locked);
+            let result = body(&mut transaction);
+            if rerun {
+                rerun = false;
+                continue;
+            }
+            let shortage = match (result, transaction.shortage) {
+                (Ok(value), None) => match transaction.commit()? {
+                    None => {
+                        let ahead = std::mem::take(&mut transaction.ahead);
+                        drop(transaction);
+                        if !ahead.is_empty() {
+                            self.make_ready(&ahead);
+                        }
+                        return Ok(value);
+                    }
+                    Some(shortage) => shortage,
+                },
+                (Err(error), None) => return Err(error),
+                (_, Some(shortage)) => shortage,
+            };
+            let used = transaction.used(shortage);
+            drop(transaction);
+            self.make_room(&used, &mut runs)?;
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn prepare_to_write(&self) -> Result<(), Error> {
+        if !self.process.claimed() {
+            self.join()?;
+        }
+        let now = platform::coarse_milliseconds();
+        self.written.store(now, Ordering::Relaxed);
+        if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
+            self.place_checked.store(now, Ordering::Relaxed);
+            self.check_place();
+            self.end_counting(now);
+        }
+        if self.removed.load(Ordering::Relaxed) {
+            return Err(Error::Removed {
+                path: self.path().into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// When this process last began to write: milliseconds since boot, as
+    /// [`coarse_milliseconds`](crate::coarse_milliseconds). Spares a writer a
+    /// second look at the clock.
+    #[inline]
+    pub fn last_written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    pub(crate) fn check_place(&self) {
+        if self.process.place(&self.mapping) == PathState::Gone {
+            self.removed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the owner of a lock, or of a task, lives.
+    pub(crate) fn owner_lives(&self, owner: Owner) -> bool {
+        self.process.alive(&self.mapping, owner)
+    }
+
+    /// An error where the path no longer names the mapped file, which is looked
+    /// at once a second at most: for who waits, and does nothing else (M7).
+    pub fn in_place(&self) -> Result<(), Error> {
+        let now = platform::coarse_milliseconds();
+        if now.wrapping_sub(self.place_checked.load(Ordering::Relaxed)) >= 1000 {
+            self.place_checked.store(now, Ordering::Relaxed);
+            self.check_place();
+            if self.writable() {
+                self.end_counting(now);
+            }
+        }
+        match self.removed.load(Ordering::Relaxed) {
+            true => Err(Error::Removed {
+                path: self.path().into(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the path is known to name the mapped file no longer. A process
+    /// that may not look, as it has dropped its privileges, goes on.
+    pub fn removed(&self) -> bool {
+        self.check_place();
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Makes sure that this process has a slot of its own (L3).
+    #[inline]
+    pub(crate) fn join(&self) -> Result<(), Error> {
+        if self.process.claimed() {
+            return Ok(());
+        }
+        if !self.writable() {
+            return Err(Error::ReadOnly);
+        }
+        self.process
+            .claim(&self.mapping, |index| self.recover_slot(index))
+    }
+
+    /// Lets go of this process' slot as if the process had been killed; for
+    /// tests of recovery.
+    pub fn abandon(&self) {
+        self.process.abandon(&self.mapping);
+    }
+
+    /// Takes the locks in order (W7) and settles each shard (W3).
+    #[inline(always)]
+    pub(crate) fn lock_shards(&self, shards: ShardSet, marks: Marks) -> Result<(), Error> {
+        let me = self.process.owner();
+        if let Some(index) = shards.single() {
+            let word = self
+                .mapping
+                .half(self.mapping.layout().shard(index) + shard::LOCK);
+            if !lock::try_acquire(word, me) {
+                self.wait_for_shard(index)?;
+            }
+            fault::step();
+            return self
+                .settle(index, marks)
+                .inspect_err(|_| self.unlock_shards(shards));
+        }
+        self.lock_several(shards, marks)
+    }
+
+    fn lock_several(&self, shards: ShardSet, marks: Marks) -> Result<(), Error> {
+        let me = self.process.owner();
+        let start = Instant::now();
+        'again: loop {
+            let mut held = ShardSet::EMPTY;
+            for index in shards.iter() {
+                let word = self
+                    .mapping
+                    .half(self.mapping.layout().shard(index) + shard::LOCK);
+                if !lock::try_acquire(word, me) {
+                    // Wait a moment in order; if the lock is held for longer,
+                    // wait for it without holding any other.
+                    let patience = self.patience().min(Duration::from_millis(10));
+                    let mut waiter = Waiter::new(self, Which::Shard(index), patience);
+                    if lock::acquire(word, me, &mut waiter).is_err() {
+                        self.unlock_shards(held);
+                        if start.elapsed() >= self.patience() {
+                            let owner = Owner::of(word.load(Ordering::Relaxed));
+                            return Err(self.process.describe(&self.mapping, owner));
+                        }
+                        self.wait_for_shard(index)?;
+                        self.unlock_shards(ShardSet::one(index));
+                        continue 'again;
+                    }
+                }
+                held.insert(index);
+                fault::step();
+                self.settle(index, marks)
+                    .inspect_err(|_| self.unlock_shards(held))?;
+            }
+            return Ok(());
+        }
+    }
+
+    #[cold]
+    fn wait_for_shard(&self, index: usize) -> Result<(), Error> {
+        let word = self
+            .mapping
+            .half(self.mapping.layout().shard(index) + shard::LOCK);
+        let mut waiter = Waiter::new(self, Which::Shard(index), self.patience()).free_of_locks();
+        lock::acquire(word, self.process.owner(), &mut waiter)
+            .map_err(|refusal| waiter.explain(refusal))?;
+        waiter
+            .finish()
+            .inspect_err(|_| self.unlock_shards(ShardSet::one(index)))
+    }
+
+    #[inline(always)]
+    pub(crate) fn unlock_shards(&self, shards: ShardSet) {
+        shards.for_each(|index| {
+            let word = self
+                .mapping
+                .half(self.mapping.layout().shard(index) + shard::LOCK);
+            if lock::release(word) {
+                platform::futex_wake_one(word);
+            }
+            fault::step();
+        });
+    }
+
+    pub(crate) fn unlock_heap(&self) {
+        let word = self.mapping.half(control::HEAP_LOCK);
+        if lock::release(word) {
+            platform::futex_wake_one(word);
+        }
+        fault::step();
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.process.end(&self.mapping);
+    }
+}
+
+/// Unlocks shards when it is dropped.
+pub(crate) struct Unlock<'a> {
+    pub(crate) segment: &'a Segment,
+    pub(crate) shards: ShardSet,
+}
+
+impl Drop for Unlock<'_> {
+    fn drop(&mut self) {
+        if !fault::abandoned() {
+            self.segment.unlock_shards(self.shards);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Size classes: by 8 bytes to 128, then four to a doubling (H3).
+
+/// Block size of each class in bytes. Class 0 is 16 bytes.
+pub(crate) const SIZES: [u32; COUNT] = sizes();
+/// Pages in a slab of each class, chosen so that at most an eighth is lost at
+/// its end.
+pub(crate) const SLAB_PAGES: [u8; COUNT] = slab_pages();
+/// Number of classes.
+pub(crate) const COUNT: usize = 15 + 28;
+/// The largest block that comes from a slab; larger ones are runs of pages.
+pub(crate) const LARGEST: u32 = 16 * 1024;
+
+const fn sizes() -> [u32; COUNT] {
+    let mut sizes = [0; COUNT];
+    let mut index = 0;
+    while index < 15 {
+        sizes[index] = 16 + 8 * index as u32;
+        index += 1;
+    }
+    let mut base = 128;
+    while base < LARGEST {
+        let mut quarter = 1;
+        while quarter <= 4 {
+            sizes[index] = base + base / 4 * quarter;
+            index += 1;
+            quarter += 1;
+        }
+        base *= 2;
+    }
+    sizes
+}
+
+const fn slab_pages() -> [u8; COUNT] {
+    let mut pages = [1; COUNT];
+    let mut index = 0;
+    while index < COUNT {
+        let mut count = 1;
+        while count <= 8 {
+            let bytes = count * 4096;
+            let lost = bytes % SIZES[index];
+            if bytes >= SIZES[index] && lost * 8 <= bytes {
+                break;
+            }
+            count += 1;
+        }
+        pages[index] = count as u8;
+        index += 1;
+    }
+    pages
+}
+
+/// The class of blocks that hold `bytes`, or none where they need a run.
+#[inline]
+pub(crate) fn class_of(bytes: u64) -> Option<usize> {
+    if bytes <= 128 {
+        return Some((bytes.max(16).div_ceil(8) - 2) as usize);
+    }
+    if bytes > u64::from(LARGEST) {
+        return None;
+    }
+    // (base, 2 * base] is split in four; base is the power of two below bytes.
+    let base_log = 63 - (bytes - 1).leading_zeros() as u64;
+    let quarter = ((bytes - 1) >> (base_log - 2)) & 3;
+    Some((15 + (base_log - 7) * 4 + quarter) as usize)
+}
+
+/// Bytes of the block that holds `bytes`: its class, or whole pages.
+#[inline]
+pub fn block_size(bytes: u64) -> u64 {
+    match class_of(bytes) {
+        Some(class) => u64::from(SIZES[class]),
+        None => bytes
+            .checked_next_multiple_of(crate::mapped::layout::PAGE)
+            .unwrap_or(u64::MAX),
+    }
+}
+
+/// Blocks in a slab of the class.
+#[inline]
+pub(crate) fn blocks(class: usize) -> u32 {
+    u32::from(SLAB_PAGES[class]) * 4096 / SIZES[class]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_class_is_the_smallest_that_fits() {
+        for bytes in 1..=u64::from(LARGEST) {
+            let naive = SIZES.iter().position(|&size| u64::from(size) >= bytes);
+            assert_eq!(class_of(bytes), naive, "{bytes} bytes");
+        }
+        assert_eq!(class_of(u64::from(LARGEST) + 1), None);
+    }
+
+    #[test]
+    fn every_slab_fits_its_bitmap_and_wastes_little() {
+        for class in 0..COUNT {
+            assert!((1..=256).contains(&blocks(class)), "class {class}");
+            // In an arena the bit map is three words (`descriptor::SIBLINGS`).
+            assert!(class == 0 || blocks(class) <= 192, "class {class}");
+            let bytes = u32::from(SLAB_PAGES[class]) * 4096;
+            assert!((bytes % SIZES[class]) * 8 <= bytes, "class {class}");
+        }
+        assert_eq!(SIZES[COUNT - 1], LARGEST);
+    }
+}

@@ -1,0 +1,468 @@
+//! Access to the mapped file: word-sized relaxed atomics, copies and
+//! comparisons, all bounds-checked (S1, S3). No reference into the file leaves
+//! this module.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::error::Fault;
+use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
+use crate::mapped::platform::Map;
+use crate::probes::race::Race;
+use crate::probes::work;
+
+/// The mapped file and where things lie in it.
+pub(crate) struct Mapping {
+    map: Map,
+    layout: Layout,
+    writable: bool,
+    /// Bytes of the heap.
+    heap_size: u64,
+    /// Offset of the file's last word.
+    last_word: u64,
+    /// What tests do in the midst of this handle's reads.
+    race: Race,
+}
+
+/// A place in the heap that was checked once: aligned, in an extent backed by
+/// memory. Up to the end of that extent, reads need no further look at the map.
+#[derive(Clone, Copy)]
+pub(crate) struct CheckedPlace<'m> {
+    mapping: &'m Mapping,
+    at: u64,
+    /// Bytes from `at` to the end of the extent.
+    valid: u64,
+}
+
+impl<'m> CheckedPlace<'m> {
+    /// Asks for the next cache line, so that it is on its way while the first
+    /// one is looked at.
+    #[inline(always)]
+    pub(crate) fn prefetch_next_line(self) {
+        if self.valid > 64 {
+            self.mapping.prefetch(self.at + 64);
+        }
+    }
+
+    /// The word so many bytes behind the place, a multiple of 8.
+    #[inline(always)]
+    pub(crate) fn word(self, behind: u64) -> Result<u64, Fault> {
+        debug_assert!(behind.is_multiple_of(8));
+        if behind >= self.valid {
+            self.mapping.check(self.at.wrapping_add(behind), 8)?;
+        }
+        // SAFETY: both offsets are multiples of 8, and the word lies in the
+        // extent that was checked, or was checked just now.
+        Ok(unsafe { self.mapping.word_unchecked(self.at + (behind & !7)) }.load(Ordering::Relaxed))
+    }
+
+    /// Whether the bytes behind the place are the given ones.
+    #[inline(always)]
+    pub(crate) fn equals(self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
+        debug_assert!(behind.is_multiple_of(8));
+        let length = bytes.len() as u64;
+        // Sums cannot overflow: lengths of slices are below 2^63, and what
+        // stands in a header is below 2^40.
+        if behind.saturating_add(length) > self.valid {
+            self.mapping.check(self.at.wrapping_add(behind), length)?;
+        }
+        Ok(self.mapping.equals(self.at + behind, bytes))
+    }
+}
+
+impl Mapping {
+    /// The mapping must be exactly as long as the layout says.
+    pub(crate) fn new(map: Map, layout: Layout, writable: bool) -> Mapping {
+        assert_eq!(map.length(), layout.file_length);
+        Mapping {
+            map,
+            layout,
+            writable,
+            heap_size: layout.extents * EXTENT,
+            last_word: layout.file_length - 8,
+            race: Race::default(),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    #[inline(always)]
+    pub(crate) fn race(&self) -> &Race {
+        &self.race
+    }
+
+    #[inline(always)]
+    pub(crate) fn writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Backs a range with memory; widened to whole pages.
+    pub(crate) fn populate(&self, start: u64, length: u64) -> std::io::Result<()> {
+        let first = start / PAGE * PAGE;
+        let end = (start + length).next_multiple_of(PAGE);
+        self.map.populate(first, end - first)
+    }
+
+    /// Frees the file's blocks behind a range of whole pages, which reads as
+    /// zeros then. Through the mapping, so that it needs no right to the path.
+    pub(crate) fn punch(&self, start: u64, length: u64) -> std::io::Result<()> {
+        self.map.punch(start, length)
+    }
+
+    /// Where in this process' memory the file is, and its length.
+    pub(crate) fn addresses(&self) -> (usize, usize) {
+        (self.map.start() as usize, self.map.length() as usize)
+    }
+
+    /// Writes what was changed in a range of whole pages to the disk.
+    pub(crate) fn sync(&self, start: u64, length: u64) -> std::io::Result<()> {
+        self.map.sync(start, length)?;
+        crate::probes::fault::synced(start, length);
+        Ok(())
+    }
+
+    /// Whether the mapped file is known to have lost its name.
+    pub(crate) fn is_unlinked(&self) -> bool {
+        self.map.is_unlinked()
+    }
+
+    /// The word at an offset that our own constants give.
+    #[inline(always)]
+    pub(crate) fn word(&self, at: u64) -> &AtomicU64 {
+        assert!(at & 7 == 0 && at <= self.last_word);
+        // SAFETY: aligned and inside the mapping (asserted).
+        unsafe { self.word_unchecked(at) }
+    }
+
+    /// The word at an offset.
+    ///
+    /// # Safety
+    /// - `at` is a multiple of 8.
+    /// - `at + 8` is at most the length of the mapping.
+    #[inline(always)]
+    unsafe fn word_unchecked(&self, at: u64) -> &AtomicU64 {
+        debug_assert!(at & 7 == 0 && at <= self.layout.file_length - 8);
+        // SAFETY: aligned and inside the mapping (the caller's duty), which
+        // lives as long as `self`; every access to the file, here and in other
+        // processes, is an atomic of this size or a half of it.
+        unsafe { AtomicU64::from_ptr(self.map.start().add(at as usize).cast()) }
+    }
+
+    /// The half word at an offset that our own constants give.
+    #[inline(always)]
+    pub(crate) fn half(&self, at: u64) -> &AtomicU32 {
+        assert!(at & 3 == 0 && at <= self.layout.file_length - 8);
+        // SAFETY: as in `word`.
+        unsafe { AtomicU32::from_ptr(self.map.start().add(at as usize).cast()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, at: u64) -> u64 {
+        self.word(at).load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self, at: u64, value: u64) {
+        self.word(at).store(value, Ordering::Relaxed);
+    }
+
+    /// Asks for the cache line at an offset, whatever lies there.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, at: u64) {
+        let at = self.map.start().wrapping_add(at as usize);
+        // SAFETY: a prefetch changes nothing and never faults, wherever it points.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
+        };
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly))
+        };
+    }
+
+    /// Whether a range of the heap is backed by memory (S3): a hole in a full
+    /// tmpfs is a SIGBUS even to read.
+    #[inline(always)]
+    pub(crate) fn reserved(&self, at: u64, length: u64) -> bool {
+        let start = at.wrapping_sub(self.layout.heap);
+        if start >= self.heap_size {
+            return false;
+        }
+        if length <= EXTENT && start % EXTENT + length <= EXTENT {
+            return self.extent_reserved(start / EXTENT);
+        }
+        self.many_reserved(start, length)
+    }
+
+    #[cold]
+    fn many_reserved(&self, start: u64, length: u64) -> bool {
+        length <= self.heap_size - start
+            && self.extents_reserved(start / EXTENT, (start + length.max(1) - 1) / EXTENT)
+    }
+
+    /// Whether the extent, which is one of the heap's, is backed by memory.
+    #[inline(always)]
+    fn extent_reserved(&self, extent: u64) -> bool {
+        debug_assert!(extent < self.layout.extents);
+        let at = self.layout.reserved_map + extent / 64 * 8;
+        // SAFETY: the map has a bit for each of the heap's extents, and starts
+        // at a page.
+        let word = unsafe { self.word_unchecked(at) }.load(Ordering::Relaxed);
+        word >> (extent % 64) & 1 == 1
+    }
+
+    /// Checks a heap offset that was read from the store, for reads behind it.
+    #[inline(always)]
+    pub(crate) fn place_at(&self, at: u64) -> Result<CheckedPlace<'_>, Fault> {
+        work::touched(work::LINE);
+        let start = at.wrapping_sub(self.layout.heap);
+        if at & 7 == 0 && start < self.heap_size && self.extent_reserved(start / EXTENT) {
+            Ok(CheckedPlace {
+                mapping: self,
+                at,
+                valid: EXTENT - start % EXTENT,
+            })
+        } else {
+            Err(unreserved(at))
+        }
+    }
+
+    #[cold]
+    fn extents_reserved(&self, first: u64, last: u64) -> bool {
+        let mut extent = first;
+        while extent <= last {
+            // The bits of this word that belong to the range.
+            let end = (extent | 63).min(last);
+            let mask = (u64::MAX << (extent % 64)) & (u64::MAX >> (63 - end % 64));
+            let word = self.load(self.layout.reserved_map + extent / 64 * 8);
+            if word & mask != mask {
+                return false;
+            }
+            extent = end + 1;
+        }
+        true
+    }
+
+    /// Checks a heap offset that was read from the store.
+    #[inline(always)]
+    pub(crate) fn check(&self, at: u64, length: u64) -> Result<(), Fault> {
+        if at & 7 == 0 && self.reserved(at, length) {
+            Ok(())
+        } else {
+            self.check_empty(at, length)
+        }
+    }
+
+    /// No bytes at all lie nowhere: behind a block that ends with the last
+    /// reserved extent, too.
+    #[cold]
+    fn check_empty(&self, at: u64, length: u64) -> Result<(), Fault> {
+        let heap = self.layout.heap..=self.layout.heap + self.heap_size;
+        if length == 0 && at & 7 == 0 && heap.contains(&at) {
+            Ok(())
+        } else {
+            Err(unreserved(at))
+        }
+    }
+
+    /// The page a heap offset lies in.
+    #[inline(always)]
+    pub(crate) fn page_of(&self, at: u64) -> u64 {
+        (at - self.layout.heap) / PAGE
+    }
+
+    /// Whether the page lies in a reserved extent.
+    pub(crate) fn page_reserved(&self, page: u64) -> bool {
+        page < self.layout.pages() && self.extent_reserved(page / EXTENT_PAGES)
+    }
+
+    /// Copies out of a range that was checked; appends to `out`.
+    #[inline]
+    pub(crate) fn append_to(&self, at: u64, length: usize, out: &mut Vec<u8>) {
+        let before = out.len();
+        out.reserve(length.next_multiple_of(8));
+        let whole = length.next_multiple_of(8);
+        assert!(at & 7 == 0 && at + whole as u64 <= self.layout.file_length);
+        // SAFETY: `reserve` made room for `whole` more bytes; the source is
+        // aligned and inside the mapping (asserted), read by atomic words; the
+        // bytes up to `before + length` are then initialised.
+        unsafe {
+            let source = self.map.start().add(at as usize).cast::<u64>();
+            let target = out.as_mut_ptr().add(before).cast::<u64>();
+            for_words(whole / 8, |index| {
+                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
+                target.add(index).write_unaligned(word);
+            });
+            out.set_len(before + length);
+        }
+    }
+
+    /// As [`append_to`](Self::append_to), from `skip` bytes, less than 8, behind the start of the range that was
+    /// checked.
+    #[inline(always)]
+    pub(crate) fn append_from(&self, at: u64, skip: usize, length: usize, out: &mut Vec<u8>) {
+        assert!(skip < 8);
+        if skip == 0 || length == 0 {
+            return self.append_to(at, length, out);
+        }
+        let before = out.len();
+        out.reserve(length.saturating_add(8));
+        let words = (skip + length).div_ceil(8);
+        assert!(at & 7 == 0 && at + words as u64 * 8 <= self.layout.file_length);
+        // SAFETY: the source is aligned and inside the mapping (asserted), read
+        // by atomic words. What is written are 8 bytes, and then whole words up
+        // to `words * 8 - skip` bytes, which is less than `length + 8`, for
+        // which `reserve` made room; the bytes up to `before + length` are then
+        // initialised.
+        unsafe {
+            let source = self.map.start().add(at as usize).cast::<u64>();
+            let target = out.as_mut_ptr().add(before);
+            let first = AtomicU64::from_ptr(source).load(Ordering::Relaxed);
+            target.cast::<u64>().write_unaligned(first >> (skip * 8));
+            let (source, target) = (source.add(1), target.add(8 - skip).cast::<u64>());
+            for_words(words - 1, |index| {
+                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
+                target.add(index).write_unaligned(word);
+            });
+            out.set_len(before + length);
+        }
+    }
+
+    /// Copies out of a range that was checked, into all of `out`.
+    #[inline]
+    pub(crate) fn copy_to(&self, at: u64, out: &mut [u8]) {
+        let whole = out.len() / 8;
+        assert!(
+            at & 7 == 0 && at + out.len().next_multiple_of(8) as u64 <= self.layout.file_length
+        );
+        // SAFETY: the source is aligned and inside the mapping (asserted) and
+        // read by atomic words; the target is a slice of our own.
+        unsafe {
+            let source = self.map.start().add(at as usize).cast::<u64>();
+            let target = out.as_mut_ptr().cast::<u64>();
+            for_words(whole, |index| {
+                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
+                target.add(index).write_unaligned(word);
+            });
+            if !out.len().is_multiple_of(8) {
+                let word = AtomicU64::from_ptr(source.add(whole)).load(Ordering::Relaxed);
+                let left = out.len() % 8;
+                out[whole * 8..].copy_from_slice(&word.to_le_bytes()[..left]);
+            }
+        }
+    }
+
+    /// Copies into a range that was checked; the last word is padded with
+    /// zeros.
+    #[inline]
+    pub(crate) fn copy_from(&self, at: u64, bytes: &[u8]) {
+        let whole = bytes.len() / 8;
+        assert!(
+            self.writable
+                && at & 7 == 0
+                && at + bytes.len().next_multiple_of(8) as u64 <= self.layout.file_length
+        );
+        // SAFETY: the target is aligned, inside the mapping and writable
+        // (asserted), written by atomic words; the source is a slice.
+        unsafe {
+            let target = self.map.start().add(at as usize).cast::<u64>();
+            let source = bytes.as_ptr().cast::<u64>();
+            for_words(whole, |index| {
+                let word = source.add(index).read_unaligned();
+                AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
+            });
+            if !bytes.len().is_multiple_of(8) {
+                let mut last = [0; 8];
+                last[..bytes.len() % 8].copy_from_slice(&bytes[whole * 8..]);
+                AtomicU64::from_ptr(target.add(whole))
+                    .store(u64::from_le_bytes(last), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Copies whole words inside the file, from lower to higher addresses.
+    #[inline(always)]
+    pub(crate) fn copy_within(&self, from: u64, to: u64, words: u64) {
+        let room = self.layout.file_length;
+        assert!(
+            self.writable
+                && (from | to) & 7 == 0
+                && words <= room / 8
+                && from <= room - words * 8
+                && to <= room - words * 8
+        );
+        // SAFETY: both offsets are multiples of 8, and both ranges lie inside
+        // the mapping (asserted).
+        unsafe {
+            let source = self.map.start().add(from as usize).cast::<u64>();
+            let target = self.map.start().add(to as usize).cast::<u64>();
+            for_words(words as usize, |index| {
+                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
+                AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
+            });
+        }
+    }
+
+    /// Whether the bytes of a range that was checked equal `bytes`.
+    #[inline]
+    pub(crate) fn equals(&self, at: u64, bytes: &[u8]) -> bool {
+        let whole = bytes.len() / 8;
+        assert!(
+            at & 7 == 0 && at + bytes.len().next_multiple_of(8) as u64 <= self.layout.file_length
+        );
+        // SAFETY: the range in the file is aligned and inside the mapping
+        // (asserted) and read by atomic words; `bytes` is a slice.
+        unsafe {
+            let left = self.map.start().add(at as usize).cast::<u64>();
+            let right = bytes.as_ptr().cast::<u64>();
+            for index in 0..whole {
+                let word = AtomicU64::from_ptr(left.add(index)).load(Ordering::Relaxed);
+                if word != right.add(index).read_unaligned() {
+                    return false;
+                }
+            }
+            if !bytes.len().is_multiple_of(8) {
+                let mut last = [0; 8];
+                last[..bytes.len() % 8].copy_from_slice(&bytes[whole * 8..]);
+                let mask = (1 << (bytes.len() % 8 * 8)) - 1;
+                let word = AtomicU64::from_ptr(left.add(whole)).load(Ordering::Relaxed);
+                if word & mask != u64::from_le_bytes(last) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Calls `each` with 0, 1, ... in order, four to a turn of the loop: the
+/// compiler unrolls no loop over atomics.
+#[inline(always)]
+fn for_words(count: usize, mut each: impl FnMut(usize)) {
+    work::touched(count as u64);
+    let whole = count / 4 * 4;
+    let mut index = 0;
+    while index < whole {
+        each(index);
+        each(index + 1);
+        each(index + 2);
+        each(index + 3);
+        index += 4;
+    }
+    while index < count {
+        each(index);
+        index += 1;
+    }
+}
+
+#[cold]
+fn unreserved(at: u64) -> Fault {
+    Fault {
+        at,
+        what: "an aligned offset in a reserved extent",
+    }
+}

@@ -1,0 +1,11 @@
+//! The mapped file: where things lie in it, and every access to its words.
+//!
+//! - `classes`: size classes of blocks.
+//! - `layout`: where everything lies in the file.
+//! - `mapping`: access to words, copies and comparisons, all of them checked.
+//! - `platform`: the few system calls that the store needs.
+
+pub(crate) mod classes;
+pub mod layout;
+pub(crate) mod mapping;
+pub(crate) mod platform;

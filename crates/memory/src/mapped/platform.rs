@@ -1,0 +1,551 @@
+//! The few system calls the store needs, each wrapped once.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, BufRead};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// Identity of a file: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+/// What `stat` says of a file, as far as it matters here.
+pub(crate) struct FileStatus {
+    pub(crate) id: FileId,
+    pub(crate) length: u64,
+    pub(crate) owner: u32,
+    pub(crate) regular: bool,
+}
+
+fn path_string(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "path contains a zero byte"))
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Opens an existing file, never through a symlink in its last component, and
+/// without waiting should it be a FIFO.
+pub(crate) fn open(path: &Path, write: bool) -> io::Result<File> {
+    let path = path_string(path)?;
+    let mode = if write { libc::O_RDWR } else { libc::O_RDONLY };
+    let flags = mode | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    // SAFETY: `path` is a zero-terminated string that outlives the call.
+    let descriptor = check(unsafe { libc::open(path.as_ptr(), flags) })?;
+    // SAFETY: the descriptor is open, and nobody else owns it.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
+/// Creates a file without a name in `directory`, mode 0600.
+pub(crate) fn create_unnamed(directory: &Path) -> io::Result<File> {
+    let path = path_string(directory)?;
+    let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
+    // SAFETY: `path` is a zero-terminated string that outlives the call.
+    let descriptor = check(unsafe { libc::open(path.as_ptr(), flags, 0o600) })?;
+    // SAFETY: the descriptor is open, and nobody else owns it.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
+/// Gives an unnamed file its name; fails where the name is taken.
+pub(crate) fn link(file: &File, path: &Path) -> io::Result<()> {
+    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("no zero byte");
+    let to = path_string(path)?;
+    let at = libc::AT_FDCWD;
+    // SAFETY: both strings are zero-terminated and outlive the call.
+    let result =
+        unsafe { libc::linkat(at, from.as_ptr(), at, to.as_ptr(), libc::AT_SYMLINK_FOLLOW) };
+    check(result).map(drop)
+}
+
+fn status_of(raw: &libc::stat) -> FileStatus {
+    FileStatus {
+        id: FileId {
+            device: raw.st_dev,
+            inode: raw.st_ino,
+        },
+        length: raw.st_size as u64,
+        owner: raw.st_uid,
+        regular: raw.st_mode & libc::S_IFMT == libc::S_IFREG,
+    }
+}
+
+/// `fstat`.
+pub(crate) fn status(file: &File) -> io::Result<FileStatus> {
+    // SAFETY: `stat` is plain data, for which all bytes zero is a value.
+    let mut raw: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and `raw` is writable.
+    check(unsafe { libc::fstat(file.as_raw_fd(), &mut raw) })?;
+    Ok(status_of(&raw))
+}
+
+/// `lstat`: of the path itself, not of what a symlink points at.
+pub(crate) fn status_of_path(path: &Path) -> io::Result<FileStatus> {
+    let path = path_string(path)?;
+    // SAFETY: `stat` is plain data, for which all bytes zero is a value.
+    let mut raw: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `path` is zero-terminated and `raw` is writable.
+    check(unsafe { libc::lstat(path.as_ptr(), &mut raw) })?;
+    Ok(status_of(&raw))
+}
+
+/// Whether the file lies in memory, which a power cut empties.
+pub(crate) fn is_in_memory(file: &File) -> io::Result<bool> {
+    // tmpfs and ramfs.
+    Ok(matches!(file_system(file)?, 0x0102_1994 | 0x8584_58f6))
+}
+
+/// The magic number of a file's file system.
+fn file_system(file: &File) -> io::Result<u64> {
+    // SAFETY: `statfs` is plain data, for which all bytes zero is a value.
+    let mut raw: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and `raw` is writable.
+    check(unsafe { libc::fstatfs(file.as_raw_fd(), &mut raw) })?;
+    Ok(raw.f_type as u64 & 0xffff_ffff)
+}
+
+/// Names the file system where a mapped store would not be coherent, or would
+/// not be the same file for everybody.
+pub(crate) fn unsuitable_file_system(file: &File) -> io::Result<Option<&'static str>> {
+    // Magic numbers from linux/magic.h and the file systems' own headers.
+    Ok(match file_system(file)? {
+        0x6969 => Some("NFS"),
+        0xff53_4d42 | 0xfe53_4d42 | 0x517b => Some("SMB"),
+        0x794c_7630 => Some("overlayfs"),
+        0x0102_1997 => Some("9p"),
+        0x6573_5546 => Some("FUSE"),
+        0x00c3_6400 => Some("Ceph"),
+        0x5346_414f => Some("AFS"),
+        _ => None,
+    })
+}
+
+/// Bytes the file system of `file` can hold in all.
+pub(crate) fn file_system_size(file: &File) -> io::Result<u64> {
+    // SAFETY: `statvfs` is plain data, for which all bytes zero is a value.
+    let mut raw: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and `raw` is writable.
+    check(unsafe { libc::fstatvfs(file.as_raw_fd(), &mut raw) })?;
+    Ok(raw.f_blocks.saturating_mul(raw.f_frsize))
+}
+
+/// The caller's effective user id.
+pub fn effective_user() -> u32 {
+    // SAFETY: always succeeds and touches no memory.
+    unsafe { libc::geteuid() }
+}
+
+/// Backs a range of the file with memory (H2).
+pub(crate) fn allocate(file: &File, start: u64, length: u64) -> io::Result<()> {
+    // SAFETY: the descriptor is open; the call touches no memory of ours.
+    let result = unsafe { libc::posix_fallocate(file.as_raw_fd(), start as i64, length as i64) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(result))
+    }
+}
+
+/// Tries to take the lock on one byte of the file, for this open file
+/// description, without waiting (L1).
+pub(crate) fn try_lock_byte(file: &File, at: u64) -> io::Result<bool> {
+    set_byte_lock(file, libc::F_WRLCK, at)
+}
+
+/// Takes a lock on one byte that others may have as well.
+pub(crate) fn share_byte(file: &File, at: u64) -> io::Result<bool> {
+    set_byte_lock(file, libc::F_RDLCK, at)
+}
+
+/// Lets the lock on one byte go.
+pub(crate) fn unlock_byte(file: &File, at: u64) -> io::Result<()> {
+    set_byte_lock(file, libc::F_UNLCK, at).map(drop)
+}
+
+fn set_byte_lock(file: &File, kind: libc::c_int, at: u64) -> io::Result<bool> {
+    let mut lock = byte_lock(kind, at);
+    // SAFETY: the descriptor is open and `lock` is a valid request.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &mut lock) };
+    match check(result) {
+        Ok(_) => Ok(true),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Whether some other open file description holds a lock on the byte.
+pub(crate) fn byte_is_locked(file: &File, at: u64) -> io::Result<bool> {
+    let mut lock = byte_lock(libc::F_WRLCK, at);
+    // SAFETY: the descriptor is open and `lock` is a valid request.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) })?;
+    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+/// A byte of a range that some other open file description holds a lock on.
+pub(crate) fn locked_byte(file: &File, start: u64, length: u64) -> io::Result<Option<u64>> {
+    let mut lock = range_lock(libc::F_WRLCK, start, length);
+    // SAFETY: the descriptor is open and `lock` is a valid request.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) })?;
+    Ok((lock.l_type != libc::F_UNLCK as libc::c_short).then_some(lock.l_start as u64))
+}
+
+fn byte_lock(kind: libc::c_int, at: u64) -> libc::flock {
+    range_lock(kind, at, 1)
+}
+
+fn range_lock(kind: libc::c_int, start: u64, length: u64) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: start as libc::off_t,
+        l_len: length as libc::off_t,
+        l_pid: 0,
+    }
+}
+
+/// A mapping, unmapped when dropped.
+pub(crate) struct Map {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread.
+unsafe impl Send for Map {}
+// SAFETY: `Map` itself gives out the start only; what is done there is the
+// business of `Mapping`.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// Maps the first `length` bytes of the file, shared with everybody.
+    pub(crate) fn shared(file: &File, length: u64, write: bool) -> io::Result<Map> {
+        let protection = libc::PROT_READ | if write { libc::PROT_WRITE } else { 0 };
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+        Self::new(length, protection, flags, file.as_raw_fd())
+    }
+
+    /// Maps the first `length` bytes of the file as they are: what is written
+    /// there stays in this process.
+    pub(crate) fn private(file: &File, length: u64) -> io::Result<Map> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+        Self::new(length, protection, flags, file.as_raw_fd())
+    }
+
+    /// One page of this process' own that reads as zero in a forked child (L3).
+    pub(crate) fn fork_guard() -> io::Result<Map> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let map = Self::new(crate::mapped::layout::PAGE, protection, flags, -1)?;
+        map.advise(0, crate::mapped::layout::PAGE, libc::MADV_WIPEONFORK)?;
+        Ok(map)
+    }
+
+    /// Keeps the open file description of `file` alive, with its locks, in this
+    /// process only (L1).
+    pub(crate) fn keep_description(file: &File) -> io::Result<Map> {
+        let map = Self::new(
+            crate::mapped::layout::PAGE,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+        )?;
+        map.advise(0, crate::mapped::layout::PAGE, libc::MADV_DONTFORK)?;
+        Ok(map)
+    }
+
+    fn new(length: u64, protection: i32, flags: i32, descriptor: i32) -> io::Result<Map> {
+        let length = usize::try_from(length)
+            .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "file too large to map"))?;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                flags,
+                descriptor,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Map {
+            start: start.cast(),
+            length,
+        })
+    }
+
+    /// First byte.
+    #[inline(always)]
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Length in bytes.
+    #[inline(always)]
+    pub(crate) fn length(&self) -> u64 {
+        self.length as u64
+    }
+
+    /// The first word, which lives as long as the mapping.
+    pub(crate) fn first_word(&self) -> &AtomicU32 {
+        // SAFETY: the mapping is at least a page long, page-aligned, and lives
+        // as long as `self`; all access to it is atomic.
+        unsafe { AtomicU32::from_ptr(self.start.cast()) }
+    }
+
+    /// Makes the pages of a range present and writable, allocating them in the
+    /// file; an error where the file system is full, never a SIGBUS (H2).
+    pub(crate) fn populate(&self, start: u64, length: u64) -> io::Result<()> {
+        self.advise(start, length, libc::MADV_POPULATE_WRITE)
+    }
+
+    /// Gives the memory behind a range of the file back; it reads as zeros then.
+    pub(crate) fn punch(&self, start: u64, length: u64) -> io::Result<()> {
+        self.advise(start, length, libc::MADV_REMOVE)
+    }
+
+    /// Writes what was changed in a range to the disk, and waits for it.
+    pub(crate) fn sync(&self, start: u64, length: u64) -> io::Result<()> {
+        assert!(
+            start.is_multiple_of(crate::mapped::layout::PAGE) && start + length <= self.length()
+        );
+        // SAFETY: the range lies inside our own mapping (asserted).
+        let result = unsafe {
+            libc::msync(
+                self.start.add(start as usize).cast(),
+                length as usize,
+                libc::MS_SYNC,
+            )
+        };
+        check(result).map(drop)
+    }
+
+    /// Whether the mapped file is known to have lost the name by which it was
+    /// opened. Asks the mapping itself, so that it needs no right to the path.
+    pub(crate) fn is_unlinked(&self) -> bool {
+        let Ok(maps) = File::open("/proc/self/maps") else {
+            return false;
+        };
+        let is_ours = |line: &&[u8]| {
+            let digits = line.split(|&byte| byte == b'-').next().unwrap_or_default();
+            let digits = std::str::from_utf8(digits).unwrap_or_default();
+            usize::from_str_radix(digits, 16) == Ok(self.start as usize)
+        };
+        let lines = io::BufReader::new(maps).split(b'\n').map_while(Result::ok);
+        let mut lines = lines.filter(|line| is_ours(&line.as_slice()));
+        lines
+            .next()
+            .is_some_and(|line| line.ends_with(b" (deleted)"))
+    }
+
+    fn advise(&self, start: u64, length: u64, advice: i32) -> io::Result<()> {
+        assert!(
+            start.is_multiple_of(crate::mapped::layout::PAGE)
+                && start
+                    .checked_add(length)
+                    .is_some_and(|end| end <= self.length()),
+            "advice outside of the mapping"
+        );
+        // SAFETY: the range lies inside our own mapping (asserted above). None
+        // of the advices used here changes its content but `MADV_REMOVE`, and a
+        // shared mapping is only ever accessed as atomics.
+        let result = unsafe {
+            libc::madvise(
+                self.start.add(start as usize).cast(),
+                length as usize,
+                advice,
+            )
+        };
+        check(result).map(drop)
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly one that we mapped, and whoever borrowed
+        // it is gone.
+        unsafe { libc::munmap(self.start.cast(), self.length) };
+    }
+}
+
+/// Whether the process with that number has ended, all of its threads, as a
+/// number of this process' own pid namespace.
+pub(crate) fn process_has_ended(pid: u32) -> bool {
+    let pid = pid as libc::pid_t;
+    if pid <= 0 {
+        return false;
+    }
+    // SAFETY: the call touches no memory of ours.
+    let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if descriptor >= 0 {
+        // SAFETY: the descriptor is open, and nobody else owns it.
+        let process = unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) };
+        let mut poll = libc::pollfd {
+            fd: process.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one valid `pollfd`. It is readable once the process has ended,
+        // even where its parent has not yet asked for its end.
+        return unsafe { libc::poll(&mut poll, 1, 0) } == 1 && poll.revents & libc::POLLIN != 0;
+    }
+    // No such call, or no descriptor free: it tells no dead process whose parent
+    // has not asked, which then counts as alive.
+    // SAFETY: signal 0 only asks.
+    let result = unsafe { libc::kill(pid, 0) };
+    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+/// The pid namespace of this process, 0 if unknown. No two that live at the same
+/// time have the same number.
+pub(crate) fn pid_namespace() -> u32 {
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |status| status.ino() as u32)
+}
+
+/// Waits until woken, for at most `timeout`, while the word holds `value`.
+/// Returns true where a signal ended the wait.
+pub(crate) fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) -> bool {
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // SAFETY: the word is mapped and aligned; the kernel reads it and `timeout`.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT,
+            value,
+            &timeout,
+        )
+    };
+    result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
+}
+
+/// Wakes one waiter.
+pub(crate) fn futex_wake_one(word: &AtomicU32) {
+    // SAFETY: the word is mapped and aligned; the kernel uses its address only.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+}
+
+/// Wakes all waiters.
+pub(crate) fn futex_wake_all(word: &AtomicU32) {
+    // SAFETY: the word is mapped and aligned; the kernel uses its address only.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE,
+            libc::c_int::MAX,
+        )
+    };
+}
+
+/// A descriptor that becomes readable each time a period has passed.
+pub(crate) fn timer(period: Duration) -> io::Result<OwnedFd> {
+    let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+    // SAFETY: the call touches no memory of ours.
+    let descriptor = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
+    // SAFETY: the descriptor is open, and nobody else owns it.
+    let timer = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let period = libc::timespec {
+        tv_sec: period.as_secs() as libc::time_t,
+        tv_nsec: period.subsec_nanos().into(),
+    };
+    let times = libc::itimerspec {
+        it_interval: period,
+        it_value: period,
+    };
+    // SAFETY: the descriptor is a timer's, `times` is readable, and the old
+    // times are not asked for.
+    let result =
+        unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &times, std::ptr::null_mut()) };
+    check(result)?;
+    Ok(timer)
+}
+
+/// Takes the periods that have passed from a timer.
+pub(crate) fn read_timer(timer: &OwnedFd) {
+    let mut periods = 0_u64;
+    // SAFETY: the descriptor is open and `periods` is writable. The read fails
+    // where no period has passed, which is as well.
+    unsafe { libc::read(timer.as_raw_fd(), (&raw mut periods).cast(), 8) };
+}
+
+/// A descriptor that is readable while one of the given ones is.
+pub(crate) fn poll_of(descriptors: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
+    // SAFETY: the call touches no memory of ours.
+    let descriptor = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    // SAFETY: the descriptor is open, and nobody else owns it.
+    let poll = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    for member in descriptors {
+        let mut event = libc::epoll_event {
+            events: libc::EPOLLIN as u32,
+            u64: 0,
+        };
+        // SAFETY: both descriptors are open and `event` is readable.
+        check(unsafe {
+            libc::epoll_ctl(
+                poll.as_raw_fd(),
+                libc::EPOLL_CTL_ADD,
+                member.as_raw_fd(),
+                &mut event,
+            )
+        })?;
+    }
+    Ok(poll)
+}
+
+/// A clock of a few milliseconds' grain that costs a few nanoseconds:
+/// milliseconds since boot.
+#[inline]
+pub fn coarse_milliseconds() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+/// Runs the three functions around every `fork` of this process.
+pub(crate) fn at_fork(
+    prepare: unsafe extern "C" fn(),
+    parent: unsafe extern "C" fn(),
+    child: unsafe extern "C" fn(),
+) {
+    // SAFETY: the functions are `extern "C"`, live for the whole program and,
+    // as the call demands, do nothing but touch an atomic.
+    let result = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    assert_eq!(result, 0, "pthread_atfork: out of memory");
+}
+
+/// Fills a buffer with the kernel's randomness.
+pub(crate) fn random(buffer: &mut [u8]) -> io::Result<()> {
+    // SAFETY: the buffer is writable for its length; requests of up to 256
+    // bytes are never cut short.
+    let length = unsafe { libc::getrandom(buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    if length == buffer.len() as isize {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

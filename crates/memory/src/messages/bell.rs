@@ -1,0 +1,186 @@
+//! Descriptors for event loops (M4): a datagram socket that wakers write to,
+//! with a timer beside it.
+//!
+//! The sockets lie in a directory of mode 0700 beside the store, each named
+//! after its seat. A waker makes a socket of its own for each wake: it keeps no
+//! descriptor whose number could become somebody else's (L2), and pays for it
+//! only where an event loop sleeps.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::handle::Segment;
+use crate::mapped::platform;
+use crate::messages::seat::{Seat, SeatName};
+
+/// Longest path that fits the address of a socket.
+const ADDRESS_MAX: usize = 107;
+/// The timer's period, which is also the longest a lost wake costs.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// A descriptor that becomes readable when the seat is woken, and ten times a
+/// second besides.
+#[derive(Debug)]
+pub struct Bell {
+    /// What is given out: it is readable where one of the others is.
+    poll: OwnedFd,
+    /// With its path. None where this process may not make one, as it has
+    /// dropped its privileges: then the timer alone rouses it.
+    socket: Option<(UnixDatagram, PathBuf)>,
+    timer: OwnedFd,
+}
+
+/// The directory of a store's sockets.
+fn directory(store: &Path) -> PathBuf {
+    let mut name = store.as_os_str().to_owned();
+    name.push(".wake");
+    name.into()
+}
+
+fn file_name(name: SeatName) -> String {
+    format!("{}.{}.{}", name.slot(), name.generation(), name.seat())
+}
+
+/// Calls `body` with a path to the socket that is short enough for an address.
+fn with_address<R>(
+    directory: &Path,
+    name: &str,
+    body: impl FnOnce(&Path) -> io::Result<R>,
+) -> io::Result<R> {
+    let path = directory.join(name);
+    if path.as_os_str().as_bytes().len() <= ADDRESS_MAX {
+        return body(&path);
+    }
+    let opened = File::open(directory)?;
+    body(Path::new(&format!(
+        "/proc/self/fd/{}/{name}",
+        opened.as_raw_fd()
+    )))
+}
+
+/// Makes a seat's descriptor readable. That of a waiter who is gone, or who has
+/// not yet looked at earlier wakes, needs nothing.
+pub(crate) fn ring(store: &Path, name: SeatName) {
+    let sent = UnixDatagram::unbound().and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        with_address(&directory(store), &file_name(name), |path| {
+            socket.send_to(&[1], path)
+        })
+    });
+    // The waiter's timer stands in for what could not be sent.
+    drop(sent);
+}
+
+impl Segment {
+    /// Makes a descriptor for a seat of this process.
+    pub fn bell(&self, seat: &Seat) -> Result<Bell, Error> {
+        let directory = directory(self.path());
+        self.open_bell(&directory, seat.name())
+            .map_err(|source| Error::Io {
+                doing: "making a socket in",
+                path: directory,
+                source,
+            })
+    }
+
+    fn open_bell(&self, directory: &Path, name: SeatName) -> io::Result<Bell> {
+        let socket = match bind(directory, name) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
+            bound => Some((bound?, directory.join(file_name(name)))),
+        };
+        let timer = platform::timer(PERIOD)?;
+        let mut readable = vec![timer.as_fd()];
+        readable.extend(socket.as_ref().map(|(socket, _)| socket.as_fd()));
+        let poll = platform::poll_of(&readable)?;
+        Ok(Bell {
+            poll,
+            socket,
+            timer,
+        })
+    }
+}
+
+/// A seat's socket, in the place of any that lies there.
+fn bind(directory: &Path, name: SeatName) -> io::Result<UnixDatagram> {
+    prepare(directory)?;
+    sweep(directory, name)?;
+    let socket = with_address(directory, &file_name(name), |path| UnixDatagram::bind(path))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Makes the directory, or refuses one that somebody else made.
+fn prepare(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        result => return result,
+    }
+    let status = directory.symlink_metadata()?;
+    let mine = status.uid() == platform::effective_user();
+    if status.is_dir() && mine && status.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "expected a directory of this user's with mode 0700",
+    ))
+}
+
+/// Removes the sockets that earlier owners of the slot left.
+fn sweep(directory: &Path, name: SeatName) -> io::Result<()> {
+    let slot = format!("{}.", name.slot());
+    let current = format!("{}.{}.", name.slot(), name.generation());
+    for entry in fs::read_dir(directory)? {
+        let found = entry?.file_name();
+        let found = found.as_bytes();
+        let stale = found.starts_with(slot.as_bytes()) && !found.starts_with(current.as_bytes());
+        if stale || found == file_name(name).as_bytes() {
+            match fs::remove_file(directory.join(std::ffi::OsStr::from_bytes(found))) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Bell {
+    /// Takes the wakes that have come, so that the descriptor is readable again
+    /// only with the next.
+    pub fn clear(&self) {
+        if let Some((socket, _)) = &self.socket {
+            let mut buffer = [0; 8];
+            while socket.recv(&mut buffer).is_ok() {}
+        }
+        platform::read_timer(&self.timer);
+    }
+
+    /// Removes the socket; for its owner, not for a forked child.
+    pub fn remove(self) {
+        if let Some((_, path)) = &self.socket {
+            // Whoever uses the seat next removes it otherwise.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poll.as_fd()
+    }
+}
+
+/// Removes the directory of sockets of a store that was removed.
+pub fn remove_sockets(store: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory(store)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}

@@ -1,0 +1,511 @@
+//! loom models of the places where the order of stores between processes
+//! decides: the lock with takeover, the counter with fallback to the lock, the
+//! reuse of a slot, the ring of messages, and the seat of who waits for them.
+//! They run the code of `lock.rs`, `counter.rs`, `ring.rs` and `seat.rs` on loom's
+//! atomics, over every interleaving with a bounded number of preemptions.
+//!
+//! Each model has broken variants, which loom must refuse: a model that accepts
+//! anything proves nothing.
+//!
+//! - `messages`: the ring of messages, and the seat of a subscriber.
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+use crate::processes::lock::{self, Next, Owner, Surroundings, Word};
+use crate::views::counter::{self, Version};
+
+mod messages;
+
+/// Set in a word while somebody may sleep, as in `lock.rs`.
+const WAITERS: u32 = 1 << 31;
+
+/// What is wrong with a variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Broken {
+    Nothing,
+    /// Whoever slept takes the lock without telling that others may sleep too.
+    ForgetsSleepers,
+    /// A takeover is a store, not a compare-and-swap.
+    TakesOverBlindly,
+    /// A takeover does not ask whether the owner lives.
+    TakesOverByTime,
+    /// Whoever gets the lock does not look at the log.
+    TrustsTheLock,
+    /// The lock word does not tell one claim of a slot from the next.
+    NoGenerations,
+    /// The word is loaded relaxed and taken without release.
+    RelaxedWord,
+    /// The counter is made odd without a fence before the changes.
+    NoFenceBeforeChanges,
+    /// The reader looks at the counter again without a fence.
+    NoFenceAfterReading,
+    /// The reader trusts its last attempt instead of taking the lock.
+    NoFallback,
+    /// A record is written before the ring says what it overwrites.
+    AnnouncesLate,
+    /// The publisher looks for sleepers without a fence behind its message.
+    NoFenceBeforeWaking,
+    /// Who goes to sleep does not look once more.
+    NoLastLook,
+    /// Who goes to sleep does not say so.
+    SleepsUnseen,
+}
+
+/// A lock word with the kernel's queue of sleepers.
+struct Futex {
+    word: AtomicU32,
+    queue: Mutex<()>,
+    woken: Condvar,
+    broken: Broken,
+}
+
+impl Futex {
+    fn new(word: u32, broken: Broken) -> Futex {
+        Futex {
+            word: AtomicU32::new(word),
+            queue: Mutex::new(()),
+            woken: Condvar::new(),
+            broken,
+        }
+    }
+
+    /// Sleeps until woken, without a time limit: a lost wake-up is a deadlock.
+    fn wait(&self, value: u32) {
+        let queue = self.queue.lock().expect("no panic");
+        if self.word.load(Ordering::Relaxed) == value {
+            drop(self.woken.wait(queue));
+        }
+    }
+
+    fn wake_all(&self) {
+        let _queue = self.queue.lock().expect("no panic");
+        self.woken.notify_all();
+    }
+
+    fn wake_one(&self) {
+        let _queue = self.queue.lock().expect("no panic");
+        self.woken.notify_one();
+    }
+
+    fn release(&self) {
+        if lock::release(self) {
+            self.wake_one();
+        }
+    }
+}
+
+impl Word for Futex {
+    fn get(&self) -> u32 {
+        self.word.load(match self.broken {
+            Broken::RelaxedWord => Ordering::Relaxed,
+            _ => Ordering::Acquire,
+        })
+    }
+
+    fn replace(&self, old: u32, new: u32) -> bool {
+        let order = match self.broken {
+            Broken::RelaxedWord => Ordering::Acquire,
+            Broken::TakesOverBlindly if old != lock::FREE => {
+                self.word.swap(new, Ordering::AcqRel);
+                return true;
+            }
+            _ => Ordering::AcqRel,
+        };
+        let new = match self.broken {
+            Broken::ForgetsSleepers if old == lock::FREE => new & !WAITERS,
+            _ => new,
+        };
+        let taken = self
+            .word
+            .compare_exchange(old, new, order, Ordering::Relaxed);
+        taken.is_ok()
+    }
+
+    fn exchange(&self, new: u32) -> u32 {
+        self.word.swap(new, Ordering::Release)
+    }
+}
+
+/// Sleeps for as long as it takes.
+struct Patient;
+
+impl Surroundings<Futex> for Patient {
+    type Refusal = ();
+
+    fn next(&mut self, _seen: u32) -> Next<()> {
+        Next::Sleep
+    }
+
+    fn sleep(&mut self, word: &Futex, value: u32) {
+        word.wait(value);
+    }
+
+    fn wake(&mut self, word: &Futex) {
+        word.wake_one();
+    }
+}
+
+/// One entry of the process table: its generation, and the kernel's lock on it.
+struct Slot {
+    generation: AtomicU64,
+    held: AtomicBool,
+}
+
+impl Slot {
+    fn new(generation: u64, held: bool) -> Slot {
+        Slot {
+            generation: AtomicU64::new(generation),
+            held: AtomicBool::new(held),
+        }
+    }
+
+    /// As `Process::take_slot` does it.
+    fn claim(&self, broken: Broken) -> u64 {
+        self.held.store(true, Ordering::Release);
+        let next = match broken {
+            Broken::NoGenerations => self.generation.load(Ordering::Relaxed),
+            _ => self.generation.load(Ordering::Relaxed) + 1,
+        };
+        self.generation.store(next, Ordering::Release);
+        next
+    }
+}
+
+/// Asks for the owner's life whenever the lock is held, as `Waiter` does when
+/// its time has come, and gives up after a few times.
+struct Probing<'a> {
+    me: Owner,
+    slots: &'a [Slot],
+    patience: u32,
+    broken: Broken,
+}
+
+impl Surroundings<Futex> for Probing<'_> {
+    type Refusal = ();
+
+    fn next(&mut self, seen: u32) -> Next<()> {
+        let owner = Owner::of(seen);
+        let slot = &self.slots[owner.slot() as usize];
+        let superseded = !owner.is_of_generation(slot.generation.load(Ordering::Acquire));
+        // Without generations a process can only tell its own slot's past so.
+        let former = self.broken == Broken::NoGenerations && owner.slot() == self.me.slot();
+        let dead = superseded || former || !slot.held.load(Ordering::Acquire);
+        if dead || self.broken == Broken::TakesOverByTime {
+            return Next::TakeOver;
+        }
+        if self.patience == 0 {
+            return Next::GiveUp(());
+        }
+        self.patience -= 1;
+        thread::yield_now();
+        Next::Spin
+    }
+
+    fn sleep(&mut self, _word: &Futex, _value: u32) {}
+
+    fn wake(&mut self, word: &Futex) {
+        word.wake_one();
+    }
+}
+
+/// What the lock guards: a number in two halves, and the undo log's old half.
+/// loom itself refuses two threads in here at once.
+#[derive(Default)]
+struct Guarded {
+    halves: [u64; 2],
+    log: Option<u64>,
+    recoveries: u32,
+}
+
+impl Guarded {
+    /// Half of a transaction: what a process leaves that dies in it.
+    fn change_half(&mut self) {
+        self.log = Some(self.halves[0]);
+        self.halves[0] += 1;
+    }
+
+    /// W3, then a whole transaction.
+    fn change(&mut self, broken: Broken) {
+        if broken != Broken::TrustsTheLock
+            && let Some(old) = self.log.take()
+        {
+            self.halves[0] = old;
+            self.recoveries += 1;
+        }
+        assert_eq!(self.halves[0], self.halves[1], "a torn number");
+        self.halves = self.halves.map(|half| half + 1);
+    }
+}
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// In the environment of a child: the broken variant it explores.
+const CANARY: &str = "UNDERCROFT_CANARY";
+
+/// Runs the model as it should be, then each broken variant, which must fail.
+/// A variant has a process of its own, as some end in an abort.
+fn explore_with_canaries(test: &str, model: fn(Broken), canaries: &[Broken]) {
+    if let Ok(name) = std::env::var(CANARY) {
+        let wanted = |broken: &&Broken| format!("{broken:?}") == name;
+        let &broken = canaries.iter().find(wanted).expect("a canary's name");
+        explore(move || model(broken));
+        return;
+    }
+    explore(move || model(Broken::Nothing));
+    for broken in canaries {
+        let name = format!("models::{test}");
+        let program = std::env::current_exe().expect("this test");
+        let output = std::process::Command::new(program)
+            .args(["--exact", &name, "--nocapture"])
+            .env(CANARY, format!("{broken:?}"))
+            .output()
+            .expect("a child");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "loom accepts {broken:?}");
+        let expected = ["deadlock", "Causality violation", "a torn", "assertion"];
+        assert!(
+            expected.iter().any(|reason| said.contains(reason)),
+            "{broken:?} fails for another reason: {said}"
+        );
+        println!("loom: {test}: {broken:?} is refused");
+    }
+}
+
+/// Three contenders for one lock: each gets it, one at a time, and nobody who
+/// sleeps is forgotten.
+fn sleepers(broken: Broken) {
+    let lock = Arc::new(Futex::new(lock::FREE, broken));
+    let guarded = Arc::new(UnsafeCell::new(Guarded::default()));
+    let contend = |slot: u64| {
+        let (lock, guarded) = (lock.clone(), guarded.clone());
+        move || {
+            let me = Owner::new(slot, 1);
+            if !lock::try_acquire(&*lock, me) {
+                assert!(lock::acquire(&*lock, me, &mut Patient).is_ok());
+            }
+            // SAFETY: the lock is held; loom checks that nobody else is here.
+            guarded.with_mut(|guarded| unsafe { (*guarded).change(broken) });
+            lock.release();
+        }
+    };
+    let others = [thread::spawn(contend(0)), thread::spawn(contend(1))];
+    contend(2)();
+    for other in others {
+        other.join().expect("no panic");
+    }
+    // SAFETY: every other thread has ended.
+    guarded.with(|guarded| unsafe { assert_eq!((*guarded).halves, [3, 3]) });
+}
+
+#[test]
+fn every_sleeper_is_woken() {
+    explore_with_canaries(
+        "every_sleeper_is_woken",
+        sleepers,
+        &[Broken::ForgetsSleepers],
+    );
+}
+
+/// The owner dies in the middle of a change, and two others want the lock: one
+/// of them recovers, once, and both do their work.
+fn takeover(broken: Broken) {
+    let slots = Arc::new([0, 1, 2].map(|_| Slot::new(1, true)));
+    let dying = Owner::new(0, 1);
+    let lock = Arc::new(Futex::new(dying.bits(), broken));
+    let guarded = Arc::new(UnsafeCell::new(Guarded::default()));
+    let contend = |slot: u64| {
+        let (lock, guarded, slots) = (lock.clone(), guarded.clone(), slots.clone());
+        move || {
+            let me = Owner::new(slot, 1);
+            let mut around = Probing {
+                me,
+                slots: &*slots,
+                patience: 2,
+                broken,
+            };
+            let taken = lock::acquire(&*lock, me, &mut around).is_ok();
+            if taken {
+                // SAFETY: the lock is held; loom checks that nobody else is here.
+                guarded.with_mut(|guarded| unsafe { (*guarded).change(broken) });
+                lock.release();
+            }
+            u64::from(taken)
+        }
+    };
+    let others = [thread::spawn(contend(1)), thread::spawn(contend(2))];
+    // SAFETY: the lock is held; loom checks that nobody else is here.
+    guarded.with_mut(|guarded| unsafe { (*guarded).change_half() });
+    // The kernel lets the slot go after the last store of the last thread.
+    slots[0].held.store(false, Ordering::Release);
+    let changes: u64 = others
+        .into_iter()
+        .map(|other| other.join().expect("no panic"))
+        .sum();
+    // SAFETY: every other thread has ended.
+    guarded.with(|guarded| unsafe {
+        assert_eq!((*guarded).halves[1], changes);
+        assert_eq!((*guarded).recoveries, u32::from(changes > 0));
+    });
+}
+
+#[test]
+fn one_contender_takes_over_from_the_dead() {
+    explore_with_canaries(
+        "one_contender_takes_over_from_the_dead",
+        takeover,
+        &[
+            Broken::TakesOverBlindly,
+            Broken::TakesOverByTime,
+            Broken::TrustsTheLock,
+        ],
+    );
+}
+
+/// A process died with the lock. A waiter looks at the word it left, while
+/// another process claims the dead one's slot and takes the same lock.
+fn reuse(broken: Broken) {
+    let slots = Arc::new([Slot::new(1, false), Slot::new(1, true)]);
+    let dead = Owner::new(0, 1);
+    // Somebody slept, so that the word differs in nothing but the generation.
+    let lock = Arc::new(Futex::new(dead.bits() | WAITERS, broken));
+    let guarded = Arc::new(UnsafeCell::new(Guarded {
+        halves: [1, 0],
+        log: Some(0),
+        recoveries: 0,
+    }));
+    let contend = |slot: usize| {
+        let (lock, guarded, slots) = (lock.clone(), guarded.clone(), slots.clone());
+        move || {
+            let generation = match slot {
+                0 => slots[0].claim(broken),
+                _ => 1,
+            };
+            let me = Owner::new(slot as u64, generation);
+            let mut around = Probing {
+                me,
+                slots: &*slots,
+                patience: 3,
+                broken,
+            };
+            let taken = lock::acquire(&*lock, me, &mut around).is_ok();
+            if taken {
+                // SAFETY: the lock is held; loom checks that nobody else is here.
+                guarded.with_mut(|guarded| unsafe { (*guarded).change(broken) });
+                lock.release();
+            }
+            u64::from(taken)
+        }
+    };
+    let claimer = thread::spawn(contend(0));
+    let changes = contend(1)() + claimer.join().expect("no panic");
+    // SAFETY: every other thread has ended.
+    guarded.with(|guarded| unsafe {
+        assert!(changes > 0, "the first to look takes over");
+        assert_eq!((*guarded).halves, [changes; 2]);
+        assert_eq!((*guarded).recoveries, 1);
+    });
+}
+
+#[test]
+fn an_old_waiter_does_not_harm_a_slot_claimed_anew() {
+    explore_with_canaries(
+        "an_old_waiter_does_not_harm_a_slot_claimed_anew",
+        reuse,
+        &[Broken::NoGenerations, Broken::RelaxedWord],
+    );
+}
+
+/// A version counter and which of its fences are left out.
+struct Counter<const BEFORE: bool, const AFTER: bool>(AtomicU64);
+
+impl<const BEFORE: bool, const AFTER: bool> Version for Counter<BEFORE, AFTER> {
+    fn get(&self, order: Ordering) -> u64 {
+        self.0.load(order)
+    }
+
+    fn put(&self, value: u64, order: Ordering) {
+        self.0.store(value, order);
+    }
+
+    fn fence(order: Ordering) {
+        let kept = match order {
+            Ordering::Release => BEFORE,
+            _ => AFTER,
+        };
+        if kept {
+            fence(order);
+        }
+    }
+}
+
+/// A writer and a reader that tries twice and then takes the lock, as
+/// `Segment::read` does: it never returns two halves that differ.
+fn torn<const BEFORE: bool, const AFTER: bool>(broken: Broken) {
+    const ATTEMPTS: u32 = 2;
+    let lock = Arc::new(Futex::new(lock::FREE, broken));
+    let version = Arc::new(Counter::<BEFORE, AFTER>(AtomicU64::new(0)));
+    let halves = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let writer = {
+        let (lock, version, halves) = (lock.clone(), version.clone(), halves.clone());
+        thread::spawn(move || {
+            for value in 1..=2 {
+                let me = Owner::new(0, 1);
+                assert!(lock::acquire(&*lock, me, &mut Patient).is_ok());
+                counter::make_odd(&*version);
+                counter::start_of_changes::<Counter<BEFORE, AFTER>>();
+                for half in &*halves {
+                    half.store(value, Ordering::Relaxed);
+                }
+                counter::make_even(&*version);
+                lock.release();
+            }
+        })
+    };
+    let read = || [&halves[0], &halves[1]].map(|half| half.load(Ordering::Relaxed));
+    let mut found = None;
+    for attempt in 1..=ATTEMPTS {
+        let noted = counter::note(&*version);
+        let trusted = broken == Broken::NoFallback && attempt == ATTEMPTS;
+        if noted % 2 == 0 || trusted {
+            let pair = read();
+            counter::end_of_reading::<Counter<BEFORE, AFTER>>();
+            if counter::unchanged(&*version, noted) || trusted {
+                found = Some(pair);
+                break;
+            }
+        }
+    }
+    let [first, second] = found.unwrap_or_else(|| {
+        assert!(lock::acquire(&*lock, Owner::new(1, 1), &mut Patient).is_ok());
+        let pair = read();
+        lock.release();
+        pair
+    });
+    assert_eq!(first, second, "a torn pair");
+    writer.join().expect("no panic");
+}
+
+#[test]
+fn a_reader_never_returns_a_torn_pair() {
+    let model = |broken| match broken {
+        Broken::NoFenceBeforeChanges => torn::<false, true>(broken),
+        Broken::NoFenceAfterReading => torn::<true, false>(broken),
+        _ => torn::<true, true>(broken),
+    };
+    explore_with_canaries(
+        "a_reader_never_returns_a_torn_pair",
+        model,
+        &[
+            Broken::NoFenceBeforeChanges,
+            Broken::NoFenceAfterReading,
+            Broken::NoFallback,
+        ],
+    );
+}

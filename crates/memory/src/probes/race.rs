@@ -1,0 +1,105 @@
+//! Changes in the midst of a read: a test chooses what a read without a lock meets (R1, R2, R8).
+//!
+//! A handle can be given a hook, which is called whenever one of its reads that holds no lock looks at the heap, and
+//! when such a read's body has run and what it returned is not checked yet. The hook changes the store through
+//! another handle, so that the check fails as it does when another process is faster. In a build without the `races`
+//! feature all of it is nothing.
+
+/// Whether the hooks are compiled in.
+pub const ENABLED: bool = cfg!(feature = "races");
+
+/// How far a read without a lock is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// It is about to look at the heap. What it has seen so far may be of another state.
+    Looking,
+    /// One try's body has run. Whether anything changed meanwhile is asked next.
+    Tried,
+}
+
+#[cfg(feature = "races")]
+mod hooks {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Mutex, PoisonError};
+
+    use super::Moment;
+    use crate::views::view::{Notes, View};
+
+    /// What is called in the midst of reads. It may use any handle but the one that it belongs to.
+    pub type Hook = Box<dyn FnMut(Moment) + Send>;
+
+    /// The hook of one handle.
+    #[derive(Default)]
+    pub(crate) struct Race {
+        is_set: AtomicBool,
+        hook: Mutex<Option<Hook>>,
+    }
+
+    impl Race {
+        pub(crate) fn set(&self, hook: Option<Hook>) {
+            let mut place = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+            self.is_set.store(hook.is_some(), Ordering::Relaxed);
+            *place = hook;
+        }
+
+        pub(crate) fn at(&self, moment: Moment) {
+            if !self.is_set.load(Ordering::Relaxed) {
+                return;
+            }
+            let mut hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(hook) = &mut *hook {
+                hook(moment);
+            }
+        }
+    }
+
+    /// What tells of a view's looks at the heap: nobody where the shards are locked.
+    #[derive(Clone, Copy)]
+    pub(crate) struct ReadWatch<'a>(Option<&'a Race>);
+
+    impl<'a> ReadWatch<'a> {
+        pub(crate) fn of(view: &View<'a>) -> ReadWatch<'a> {
+            let is_locked = matches!(view.notes, Notes::Locked);
+            ReadWatch((!is_locked).then(|| view.mapping.race()))
+        }
+
+        pub(crate) fn looking(self) {
+            if let Some(race) = self.0 {
+                race.at(Moment::Looking);
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "races"))]
+mod hooks {
+    use std::marker::PhantomData;
+
+    use super::Moment;
+    use crate::views::view::View;
+
+    #[derive(Default)]
+    pub(crate) struct Race {}
+
+    impl Race {
+        #[inline(always)]
+        pub(crate) fn at(&self, _: Moment) {}
+    }
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct ReadWatch<'a>(PhantomData<&'a Race>);
+
+    impl<'a> ReadWatch<'a> {
+        #[inline(always)]
+        pub(crate) fn of(_: &View<'a>) -> ReadWatch<'a> {
+            ReadWatch(PhantomData)
+        }
+
+        #[inline(always)]
+        pub(crate) fn looking(self) {}
+    }
+}
+
+#[cfg(feature = "races")]
+pub use hooks::Hook;
+pub(crate) use hooks::{Race, ReadWatch};

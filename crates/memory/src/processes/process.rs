@@ -1,0 +1,574 @@
+//! Who is alive (L1 to L4): a process' entry in the process table.
+//!
+//! An entry is held by an open-file-description lock on its first byte, on a
+//! description of which one page is mapped and whose descriptor is closed at
+//! once. The kernel drops the lock when the mapping goes: at exit, at exec, at
+//! kill -9, after the last thread has stopped. No descriptor is kept, and a
+//! forked child does not inherit the mapping.
+//!
+//! Who may not open the path any more cannot lock a byte, nor ask for locks. It
+//! joins by its process number, and asks for others by theirs: see
+//! [`tenant`](crate::processes::tenant).
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, Once};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Holder};
+use crate::mapped::layout::{SLOTS, control, slot};
+use crate::mapped::mapping::Mapping;
+use crate::mapped::platform::{self, FileId, Map};
+use crate::processes::lock::Owner;
+use crate::processes::tenant::{Life, Tenant};
+
+const UNCLAIMED: u32 = 0;
+const CLAIMING: u32 = 1;
+const CLAIMED: u32 = 2;
+/// The first so many threads of a process have a record each; the others share
+/// the rest.
+const OWNED_RECORDS: u64 = slot::RECORD_COUNT / 2;
+
+/// Held while a slot's lock is being taken, and by `fork` meanwhile: a child
+/// forked between `open` and `close` would inherit the descriptor and keep a
+/// dead parent's slot.
+static FORK_GATE: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn close_fork_gate() {
+    while FORK_GATE
+        .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+        .is_err()
+    {
+        std::thread::yield_now();
+    }
+}
+
+extern "C" fn open_fork_gate() {
+    FORK_GATE.store(0, Ordering::Release);
+}
+
+/// Calls `body`, which must be short and must not fork, while no thread of this
+/// process forks: no child finds a mutex locked that `body` takes.
+pub fn without_fork<R>(body: impl FnOnce() -> R) -> R {
+    /// Opens the gate where `body` panics, too.
+    struct Gate;
+    impl Drop for Gate {
+        fn drop(&mut self) {
+            open_fork_gate();
+        }
+    }
+    close_fork_gate();
+    let _gate = Gate;
+    body()
+}
+
+/// This process' membership in one store.
+pub(crate) struct Process {
+    path: PathBuf,
+    file: FileId,
+    /// The pid namespace that the description below the store's mapping has the
+    /// lock of; 0 is none.
+    namespace: u32,
+    /// State of the membership; reads as `UNCLAIMED` in a forked child (L3).
+    guard: Map,
+    owner: AtomicU32,
+    slot: AtomicU64,
+    /// The mapping that keeps the slot's lock. Taken only behind the fork gate.
+    description: Mutex<Option<Map>>,
+    /// Which of the slot's records a thread uses now.
+    records: [AtomicBool; slot::RECORD_COUNT as usize],
+    /// Which of the slot's seats are taken.
+    seats: [AtomicBool; slot::SEAT_COUNT as usize],
+}
+
+impl Process {
+    /// `namespace` is the pid namespace that the mapped description has the lock
+    /// of, or 0.
+    pub(crate) fn new(path: &Path, file: FileId, namespace: u32) -> Result<Process, Error> {
+        static GATE: Once = Once::new();
+        GATE.call_once(|| platform::at_fork(close_fork_gate, open_fork_gate, open_fork_gate));
+        let guard = Map::fork_guard().map_err(|source| Error::Io {
+            doing: "mapping the fork guard of",
+            path: path.into(),
+            source,
+        })?;
+        Ok(Process {
+            path: path.into(),
+            file,
+            namespace,
+            guard,
+            owner: AtomicU32::new(0),
+            slot: AtomicU64::new(0),
+            description: Mutex::new(None),
+            records: [const { AtomicBool::new(false) }; slot::RECORD_COUNT as usize],
+            seats: [const { AtomicBool::new(false) }; slot::SEAT_COUNT as usize],
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether this process has a slot, and did not get here by fork.
+    #[inline(always)]
+    pub(crate) fn claimed(&self) -> bool {
+        self.guard.first_word().load(Ordering::Acquire) == CLAIMED
+    }
+
+    /// The identity that goes into lock words.
+    #[inline(always)]
+    pub(crate) fn owner(&self) -> Owner {
+        Owner::from_bits(self.owner.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> u64 {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    /// Claims a slot, unless another thread just did. `recover` is called with
+    /// a slot whose former owner died, before the slot is used (L4).
+    #[cold]
+    pub(crate) fn claim(
+        &self,
+        mapping: &Mapping,
+        recover: impl FnOnce(u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let state = self.guard.first_word();
+        loop {
+            match state.compare_exchange(UNCLAIMED, CLAIMING, Ordering::Acquire, Ordering::Acquire)
+            {
+                Ok(_) => break,
+                Err(CLAIMED) => return Ok(()),
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+        let result = self.take_slot(mapping).and_then(|taken| {
+            let recovered = recover(taken);
+            recovered.inspect_err(|_| self.give_back_number(mapping))
+        });
+        if result.is_err() {
+            // Behind the gate, so that no child is forked with the mutex held.
+            close_fork_gate();
+            let description = self.description.lock().map(|mut held| held.take());
+            open_fork_gate();
+            drop(description);
+        }
+        let next = if result.is_ok() { CLAIMED } else { UNCLAIMED };
+        state.store(next, Ordering::Release);
+        result
+    }
+
+    fn take_slot(&self, mapping: &Mapping) -> Result<u64, Error> {
+        close_fork_gate();
+        let taken = self.lock_a_slot(mapping);
+        open_fork_gate();
+        let slot_index = taken?;
+        let at = mapping.layout().slot(slot_index);
+        let generation = mapping.word(at + slot::GENERATION);
+        // Only the holder of the slot's lock writes here.
+        let next = generation.load(Ordering::Relaxed).wrapping_add(1);
+        generation.store(next, Ordering::Release);
+        mapping.store(at + slot::PID, u64::from(std::process::id()));
+        mapping.store(at + slot::START_TIME, start_time());
+        let boot = boot_id();
+        mapping.store(at + slot::BOOT_ID, boot[0]);
+        mapping.store(at + slot::BOOT_ID + 8, boot[1]);
+        mapping.store(at + slot::CLAIMED, unix_milliseconds());
+        self.slot.store(slot_index, Ordering::Relaxed);
+        self.owner
+            .store(Owner::new(slot_index, next).bits(), Ordering::Relaxed);
+        for taken in self.records.iter().chain(&self.seats) {
+            taken.store(false, Ordering::Relaxed);
+        }
+        Ok(slot_index)
+    }
+
+    fn lock_a_slot(&self, mapping: &Mapping) -> Result<u64, Error> {
+        let fail = |doing| move |source| self.io(doing, source);
+        let file = match self.reopen() {
+            Ok(Some(file)) => file,
+            Ok(None) => return Err(self.removed()),
+            Err(error) if is_missing(&error) => return Err(self.removed()),
+            Err(error) if is_forbidden(&error) => return self.join_by_number(mapping, error),
+            Err(error) => return Err(self.io("opening", error)),
+        };
+        let mut description = self.description.lock().expect("no panic while it is held");
+        // What a forked child finds here was never mapped in it.
+        std::mem::forget(description.take());
+        let me = self.tenant(platform::pid_namespace(), false);
+        for index in 0..SLOTS {
+            let at = mapping.layout().slot(index);
+            if !platform::try_lock_byte(&file, at).map_err(fail("locking a slot in"))? {
+                continue;
+            }
+            back(mapping, at)?;
+            if !self.move_in(mapping, at, me, |tenant| {
+                tenant.by_number && self.life_by_number(tenant, Some(&file)) != Life::Dead
+            }) {
+                platform::unlock_byte(&file, at).map_err(fail("unlocking a slot in"))?;
+                continue;
+            }
+            note_used(mapping, index);
+            *description = Some(Map::keep_description(&file).map_err(fail("mapping a slot of"))?);
+            return Ok(index);
+        }
+        Err(Error::TooManyProcesses)
+    }
+
+    /// Takes a slot without a right to the file, which was refused as `error`
+    /// says. Slots whose last holder had a lock are left alone: whether somebody
+    /// is about to lock their byte cannot be asked.
+    fn join_by_number(&self, mapping: &Mapping, error: io::Error) -> Result<u64, Error> {
+        let namespace = platform::pid_namespace();
+        if self.place(mapping) == PathState::Gone {
+            return Err(self.removed());
+        }
+        // Only the lock of the namespace can tell those outside of it that
+        // nobody is left in there.
+        if namespace == 0 || namespace != self.namespace {
+            return Err(Error::Forbidden {
+                path: self.path.clone(),
+                source: error,
+            });
+        }
+        let me = self.tenant(namespace, true);
+        for index in 0..SLOTS {
+            let at = mapping.layout().slot(index);
+            back(mapping, at)?;
+            if self.move_in(mapping, at, me, |tenant| {
+                !tenant.by_number || self.life_by_number(tenant, None) != Life::Dead
+            }) {
+                note_used(mapping, index);
+                return Ok(index);
+            }
+        }
+        Err(Error::TooManyProcesses)
+    }
+
+    fn tenant(&self, namespace: u32, by_number: bool) -> Tenant {
+        Tenant {
+            pid: std::process::id(),
+            namespace,
+            by_number,
+        }
+    }
+
+    /// Puts a tenant into a slot, unless the one that is there `stays`, or
+    /// another was faster.
+    fn move_in(
+        &self,
+        mapping: &Mapping,
+        at: u64,
+        me: Tenant,
+        stays: impl Fn(Tenant) -> bool,
+    ) -> bool {
+        let word = mapping.word(at + slot::TENANT);
+        let seen = word.load(Ordering::Acquire);
+        !Tenant::unpack(seen).is_some_and(stays)
+            && word
+                .compare_exchange(seen, me.pack(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Lets go of a slot that this process holds by number.
+    fn give_back_number(&self, mapping: &Mapping) {
+        let me = self.tenant(self.namespace, true).pack();
+        let word = mapping.word(mapping.layout().slot(self.slot()) + slot::TENANT);
+        // Another tenant's stays as it is.
+        let _ = word.compare_exchange(me, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    fn io(&self, doing: &'static str, source: io::Error) -> Error {
+        Error::Io {
+            doing,
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    fn removed(&self) -> Error {
+        Error::Removed {
+            path: self.path.clone(),
+        }
+    }
+
+    /// Opens the path anew; none where it names another file.
+    pub(crate) fn reopen(&self) -> io::Result<Option<File>> {
+        let file = platform::open(&self.path, true)?;
+        let status = platform::status(&file)?;
+        Ok((status.id == self.file).then_some(file))
+    }
+
+    /// [`reopen`](Self::reopen) to ask for locks only.
+    pub(crate) fn look(&self) -> io::Result<Option<File>> {
+        let file = platform::open(&self.path, false)?;
+        let status = platform::status(&file)?;
+        Ok((status.id == self.file).then_some(file))
+    }
+
+    /// Whether the path still names the mapped file. An error is no answer: who
+    /// may not search a directory knows nothing of what is in it.
+    pub(crate) fn place(&self, mapping: &Mapping) -> PathState {
+        match platform::status_of_path(&self.path) {
+            Ok(status) if status.id == self.file => PathState::There,
+            Ok(_) => PathState::Gone,
+            Err(error) if is_missing(&error) => PathState::Gone,
+            Err(_) if mapping.is_unlinked() => PathState::Gone,
+            Err(_) => PathState::Unknown,
+        }
+    }
+
+    /// Whether the owner's slot has been claimed anew since, which it can only
+    /// be after its death. Asks no one: a look at one word.
+    pub(crate) fn superseded(&self, mapping: &Mapping, owner: Owner) -> bool {
+        let index = owner.slot();
+        if index >= SLOTS.min(mapping.load(control::SLOTS_USED)) {
+            return true;
+        }
+        let generation = mapping.layout().slot(index) + slot::GENERATION;
+        !owner.is_of_generation(mapping.word(generation).load(Ordering::Acquire))
+    }
+
+    /// Whether the owner of a lock lives. Where that cannot be found out, it
+    /// does (L2).
+    pub(crate) fn alive(&self, mapping: &Mapping, owner: Owner) -> bool {
+        self.life(mapping, owner) != Life::Dead
+    }
+
+    fn life(&self, mapping: &Mapping, owner: Owner) -> Life {
+        if self.superseded(mapping, owner) {
+            return Life::Dead;
+        }
+        let at = mapping.layout().slot(owner.slot());
+        // The tenant of this generation, or of a later one: then this one is dead.
+        let tenant = Tenant::unpack(mapping.word(at + slot::TENANT).load(Ordering::Acquire));
+        match (platform::open(&self.path, false), tenant) {
+            (Ok(file), tenant) => match platform::status(&file) {
+                Ok(status) if status.id == self.file => match tenant {
+                    Some(tenant) if tenant.by_number => self.life_by_number(tenant, Some(&file)),
+                    _ => life_by_lock(&file, at),
+                },
+                _ => Life::Unknown,
+            },
+            (Err(error), Some(tenant)) if is_refused(&error) => self.life_by_number(tenant, None),
+            _ => Life::Unknown,
+        }
+    }
+
+    /// What is known of a tenant by its number and, where the file could be
+    /// opened, by the lock of its namespace.
+    fn life_by_number(&self, tenant: Tenant, file: Option<&File>) -> Life {
+        if tenant.namespace != 0 && tenant.namespace == platform::pid_namespace() {
+            return match platform::process_has_ended(tenant.pid) {
+                true => Life::Dead,
+                false => Life::Alive,
+            };
+        }
+        let lock = slot::NAMESPACES + u64::from(tenant.namespace);
+        match file.map(|file| life_by_lock(file, lock)) {
+            Some(Life::Dead) => Life::Dead,
+            _ => Life::Unknown,
+        }
+    }
+
+    /// What a holder is doing, for an error message.
+    pub(crate) fn describe(&self, mapping: &Mapping, owner: Owner) -> Error {
+        let index = owner.slot();
+        let pid = match index < SLOTS.min(mapping.load(control::SLOTS_USED)) {
+            true => mapping.load(mapping.layout().slot(index) + slot::PID) as u32,
+            false => 0,
+        };
+        let holder = match self.life(mapping, owner) {
+            Life::Dead => Holder::Dead,
+            Life::Unknown => Holder::Unknown,
+            Life::Alive => match process_state(pid) {
+                Some('T' | 't') => Holder::Stopped,
+                _ => Holder::Active,
+            },
+        };
+        Error::Busy { holder, pid }
+    }
+
+    /// Takes a record of this process' slot for one transaction.
+    #[inline]
+    pub(crate) fn take_record(&self) -> u64 {
+        thread_local! {
+            static THREAD: u64 = {
+                static NEXT: AtomicU64 = AtomicU64::new(0);
+                NEXT.fetch_add(1, Ordering::Relaxed)
+            };
+        }
+        let thread = THREAD.with(|&thread| thread);
+        if thread < OWNED_RECORDS {
+            // Nobody else's: no atomic exchange. It is in use already where a
+            // signal handler writes while its thread waits for a lock.
+            let mine = &self.records[thread as usize];
+            if !mine.load(Ordering::Relaxed) {
+                mine.store(true, Ordering::Relaxed);
+                return thread;
+            }
+        }
+        self.take_shared_record(thread)
+    }
+
+    #[cold]
+    fn take_shared_record(&self, thread: u64) -> u64 {
+        let shared = slot::RECORD_COUNT - OWNED_RECORDS;
+        for tried in 0.. {
+            let index = OWNED_RECORDS + (thread + tried) % shared;
+            if !self.records[index as usize].swap(true, Ordering::Acquire) {
+                return index;
+            }
+            if tried % shared == shared - 1 {
+                std::thread::yield_now();
+            }
+        }
+        unreachable!("the search goes on until a record is free")
+    }
+
+    #[inline]
+    pub(crate) fn put_record(&self, index: u64) {
+        self.records[index as usize].store(false, Ordering::Release);
+    }
+
+    /// Takes a seat of this process' slot, if one is free.
+    pub(crate) fn take_seat(&self) -> Option<u64> {
+        let free = |taken: &&AtomicBool| !taken.swap(true, Ordering::Acquire);
+        let place = self.seats.iter().position(|taken| free(&taken))?;
+        Some(place as u64)
+    }
+
+    pub(crate) fn put_seat(&self, seat: u64) {
+        self.seats[seat as usize].store(false, Ordering::Release);
+    }
+
+    /// Lets the slot go as a dying process would: nothing is cleaned up.
+    pub(crate) fn abandon(&self, mapping: &Mapping) {
+        let state = self.guard.first_word();
+        if state.swap(UNCLAIMED, Ordering::AcqRel) != UNCLAIMED {
+            drop(
+                self.description
+                    .lock()
+                    .expect("no panic while it is held")
+                    .take(),
+            );
+            self.give_back_number(mapping);
+        }
+    }
+
+    /// Lets a slot go that is held by number, as the end of a mapping does for
+    /// one that is held by a lock.
+    pub(crate) fn end(&self, mapping: &Mapping) {
+        if self.claimed() {
+            self.give_back_number(mapping);
+        }
+    }
+}
+
+/// Where the mapped file is, as its path says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathState {
+    /// The path names it.
+    There,
+    /// The path names nothing, or another file.
+    Gone,
+    /// This process may not look.
+    Unknown,
+}
+
+/// Nothing has that name.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR))
+}
+
+/// This process has no right to open it.
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
+}
+
+/// It could not be opened, whatever it is.
+fn is_refused(error: &io::Error) -> bool {
+    is_forbidden(error) || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+fn life_by_lock(file: &File, at: u64) -> Life {
+    match platform::byte_is_locked(file, at) {
+        Ok(true) => Life::Alive,
+        Ok(false) => Life::Dead,
+        Err(_) => Life::Unknown,
+    }
+}
+
+/// Backs a slot with memory.
+fn back(mapping: &Mapping, at: u64) -> Result<(), Error> {
+    let backed = mapping.populate(at, slot::STRIDE);
+    backed.map_err(|_| Error::OutOfMemory)
+}
+
+fn note_used(mapping: &Mapping, index: u64) {
+    let used = mapping.word(control::SLOTS_USED);
+    used.fetch_max(index + 1, Ordering::AcqRel);
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let description = self
+            .description
+            .get_mut()
+            .expect("no panic while it is held");
+        if self.guard.first_word().load(Ordering::Acquire) != CLAIMED {
+            // In a forked child the parent's page was never mapped here.
+            std::mem::forget(description.take());
+        }
+    }
+}
+
+/// The state letter in /proc/PID/stat.
+fn process_state(pid: u32) -> Option<char> {
+    stat_fields(&format!("/proc/{pid}/stat"))?
+        .first()?
+        .chars()
+        .next()
+}
+
+/// This process' start time in clock ticks since boot, 0 if unknown.
+fn start_time() -> u64 {
+    stat_fields("/proc/self/stat")
+        .and_then(|fields| fields.get(19)?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// The fields behind the command name, which may itself hold spaces.
+fn stat_fields(path: &str) -> Option<Vec<String>> {
+    let text = fs::read_to_string(path).ok()?;
+    let (_, fields) = text.rsplit_once(") ")?;
+    Some(fields.split(' ').map(str::to_owned).collect())
+}
+
+/// This boot of the machine as one word, which is not 0; none where the system
+/// does not tell.
+pub(crate) fn boot() -> Option<u64> {
+    let [first, second] = boot_id();
+    (first | second != 0).then_some((first ^ second).max(1))
+}
+
+fn boot_id() -> [u64; 2] {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let half = |range| {
+        digits
+            .get(range)
+            .and_then(|part| u64::from_str_radix(part, 16).ok())
+            .unwrap_or(0)
+    };
+    [half(0..16), half(16..32)]
+}
+
+pub(crate) fn unix_milliseconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_millis() as u64)
+}

@@ -1,0 +1,268 @@
+//! Waiting for a lock (W2, M6): how long, and what is asked meanwhile.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::handle::Segment;
+use crate::mapped::layout::shard;
+use crate::mapped::platform;
+use crate::processes::lock::{Next, Owner, Surroundings};
+
+/// Rounds of spinning before the first sleep; a transaction is shorter.
+const SPINS: u32 = 200;
+/// A waiter first asks whether the owner lives after this long.
+const FIRST_PROBE: Duration = Duration::from_millis(10);
+/// And then each time after this long.
+const NEXT_PROBE: Duration = Duration::from_millis(100);
+
+/// How a thread waits in a program that has more to do than wait: a language
+/// runtime lets its other threads run, and looks for signals.
+///
+/// Called without any lock of the store held.
+pub trait WaitHook: Send + Sync {
+    /// Calls `block`, which sleeps, with the runtime's own locks released.
+    fn blocked(&self, block: &mut dyn FnMut());
+    /// Whether the wait must end, because a signal handler wants to run. Not
+    /// asked while signals are [deferred](defer_signals).
+    fn interrupted(&self) -> bool;
+}
+
+thread_local! {
+    /// How many guards of this thread live.
+    static DEFERRED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// While it lives, waits of the thread that made it are not interrupted.
+#[derive(Debug)]
+#[must_use = "signals are deferred only while it lives"]
+pub struct SignalsDeferred {
+    /// It stays with its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+/// Defers signals: until the guard is dropped this thread does not ask
+/// [`WaitHook::interrupted`]. For what is done behind a commit, where the
+/// operation cannot fail any more: a runtime that was asked has run its handler,
+/// and what that raised must be returned.
+///
+/// As nothing ends such a wait early, its patience counts over all waits of
+/// this process for the same lock: one that was seen without progress for so
+/// long is not waited for again.
+pub fn defer_signals() -> SignalsDeferred {
+    DEFERRED.set(DEFERRED.get() + 1);
+    SignalsDeferred {
+        _thread: PhantomData,
+    }
+}
+
+impl Drop for SignalsDeferred {
+    fn drop(&mut self) {
+        DEFERRED.set(DEFERRED.get() - 1);
+    }
+}
+
+/// Whether signals are [deferred](defer_signals) in this thread.
+pub fn are_signals_deferred() -> bool {
+    DEFERRED.get() > 0
+}
+
+/// Asks the hook whether the wait must end.
+pub(crate) fn is_interrupted(hook: &dyn WaitHook) -> bool {
+    !are_signals_deferred() && hook.interrupted()
+}
+
+/// Since when a lock has been seen in one state, over all waits of this
+/// process: short waits that give up and come back still find out that the
+/// owner is dead.
+#[derive(Default)]
+pub(crate) struct Suspicion {
+    word: AtomicU32,
+    counter: AtomicU64,
+    since: AtomicU64,
+    probed: AtomicU64,
+}
+
+impl Suspicion {
+    /// Milliseconds for which the lock has been seen unchanged.
+    fn observe(&self, word: u32, counter: u64, now: u64) -> u64 {
+        let same = self.word.load(Ordering::Relaxed) == word
+            && self.counter.load(Ordering::Relaxed) == counter;
+        if !same {
+            self.word.store(word, Ordering::Relaxed);
+            self.counter.store(counter, Ordering::Relaxed);
+            self.since.store(now, Ordering::Relaxed);
+            self.probed.store(0, Ordering::Relaxed);
+        }
+        now.saturating_sub(self.since.load(Ordering::Relaxed))
+    }
+
+    /// Whether it is time to ask for the owner's life, once for all threads.
+    fn probe_is_due(&self, unchanged_for: u64, now: u64) -> bool {
+        let probed = self.probed.load(Ordering::Relaxed);
+        let due = if probed == 0 {
+            unchanged_for >= FIRST_PROBE.as_millis() as u64
+        } else {
+            now.saturating_sub(probed) >= NEXT_PROBE.as_millis() as u64
+        };
+        due && self
+            .probed
+            .compare_exchange(probed, now.max(1), Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+/// Which lock is waited for.
+#[derive(Clone, Copy)]
+pub(crate) enum Which {
+    Shard(usize),
+    Heap,
+    Ring,
+}
+
+/// Why a wait ended without the lock.
+pub(crate) enum Refusal {
+    /// The patience is used up; this owner lives, or was not yet asked.
+    Patience(Owner),
+    /// A signal came.
+    Interrupted,
+}
+
+/// One wait for one lock.
+pub(crate) struct Waiter<'a> {
+    segment: &'a Segment,
+    which: Which,
+    /// Without progress of the lock for so long, the wait ends.
+    patience: Duration,
+    /// Whether the hook may be called: no lock is held.
+    free_of_locks: bool,
+    /// Ask for the owner's life at once.
+    probe_first: bool,
+    spins: u32,
+    progress: Option<(Instant, u32, u64)>,
+    interrupted: bool,
+}
+
+impl<'a> Waiter<'a> {
+    pub(crate) fn new(segment: &'a Segment, which: Which, patience: Duration) -> Waiter<'a> {
+        Waiter {
+            segment,
+            which,
+            patience,
+            free_of_locks: false,
+            probe_first: false,
+            spins: 0,
+            progress: None,
+            interrupted: false,
+        }
+    }
+
+    /// The waiting thread holds no lock, so the runtime's hook is used.
+    pub(crate) fn free_of_locks(mut self) -> Self {
+        self.free_of_locks = true;
+        self
+    }
+
+    /// Asks for the owner's life before anything else.
+    pub(crate) fn probe_first(mut self) -> Self {
+        self.probe_first = true;
+        self
+    }
+
+    /// Ends a wait that has got the lock: where the hook was told of a signal in
+    /// the very last sleep, it is an interrupted wait all the same.
+    pub(crate) fn finish(self) -> Result<(), Error> {
+        match self.interrupted {
+            true => Err(Error::Interrupted),
+            false => Ok(()),
+        }
+    }
+
+    fn counter(&self) -> u64 {
+        let mapping = &self.segment.mapping;
+        match self.which {
+            Which::Shard(index) => mapping.load(mapping.layout().shard(index) + shard::COUNTER),
+            Which::Heap => 0,
+            // Those who share a process hand the lock on under one owner's name.
+            Which::Ring => self.segment.ring_tail(),
+        }
+    }
+
+    /// The error for a refused wait.
+    pub(crate) fn explain(&self, refusal: Refusal) -> Error {
+        match refusal {
+            Refusal::Interrupted => Error::Interrupted,
+            Refusal::Patience(owner) => self.segment.process.describe(&self.segment.mapping, owner),
+        }
+    }
+}
+
+impl Surroundings<AtomicU32> for Waiter<'_> {
+    type Refusal = Refusal;
+
+    fn next(&mut self, seen: u32) -> Next<Refusal> {
+        let owner = Owner::of(seen);
+        if self.interrupted {
+            return Next::GiveUp(Refusal::Interrupted);
+        }
+        if self.spins < SPINS && !self.probe_first {
+            self.spins += 1;
+            return Next::Spin;
+        }
+        // Time has nothing to tell where the slot itself says it.
+        if self
+            .segment
+            .process
+            .superseded(&self.segment.mapping, owner)
+        {
+            return Next::TakeOver;
+        }
+        let now = platform::coarse_milliseconds();
+        let counter = self.counter();
+        let suspicion = self.segment.suspicion(self.which);
+        let unchanged_for = suspicion.observe(owner.bits(), counter, now);
+        let probe =
+            std::mem::take(&mut self.probe_first) || suspicion.probe_is_due(unchanged_for, now);
+        if probe && !self.segment.process.alive(&self.segment.mapping, owner) {
+            return Next::TakeOver;
+        }
+        let (since, word, noted) =
+            *self
+                .progress
+                .get_or_insert((Instant::now(), owner.bits(), counter));
+        let is_stuck =
+            are_signals_deferred() && u128::from(unchanged_for) >= self.patience.as_millis();
+        if (word, noted) != (owner.bits(), counter) {
+            self.progress = Some((Instant::now(), owner.bits(), counter));
+        } else if is_stuck || since.elapsed() >= self.patience {
+            return Next::GiveUp(Refusal::Patience(owner));
+        }
+        Next::Sleep
+    }
+
+    fn wake(&mut self, word: &AtomicU32) {
+        platform::futex_wake_one(word);
+    }
+
+    fn sleep(&mut self, word: &AtomicU32, value: u32) {
+        let timeout = match self.progress {
+            Some((since, ..)) if since.elapsed() < FIRST_PROBE => FIRST_PROBE,
+            _ => NEXT_PROBE,
+        }
+        .min(self.patience);
+        let hook = self.segment.hook().filter(|_| self.free_of_locks);
+        match hook {
+            Some(hook) => {
+                hook.blocked(&mut || {
+                    platform::futex_wait(word, value, timeout);
+                });
+                self.interrupted = is_interrupted(hook);
+            }
+            None => {
+                platform::futex_wait(word, value, timeout);
+            }
+        }
+    }
+}

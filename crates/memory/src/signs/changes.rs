@@ -1,0 +1,161 @@
+//! Modification counters (M2): whether keys changed since somebody looked.
+//!
+//! One array a shard, shared by keys whose hashes agree. Counting costs every
+//! change a store into memory that may not be in the cache, so it goes on only
+//! while somebody has watched a key lately. That is told by time and not by
+//! who watches, as watchers may die: an hour after the last one began, whoever
+//! writes next ends it. Each beginning has a number, the epoch; what was noted
+//! in one epoch says nothing in another.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::Error;
+use crate::handle::Segment;
+use crate::mapped::layout::{control, shard};
+use crate::mapped::platform;
+use crate::writing::transaction::Transaction;
+
+/// How long changes are counted after somebody began to watch a key, in
+/// milliseconds.
+const COUNTED_FOR: u64 = 60 * 60 * 1000;
+/// A newer time is not noted in that many milliseconds.
+const NOTED_EVERY: u64 = 1000;
+
+impl Segment {
+    /// Whether changes are counted. Only under a lock of some shard does the
+    /// answer hold for that shard.
+    #[inline(always)]
+    pub fn counts_changes(&self) -> bool {
+        self.mapping.load(control::WATCHED) != 0
+    }
+
+    /// The number of times that the counting began; `None` where changes are
+    /// not counted. As [`counts_changes`](Self::counts_changes).
+    pub fn change_epoch(&self) -> Option<u64> {
+        self.counts_changes()
+            .then(|| self.mapping.load(control::WATCH_EPOCH))
+    }
+
+    /// Has changes counted from now on, for an hour at least. Called without
+    /// any lock held. A change is sure to be counted where the shard's lock
+    /// was taken after this returned.
+    pub fn count_changes(&self) -> Result<(), Error> {
+        self.join()?;
+        let watched = self.mapping.word(control::WATCHED);
+        let now = platform::coarse_milliseconds().max(1);
+        let since = watched.load(Ordering::Acquire);
+        if since == 0 {
+            for index in 0..self.shards() {
+                let start = self.mapping.layout().shard(index) + shard::CHANGES;
+                self.back_range(start, 4 * shard::CHANGE_COUNT)
+                    .map_err(|_| Error::OutOfMemory)?;
+            }
+            self.mapping
+                .word(control::WATCH_EPOCH)
+                .fetch_add(1, Ordering::AcqRel);
+        }
+        // Where this fails, somebody else was faster.
+        if since == 0 || now.saturating_sub(since) >= NOTED_EVERY {
+            let _ = watched.compare_exchange(since, now, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Ends the counting where nobody has watched a key for long.
+    pub(crate) fn end_counting(&self, now: u64) {
+        self.end_counting_after(now, COUNTED_FOR);
+    }
+
+    fn end_counting_after(&self, now: u64, time: u64) {
+        let watched = self.mapping.word(control::WATCHED);
+        let since = watched.load(Ordering::Relaxed);
+        // A time to come is from before the machine's last start.
+        if since != 0 && now.saturating_sub(since) >= time {
+            let _ = watched.compare_exchange(since, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// A modification counter of a shard, which must be locked or unchanged
+    /// since before [`change_epoch`](Self::change_epoch) was asked; 0 where
+    /// changes are not counted.
+    pub fn changes(&self, index: usize, counter: u64) -> u32 {
+        if !self.counts_changes() {
+            return 0;
+        }
+        self.mapping
+            .half(self.change_place(index, counter))
+            .load(Ordering::Relaxed)
+    }
+
+    fn change_place(&self, index: usize, counter: u64) -> u64 {
+        let base = self.mapping.layout().shard(index) + shard::CHANGES;
+        base + 4 * (counter % shard::CHANGE_COUNT)
+    }
+}
+
+impl Transaction<'_> {
+    /// Counts a change, where changes are counted, with the commit: a
+    /// transaction that is undone and tried again must not find its own.
+    pub fn count_change(&mut self, index: usize, counter: u64) {
+        if !self.segment.counts_changes() {
+            return;
+        }
+        debug_assert!(self.shards().contains(index));
+        self.changes
+            .push((index as u8, (counter % shard::CHANGE_COUNT) as u16));
+    }
+
+    /// Counts the changes, just before the commit. Not logged: one more than
+    /// there were does no harm.
+    pub(crate) fn note_changes(&mut self) {
+        for (index, counter) in self.changes.drain(..) {
+            let place = self.segment.change_place(index.into(), counter.into());
+            let counter = self.segment.mapping.half(place);
+            let count = counter.load(Ordering::Relaxed);
+            counter.store(count.wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::file::Options;
+    use crate::views::shards::ShardSet;
+
+    #[test]
+    fn changes_are_counted_while_somebody_watched_lately() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let segment = Segment::create(&path, &Options::default()).expect("a new store");
+        let change = || {
+            segment
+                .write(ShardSet::one(0), |transaction| {
+                    transaction.count_change(0, 5000);
+                    Ok::<_, Error>(())
+                })
+                .expect("no lock is held");
+        };
+        change();
+        assert_eq!(
+            (segment.change_epoch(), segment.changes(0, 5000)),
+            (None, 0)
+        );
+        segment.count_changes().expect("room");
+        segment.count_changes().expect("room");
+        assert_eq!(segment.change_epoch(), Some(1));
+        (0..3).for_each(|_| change());
+        assert_eq!(segment.changes(0, 5000), 3);
+        assert_eq!(segment.changes(0, 5000 % 4096), 3);
+        assert_eq!((segment.changes(0, 1), segment.changes(1, 5000)), (0, 0));
+        let now = platform::coarse_milliseconds();
+        segment.end_counting_after(now, now + 1);
+        assert_eq!(segment.change_epoch(), Some(1));
+        segment.end_counting_after(now + 1, 0);
+        change();
+        assert_eq!(segment.change_epoch(), None);
+        segment.count_changes().expect("room");
+        assert_eq!(segment.change_epoch(), Some(2));
+        assert_eq!(segment.changes(0, 5000), 3);
+    }
+}

@@ -1,0 +1,232 @@
+//! Ways to read: locked, or optimistic (R1 to R5).
+//!
+//! Reading code is written once against [`View`]. Under a lock what it reads is
+//! stable; without one it may be torn, and [`Segment::read`](crate::Segment::read)
+//! throws the result away and tries again.
+
+use std::sync::atomic::AtomicU64;
+
+use crate::error::Fault;
+use crate::mapped::layout::shard;
+use crate::mapped::mapping::{CheckedPlace, Mapping};
+use crate::probes::race::ReadWatch;
+use crate::views::counter;
+use crate::views::shards::ShardSet;
+
+/// Offset of a block in the heap, in bytes from the start of the file; 0 is
+/// none.
+pub type Offset = u64;
+
+/// Read access to some shards.
+pub struct View<'a> {
+    pub(crate) mapping: &'a Mapping,
+    pub(crate) notes: Notes<'a>,
+}
+
+/// The version counters at the time the view was made.
+pub(crate) enum Notes<'a> {
+    /// The shards are locked: nothing changes.
+    Locked,
+    /// One shard's counter: its offset, and its value.
+    One(u64, u64),
+    /// Several shards and their counters.
+    Many(ShardSet, &'a [u64]),
+}
+
+/// A block of the heap that is being read; see [`View::block`].
+#[derive(Clone, Copy)]
+pub struct Block<'a> {
+    place: CheckedPlace<'a>,
+    watch: ReadWatch<'a>,
+}
+
+impl Block<'_> {
+    /// Asks for the block's second cache line ahead of its use.
+    #[inline(always)]
+    pub fn prefetch_next_line(&self) {
+        self.place.prefetch_next_line();
+    }
+
+    /// The word so many bytes behind the block's start, a multiple of 8.
+    #[inline(always)]
+    pub fn word(&self, behind: u64) -> Result<u64, Fault> {
+        self.watch.looking();
+        self.place.word(behind)
+    }
+
+    /// Whether the bytes behind the block's start are the given ones; `behind`
+    /// is a multiple of 8.
+    #[inline(always)]
+    pub fn equals(&self, behind: u64, bytes: &[u8]) -> Result<bool, Fault> {
+        self.watch.looking();
+        self.place.equals(behind, bytes)
+    }
+}
+
+impl<'a> View<'a> {
+    #[inline(always)]
+    fn watch(&self) -> ReadWatch<'a> {
+        ReadWatch::of(self)
+    }
+
+    /// Whether nothing changed since the view was made. To be asked before a
+    /// length that was read makes the caller allocate or copy much (R3).
+    #[inline(always)]
+    pub fn unchanged(&self) -> bool {
+        let unchanged = |at: u64, noted: u64| counter::unchanged(self.mapping.word(at), noted);
+        let layout = self.mapping.layout();
+        match self.notes {
+            Notes::Locked => true,
+            Notes::One(at, noted) => {
+                counter::end_of_reading::<AtomicU64>();
+                unchanged(at, noted)
+            }
+            Notes::Many(shards, noted) => {
+                counter::end_of_reading::<AtomicU64>();
+                shards
+                    .iter()
+                    .zip(noted)
+                    .all(|(index, &noted)| unchanged(layout.shard(index) + shard::COUNTER, noted))
+            }
+        }
+    }
+
+    /// An error where something changed since the view was made.
+    #[inline(always)]
+    pub fn recheck(&self) -> Result<(), Fault> {
+        if self.unchanged() {
+            Ok(())
+        } else {
+            // Never seen by a caller of `read`, which retries.
+            Err(Fault {
+                at: 0,
+                what: "an unchanged shard",
+            })
+        }
+    }
+
+    /// A block at an offset in the heap, for reading words of it: cheaper than
+    /// a [`word`](Self::word) at a time.
+    #[inline(always)]
+    pub fn block(&self, at: Offset) -> Result<Block<'a>, Fault> {
+        let watch = self.watch();
+        watch.looking();
+        let place = self.mapping.place_at(at)?;
+        Ok(Block { place, watch })
+    }
+
+    /// Bytes that the allocated block at an offset takes: at least what was
+    /// asked for. O(1).
+    pub fn block_bytes(&self, at: Offset) -> Result<u64, Fault> {
+        self.mapping.block_bytes(at)
+    }
+
+    /// The word at an offset in the heap.
+    #[inline(always)]
+    pub fn word(&self, at: Offset) -> Result<u64, Fault> {
+        self.watch().looking();
+        self.mapping.place_at(at)?.word(0)
+    }
+
+    /// Asks for the cache line at an offset ahead of its use. The offset may be
+    /// any number.
+    #[inline(always)]
+    pub fn prefetch(&self, at: Offset) {
+        self.mapping.prefetch(at);
+    }
+
+    /// Asks for the cache lines of a range ahead of its use. Any range will do.
+    #[inline(always)]
+    pub fn prefetch_range(&self, at: Offset, length: u64) {
+        for line in 0..length.div_ceil(64) {
+            self.mapping.prefetch(at.wrapping_add(line * 64));
+        }
+    }
+
+    /// Checks that a range lies in reserved memory, for the accessors below.
+    #[inline(always)]
+    pub fn check(&self, at: Offset, length: u64) -> Result<(), Fault> {
+        self.mapping.check(at, length)
+    }
+
+    /// `N` words from an offset on.
+    #[inline(always)]
+    pub fn words<const N: usize>(&self, at: Offset) -> Result<[u64; N], Fault> {
+        self.watch().looking();
+        self.mapping.check(at, N as u64 * 8)?;
+        Ok(std::array::from_fn(|index| {
+            self.mapping.load(at + index as u64 * 8)
+        }))
+    }
+
+    /// Whether the bytes at an offset are the given ones.
+    #[inline(always)]
+    pub fn equals(&self, at: Offset, bytes: &[u8]) -> Result<bool, Fault> {
+        self.watch().looking();
+        self.mapping.place_at(at)?.equals(0, bytes)
+    }
+
+    /// Appends `length` bytes to `out`. Long copies are made only while the
+    /// shard is unchanged (R3).
+    #[inline]
+    pub fn append_to(&self, at: Offset, length: u64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        self.mapping.check(at, length)?;
+        if length > 4096 {
+            self.recheck()?;
+        }
+        self.watch().looking();
+        self.mapping.append_to(at, length as usize, out);
+        Ok(())
+    }
+
+    /// Appends bytes `start..end` of what lies at an offset to `out`; none where the end is not behind the start, which
+    /// need not be aligned. Long copies are made only while the shard is unchanged (R3).
+    #[inline]
+    pub fn append_part(
+        &self,
+        at: Offset,
+        start: u64,
+        end: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let (first, skip) = (at.wrapping_add(start & !7), start & 7);
+        let length = end.saturating_sub(start);
+        self.mapping.check(first, length.saturating_add(skip))?;
+        if length > 4096 {
+            self.recheck()?;
+        }
+        self.watch().looking();
+        self.mapping
+            .append_from(first, skip as usize, length as usize, out);
+        Ok(())
+    }
+
+    /// Fills all of `out` from an offset on.
+    #[inline]
+    pub fn copy_to(&self, at: Offset, out: &mut [u8]) -> Result<(), Fault> {
+        self.mapping.check(at, out.len() as u64)?;
+        self.watch().looking();
+        self.mapping.copy_to(at, out);
+        Ok(())
+    }
+
+    /// What has to be looked after before a shard is read or changed; see
+    /// [`Transaction::set_mark`](crate::Transaction::set_mark).
+    #[inline]
+    pub fn mark(&self, index: usize) -> u64 {
+        self.mapping
+            .load(self.mapping.layout().shard(index) + shard::MARK)
+    }
+
+    /// A word of a shard's roots.
+    ///
+    /// # Panics
+    /// If the index is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
+    #[inline(always)]
+    pub fn root(&self, index: usize, word: usize) -> u64 {
+        assert!((word as u64) < shard::ROOT_WORDS);
+        self.watch().looking();
+        let at = self.mapping.layout().shard(index) + shard::ROOTS;
+        self.mapping.load(at + word as u64 * 8)
+    }
+}

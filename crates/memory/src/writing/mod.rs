@@ -1,0 +1,17 @@
+//! Changing shards: lock, log, publish; and undoing what was not committed.
+//!
+//! - `log`: the undo log: old contents, saved before they are changed.
+//! - `moves`: what one transaction moved between shards.
+//! - `once`: what a long undo log holds already.
+//! - `recovery`: recovering what the dead left in a shard.
+//! - `room`: room for a transaction: memory and log, reserved before its first lock.
+//! - `savepoint`: undoing the last part of a transaction.
+//! - `transaction`: transactions over one or several shards.
+
+pub(crate) mod log;
+pub(crate) mod moves;
+mod once;
+mod recovery;
+pub(crate) mod room;
+pub(crate) mod savepoint;
+pub(crate) mod transaction;

@@ -1,0 +1,207 @@
+//! Room for a transaction (H2, W7): what is reserved before its first lock, and
+//! what one that ran short is given before it runs again.
+//!
+//! A run that is short stops where it is, so that nobody knows what it would
+//! still have needed. It is given several times of what it had used, in every
+//! shard: a transaction of any size ends after a few runs. Who knows the size
+//! beforehand says so, and runs once.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::Error;
+use crate::handle::Segment;
+use crate::mapped::layout::{EXTENT, EXTENT_PAGES, PAGE, control, shard};
+use crate::mapped::platform;
+use crate::views::shards::ShardSet;
+use crate::writing::transaction::{Shortage, Transaction};
+
+/// Runs without progress: others may be faster to use what was reserved, but
+/// only damage makes them so time after time.
+const IDLE_RUNS: u32 = 100;
+/// A run has made progress if it came further than any before by this part.
+const PROGRESS: u64 = 8;
+/// What a run that was short had used is multiplied by this for the next one.
+const GROWTH: u64 = 16;
+/// But no more memory than this, unless it had half as much already: memory
+/// stays with the store.
+const MOST_AHEAD: u64 = 32 << 20;
+/// Blocks that are taken many at a time are so many times as long as what is
+/// logged for them, at least.
+const UNLOGGED: u64 = 8;
+/// Extents backed with memory in one step of many.
+const RESERVED_AT_ONCE: u64 = 256;
+
+/// What a transaction will probably need; see [`Segment::expect`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Need {
+    /// Bytes of undo log, in all its shards together.
+    pub log: u64,
+    /// Bytes of blocks, in all its shards together.
+    pub memory: u64,
+}
+
+/// What the runs of one transaction came to so far.
+#[derive(Default)]
+pub(crate) struct Runs {
+    /// The most that a run had logged and been granted, in bytes.
+    furthest: u64,
+    /// Runs since then.
+    idle: u32,
+}
+
+/// What a run that was short had used, in bytes.
+pub(crate) struct Used {
+    shortage: Shortage,
+    shards: ShardSet,
+    /// In the log of each shard.
+    logs: Vec<u64>,
+    granted: u64,
+    missing: Missing,
+}
+
+/// What a run that was short is known to have wanted next.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Missing {
+    /// The shard that it was for.
+    pub(crate) shard: usize,
+    /// Bytes of blocks that are taken many at a time.
+    pub(crate) bytes: u64,
+}
+
+impl Transaction<'_> {
+    /// What a run that is short has used, before it is rolled back.
+    #[cold]
+    pub(crate) fn used(&self, shortage: Shortage) -> Used {
+        let mapping = &self.segment.mapping;
+        let tail = |index| {
+            let tail = mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
+            tail.min(self.segment.shard_log(index).limit)
+        };
+        Used {
+            shortage,
+            shards: self.shards(),
+            logs: self.shards().iter().map(tail).collect(),
+            granted: self.granted_pages * PAGE,
+            missing: self.missing,
+        }
+    }
+}
+
+impl Segment {
+    /// Reserves what a transaction over these shards will probably need, so
+    /// that it does not have to run twice. A guess: what cannot be had is no
+    /// error. Called without any lock held.
+    #[cold]
+    pub fn expect(&self, shards: ShardSet, need: &Need) {
+        let count = shards.len() as u64;
+        // What keeps it from writing is said when it writes.
+        if count == 0 || self.prepare_to_write().is_err() {
+            return;
+        }
+        // Keys fall into shards by chance: a quarter more than the mean.
+        let each = need.log / count * 5 / 4;
+        for index in shards.iter() {
+            let _ = self.grow_log(index, each);
+        }
+        // Each shard takes an extent at a time.
+        let memory = need.memory + count * EXTENT;
+        if need.memory > EXTENT {
+            let _ = self.reserve_in_all(memory);
+        }
+    }
+
+    /// Mends all that a run was short of.
+    #[cold]
+    pub(crate) fn make_room(&self, used: &Used, runs: &mut Runs) -> Result<(), Error> {
+        let far = used.logs.iter().sum::<u64>() + used.granted;
+        if far > runs.furthest + runs.furthest / PROGRESS {
+            *runs = Runs {
+                furthest: far,
+                idle: 0,
+            };
+        }
+        runs.idle += 1;
+        if runs.idle > IDLE_RUNS {
+            return Err(Error::OutOfMemory);
+        }
+        match used.shortage {
+            Shortage::Pages(pages) => match self.reserve(pages) {
+                Err(Error::OutOfMemory) if self.give_back_all()? => {}
+                result => result?,
+            },
+            Shortage::Log(index, needed) if needed <= self.mapping.layout().log_capacity => {
+                self.grow_log(index, needed)?;
+            }
+            Shortage::Log(..) => return Err(Error::OutOfMemory),
+        }
+        // The rest is a guess.
+        let Missing { shard, bytes } = used.missing;
+        if bytes > EXTENT {
+            // Blocks do not fill their slabs.
+            let _ = self.reserve_in_all(used.granted + bytes / 8 * 9 + EXTENT);
+            let logged: u64 = used.logs.iter().sum();
+            let _ = self.grow_log(shard, logged + bytes / UNLOGGED);
+        }
+        for (index, &log) in used.shards.iter().zip(&used.logs) {
+            let _ = self.grow_log(index, log.saturating_mul(GROWTH));
+        }
+        if used.granted > EXTENT {
+            let most = MOST_AHEAD.max(used.granted * 2);
+            let _ = self.reserve_in_all((used.granted * GROWTH).min(most));
+        }
+        Ok(())
+    }
+
+    /// Has so many bytes of the heap backed with memory and free.
+    fn reserve_in_all(&self, bytes: u64) -> Result<(), Error> {
+        let wanted = bytes.div_ceil(EXTENT) * EXTENT_PAGES;
+        let mut most = RESERVED_AT_ONCE * EXTENT_PAGES;
+        let free = || self.mapping.load(control::HEAP_FREE_PAGES);
+        let mut missing = wanted.saturating_sub(free());
+        while missing > 0 {
+            match self.reserve(missing.next_multiple_of(EXTENT_PAGES).min(most)) {
+                // No run is so long.
+                Err(Error::OutOfMemory) if most > EXTENT_PAGES => {
+                    most /= 4;
+                    continue;
+                }
+                result => result?,
+            }
+            let still = wanted.saturating_sub(free());
+            if still >= missing {
+                // Others were faster, or the count is damaged.
+                break;
+            }
+            missing = still;
+        }
+        Ok(())
+    }
+
+    /// Backs up to so many bytes of a shard's undo log with memory (W7).
+    fn grow_log(&self, index: usize, wanted: u64) -> Result<(), Error> {
+        let layout = self.mapping.layout();
+        let base = layout.shard(index);
+        let reserved = self.mapping.word(base + shard::LOG_RESERVED);
+        let now = reserved.load(Ordering::Relaxed).min(layout.log_capacity);
+        let target = wanted.min(layout.log_capacity).next_multiple_of(PAGE);
+        if target > now {
+            self.back_range(base + shard::LOG, target)
+                .map_err(|_| Error::OutOfMemory)?;
+            reserved.fetch_max(target, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Allocates a range of the file, through the mapping or, where the kernel
+    /// is too old for that, through the path after a check of the inode (H2).
+    pub(crate) fn back_range(&self, start: u64, length: u64) -> std::io::Result<()> {
+        match self.mapping.populate(start, length) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                let file = self.process.reopen()?;
+                let file = file.ok_or(std::io::ErrorKind::NotFound)?;
+                platform::allocate(&file, start, length)
+            }
+            result => result,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Savepoints: undoing the last part of a transaction.
+//!
+//! Each shard's log is a stack, so what was done since it had a certain length
+//! is undone as the whole would be: newest first, step by step. Who dies on the
+//! way leaves a shorter log, which undoes the rest.
+
+use smallvec::SmallVec;
+
+use crate::error::Error;
+use crate::mapped::layout::shard;
+use crate::writing::transaction::Transaction;
+
+/// A state of a transaction that it can go back to; see
+/// [`Transaction::savepoint`].
+#[derive(Clone, Debug)]
+pub struct LogSavepoint {
+    /// How long the log of each locked shard was, in the order of the shards.
+    tails: SmallVec<[u64; 8]>,
+    frees: usize,
+    granted: usize,
+    moved: usize,
+    changes: usize,
+}
+
+impl Transaction<'_> {
+    /// Remembers the transaction's state. O(locked shards).
+    pub fn savepoint(&self) -> LogSavepoint {
+        if let Some(saved) = &self.saved {
+            saved.forget();
+        }
+        let mapping = &self.segment.mapping;
+        let tail = |index| mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
+        LogSavepoint {
+            tails: self.shards().iter().map(tail).collect(),
+            frees: self.frees.len(),
+            granted: self.granted.len(),
+            moved: self.moved.len(),
+            changes: self.changes.len(),
+        }
+    }
+
+    /// Undoes all that was done since a savepoint of this transaction, frees,
+    /// grants, moves and counted changes included; the savepoints made since are void. O(what
+    /// is undone).
+    ///
+    /// # Errors
+    /// Where memory cannot be given back because the heap is locked for longer
+    /// than the patience. Then the transaction must not be committed.
+    pub fn roll_back_to(&mut self, savepoint: &LogSavepoint) -> Result<(), Error> {
+        if let Some(saved) = &self.saved {
+            saved.forget();
+        }
+        for (index, &tail) in self.shards().iter().zip(&savepoint.tails) {
+            self.segment.roll_back_shard_to(index, tail)?;
+            self.segment.renew_mark(index);
+        }
+        self.frees.truncate(savepoint.frees);
+        self.granted.truncate(savepoint.granted);
+        self.moved.truncate(savepoint.moved);
+        self.changes.truncate(savepoint.changes);
+        Ok(())
+    }
+}

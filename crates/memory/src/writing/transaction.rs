@@ -1,0 +1,372 @@
+//! Transactions over one or several shards: lock, log, publish (W1 to W6).
+
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+
+use smallvec::SmallVec;
+
+use crate::allocator::ahead::Ahead;
+use crate::allocator::pool::Pool;
+use crate::error::Error;
+use crate::handle::{Marks, Segment};
+use crate::mapped::layout::{shard, slot};
+use crate::probes::fault;
+use crate::views::counter;
+use crate::views::shards::ShardSet;
+use crate::views::view::{Notes, Offset, View};
+use crate::writing::log::{Full, Log};
+use crate::writing::moves::Moves;
+use crate::writing::once::Saved;
+use crate::writing::room::Missing;
+
+/// Memory that must be reserved before a transaction can be tried again (H2).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shortage {
+    /// So many pages in one run.
+    Pages(u64),
+    /// So many bytes in a shard's undo log.
+    Log(usize, u64),
+}
+
+/// A logged set of changes to the shards it has locked. Made by
+/// [`Segment::write`]; dropped without commit, in whatever way, it rolls back.
+pub struct Transaction<'a> {
+    pub(crate) segment: &'a Segment,
+    pub(crate) view: View<'a>,
+    shards: ShardSet,
+    record: u64,
+    number: u64,
+    /// The log headers are written and the counters odd.
+    open: bool,
+    pub(crate) shortage: Option<Shortage>,
+    /// Blocks to be freed as the last step (W4).
+    pub(crate) frees: SmallVec<[(Pool, Offset); 4]>,
+    /// Runs granted to shards by this transaction.
+    pub(crate) granted: SmallVec<[u64; 4]>,
+    /// Pages in them.
+    pub(crate) granted_pages: u64,
+    /// What it is known to have wanted next when it ran short.
+    pub(crate) missing: Missing,
+    /// What is to be made ready behind the commit, outside the locks.
+    pub(crate) ahead: Vec<Ahead>,
+    /// Modification counters to raise with the commit: shard and number.
+    pub(crate) changes: Vec<(u8, u16)>,
+    /// Runs and arenas that this transaction moved to another shard.
+    pub(crate) moved: Moves,
+    /// Whether this transaction has cut off part of a block in place.
+    cut: bool,
+    /// What its logs hold, where they are long.
+    pub(crate) saved: Option<Box<Saved>>,
+}
+
+impl<'a> Transaction<'a> {
+    /// Locks the shards and settles what dead owners left (W3). Returns the
+    /// record and the number of the transaction that [`new`](Self::new) is to
+    /// begin: apart, so that the transaction is built where it stays.
+    #[inline(always)]
+    pub(crate) fn lock(
+        segment: &Segment,
+        shards: ShardSet,
+        marks: Marks,
+    ) -> Result<(u64, u64), Error> {
+        let record = segment.process.take_record();
+        let mapping = &segment.mapping;
+        let at = mapping.layout().record(segment.process.slot(), record);
+        let number = mapping.load(at + slot::NUMBER).wrapping_add(1);
+        // The record lists its shards before the first lock (W6).
+        mapping.store(at + slot::SHARDS, shards.bits());
+        mapping.store(at + slot::NUMBER, number);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        segment
+            .lock_shards(shards, marks)
+            .inspect_err(|_| segment.process.put_record(record))?;
+        Ok((record, number))
+    }
+
+    /// Begins a transaction that [`lock`](Self::lock) has prepared.
+    #[inline(always)]
+    pub(crate) fn new(
+        segment: &'a Segment,
+        shards: ShardSet,
+        (record, number): (u64, u64),
+    ) -> Transaction<'a> {
+        Transaction {
+            segment,
+            view: View {
+                mapping: &segment.mapping,
+                notes: Notes::Locked,
+            },
+            shards,
+            record,
+            number,
+            open: false,
+            shortage: None,
+            frees: SmallVec::new(),
+            granted: SmallVec::new(),
+            granted_pages: 0,
+            missing: Missing::default(),
+            ahead: Vec::new(),
+            changes: Vec::new(),
+            moved: Moves::default(),
+            cut: false,
+            saved: None,
+        }
+    }
+
+    /// Locks the shards and begins a transaction.
+    pub(crate) fn begin(segment: &'a Segment, shards: ShardSet) -> Result<Self, Error> {
+        let locked = Transaction::lock(segment, shards, Marks::Ignored)?;
+        Ok(Transaction::new(segment, shards, locked))
+    }
+
+    /// The locked shards, as they are within this transaction.
+    #[inline(always)]
+    pub fn view(&self) -> &View<'a> {
+        &self.view
+    }
+
+    /// The store's secret key for hashing keys of the key space.
+    pub fn hash_key(&self) -> [u64; 2] {
+        self.segment.hash_key()
+    }
+
+    /// The shards that this transaction has locked.
+    pub fn shards(&self) -> ShardSet {
+        self.shards
+    }
+
+    /// Whether it ran out of memory or log. It will be rolled back and, where
+    /// more can be had, run again.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.shortage.is_some()
+    }
+
+    /// Writes the log headers and makes all counters odd, before the first
+    /// change (W5).
+    #[cold]
+    fn open(&mut self) -> Result<(), Error> {
+        self.segment.begin_writing()?;
+        let mapping = &self.segment.mapping;
+        let owner = (self.segment.process.slot() << 8) | self.record;
+        self.shards.for_each(|index| {
+            let at = mapping.layout().shard(index);
+            mapping.store(at + shard::LOG_OWNER, owner);
+            mapping.store(at + shard::LOG_NUMBER, self.number);
+        });
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        self.shards.for_each(|index| {
+            let at = mapping.layout().shard(index) + shard::COUNTER;
+            counter::make_odd(mapping.word(at));
+            fault::step();
+        });
+        counter::start_of_changes::<AtomicU64>();
+        self.open = true;
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn log(&mut self, index: usize) -> Result<Log<'a>, Error> {
+        debug_assert!(self.shards.contains(index), "shard {index} is not locked");
+        if !self.open {
+            self.open()?;
+        }
+        Ok(self.segment.shard_log(index))
+    }
+
+    #[cold]
+    pub(crate) fn log_full(&mut self, index: usize, full: Full) -> Error {
+        self.shortage = Some(Shortage::Log(index, full.needed));
+        Error::OutOfMemory
+    }
+
+    /// Saves words that our own constants name, before they change.
+    #[inline(always)]
+    pub(crate) fn save(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
+        let index = if self.moved.is_empty() {
+            index
+        } else {
+            self.log_of(at).unwrap_or(index)
+        };
+        if self.log(index)?.save(at, words) {
+            return Ok(());
+        }
+        self.save_once(index, at, words)
+    }
+
+    /// Saves and changes a word that our own constants name.
+    #[inline(always)]
+    pub(crate) fn set(&mut self, index: usize, at: u64, value: u64) -> Result<(), Error> {
+        self.save(index, at, 1)?;
+        self.segment.mapping.store(at, value);
+        fault::step();
+        Ok(())
+    }
+
+    /// Changes one word of a block of the shard.
+    #[inline(always)]
+    pub fn store(&mut self, index: usize, at: Offset, value: u64) -> Result<(), Error> {
+        self.view.check(at, 8)?;
+        self.set(index, at, value)
+    }
+
+    /// Changes bytes of a block of the shard; the last word is padded with
+    /// zeros.
+    #[inline]
+    pub fn write(&mut self, index: usize, at: Offset, bytes: &[u8]) -> Result<(), Error> {
+        self.view.check(at, bytes.len() as u64)?;
+        self.save(index, at, bytes.len().div_ceil(8) as u64)?;
+        self.segment.mapping.copy_from(at, bytes);
+        fault::step();
+        Ok(())
+    }
+
+    /// Saves a range of a block before it is changed by [`fill`](Self::fill)
+    /// and its like.
+    #[inline]
+    pub fn preserve(&mut self, index: usize, at: Offset, length: u64) -> Result<(), Error> {
+        self.view.check(at, length)?;
+        self.save(index, at, length.div_ceil(8))
+    }
+
+    /// Fills memory that no reader and no later writer can reach: a block that
+    /// this transaction allocated, or what lies behind a block's length, or
+    /// what was [preserved](Self::preserve) (W4). The last word is padded with
+    /// zeros.
+    #[inline]
+    pub fn fill(&mut self, at: Offset, bytes: &[u8]) -> Result<(), Error> {
+        self.view.check(at, bytes.len() as u64)?;
+        self.segment.mapping.copy_from(at, bytes);
+        fault::step();
+        Ok(())
+    }
+
+    /// Notes that a block's used part was made shorter in place: what lies
+    /// behind it now is what a rollback brings back.
+    #[inline(always)]
+    pub fn note_cut(&mut self) {
+        self.cut = true;
+    }
+
+    /// [`fill`](Self::fill) of an unused part of a block in use. Logged where
+    /// this transaction has cut something off itself (W4).
+    #[inline]
+    pub fn fill_slack(&mut self, index: usize, at: Offset, bytes: &[u8]) -> Result<(), Error> {
+        if self.cut {
+            self.preserve(index, at, bytes.len() as u64)?;
+        }
+        self.fill(at, bytes)
+    }
+
+    /// [`fill`](Self::fill) with one word.
+    #[inline(always)]
+    pub fn fill_word(&mut self, at: Offset, value: u64) -> Result<(), Error> {
+        self.view.check(at, 8)?;
+        self.segment.mapping.store(at, value);
+        fault::step();
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) with whole words copied from elsewhere in the
+    /// locked shards.
+    pub fn fill_from(&mut self, at: Offset, from: Offset, length: u64) -> Result<(), Error> {
+        self.view.check(at, length)?;
+        self.view.check(from, length)?;
+        let words = length.div_ceil(8);
+        self.segment.mapping.copy_within(from, at, words);
+        fault::step();
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) with zeros.
+    pub fn fill_zero(&mut self, at: Offset, length: u64) -> Result<(), Error> {
+        self.view.check(at, length)?;
+        for word in 0..length.div_ceil(8) {
+            self.segment.mapping.store(at + word * 8, 0);
+        }
+        fault::step();
+        Ok(())
+    }
+
+    /// Changes a word of a shard's roots.
+    ///
+    /// # Panics
+    /// If the word is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
+    #[inline(always)]
+    pub fn set_root(&mut self, index: usize, word: usize, value: u64) -> Result<(), Error> {
+        assert!((word as u64) < shard::ROOT_WORDS);
+        let at = self.segment.mapping.layout().shard(index) + shard::ROOTS;
+        self.set(index, at + word as u64 * 8, value)
+    }
+
+    /// Sets what has to be looked after before a shard is read or changed by
+    /// [`Segment::read`] and [`Segment::write`]; 0 is nothing. The meaning of
+    /// the bits is the caller's.
+    pub fn set_mark(&mut self, index: usize, bits: u64) -> Result<(), Error> {
+        let at = self.segment.mapping.layout().shard(index) + shard::MARK;
+        self.set(index, at, bits)?;
+        self.segment.renew_mark(index);
+        fault::step();
+        Ok(())
+    }
+
+    /// Makes the changes final: frees, then one store decides (W5). Where the
+    /// frees find the log too short, everything is rolled back and the shortage
+    /// returned.
+    #[inline(always)]
+    pub(crate) fn commit(&mut self) -> Result<Option<Shortage>, Error> {
+        if let Err(error) = self.apply_frees() {
+            return match self.shortage {
+                Some(shortage) => Ok(Some(shortage)),
+                None => Err(error),
+            };
+        }
+        if !self.changes.is_empty() {
+            self.note_changes();
+        }
+        if !self.open {
+            return Ok(None);
+        }
+        let mapping = &self.segment.mapping;
+        let record = mapping
+            .layout()
+            .record(self.segment.process.slot(), self.record);
+        compiler_fence(Ordering::SeqCst);
+        mapping.store(record + slot::COMMITTED, self.number);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        self.shards.for_each(|index| {
+            self.segment.shard_log(index).clear();
+            fault::step();
+        });
+        self.shards.for_each(|index| {
+            self.segment.even_counter(index);
+            fault::step();
+        });
+        self.open = false;
+        self.shards
+            .for_each(|index| self.segment.drain_graveyard(index));
+        Ok(None)
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if fault::abandoned() {
+            return;
+        }
+        if self.open {
+            for index in self.shards.iter() {
+                // What cannot be undone now (a stopped process holds the heap)
+                // stays in the log for whoever gets the lock next (W3).
+                if self.segment.roll_back_shard(index).is_ok() {
+                    self.segment.renew_mark(index);
+                    self.segment.even_counter(index);
+                }
+            }
+        }
+        self.segment.unlock_shards(self.shards);
+        self.segment.process.put_record(self.record);
+    }
+}
