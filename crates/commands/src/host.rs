@@ -1,4 +1,7 @@
 //! The process that runs commands, as these see it: a server, or a program that embeds the store.
+//!
+//! Commands know no sockets: CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN reach the process around them through a
+//! [`Host`].
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -26,7 +26,7 @@
 //! - `print`: prints a reply as redis-cli does on a terminal.
 //! - `protocol`: the versions of the protocol.
 //! - `reply`: what a command answers: the trait every handler writes to, and a writer that keeps the answer as a tree.
-//! - `session`: the state of one connection.
+//! - `session`: the state of one connection, and what CLIENT tells of it.
 //! - `slow`: which commands are timed, and what the slow log takes note of.
 //! - `slowlog`: the log of commands that took long, as SLOWLOG shows it.
 //! - `statistics`: what INFO tells of commands and of errors: how often, how long, how many failed.

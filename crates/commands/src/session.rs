@@ -1,7 +1,4 @@
-//! The state of one connection, and the server as commands see it.
-//!
-//! Commands know no sockets: CLIENT, CONFIG, SLOWLOG, INFO and SHUTDOWN reach the rest of the server through
-//! [`Host`], which an embedding process implements, too.
+//! The state of one connection, and what CLIENT tells of it.
 
 use std::fmt;
 use std::net::SocketAddr;
