@@ -61,10 +61,17 @@ impl Store {
     /// Ends a typed call that looked for a key, as a command ends that looked for it.
     #[inline(always)]
     pub fn looked_up(&self, database: usize, key: &Key<'_>, found: bool) {
-        self.access().looked_up(database, key, found);
-        if !found {
-            self.access().end_command();
+        if found {
+            self.touch(key);
+        } else {
+            self.end_missed(database, key);
         }
+    }
+
+    #[cold]
+    fn end_missed(&self, database: usize, key: &Key<'_>) {
+        self.access().missed(database, key);
+        self.access().end_command();
     }
 
     /// Leaves expired keys where they are until a time in Unix milliseconds, though no one finds them, for this
@@ -108,7 +115,7 @@ impl Access<'_> {
     }
 
     /// [`looked_up`](Self::looked_up) for a key that is not there.
-    #[inline]
+    #[cold]
     pub fn missed(&self, database: usize, key: &Key<'_>) {
         if self.tells_of_misses() {
             // That it has expired is told first.

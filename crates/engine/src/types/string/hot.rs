@@ -64,17 +64,28 @@ impl Access<'_> {
         out: &mut B,
     ) -> Result<bool, Error> {
         let key = self.key(key);
-        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
-            match reader.find(database, &key)? {
-                None => Ok::<_, Error>(false),
+        let found = self.fetch(database, &key, out)?;
+        self.looked_up(database, &key, found);
+        Ok(found)
+    }
+
+    /// [`get`](Self::get), which ends as it may.
+    #[inline(always)]
+    fn fetch<B: TextBuffer>(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        out: &mut B,
+    ) -> Result<bool, Error> {
+        self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+            match reader.find(database, key)? {
+                None => Ok(false),
                 Some(entry) => {
                     out.fill(reader.view(), entry.text(reader.view())?)?;
                     Ok(true)
                 }
             }
-        })?;
-        self.looked_up(database, &key, found);
-        Ok(found)
+        })
     }
 
     /// Sets a key to a string; see [`Store::set`].
@@ -161,10 +172,9 @@ impl Store {
         key: &[u8],
         out: &mut B,
     ) -> Result<bool, Error> {
-        let found = self.access().get(database, key, out)?;
-        if !found {
-            self.access().end_command();
-        }
+        let key = self.key(key);
+        let found = self.access().fetch(database, &key, out)?;
+        self.looked_up(database, &key, found);
         Ok(found)
     }
 
