@@ -2,11 +2,12 @@
 //! meanwhile.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use undercroft_engine::unlimited_patience;
 
 use crate::error::ConnectionError;
 
@@ -54,6 +55,11 @@ impl<T> Busy<T> {
         is_locked && self.owner.load(Ordering::Relaxed) == this_thread()
     }
 
+    /// The value, where nobody else can have it.
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The value, once no other thread has it.
     ///
     /// # Errors
@@ -77,7 +83,8 @@ impl<T> Busy<T> {
                             "this is in use by the call that a signal has interrupted",
                         ));
                     }
-                    py.check_signals()?;
+                    // The handlers are the program's own.
+                    unlimited_patience(|| py.check_signals())?;
                     py.detach(|| std::thread::sleep(PAUSE));
                     continue;
                 }

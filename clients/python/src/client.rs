@@ -11,12 +11,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use undercroft_commands::session::Session;
 use undercroft_embedded::{OpenStore, Place};
-use undercroft_engine::{DATABASES, EvictionPolicy, Terms};
+use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
 
 use crate::attached::Attached;
 use crate::codec::Codec;
 use crate::error;
 use crate::execute;
+use crate::haste::{Unsettled, hasten};
 use crate::many;
 use crate::opening;
 
@@ -29,12 +30,16 @@ pub(crate) struct Client {
     state: Attached<State>,
     /// Results go through functions of the program's own, which redis-py's methods call.
     shaped: AtomicBool,
+    /// For a client that hurries: what is told that a call has left something to be done.
+    left: Attached<Option<Py<PyAny>>>,
 }
 
 /// The store while it is open, and how many calls are using it.
 struct Opened {
     shared: Option<Arc<OpenStore>>,
     users: usize,
+    /// Its calls are made in an event loop.
+    hurries: bool,
 }
 
 /// What the client remembers from command to command.
@@ -48,6 +53,7 @@ pub(crate) struct Use<'c, 'py> {
     client: &'c Client,
     py: Python<'py>,
     shared: *const OpenStore,
+    limited: Option<PatienceLimited>,
 }
 
 impl Deref for Use<'_, '_> {
@@ -63,6 +69,9 @@ impl Deref for Use<'_, '_> {
 impl Drop for Use<'_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
+        if self.limited.take().is_some() && self.store.has_unsettled() {
+            self.client.tell_left_here(self.py);
+        }
         self.client.open.with(self.py, |open| open.users -= 1);
     }
 }
@@ -73,9 +82,11 @@ impl Client {
     pub(crate) fn enter<'c, 'py>(&'c self, py: Python<'py>) -> PyResult<Use<'c, 'py>> {
         let begin = |open: &mut Opened| {
             open.users += 1;
-            open.shared.as_ref().map(Arc::as_ptr)
+            (open.shared.as_ref().map(Arc::as_ptr), open.hurries)
         };
-        let shared = match self.open.with(py, begin) {
+        let (shared, hurries) = self.open.with(py, begin);
+        let limited = hurries.then(hasten);
+        let shared = match shared {
             Some(shared) => shared,
             None => self.reopen(py)?,
         };
@@ -83,7 +94,40 @@ impl Client {
             client: self,
             py,
             shared,
+            limited,
         })
+    }
+
+    /// Limits what the thread waits for locks, where the client hurries; for what it does
+    /// without an [`enter`](Self::enter).
+    pub(crate) fn hasten(&self, py: Python<'_>) -> Option<PatienceLimited> {
+        self.open.with(py, |open| open.hurries).then(hasten)
+    }
+
+    #[cold]
+    fn tell_left_here(&self, py: Python<'_>) {
+        if let Some(shared) = self.open.with(py, |open| open.shared.clone()) {
+            self.tell_left(py, &shared);
+        }
+    }
+
+    /// Lets the event loop do later what a call that hurried has left, if there is anything.
+    pub(crate) fn tell_left(&self, py: Python<'_>, shared: &Arc<OpenStore>) {
+        if !shared.store.has_unsettled() {
+            return;
+        }
+        let Some(left) = self.left(py) else {
+            return;
+        };
+        // What the call raises may be set already.
+        let raised = PyErr::take(py);
+        let told = left.call1(py, (Unsettled(shared.clone()),));
+        if let Err(error) = told {
+            error.write_unraisable(py, None);
+        }
+        if let Some(raised) = raised {
+            raised.restore(py);
+        }
     }
 
     /// The store, which is opened again if it was closed, for as long as the
@@ -107,6 +151,11 @@ impl Client {
                 Err(error::raise_opening(&error))
             }
         }
+    }
+
+    fn left(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let cloned = |left: &mut Option<Py<PyAny>>| left.as_ref().map(|left| left.clone_ref(py));
+        self.left.with(py, cloned)
     }
 
     /// Whether hot methods are left to redis-py's.
@@ -196,12 +245,14 @@ impl Client {
             open: Attached::new(Opened {
                 shared: Some(shared),
                 users: 0,
+                hurries: false,
             }),
             state: Attached::new(State {
                 database: db,
                 session,
             }),
             shaped: AtomicBool::new(false),
+            left: Attached::new(None),
         })
     }
 
@@ -217,21 +268,32 @@ impl Client {
     }
 
     /// Run commands, each a tuple of arguments and of whether its reply may be
-    /// decoded, and return their replies, exceptions where they are errors.
+    /// decoded, and return their replies, exceptions where they are errors. With
+    /// a list of the first replies it runs the others, and adds theirs: where it
+    /// raises `Locked` it is to be called again, or `_discard` is.
+    #[pyo3(signature = (commands, replies=None))]
     fn _execute_many<'py>(
         &self,
         py: Python<'py>,
         commands: &Bound<'py, PyList>,
+        replies: Option<Bound<'py, PyList>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        many::run(self, py, commands)
+        many::run(self, py, commands, replies)
+    }
+
+    /// Forget a transaction that was begun and not ended.
+    fn _discard(&self, py: Python<'_>) -> PyResult<()> {
+        many::discard(self, py)
     }
 
     /// Another client of the same store, with a connection's state of its own.
     fn _link(&self, py: Python<'_>) -> PyResult<Client> {
-        let shared = {
+        let (shared, hurries) = {
             let _use = self.enter(py)?;
-            self.open.with(py, |open| open.shared.clone())
+            self.open
+                .with(py, |open| (open.shared.clone(), open.hurries))
         };
+        let left = self.left(py);
         let (database, old) = self
             .state
             .with(py, |state| (state.database, state.session.clone()));
@@ -241,9 +303,14 @@ impl Client {
         Ok(Client {
             place: self.place.clone(),
             codec: self.codec.clone(),
-            open: Attached::new(Opened { shared, users: 0 }),
+            open: Attached::new(Opened {
+                shared,
+                users: 0,
+                hurries,
+            }),
             state: Attached::new(State { database, session }),
             shaped: AtomicBool::new(false),
+            left: Attached::new(left),
         })
     }
 
@@ -267,6 +334,25 @@ impl Client {
     /// Leave all hot methods to redis-py's, which shape their results.
     fn _shape(&self) {
         self.shaped.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on, no call waits for locks for longer than a moment: it raises `Locked`, and may
+    /// be made again. A call that left something to be done behind it tells `left`, with an
+    /// `Unsettled`.
+    fn _hurry(&self, py: Python<'_>, left: Py<PyAny>) {
+        self.open.with(py, |open| open.hurries = true);
+        self.left.with(py, |known| *known = Some(left));
+    }
+
+    /// Return for how many seconds calls wait for locks, whether or not they hurry.
+    fn _patience(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.shared(py)?.store.patience().as_secs_f64())
+    }
+
+    /// Return what was left to be done behind calls, if anything was.
+    fn _unsettled(&self, py: Python<'_>) -> Option<Unsettled> {
+        let shared = self.open.with(py, |open| open.shared.clone())?;
+        shared.store.has_unsettled().then_some(Unsettled(shared))
     }
 
     /// Let go of the store. Using the client again opens it again.

@@ -7,7 +7,9 @@ use pyo3::import_exception;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use undercroft_commands::handler::Failure;
-use undercroft_engine::{Error, Store};
+use undercroft_engine::{Error, Store, is_patience_limited};
+
+use crate::haste::Locked;
 
 mod exceptions {
     use super::import_exception;
@@ -51,13 +53,16 @@ pub(crate) fn raise(py: Python<'_>, store: &Store, error: Error) -> PyErr {
 }
 
 /// The exception for a wait without success: what a signal handler raised, or a
-/// timeout.
+/// timeout; where the call hurries, that it may be tried again.
 #[cold]
 pub(crate) fn raise_wait(py: Python<'_>, error: &dyn Display) -> PyErr {
     if let Some(raised) = PyErr::take(py) {
         return raised;
     }
-    exceptions::TimeoutError::new_err(error.to_string())
+    match is_patience_limited() {
+        true => Locked::new_err(error.to_string()),
+        false => exceptions::TimeoutError::new_err(error.to_string()),
+    }
 }
 
 /// The exception for a store that cannot be opened.

@@ -14,6 +14,7 @@
 //! - `codec`: between Python's objects and the store's bytes.
 //! - `error`: errors as redis-py's exceptions.
 //! - `execute`: any command, through the one command table.
+//! - `haste`: calls made in an event loop: they do not wait for locks.
 //! - `held`: objects that must outlive a wait.
 //! - `hot`: the hot methods.
 //! - `many`: many commands in one call: pipelines, with and without a transaction.
@@ -38,6 +39,7 @@ mod client;
 mod codec;
 mod error;
 mod execute;
+mod haste;
 mod held;
 mod hot;
 mod many;
@@ -64,6 +66,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<subscription::Subscription>()?;
     module.add_class::<waiters::Waiters>()?;
     module.add_class::<waiters::Wait>()?;
+    module.add_class::<haste::Parked>()?;
+    module.add_class::<haste::Unsettled>()?;
+    module.add("Locked", module.py().get_type::<haste::Locked>())?;
     module.add_class::<wire::Wire>()?;
     module.add_class::<wire::Line>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;

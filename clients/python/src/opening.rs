@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::Python;
 use pyo3::ffi;
 use undercroft_embedded::{OpenStore, Place};
-use undercroft_engine::{Error, WaitHook};
+use undercroft_engine::{Error, WaitHook, unlimited_patience};
 
 /// Opens a store, unless this process has it open already.
 pub(crate) fn open(place: &Place) -> Result<Arc<OpenStore>, Error> {
@@ -36,8 +36,11 @@ impl WaitHook for Interpreter {
     }
 
     fn interrupted(&self) -> bool {
-        // SAFETY: the thread is attached. The handlers that run here may use
-        // the store: the waiting thread holds none of its locks.
-        Python::attach(|_| unsafe { ffi::PyErr_CheckSignals() } != 0)
+        // The handlers are the program's own.
+        unlimited_patience(|| {
+            // SAFETY: the thread is attached. The handlers that run here may use
+            // the store: the waiting thread holds none of its locks.
+            Python::attach(|_| unsafe { ffi::PyErr_CheckSignals() } != 0)
+        })
     }
 }

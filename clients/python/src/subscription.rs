@@ -115,6 +115,21 @@ impl Receiver for Inner {
 impl Subscription {
     /// Works on the state, unless this was closed, or is closed meanwhile.
     fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
+        self.hurrying(py, || self.work(py, work))
+    }
+
+    /// Does what waits for locks as the client's calls do.
+    fn hurrying<R>(&self, py: Python<'_>, work: impl FnOnce() -> R) -> R {
+        let limited = self.client.get().hasten(py);
+        let result = work();
+        if limited.is_some() {
+            drop(limited);
+            self.client.get().tell_left(py, &self.shared);
+        }
+        result
+    }
+
+    fn work<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
         let mut state = self.state.lock(py)?;
         self.open()?;
         let result = work(&mut state);
@@ -142,6 +157,14 @@ impl Subscription {
 
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
         error::raise(py, &self.shared.store, error)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let subscriber = Subscriber::new(StoreOf(self.shared.clone()));
+        let old = std::mem::replace(&mut self.state.get_mut().inner.subscriber, subscriber);
+        Python::attach(|py| self.hurrying(py, || drop(old)));
     }
 }
 
@@ -187,11 +210,14 @@ impl Subscription {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.closed.store(true, Ordering::Relaxed);
         // The call that a signal's handler has interrupted ends with its subscriptions.
-        if !self.state.is_interrupted(py) {
+        if self.state.is_interrupted(py) {
+            return Ok(());
+        }
+        self.hurrying(py, || {
             let mut state = self.state.lock(py)?;
             self.end(&mut state.inner);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Return the next message or confirmation, as a list. Waits for ``timeout``

@@ -30,7 +30,10 @@ const RETRY: Duration = Duration::from_millis(50);
 
 /// The tasks of one event loop that wait for keys of one store.
 #[pyclass(frozen, module = "undercroft._native")]
-pub(crate) struct Waiters(Busy<State>);
+pub(crate) struct Waiters {
+    client: Py<Client>,
+    state: Busy<State>,
+}
 
 struct State {
     shared: Arc<OpenStore>,
@@ -162,12 +165,43 @@ fn value<'py>(
     }
 }
 
+impl Waiters {
+    /// Works on the state, waiting for locks as the client's calls do.
+    fn with<R>(&self, py: Python<'_>, work: impl FnOnce(&mut State) -> PyResult<R>) -> PyResult<R> {
+        let client = self.client.get();
+        let limited = client.hasten(py);
+        let mut state = self.state.lock(py)?;
+        let result = work(&mut state);
+        let shared = state.shared.clone();
+        drop((state, limited));
+        client.tell_left(py, &shared);
+        result
+    }
+}
+
+impl Drop for Waiters {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let shared = state.shared.clone();
+        let old = std::mem::replace(state, State::new(shared.clone()));
+        Python::attach(|py| {
+            let limited = self.client.get().hasten(py);
+            drop(old);
+            drop(limited);
+            self.client.get().tell_left(py, &shared);
+        });
+    }
+}
+
 #[pymethods]
 impl Waiters {
     #[new]
     fn new(py: Python<'_>, client: &Bound<'_, Client>) -> PyResult<Waiters> {
         let shared = client.get().shared(py)?;
-        Ok(Waiters(Busy::new(State::new(shared))))
+        Ok(Waiters {
+            client: client.clone().unbind(),
+            state: Busy::new(State::new(shared)),
+        })
     }
 
     /// Run a command, and return its reply, or what its task waits with.
@@ -181,60 +215,60 @@ impl Waiters {
         let (py, owner) = (client.py(), client.get());
         let shared = owner.shared(py)?;
         with_words(owner, arguments, |words| {
-            let mut state = self.0.lock(py)?;
-            state.follow(shared.clone())?;
-            let mut session = owner.session(py);
             let mut reply = Objects::new(py, &owner.codec, decode);
-            let seated = Exclusive::new(&mut state.seated);
-            let outcome = shared.execute_for(&seated, &mut session, words, &mut reply);
-            let wait = session.waiting.take();
-            owner.remember(py, session);
-            outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
-            let Some(wait) = wait else {
-                drop(state);
-                return value(py, &shared, reply);
-            };
-            let ticket = wait.ticket;
-            let client = client.clone().unbind();
-            let wait = Wait {
-                wait,
-                client,
-                decode,
-            };
-            let wait = match Py::new(py, wait) {
-                Ok(wait) => wait,
-                Err(error) => {
-                    state.seated.0.give_up(ticket);
-                    return Err(error);
-                }
-            };
-            state.waits.insert(ticket, wait.clone_ref(py));
-            Ok(wait.into_bound(py).into_any())
+            let wait = self.with(py, |state| {
+                state.follow(shared.clone())?;
+                let mut session = owner.session(py);
+                let seated = Exclusive::new(&mut state.seated);
+                let outcome = shared.execute_for(&seated, &mut session, words, &mut reply);
+                let wait = session.waiting.take();
+                owner.remember(py, session);
+                outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
+                let Some(wait) = wait else {
+                    return Ok(None);
+                };
+                let ticket = wait.ticket;
+                let client = client.clone().unbind();
+                let wait = Wait {
+                    wait,
+                    client,
+                    decode,
+                };
+                let wait = Py::new(py, wait).inspect_err(|_| state.seated.0.give_up(ticket))?;
+                state.waits.insert(ticket, wait.clone_ref(py));
+                Ok(Some(wait))
+            })?;
+            match wait {
+                Some(wait) => Ok(wait.into_bound(py).into_any()),
+                None => value(py, &shared, reply),
+            }
         })
     }
 
     /// Return those whose wait may be over, to be finished.
     fn look(&self, py: Python<'_>) -> PyResult<Vec<Py<Wait>>> {
-        Ok(self.0.lock(py)?.answered(py))
+        self.with(py, |state| Ok(state.answered(py)))
     }
 
     /// Return the reply of a command whose wait or whose time is over; itself
     /// where it goes on, or another process' lock is in the way.
     fn finish<'py>(&self, wait: &Bound<'py, Wait>) -> PyResult<Bound<'py, PyAny>> {
         let (py, waiting) = (wait.py(), wait.get());
-        let mut state = self.0.lock(py)?;
-        let shared = state.shared.clone();
-        let answer = state.finish(&waiting.wait);
-        let answer = answer.map_err(|error| error::raise(py, &shared.store, error))?;
-        let Some(answer) = answer else {
+        let finished = self.with(py, |state| {
+            let shared = state.shared.clone();
+            let answer = state.finish(&waiting.wait);
+            let answer = answer.map_err(|error| error::raise(py, &shared.store, error))?;
+            if answer.is_some() {
+                state.waits.remove(&waiting.wait.ticket);
+            }
+            match answer.as_ref().and_then(Answer::error) {
+                Some(error) => Err(error::raise(py, &shared.store, error)),
+                None => Ok(answer.map(|answer| (shared, answer))),
+            }
+        })?;
+        let Some((shared, answer)) = finished else {
             return Ok(wait.clone().into_any());
         };
-        if let Some(error) = answer.error() {
-            state.waits.remove(&waiting.wait.ticket);
-            return Err(error::raise(py, &shared.store, error));
-        }
-        state.waits.remove(&waiting.wait.ticket);
-        drop(state);
         let codec = &waiting.client.get().codec;
         let mut reply = Objects::new(py, codec, waiting.decode);
         waiting.wait.answer(&answer, &mut reply);
@@ -244,20 +278,22 @@ impl Waiters {
     /// End the wait of a task that is gone: what was taken for it goes back.
     fn give_up(&self, py: Python<'_>, wait: &Bound<'_, Wait>) -> PyResult<()> {
         let ticket = wait.get().wait.ticket;
-        let mut state = self.0.lock(py)?;
-        if state.waits.remove(&ticket).is_some() {
-            state.seated.0.give_up(ticket);
-        }
-        Ok(())
+        self.with(py, |state| {
+            if state.waits.remove(&ticket).is_some() {
+                state.seated.0.give_up(ticket);
+            }
+            Ok(())
+        })
     }
 
     /// Return a descriptor for the event loop: readable when somebody's wait may
     /// be over, and ten times a second besides.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        let mut state = self.0.lock(py)?;
-        let descriptor = state.seated.0.descriptor();
-        let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
-        number.map_err(|error| error::raise(py, &state.shared.store, error))
+        self.with(py, |state| {
+            let descriptor = state.seated.0.descriptor();
+            let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
+            number.map_err(|error| error::raise(py, &state.shared.store, error))
+        })
     }
 }
 

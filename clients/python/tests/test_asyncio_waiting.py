@@ -1,6 +1,7 @@
 """Tasks that wait for keys of a store: their place in the queue, and what becomes of it."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import random
@@ -327,7 +328,6 @@ while True:
 
 def test_a_lock_in_the_way_ends_no_wait(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("test_processes.HOLDER", HOLDER)
-    holder = Holder(path)
 
     async def main() -> None:
         quick = undercroft.Redis(path, timeout=0.2)
@@ -338,6 +338,9 @@ def test_a_lock_in_the_way_ends_no_wait(path: str, monkeypatch: pytest.MonkeyPat
         await client.rpush("key:1", *range(3))
         (waits,) = client._waits.values()
         waits._native = counted = Counted(waits._native)
+        # Not before: who met its lock would not have begun to wait.
+        holder = Holder(path)
+        ends.callback(holder.end)
         holder.stop(quick)
         start = time.monotonic()
         waits._look(waits._waiting())
@@ -353,7 +356,5 @@ def test_a_lock_in_the_way_ends_no_wait(path: str, monkeypatch: pytest.MonkeyPat
         assert await asyncio.gather(*answered) == [(b"key:1", b"%d" % n) for n in range(3)]
         assert await asyncio.gather(*late) == [None] * 3
 
-    try:
+    with contextlib.ExitStack() as ends:
         asyncio.run(main())
-    finally:
-        holder.end()

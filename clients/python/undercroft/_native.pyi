@@ -5,9 +5,21 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeAlias, final
 
+from redis.exceptions import TimeoutError
 from typing_extensions import disjoint_base
 
-__all__ = ["Client", "Line", "Subscription", "Wait", "Waiters", "Wire", "command"]
+__all__ = [
+    "Client",
+    "Line",
+    "Locked",
+    "Parked",
+    "Subscription",
+    "Unsettled",
+    "Wait",
+    "Waiters",
+    "Wire",
+    "command",
+]
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
@@ -16,6 +28,25 @@ _Text: TypeAlias = Any  # bytes, or str where replies are decoded
 
 def command(words: list[str]) -> int:
     """Run the undercroft command with these words and return its exit status."""
+
+class Locked(TimeoutError):  # noqa: N818
+    """A call of a client that hurries met a lock, and has changed nothing."""
+
+@final
+class Parked:
+    """A call that is to be tried again: while it lives, no other that hurries waits for a lock."""
+
+    def make(
+        self, call: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+    ) -> Any: ...
+
+@final
+class Unsettled:
+    """A store in which calls have left something to be done behind them."""
+
+    def settle(self) -> bool: ...
+    @property
+    def store(self) -> int: ...
 
 @disjoint_base
 class Client:
@@ -91,8 +122,14 @@ class Client:
     def sadd(self, name: _Key, *values: _Value) -> int: ...
     def sismember(self, name: _Key, value: _Value) -> int: ...
     def _execute(self, arguments: tuple[Any, ...], decode: bool = True) -> Any: ...
-    def _execute_many(self, commands: list[tuple[tuple[Any, ...], bool]]) -> list[Any]: ...
+    def _execute_many(
+        self, commands: list[tuple[tuple[Any, ...], bool]], replies: list[Any] | None = None
+    ) -> list[Any]: ...
+    def _discard(self) -> None: ...
     def _link(self) -> Client: ...
+    def _hurry(self, left: Callable[[Unsettled], object]) -> None: ...
+    def _patience(self) -> float: ...
+    def _unsettled(self) -> Unsettled | None: ...
     def _shape(self) -> None: ...
 
 @final

@@ -109,6 +109,10 @@ class Pipeline(Modules, CoreCommands):
     def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
         """Run a command now."""
         (reply,) = self._run([(args, options)])
+        return self.answered(reply, args, options)
+
+    def answered(self, reply: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return what redis-py makes of the reply to a command that was run at once."""
         if isinstance(reply, Exception):
             if EMPTY_RESPONSE in options and isinstance(reply, redis.ResponseError):
                 return options[EMPTY_RESPONSE]
@@ -121,9 +125,13 @@ class Pipeline(Modules, CoreCommands):
 
     def watch(self, *names: Any) -> bool:  # type: ignore[override]
         """Watch keys: ``execute`` raises WatchError where one of them was changed by then."""
+        self.expect_no_multi()
+        return bool(self.execute_command("WATCH", *names))
+
+    def expect_no_multi(self) -> None:
+        """Raise an error where keys are to be watched too late."""
         if self.explicit_transaction:
             raise redis.RedisError("Cannot issue a WATCH after a MULTI")
-        return bool(self.execute_command("WATCH", *names))
 
     def unwatch(self) -> bool:  # type: ignore[override]
         """Forget the watched keys."""
@@ -162,13 +170,18 @@ class Pipeline(Modules, CoreCommands):
         if not commands and not self.watching:
             return []
         try:
-            if self.transaction or self.explicit_transaction:
-                replies = self._run_transaction(commands)
+            if self.whole:
+                replies = self.within(self._run(self.around(commands)), commands)
             else:
                 replies = self._run(commands)
             return self.results(replies, commands, raise_on_error)
         finally:
             self.reset()
+
+    @property
+    def whole(self) -> bool:
+        """Whether the commands are one change of the store."""
+        return self.transaction or self.explicit_transaction
 
     def results(
         self, replies: list[Any], commands: list[Command], raise_on_error: bool = True
@@ -188,13 +201,17 @@ class Pipeline(Modules, CoreCommands):
             for reply, (args, options) in zip(replies, commands, strict=True)
         ]
 
-    def _run_transaction(self, commands: list[Command]) -> list[Any]:
-        """Run commands as one change, and return their replies."""
-        around: tuple[Command, Command] = ((("MULTI",), {}), (("EXEC",), {}))
+    def around(self, commands: list[Command]) -> list[Command]:
+        """Return what runs commands as one change."""
         # What has a result without any server, such as MGET of no key, would be refused.
-        places = [at for at, (_, options) in enumerate(commands) if EMPTY_RESPONSE not in options]
-        *queued, replies = self._run([around[0], *(commands[at] for at in places), around[1]])
+        run = [command for command in commands if EMPTY_RESPONSE not in command[1]]
+        return [(("MULTI",), {}), *run, (("EXEC",), {})]
+
+    def within(self, answers: list[Any], commands: list[Command]) -> list[Any]:
+        """Return the replies to commands, from the answers to what runs them as one change."""
+        *queued, replies = answers
         self.watching = False
+        places = [at for at, (_, options) in enumerate(commands) if EMPTY_RESPONSE not in options]
         for at, answer in zip(places, queued[1:], strict=True):
             if isinstance(answer, Exception):
                 raise _annotated(answer, at + 1, commands[at])
@@ -211,6 +228,9 @@ class Pipeline(Modules, CoreCommands):
 
     def _run(self, commands: Iterable[Command]) -> list[Any]:
         """Run commands in one call, and return what they answer."""
-        return self.link._execute_many(
-            [(args, NEVER_DECODE not in options) for args, options in commands]
-        )
+        return self.link._execute_many(asked(commands))
+
+
+def asked(commands: Iterable[Command]) -> list[tuple[tuple[Any, ...], bool]]:
+    """Return commands with whether their replies may be decoded."""
+    return [(args, NEVER_DECODE not in options) for args, options in commands]

@@ -8,7 +8,7 @@ use undercroft_commands::host::{Connections, Inbox, Process};
 use undercroft_commands::reply::Reply;
 use undercroft_commands::session::Session;
 use undercroft_commands::{Blocked, Context, execute};
-use undercroft_engine::{Access, Begun, Error, Store, Topic, Wanted};
+use undercroft_engine::{Access, Begun, Error, Store, Topic, Wanted, limit_patience};
 
 use crate::embedding::Embedding;
 
@@ -17,6 +17,14 @@ pub struct OpenStore {
     /// The store.
     pub store: Store,
     embedding: Embedding,
+}
+
+impl Drop for OpenStore {
+    fn drop(&mut self) {
+        // What was left to be done behind calls is done now or never.
+        let _limited = limit_patience(Duration::ZERO);
+        self.store.settle_waits();
+    }
 }
 
 /// The store of a process, for a holder that must not lose it.

@@ -254,6 +254,32 @@ fn a_wait_that_could_not_be_ended_is_ended_before_the_next_change() {
 }
 
 #[test]
+fn a_subscriber_that_could_not_be_ended_is_ended_before_the_next_change() {
+    let place = fresh::place(8);
+    let (store, plain) = [(); 2].map(|()| place.open()).into();
+    store.set_patience(Duration::from_millis(1));
+    let mut subscriber = Subscriber::new(&store);
+    subscriber.subscribe(Topic::Channel, &[b"c"]).expect("room");
+    subscriber.subscribe(Topic::Shard, &[b"d"]).expect("room");
+    let (release, holder) = hold_shard(&place.path, b"c");
+    drop(subscriber);
+    assert!(store.settle_waits().is_some());
+    assert_eq!(plain.receivers(Topic::Channel, b"c").expect("a look"), 1);
+    drop(release);
+    holder.join().expect("no panic");
+    store.set(0, b"other", b"").expect("room");
+    assert!(store.settle_waits().is_none());
+    for (topic, name) in [(Topic::Channel, b"c"), (Topic::Shard, b"d")] {
+        assert_eq!(plain.receivers(topic, name).expect("a look"), 0);
+    }
+    // Its seat is free again, and nothing is left at it.
+    for _ in 0..1000 {
+        let mut other = Subscriber::new(&store);
+        other.subscribe(Topic::Channel, &[b"e"]).expect("room");
+    }
+}
+
+#[test]
 fn a_subscriber_that_lost_its_seat_subscribes_again_as_soon_as_it_can() {
     let place = fresh::place(8);
     let (store, plain) = [(); 2].map(|()| place.open()).into();

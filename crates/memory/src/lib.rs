@@ -64,7 +64,10 @@ pub use messages::ring_reader::{Look, RingReader, RingRecord};
 pub use messages::seat::{Patience, Seat, SeatName};
 pub use probes::{fault, race, work};
 pub use processes::process::without_fork;
-pub use processes::wait::{SignalsDeferred, WaitHook, are_signals_deferred, defer_signals};
+pub use processes::wait::{
+    PatienceLimited, SignalsDeferred, WaitHook, are_signals_deferred, defer_signals,
+    is_patience_limited, limit_patience, unlimited_patience,
+};
 pub use signs::turn::Turn;
 pub use views::reading::Scratch;
 pub use views::shards::ShardSet;

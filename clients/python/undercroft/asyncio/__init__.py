@@ -8,6 +8,7 @@
 - `factory`: which classes clients for asyncio are.
 - `link`: one connection that many tasks use at once, their commands in one write per turn.
 - `lock`: locks of a store in this process, which are waited for in the event loop.
+- `parking`: calls that met a lock and are tried again.
 - `releases`: tasks that wait for locks of a store in this process, in line before each of them.
 - `remote`: the asyncio client of a server: redis-py's, whose calls share one connection.
 - `topology`: asyncio clients of a Redis Cluster, and of the master that a Sentinel names.

@@ -1,4 +1,7 @@
-"""The asyncio client of a store in this process: commands finish at once, messages are awaited."""
+"""The asyncio client of a store in this process: commands finish at once, messages are awaited.
+
+Its store hurries: a call that meets another process' lock raises ``Locked``, and is parked here.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,16 @@ import redis
 import redis.asyncio.client
 from redis.commands import AsyncCoreCommands
 
-from undercroft._native import Subscription
+from undercroft._native import Locked, Subscription
 from undercroft.asyncio.base import Awaited, Redis
 from undercroft.asyncio.lock import Lock
+from undercroft.asyncio.parking import left, parked, patiently, settled
 from undercroft.asyncio.releases import Releases
 from undercroft.asyncio.waiting import Waits, waits
 from undercroft.client import EmbeddedRedis as Store
 from undercroft.lock import Locks
 from undercroft.missing import Modules
+from undercroft.pipeline import asked
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
@@ -32,7 +37,9 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, for asyncio.
 
     It is made with the arguments of :class:`undercroft.EmbeddedRedis`. A command is a look-up in
-    mapped memory: it is done when its coroutine runs, which does not go back to the loop.
+    mapped memory: it is done when its coroutine runs, which does not go back to the loop. Where
+    another process holds a lock for longer than a millisecond, it does: it lets other tasks run,
+    and tries again for up to ``timeout`` seconds; cancelled meanwhile, it has done nothing.
     A command that waits for keys lets other tasks run; it has its place among all that wait, in
     any process, and the loop watches a descriptor meanwhile. Cancelled, it gives up its place, and
     puts back what it had just been given; only a move that was made stays made.
@@ -53,6 +60,7 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
         return made
 
     def _use(self, store: Store) -> None:
+        store._hurry(left)
         self.store = store
         self._waits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waits]
         self._waits = weakref.WeakKeyDictionary()
@@ -71,7 +79,11 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
         if not waits(args[0]):
-            return self.store.execute_command(*args, **options)
+            run = self.store.execute_command
+            try:
+                return run(*args, **options)
+            except Locked as refused:
+                return await parked(self.store, refused, run, *args, **options)
         try:
             reply = await self.wait_for(self.store, args, NEVER_DECODE not in options)
         except redis.ResponseError:
@@ -100,11 +112,17 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
 
     async def get(self, name: Any) -> Any:
         """Return the value of a key, by the shortest way."""
-        return self.store.get(name)
+        try:
+            return self.store.get(name)
+        except Locked as refused:
+            return await parked(self.store, refused, self.store.get, name)
 
     async def set(self, name: Any, value: Any, *args: Any, **options: Any) -> Any:
         """Set the value of a key, by the shortest way."""
-        return self.store.set(name, value, *args, **options)
+        try:
+            return self.store.set(name, value, *args, **options)
+        except Locked as refused:
+            return await parked(self.store, refused, self.store.set, name, value, *args, **options)
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
         """Let a function make the replies of a command into what its method returns."""
@@ -150,11 +168,17 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
         return PubSub(self.store, **options)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
-        """Let go of the store. Using the client again opens it again."""
+        """Let go of the store. Using the client again opens it again.
+
+        What other processes' locks have kept from being done behind its calls is done before.
+        """
         waiting = self._waits.pop(asyncio.get_running_loop(), None)
         if waiting is not None:
             waiting.close()
-        self.store.close()
+        try:
+            await settled(self.store)
+        finally:
+            self.store.close()
 
     def close(self, close_connection_pool: bool | None = None) -> Awaitable[None]:
         """Let go of the store, by the name that this had once."""
@@ -205,16 +229,14 @@ class Pipeline(Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
 
     async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
         """Run a command now."""
-        if not waits(args[0]):
-            return self._store.immediate_execute_command(*args, **options)
-        (reply,) = await self._run([(args, options)])
-        if isinstance(reply, Exception):
-            raise reply
-        return shaped(self._store.response_callbacks, args[0], reply, options)
+        run = self._wait_for if waits(args[0]) else self._run
+        (reply,) = await run([(args, options)])
+        return self._store.answered(reply, args, options)
 
     async def watch(self, *names: Any) -> bool:  # type: ignore[override]
         """Watch keys, and run commands at once from here to :meth:`multi`."""
-        return bool(self._store.watch(*names))
+        self._store.expect_no_multi()
+        return bool(await self.immediate_execute_command("WATCH", *names))
 
     async def unwatch(self) -> bool:  # type: ignore[override]
         """Forget the watched keys."""
@@ -228,15 +250,37 @@ class Pipeline(Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
         """Run all commands and return their results."""
         store = self._store
         commands = store.command_stack
-        whole = store.transaction or store.explicit_transaction
-        if whole or not any(waits(args[0]) for args, _ in commands):
-            return store.execute(raise_on_error)
+        if not commands and not store.watching:
+            return []
         try:
-            return store.results(await self._run(commands), commands, raise_on_error)
+            if store.whole:
+                replies = store.within(await self._run(store.around(commands)), commands)
+            elif any(waits(args[0]) for args, _ in commands):
+                replies = await self._wait_for(commands)
+            else:
+                replies = await self._run(commands)
+            return store.results(replies, commands, raise_on_error)
         finally:
             store.reset()
 
     async def _run(self, commands: list[Command]) -> list[Any]:
+        """Run commands in one call, and return what they answer.
+
+        Where the call meets a lock, the next one goes on with the command that did.
+        """
+        replies: list[Any] = []
+        link = self._store.link
+        run, what = link._execute_many, asked(commands)
+        try:
+            return run(what, replies)
+        except Locked as refused:
+            try:
+                return list(await parked(link, refused, run, what, replies))
+            except BaseException:
+                link._discard()
+                raise
+
+    async def _wait_for(self, commands: list[Command]) -> list[Any]:
         """Run commands one after another, and return what they answer."""
         replies = []
         for args, options in commands:
@@ -294,7 +338,7 @@ class PubSub(redis.asyncio.client.PubSub):
         """Run SUBSCRIBE or one of its like."""
         if self._native is None:
             self._native = Subscription(self._store)
-        self._native.command(args)
+        await patiently(self._store, self._native.command, args)
 
     async def aclose(self) -> None:
         """Unsubscribe from everything; a task that waits for a message raises."""
@@ -317,14 +361,19 @@ class PubSub(redis.asyncio.client.PubSub):
             )
         loop = asyncio.get_running_loop()
         until = None if block else loop.time() + (timeout or 0)
-        while (response := native.read(0)) is None:
+        while True:
+            try:
+                response = native.read(0)
+            except Locked as refused:  # a forked child subscribes again
+                response = await parked(self._store, refused, native.read, 0)
+            if response is not None:
+                return response
             left = None if until is None else until - loop.time()
             if left is not None and left <= 0:
                 return None
             if self._waiting is not None:
                 raise RuntimeError("expected one task that waits for messages, not two")
             await self._readable(native, left)
-        return response
 
     async def _readable(self, native: Subscription, timeout: float | None) -> None:
         """Wait until there may be a message, or so many seconds have passed."""

@@ -8,6 +8,8 @@ from typing import Any
 
 from redis.asyncio.lock import Lock as RemoteLock
 
+from undercroft._native import Locked
+from undercroft.asyncio.parking import parked
 from undercroft.lock import EXTEND, REACQUIRE, RELEASE, channel
 
 
@@ -53,13 +55,12 @@ class Lock(RemoteLock):
         """Get the lock once it is free; returns whether that was in time."""
         loop = asyncio.get_running_loop()
         until = None if timeout is None else loop.time() + timeout
-        store = self.redis.store
         releases = self.redis.releases()
-        place = releases.enter(channel(store, self.name))
+        place = await releases.enter(channel(self.redis.store, self.name))
         taken = False
         try:
             while not (taken := await self.do_acquire(token)):
-                left = store.pttl(self.name)
+                left = await self.redis.pttl(self.name)
                 pause = self.sleep if left < 0 else min(self.sleep, (left + 1) / 1000)
                 if until is not None:
                     pause = min(pause, until - loop.time())
@@ -74,4 +75,10 @@ class Lock(RemoteLock):
         """Release the lock, and tell the tasks that wait for it."""
         release: Any = super().do_release
         await release(expected_token)
-        self.redis.store.publish(channel(self.redis.store, self.name), b"")
+        store = self.redis.store
+        told = channel(store, self.name), b""
+        try:
+            store.publish(*told)
+        except Locked as refused:
+            # It is released, and that is told though this task may be cancelled now.
+            await asyncio.shield(parked(store, refused, store.publish, *told))

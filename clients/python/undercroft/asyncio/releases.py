@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from redis.exceptions import RedisError
 
 from undercroft._native import Subscription
+from undercroft.asyncio.parking import patiently
 from undercroft.asyncio.waiting import wake, woken
 
 if TYPE_CHECKING:
@@ -45,23 +46,23 @@ class Releases:
         self._loop = loop
         self._process = os.getpid()
         self._lines: dict[bytes, dict[Place, None]] = {}
-        self._receiver: tuple[Subscription, int] | None = None
+        self._receiver: Subscription | None = None
+        self._descriptor: int | None = None
+        # What the receiver is subscribed to.
+        self._heard: set[bytes] = set()
 
     @property
     def usable(self) -> bool:
         """Whether it is this process', not that of one that forked."""
         return os.getpid() == self._process
 
-    def enter(self, channel: bytes) -> Place:
+    async def enter(self, channel: bytes) -> Place:
         """Get in line: from here on no release is missed."""
         place = Place(self._loop, channel)
-        line = self._lines.setdefault(channel, {})
-        line[place] = None
+        self._lines.setdefault(channel, {})[place] = None
         try:
-            if self._receiver is None:
-                self._listen()
-            elif len(line) == 1:
-                self._receiver[0].command(("SUBSCRIBE", channel))
+            if channel not in self._heard:
+                await self._listen()
         except BaseException:
             self.leave(place, False)
             raise
@@ -86,21 +87,30 @@ class Releases:
             return
         # Where that fails, there are messages that nobody waits for.
         with suppress(RedisError):
-            self._receiver[0].command(("UNSUBSCRIBE", place.channel))
+            self._receiver.command(("UNSUBSCRIBE", place.channel))
+            self._heard.discard(place.channel)
 
-    def _listen(self) -> None:
+    async def _listen(self) -> None:
         """Subscribe to all that is waited for, in the loop."""
-        native = Subscription(self._client)
-        native.command(("SUBSCRIBE", *self._lines))
-        descriptor = native.fileno()
-        self._loop.add_reader(descriptor, self._look)
-        self._receiver = native, descriptor
+        if self._receiver is None:
+            self._receiver = Subscription(self._client)
+        native, channels = self._receiver, [*self._lines]
+        await patiently(self._client, native.command, ("SUBSCRIBE", *channels))
+        if native is not self._receiver:
+            return
+        if self._descriptor is None:
+            descriptor = native.fileno()
+            self._loop.add_reader(descriptor, self._look)
+            self._descriptor = descriptor
+        self._heard.update(channels)
 
     def _close(self) -> None:
-        if self._receiver is not None:
-            (native, descriptor), self._receiver = self._receiver, None
-            if not self._loop.is_closed():
-                self._loop.remove_reader(descriptor)
+        native, self._receiver = self._receiver, None
+        descriptor, self._descriptor = self._descriptor, None
+        self._heard.clear()
+        if descriptor is not None and not self._loop.is_closed():
+            self._loop.remove_reader(descriptor)
+        if native is not None:
             native.close()
 
     def _wake(self, channel: bytes) -> None:
@@ -116,7 +126,7 @@ class Releases:
         """Take what was told."""
         if self._receiver is None:
             return
-        native = self._receiver[0]
+        native = self._receiver
         try:
             while (told := native.read(0, False)) is not None:
                 if told[0] == b"message":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import ConnectionError
 
 from undercroft._native import Wait, Waiters
+from undercroft.asyncio.parking import patiently
 
 if TYPE_CHECKING:
     from undercroft._native import Client
@@ -57,7 +58,7 @@ class Waits:
 
     async def run(self, client: Client, args: tuple[Any, ...], decode: bool) -> Any:
         """Run a command, and return its reply once there is one."""
-        wait = self._native.begin(client, args, decode)
+        wait = await patiently(client, self._native.begin, client, args, decode)
         if type(wait) is not Wait:
             return wait
         loop = asyncio.get_running_loop()

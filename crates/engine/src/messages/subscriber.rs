@@ -442,25 +442,59 @@ impl<S: Deref<Target = Store>> Subscriber<S> {
 impl<S: Deref<Target = Store>> Drop for Subscriber<S> {
     fn drop(&mut self) {
         // A forked child's copy takes nothing of its parent's away.
-        let Some(seat) = self.seating.name(&self.store.segment) else {
+        if self.seating.name(&self.store.segment).is_none() {
             return;
-        };
+        }
         let _deferred = defer_signals();
-        for topic in Topic::ALL {
-            let names = self.subscriptions.all(topic);
-            for names in names.chunks(STEP) {
-                let changes: Vec<(&[u8], i64)> = names
+        let departure = Departure {
+            seating: std::mem::take(&mut self.seating),
+            left: Topic::ALL
+                .into_iter()
+                .map(|topic| (topic, self.subscriptions.all(topic)))
+                .collect(),
+        };
+        if let Err(departure) = self.store.depart(departure) {
+            self.store.depart_later(departure);
+        }
+    }
+}
+
+/// A subscriber that is gone: its seat, and what is still subscribed to there.
+pub(crate) struct Departure {
+    seating: Seating,
+    left: Vec<(Topic, Names)>,
+}
+
+/// Names, and how often each is subscribed to.
+type Names = Vec<(Vec<u8>, i64)>;
+
+impl Store {
+    /// Takes back the subscriptions of a subscriber that is gone, and gives its
+    /// seat back.
+    ///
+    /// # Errors
+    /// What is left of them, where a lock stands in the way.
+    pub(crate) fn depart(&self, mut departure: Departure) -> Result<(), Departure> {
+        let Some(seat) = departure.seating.name(&self.segment) else {
+            return Ok(());
+        };
+        for (topic, names) in &mut departure.left {
+            while !names.is_empty() {
+                let rest = names.len().saturating_sub(STEP);
+                let changes: Vec<(&[u8], i64)> = names[rest..]
                     .iter()
                     .map(|(name, count)| (name.as_slice(), -count))
                     .collect();
-                if self.store.enrol(seat, topic, &changes).is_err() {
-                    // Somebody is stopped with the lock. The seat stays taken,
-                    // or its next owner would count as subscribed; it ends with
-                    // the process.
-                    return;
+                match self.enrol(seat, *topic, &changes) {
+                    Ok(()) => names.truncate(rest),
+                    Err(error) if error.is_wait() => return Err(departure),
+                    // The seat stays taken, or its next owner would count as
+                    // subscribed; it ends with the process.
+                    Err(_) => return Ok(()),
                 }
             }
         }
-        self.seating.leave(&self.store.segment);
+        departure.seating.leave(&self.segment);
+        Ok(())
     }
 }

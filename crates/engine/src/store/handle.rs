@@ -440,6 +440,12 @@ impl Store {
         self.segment.set_patience(patience);
     }
 
+    /// What [`set_patience`](Self::set_patience) has set; less, where the thread's
+    /// patience is [limited](crate::limit_patience).
+    pub fn patience(&self) -> Duration {
+        self.segment.patience()
+    }
+
     /// Sets what is done while a thread waits for a lock.
     pub fn set_wait_hook(&mut self, hook: Box<dyn WaitHook>) {
         self.segment.set_wait_hook(hook);

@@ -1,7 +1,8 @@
 //! What is still to be done behind commits, where a lock stood in the way.
 //!
 //! A commit stands whatever comes behind it: the message that tells of it, the
-//! clients that it serves, the wait that it ended. Where another process holds
+//! clients that it serves, the wait that it ended. So does the end of a
+//! subscriber. Where another process holds
 //! a lock that these need, they are kept here and done by this process later:
 //! before it writes again, whenever somebody [settles](Store::settle_waits),
 //! and the messages in their order. They are lost only with the process.
@@ -15,6 +16,7 @@ use undercroft_memory::{are_signals_deferred, coarse_milliseconds, defer_signals
 
 use crate::error::Error;
 use crate::messages::parcel::MessageKind;
+use crate::messages::subscriber::Departure;
 use crate::store::Store;
 use crate::waiting::{Queue, Ticket};
 
@@ -26,7 +28,7 @@ const RETRY: Duration = Duration::from_millis(1);
 const RETRY_OTHERS: u64 = 100;
 
 /// What is to be done by this process later.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Backlog {
     /// The process that is to do it: a forked child's copy is its parent's.
     process: u32,
@@ -36,6 +38,8 @@ pub(crate) struct Backlog {
     /// Tasks are not tried before this time, as something other than a lock
     /// stood in the way of one.
     tasks_from: u64,
+    /// Subscribers that are gone.
+    departures: VecDeque<Departure>,
     letters: VecDeque<Letter>,
     letters_bytes: usize,
     /// Some thread sends the first message just now.
@@ -67,7 +71,7 @@ impl Letter {
 
 impl Backlog {
     fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && !self.has_letters()
+        self.tasks.is_empty() && self.departures.is_empty() && !self.has_letters()
     }
 
     fn has_letters(&self) -> bool {
@@ -149,6 +153,12 @@ impl Store {
         });
     }
 
+    /// Has the subscriptions of a subscriber that is gone taken back later.
+    #[cold]
+    pub(crate) fn depart_later(&self, departure: Departure) {
+        self.unsettled(|unsettled| unsettled.departures.push_back(departure));
+    }
+
     /// Has a message sent later, behind those that are kept already.
     pub(crate) fn send_later(&self, letter: Letter) {
         self.unsettled(|unsettled| unsettled.keep(letter));
@@ -160,14 +170,15 @@ impl Store {
         self.has_unsettled() && self.unsettled(|unsettled| unsettled.has_letters())
     }
 
-    /// Whether anything is to be done. One load.
+    /// Whether anything is to be done behind what was committed, for
+    /// [`settle_waits`](Self::settle_waits) to try again. One load.
     #[inline(always)]
-    pub(crate) fn has_unsettled(&self) -> bool {
+    pub fn has_unsettled(&self) -> bool {
         self.has_unsettled.load(Ordering::Acquire)
     }
 
-    /// Tries again what a lock stood in the way of: served queues, waits that
-    /// ended, messages that tell of a commit. It ends with the first lock that
+    /// Tries again what a lock stood in the way of: served queues, waits and
+    /// subscriptions that ended, messages that tell of a commit. It ends with the first lock that
     /// cannot be had. Returns after what time to call it again, where something
     /// is left. Almost free where there is nothing; every write does it, too.
     pub fn settle_waits(&self) -> Option<Duration> {
@@ -212,13 +223,20 @@ impl Store {
                 }
             }
         }
+        while let Some(departure) = self.unsettled(|unsettled| unsettled.departures.pop_front()) {
+            if let Err(departure) = self.depart(departure) {
+                self.unsettled(|unsettled| unsettled.departures.push_front(departure));
+                break;
+            }
+        }
         self.unsettled(|unsettled| {
             let now = coarse_milliseconds();
             let others = Duration::from_millis(unsettled.tasks_from.saturating_sub(now));
-            match (unsettled.tasks.is_empty(), unsettled.letters.is_empty()) {
-                (true, true) => None,
-                (_, false) => Some(RETRY),
-                (false, true) => Some(RETRY.max(others)),
+            let soon = !unsettled.letters.is_empty() || !unsettled.departures.is_empty();
+            match (unsettled.tasks.is_empty(), soon) {
+                (_, true) => Some(RETRY),
+                (false, false) => Some(RETRY.max(others)),
+                (true, false) => None,
             }
         })
     }

@@ -15,7 +15,7 @@ use crate::probes::fault;
 use crate::probes::work;
 use crate::processes::lock::{self, Owner};
 use crate::processes::process::{PathState, Process};
-use crate::processes::wait::{Suspicion, WaitHook, Waiter, Which};
+use crate::processes::wait::{Suspicion, WaitHook, Waiter, Which, time_left};
 use crate::views::shards::ShardSet;
 use crate::writing::log::Log;
 use crate::writing::room::Runs;
@@ -128,9 +128,11 @@ impl Segment {
         self.patience.store(milliseconds, Ordering::Relaxed);
     }
 
-    /// What [`set_patience`](Self::set_patience) has set.
+    /// What [`set_patience`](Self::set_patience) has set; less, where the thread's
+    /// patience is [limited](crate::limit_patience).
     pub fn patience(&self) -> Duration {
-        Duration::from_millis(self.patience.load(Ordering::Relaxed))
+        let set = Duration::from_millis(self.patience.load(Ordering::Relaxed));
+        time_left().map_or(set, |left| left.min(set))
     }
 
     /// Sets what is done while a thread waits for a lock.

@@ -23,6 +23,7 @@ use crate::mapped::mapping::Mapping;
 use crate::mapped::platform::{self, FileId, Map};
 use crate::processes::lock::Owner;
 use crate::processes::tenant::{Life, Tenant};
+use crate::processes::wait::is_out_of_time;
 
 const UNCLAIMED: u32 = 0;
 const CLAIMING: u32 = 1;
@@ -142,6 +143,13 @@ impl Process {
             {
                 Ok(_) => break,
                 Err(CLAIMED) => return Ok(()),
+                // Another thread waits for what the slot's last owner left.
+                Err(_) if is_out_of_time() => {
+                    return Err(Error::Busy {
+                        holder: Holder::Active,
+                        pid: std::process::id(),
+                    });
+                }
                 Err(_) => std::thread::yield_now(),
             }
         }

@@ -33,6 +33,104 @@ pub trait WaitHook: Send + Sync {
 thread_local! {
     /// How many guards of this thread live.
     static DEFERRED: Cell<usize> = const { Cell::new(0) };
+    /// How long this thread waits.
+    static LIMIT: Limit = const {
+        Limit {
+            microseconds: Cell::new(0),
+            until: Cell::new(None),
+        }
+    };
+}
+
+/// How long a thread waits for locks, beside the patience that is set.
+struct Limit {
+    /// So long, from its first wait on, and one more; 0 where only patience counts.
+    microseconds: Cell<u32>,
+    /// Until then, as it has begun to wait.
+    until: Cell<Option<Instant>>,
+}
+
+/// While it lives, the thread that made it waits for a limited time.
+#[derive(Debug)]
+#[must_use = "patience is limited only while it lives"]
+pub struct PatienceLimited {
+    /// Whether it was limited before, and stays so.
+    before: bool,
+    /// It stays with its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+/// Limits the patience of this thread until the guard is dropped (M6): from its
+/// first wait for a lock on, it waits no longer than this, all waits together and
+/// whatever progress is made. Where it is limited already, that stays.
+///
+/// It costs a few instructions: a look at the clock comes with the first wait.
+#[inline(always)]
+pub fn limit_patience(longest: Duration) -> PatienceLimited {
+    let microseconds = longest.as_micros().min(u128::from(u32::MAX - 1)) as u32 + 1;
+    LIMIT.with(|limit| {
+        let before = limit.microseconds.get() != 0;
+        if !before {
+            limit.microseconds.set(microseconds);
+        }
+        PatienceLimited {
+            before,
+            _thread: PhantomData,
+        }
+    })
+}
+
+impl Drop for PatienceLimited {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !self.before {
+            LIMIT.with(|limit| {
+                limit.microseconds.set(0);
+                limit.until.set(None);
+            });
+        }
+    }
+}
+
+/// Calls `body` without a limit on this thread's patience: for what is somebody
+/// else's.
+pub fn unlimited_patience<R>(body: impl FnOnce() -> R) -> R {
+    /// Limits it again, where `body` panics, too.
+    struct Again(u32, Option<Instant>);
+    impl Drop for Again {
+        fn drop(&mut self) {
+            LIMIT.with(|limit| {
+                limit.microseconds.set(self.0);
+                limit.until.set(self.1);
+            });
+        }
+    }
+    let _again = LIMIT.with(|limit| Again(limit.microseconds.take(), limit.until.take()));
+    body()
+}
+
+/// Whether the patience of this thread is [limited](limit_patience).
+pub fn is_patience_limited() -> bool {
+    LIMIT.with(|limit| limit.microseconds.get() != 0)
+}
+
+/// How long this thread may still wait, where that is limited; the time runs from
+/// the first call on.
+pub(crate) fn time_left() -> Option<Duration> {
+    LIMIT.with(|limit| {
+        let microseconds = limit.microseconds.get().checked_sub(1)?;
+        if let Some(end) = limit.until.get() {
+            return Some(end.saturating_duration_since(Instant::now()));
+        }
+        let longest = Duration::from_micros(microseconds.into());
+        limit.until.set(Some(Instant::now() + longest));
+        Some(longest)
+    })
+}
+
+/// Whether this thread may wait no longer.
+pub(crate) fn is_out_of_time() -> bool {
+    time_left().is_some_and(|left| left.is_zero())
 }
 
 /// While it lives, waits of the thread that made it are not interrupted.
@@ -234,6 +332,9 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
                 .get_or_insert((Instant::now(), owner.bits(), counter));
         let is_stuck =
             are_signals_deferred() && u128::from(unchanged_for) >= self.patience.as_millis();
+        if is_out_of_time() {
+            return Next::GiveUp(Refusal::Patience(owner));
+        }
         if (word, noted) != (owner.bits(), counter) {
             self.progress = Some((Instant::now(), owner.bits(), counter));
         } else if is_stuck || since.elapsed() >= self.patience {
@@ -252,6 +353,7 @@ impl Surroundings<AtomicU32> for Waiter<'_> {
             _ => NEXT_PROBE,
         }
         .min(self.patience);
+        let timeout = time_left().map_or(timeout, |left| left.min(timeout));
         let hook = self.segment.hook().filter(|_| self.free_of_locks);
         match hook {
             Some(hook) => {

@@ -6,7 +6,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use undercroft_memory::{Error, Holder, Segment, ShardSet, WaitHook};
+use undercroft_memory::{
+    Error, Holder, Segment, ShardSet, WaitHook, limit_patience, unlimited_patience,
+};
 
 use crate::child::{Child, Role, listen, say, skip};
 use crate::pairs::{IMPATIENT, SHARDS, Store, increment, read, set};
@@ -305,6 +307,34 @@ fn a_holder_in_another_pid_namespace_lives() {
     store.segment.set_patience(Duration::from_secs(60));
     increment(&store.segment, ShardSet::one(0)).expect("the lock");
     assert_eq!(store.check(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn a_limited_patience_is_for_all_waits_of_a_thread_together() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let store = Store::new();
+    let mut holder = Child::start("hold", &store.path);
+    holder.expect("holding");
+    store.segment.set_patience(PATIENCE);
+    let limited = limit_patience(Duration::from_millis(1));
+    assert_eq!(store.segment.patience(), Duration::from_millis(1));
+    for shards in [ShardSet::one(0), first_two()] {
+        let result = increment(&store.segment, shards);
+        assert_busy(result, Holder::Active, holder.pid());
+    }
+    assert_busy(read(&store.segment, 1), Holder::Active, holder.pid());
+    assert_eq!(store.segment.patience(), Duration::ZERO);
+    {
+        // Neither lengthens what is left.
+        let _again = limit_patience(PATIENCE);
+        assert_eq!(store.segment.patience(), Duration::ZERO);
+        unlimited_patience(|| assert_eq!(store.segment.patience(), PATIENCE));
+    }
+    assert_eq!(store.segment.patience(), Duration::ZERO);
+    drop(limited);
+    assert_eq!(store.segment.patience(), PATIENCE);
+    holder.kill();
+    increment(&store.segment, ShardSet::one(0)).expect("the lock");
 }
 
 struct Interrupting;

@@ -1,0 +1,111 @@
+//! Calls made in an event loop: they do not wait for locks (M6).
+//!
+//! A client that [hurries](crate::client::Client) is one of `undercroft.asyncio`: its calls wait
+//! for a moment, and then raise [`Locked`] with nothing changed. The loop tries them again.
+//!
+//! Whoever comes to a store does so by [`Client::enter`](crate::client::Client::enter), or by
+//! [`Client::hasten`](crate::client::Client::hasten) with a store that it holds: these see to it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pyo3::create_exception;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use undercroft_embedded::OpenStore;
+use undercroft_engine::{PatienceLimited, limit_patience};
+
+use crate::error::TimeoutError;
+
+/// For how long a call waits: more than others hold a lock where nothing is wrong.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// The calls of this process that are to be tried again.
+static PARKED: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// This thread makes a parked call that may wait all the same.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
+}
+
+create_exception!(
+    undercroft._native,
+    Locked,
+    TimeoutError,
+    "A call of a client that hurries met a lock, and has changed nothing."
+);
+
+/// Limits what the calling thread waits for locks to a moment.
+///
+/// While calls are to be tried again none waits at all but the one whose turn it is: with many of
+/// them that would add up, and who comes back later finds the lock as well.
+#[inline(always)]
+pub(crate) fn hasten() -> PatienceLimited {
+    limit_patience(match PARKED.load(Ordering::Relaxed) {
+        0 => MOMENT,
+        _ => moment(),
+    })
+}
+
+#[cold]
+fn moment() -> Duration {
+    match WAITS.get() {
+        true => MOMENT,
+        false => Duration::ZERO,
+    }
+}
+
+/// A call that is to be tried again. While it lives, no other call that hurries waits for a lock.
+#[pyclass(frozen, module = "undercroft._native")]
+pub(crate) struct Parked(());
+
+#[pymethods]
+impl Parked {
+    #[new]
+    fn new() -> Parked {
+        PARKED.fetch_add(1, Ordering::Relaxed);
+        Parked(())
+    }
+
+    /// Make the call. It may wait for locks for a moment, as if nothing were parked.
+    #[pyo3(signature = (call, args, options))]
+    fn make<'py>(
+        &self,
+        call: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        WAITS.set(true);
+        let made = call.call(args, Some(options));
+        WAITS.set(false);
+        made
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        PARKED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A store in which calls have left something to be done behind them. It stays open as long.
+#[pyclass(frozen, module = "undercroft._native")]
+pub(crate) struct Unsettled(pub(crate) Arc<OpenStore>);
+
+#[pymethods]
+impl Unsettled {
+    /// Do what can be done now, without waiting for a lock. Return whether nothing is left, or
+    /// the store is gone.
+    fn settle(&self) -> bool {
+        let _limited = limit_patience(Duration::ZERO);
+        self.0.store.settle_waits().is_none() || self.0.store.removed()
+    }
+
+    /// What tells one store from another.
+    #[getter]
+    fn store(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
