@@ -315,3 +315,33 @@ def test_options_and_names_are_as_ever(server_socket: str) -> None:
         with pytest.raises(IndexError):
             run()
         assert list(inspect.signature(run).parameters) == ["args", "options"]
+
+
+@native
+def test_whoever_comes_between_the_steps_has_a_connection_of_its_own(server_socket: str) -> None:
+    between: list[Callable[[], object]] = []
+
+    class Interrupted(undercroft.UnixDomainSocketConnection):
+        """A connection that runs Python where it is only looked at, as a finalizer may."""
+
+        @property
+        def health_check_interval(self) -> int:
+            while between:
+                between.pop()()
+            return 0
+
+        @health_check_interval.setter
+        def health_check_interval(self, seconds: int) -> None:
+            pass
+
+    pool = undercroft.ConnectionPool(connection_class=Interrupted, path=server_socket)
+    with undercroft.Redis(connection_pool=pool) as client:
+        assert client.echo("first") == b"first"
+        only = idle(client)
+        taken: list[Any] = []
+        between.append(lambda: taken.append(pool.take()))
+        assert client.echo("second") == b"second"
+        assert len(taken) == 1
+        assert taken[0] is not only
+        pool.give(taken[0])
+    pool.disconnect()

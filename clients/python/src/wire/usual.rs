@@ -221,8 +221,8 @@ struct Taken<'py> {
 }
 
 impl<'py> Taken<'py> {
-    /// Takes the connection that was used last, if it is as usual. No other thread comes
-    /// between, as nothing here runs Python.
+    /// Takes the connection that was used last, if it is as usual. It is out of the list before anything is asked of it:
+    /// what is asked may run Python, and so let another thread in.
     fn of(pool: Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
         let py = pool.py();
         let Ok(idle) = pool
@@ -235,6 +235,30 @@ impl<'py> Taken<'py> {
             return Ok(None);
         };
         let connection = idle.get_item(last)?;
+        idle.del_item(last)?;
+        match Taken::known(&pool, &connection) {
+            Ok(Some((used, wire, timeout))) => Ok(Some(Taken {
+                pool,
+                idle,
+                used,
+                connection,
+                wire,
+                timeout,
+            })),
+            other => {
+                idle.append(&connection)?;
+                other.map(|_| None)
+            }
+        }
+    }
+
+    /// What is to be known of a connection, which is among those in use from then on; None where it is not as usual.
+    #[expect(clippy::type_complexity, reason = "three fields of the caller's")]
+    fn known(
+        pool: &Bound<'py, PyAny>,
+        connection: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<(Bound<'py, PySet>, Bound<'py, Wire>, Option<f64>)>> {
+        let py = pool.py();
         let wire = connection.getattr(intern!(py, "wire"))?;
         let Ok(wire) = wire.cast_into_exact::<Wire>() else {
             return Ok(None);
@@ -249,16 +273,8 @@ impl<'py> Taken<'py> {
         let Ok(used) = used.cast_into::<PySet>() else {
             return Ok(None);
         };
-        used.add(&connection)?;
-        idle.del_item(last)?;
-        Ok(Some(Taken {
-            pool,
-            idle,
-            used,
-            connection,
-            wire,
-            timeout,
-        }))
+        used.add(connection)?;
+        Ok(Some((used, wire, timeout)))
     }
 
     fn ask<'a>(
