@@ -83,9 +83,7 @@ impl OpenStore {
         words: &[&[u8]],
         reply: &mut R,
     ) -> Result<(), Blocked> {
-        let outcome = execute(&mut self.context(session), words, reply);
-        session.finish_command();
-        outcome
+        self.execute_for(&self.embedding, session, words, reply)
     }
 
     /// [`execute`](Self::execute) for a client that messages and items reach in its own way.

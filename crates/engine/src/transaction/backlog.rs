@@ -2,8 +2,8 @@
 //!
 //! A commit stands whatever comes behind it: the message that tells of it, the
 //! clients that it serves, the wait that it ended. So does the end of a
-//! subscriber. Where another process holds
-//! a lock that these need, they are kept here and done by this process later:
+//! subscriber. Where another process holds a lock that these need, they are kept
+//! here and done by this process later:
 //! before it writes again, whenever somebody [settles](Store::settle_waits),
 //! and the messages in their order. They are lost only with the process.
 
