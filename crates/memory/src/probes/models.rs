@@ -260,7 +260,8 @@ fn explore_with_canaries(test: &str, model: fn(Broken), canaries: &[Broken]) {
     }
     explore(move || model(Broken::Nothing));
     for broken in canaries {
-        let name = format!("models::{test}");
+        let (_, module) = module_path!().split_once("::").expect("a crate's module");
+        let name = format!("{module}::{test}");
         let program = std::env::current_exe().expect("this test");
         let output = std::process::Command::new(program)
             .args(["--exact", &name, "--nocapture"])
@@ -268,6 +269,8 @@ fn explore_with_canaries(test: &str, model: fn(Broken), canaries: &[Broken]) {
             .output()
             .expect("a child");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let ran = String::from_utf8_lossy(&output.stdout).contains("running 1 test");
+        assert!(ran, "there is a test {name}");
         assert!(!output.status.success(), "loom accepts {broken:?}");
         let expected = ["deadlock", "Causality violation", "a torn", "assertion"];
         assert!(
