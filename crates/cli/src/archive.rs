@@ -35,14 +35,6 @@ pub(crate) const END: usize = 24;
 pub(crate) const FLAG_EXPIRES: u8 = 1;
 /// The record adds to the collection of the record before.
 pub(crate) const FLAG_MORE: u8 = 2;
-/// Types with the number that stands for each.
-pub(crate) const TYPES: [ValueType; 5] = [
-    ValueType::String,
-    ValueType::List,
-    ValueType::Set,
-    ValueType::SortedSet,
-    ValueType::Hash,
-];
 /// A block takes no more records from this many bytes on.
 pub(crate) const BLOCK_FULL: usize = 1 << 20;
 /// Longest value: the items of a record that was nearly full, and the longest field and value.
@@ -83,14 +75,6 @@ pub(crate) struct Record<'r> {
     pub(crate) items: &'r Ranges,
 }
 
-/// Items that belong together: a field and its value, a member and its score.
-fn width(value_type: ValueType) -> usize {
-    match value_type {
-        ValueType::Hash | ValueType::SortedSet => 2,
-        ValueType::String | ValueType::List | ValueType::Set => 1,
-    }
-}
-
 /// Builds the blocks of an export in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
@@ -113,7 +97,7 @@ impl Builder {
         }
         let (mut value, mut more) = (Vec::new(), 0);
         for (index, text) in item.items.iter().enumerate() {
-            let whole = index.is_multiple_of(width(item.value_type));
+            let whole = index.is_multiple_of(item.value_type.description().width);
             if whole && value.len() >= BLOCK_FULL {
                 self.record(item, more, &value);
                 value.clear();
@@ -394,7 +378,7 @@ fn split(raw: &Raw<'_>, items: &mut Ranges) -> Result<(), String> {
         items.push(item);
         rest = behind;
     }
-    let width = width(raw.value_type);
+    let width = raw.value_type.description().width;
     if items.is_empty() || !items.len().is_multiple_of(width) {
         let found = items.len();
         return Err(format!("one or more times {width} items, found {found}"));
@@ -411,8 +395,8 @@ fn record(bytes: &[u8]) -> Result<(Raw<'_>, &[u8]), String> {
     if database >= DATABASES {
         return Err(format!("a database below {DATABASES}, found {database}"));
     }
-    let Some(&value_type) = TYPES.get(usize::from(header[2])) else {
-        let last = TYPES.len() - 1;
+    let Some(value_type) = ValueType::of_number(header[2].into()) else {
+        let last = ValueType::ALL.len() - 1;
         return Err(format!("a type from 0 to {last}, found {}", header[2]));
     };
     let collection = value_type != ValueType::String;

@@ -182,14 +182,7 @@ fn keys(store: &Store) -> Result<(), Failure> {
 
 /// Keys and bytes of each type, elements and the shares of tables included. O(keys).
 fn types(store: &Store) -> Result<(), Failure> {
-    const TYPES: [(ValueType, &str); 5] = [
-        (ValueType::String, "strings"),
-        (ValueType::List, "lists"),
-        (ValueType::Set, "sets"),
-        (ValueType::SortedSet, "sorted sets"),
-        (ValueType::Hash, "hashes"),
-    ];
-    let mut sums = [(0_u64, 0_u64); TYPES.len()];
+    let mut sums = [(0_u64, 0_u64); ValueType::ALL.len()];
     for database in 0..DATABASES {
         let mut cursor = 0;
         loop {
@@ -202,8 +195,8 @@ fn types(store: &Store) -> Result<(), Failure> {
                     Ok(Some((entry.value_type()?, bytes)))
                 },
                 |_, (value_type, bytes)| {
-                    let place = TYPES.iter().position(|(other, _)| *other == value_type);
-                    if let Some((keys, sum)) = place.map(|place| &mut sums[place]) {
+                    let mut all = ValueType::ALL.iter().zip(&mut sums);
+                    if let Some((_, (keys, sum))) = all.find(|(other, _)| **other == value_type) {
                         *keys += 1;
                         *sum += bytes;
                     }
@@ -221,8 +214,9 @@ fn types(store: &Store) -> Result<(), Failure> {
             }
         }
     }
-    for ((_, name), (keys, bytes)) in TYPES.iter().zip(sums) {
+    for (value_type, (keys, bytes)) in ValueType::ALL.iter().zip(sums) {
         if keys > 0 {
+            let name = value_type.description().plural;
             say!("  {name}: {}, {}", counted(keys, "key"), human(bytes));
         }
     }

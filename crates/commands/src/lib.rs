@@ -7,7 +7,6 @@
 //! - `arguments`: strict parsing of arguments, with Redis' rules and error texts.
 //! - `config`: the configuration: a table of typed parameters and their present values.
 //! - `double`: doubles as arguments: what C's `strtod` makes of a text, as Redis calls it.
-//! - `dump`: DUMP payloads, as Redis 7.0 writes and reads them.
 //! - `execute`: the one way in: runs a command whatever it is.
 //! - `geohash`: positions on the earth as integers of 52 bits.
 //! - `handler`: what every command handler is given, and how it fails.
@@ -17,7 +16,6 @@
 //! - `info`: INFO: figures about the server and the store, in Redis' form.
 //! - `lcs`: the longest common subsequence of two strings, as the LCS command finds it.
 //! - `load`: how much a command brings with it, so that room is reserved before it takes a lock.
-//! - `lzf`: LZF, the compression inside Redis' DUMP payloads.
 //! - `monitor`: MONITOR: each command that was run, as a line for the connections that want to see them.
 //! - `multi`: what a connection remembers between MULTI and EXEC.
 //! - `number`: the floating point of INCRBYFLOAT, bit for bit as Redis on x86-64 computes it.
@@ -38,7 +36,6 @@
 pub mod arguments;
 pub mod config;
 mod double;
-pub mod dump;
 mod execute;
 mod geohash;
 pub mod handler;
@@ -48,7 +45,6 @@ pub mod hyperloglog;
 pub mod info;
 pub mod lcs;
 mod load;
-mod lzf;
 mod monitor;
 mod multi;
 pub mod number;

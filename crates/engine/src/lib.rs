@@ -20,6 +20,7 @@
 //! - `keyspace`: what is asked of keys whatever they hold.
 //! - `messages`: publishing, subscribing, notifications.
 //! - `random`: random numbers for commands that choose by chance.
+//! - `rdb`: values in the form in which DUMP gives them.
 //! - `store`: the store itself: its name, opening it, its handle.
 //! - `structures`: what keys and values are made of, in the file.
 //! - `transaction`: changing keys, and what follows behind a commit.
@@ -32,6 +33,7 @@ pub mod glob;
 mod keyspace;
 mod messages;
 mod random;
+pub mod rdb;
 mod store;
 mod structures;
 mod transaction;
@@ -48,7 +50,7 @@ pub use random::Random;
 pub use store::name::{StoreName, list_stores};
 pub use store::terms::Terms;
 pub use store::{DATABASES, Key, Reader, Store};
-pub use structures::entry::{Encoding, Entry, Text, ValueType};
+pub use structures::entry::{Encoding, Entry, Text};
 pub use structures::integer::parse_integer;
 pub use structures::ranges::Ranges;
 pub use transaction::access::Access;
@@ -56,8 +58,10 @@ pub use transaction::load::Load;
 pub use transaction::running::{Running, Savepoint};
 pub use transaction::watch::Watch;
 pub use transaction::writer::{Expiry, Writer};
+pub use types::contract::Description;
 pub use types::hash::{Hash, PackedLimits, Parts};
 pub use types::list::{End, Inserted, Positions};
+pub use types::registry::ValueType;
 pub use types::set::{Set, SetOperation};
 pub use types::sorted::{AddRule, Added, Bounds, Limit, ScoreBound, Scored, SortedSet, TextBound};
 pub use types::string::bits::{BitOperation, BitString};

@@ -3,6 +3,7 @@
 
 mod bits;
 mod blocking;
+mod every_type;
 mod eviction;
 mod hashes;
 mod lists;
@@ -60,6 +61,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         transactions::SCENARIOS,
         blocking::SCENARIOS,
         upkeep::SCENARIOS,
+        every_type::SCENARIOS,
     ]
     .into_iter()
     .flatten()

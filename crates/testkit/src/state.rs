@@ -116,12 +116,9 @@ fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
     if value_type == ValueType::String {
         return Ok(all.concat());
     }
-    let width = match value_type {
-        ValueType::Hash | ValueType::SortedSet => 2,
-        _ => 1,
-    };
-    let mut items: Vec<&[&[u8]]> = all.chunks(width).collect();
-    if matches!(value_type, ValueType::Hash | ValueType::Set) {
+    let description = value_type.description();
+    let mut items: Vec<&[&[u8]]> = all.chunks(description.width).collect();
+    if !description.ordered {
         items.sort_unstable();
     }
     let mut value = format!("{} {}:", value_type.name(), entry.encoding()?.name()).into_bytes();
@@ -134,11 +131,11 @@ fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
 
 /// The items of a list, or the members of a sorted set.
 fn goods_of(entry: &Entry, view: &View<'_>) -> Result<Vec<Vec<u8>>, Error> {
-    let width = match entry.value_type()? {
-        ValueType::List => 1,
-        ValueType::SortedSet => 2,
-        _ => return Ok(Vec::new()),
-    };
+    let value_type = entry.value_type()?;
+    if !matches!(value_type, ValueType::List | ValueType::SortedSet) {
+        return Ok(Vec::new());
+    }
+    let width = value_type.description().width;
     let mut texts = Ranges::new();
     entry.append_items(view, &mut texts)?;
     Ok(texts.iter().step_by(width).map(<[u8]>::to_vec).collect())

@@ -1,9 +1,8 @@
 //! DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
 
-use undercroft_engine::{Entry, Error, KeyEvent, Ranges, STRING_MAX, ValueType, View};
+use undercroft_engine::{Entry, Error, KeyEvent, Ranges, STRING_MAX, ValueType, View, rdb};
 
 use crate::arguments::{CommandError, integer, is_keyword};
-use crate::dump::{self, dump};
 use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
 
@@ -35,7 +34,8 @@ pub(crate) fn dump_key(
         Ok((entry.value_type()?, entry.encoding()?, items))
     })?;
     context.looked_up(&context.store.key(arguments[1]), found.is_some());
-    let payload = found.map(|(value_type, encoding, items)| dump(value_type, encoding, &items));
+    let payload =
+        found.map(|(value_type, encoding, items)| rdb::dump(value_type, encoding, &items));
     reply.bulk_or_null(payload.as_deref());
     Ok(())
 }
@@ -143,7 +143,7 @@ fn restored(
     };
     let longest = context.host.config().integer("proto-max-bulk-len");
     let longest = longest.unsigned_abs().min(STRING_MAX) as usize;
-    let (value_type, items) = dump::restore(arguments[3], longest)
+    let (value_type, items) = rdb::restore(arguments[3], longest)
         .map_err(|error| CommandError::fixed(error.message()))?;
     Ok((value_type, items, deadline))
 }

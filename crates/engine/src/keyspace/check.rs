@@ -10,23 +10,21 @@ use crate::structures::dictionary::{
 };
 use crate::structures::element::Element;
 use crate::structures::elements::Elements;
-use crate::structures::entry::{Entry, Form, ValueType};
+use crate::structures::entry::{Entry, Form};
 use crate::structures::key::hash;
 use crate::structures::roots::{
     DATABASES, EXPIRES, KEYS, NEXT_TABLE, QUEUES, Root, WAITERS, hidden,
 };
-use crate::types::list;
-use crate::types::sorted;
-use crate::types::value;
 use crate::upkeep::detached;
 use crate::upkeep::graveyard::{self, Dying, Left};
 
 /// One walk over a shard's structures.
-struct Walk<'w> {
+pub(crate) struct Walk<'w> {
     store: &'w Store,
-    view: &'w View<'w>,
-    shard: usize,
-    reach: &'w mut dyn FnMut(Offset),
+    pub(crate) view: &'w View<'w>,
+    pub(crate) shard: usize,
+    /// To be called with each block.
+    pub(crate) reach: &'w mut dyn FnMut(Offset),
     report: &'w mut Report,
     /// The keys of this dictionary may lie in any shard.
     anywhere: bool,
@@ -56,7 +54,8 @@ impl Store {
 }
 
 impl Walk<'_> {
-    fn problem(&mut self, text: impl FnOnce() -> String) {
+    /// Notes something that is wrong.
+    pub(crate) fn problem(&mut self, text: impl FnOnce() -> String) {
         let shard = self.shard;
         self.report.problem(|| format!("shard {shard}: {}", text()));
     }
@@ -149,7 +148,7 @@ impl Walk<'_> {
                         Dying::Keys => self.entry(entry, home, counts),
                         Dying::Elements => self.element(entry, home, counts),
                         // A tree has no tables.
-                        Dying::List | Dying::Ranks | Dying::Parts => Err(chain_fault(at).into()),
+                        Dying::Tree(_) | Dying::Parts => Err(chain_fault(at).into()),
                     };
                     if let Err(error) = sound {
                         self.problem(|| format!("the entry at {entry:#x}: {error}"));
@@ -195,34 +194,23 @@ impl Walk<'_> {
     }
 
     fn object(&mut self, entry: &Entry) -> Result<(), Error> {
-        let pool = value::pool_of(self.view, self.shard, entry)?;
+        let object = entry.object()?;
+        let pool = object.pool(self.view, self.shard, entry)?;
         if pool.arena() != 0 {
             (self.reach)(pool.arena());
             detached::check_note(self.view, pool.arena())?;
         }
-        match entry.value_type()? {
-            ValueType::Hash | ValueType::Set => {
-                let elements = Elements::to_change(self.view, self.shard, entry)?;
-                let name = || format!("the collection at {:#x}", entry.at);
-                self.dictionary(elements, Dying::Elements, &name);
-                if elements.length(self.view)? == 0 {
-                    self.problem(|| format!("{} is empty", name()));
-                }
-                Ok(())
-            }
-            ValueType::List => {
-                list::check(self.view, entry, self.reach)?;
-                Ok(())
-            }
-            ValueType::SortedSet => {
-                let elements = sorted::elements(self.view, self.shard, entry)?;
-                let name = || format!("the sorted set at {:#x}", entry.at);
-                self.dictionary(elements, Dying::Elements, &name);
-                let secret = self.store.segment.hash_key();
-                sorted::check(self.view, secret, entry, self.reach)
-            }
-            _ => Err(entry.fault().into()),
-        }
+        object.check(self, entry)
+    }
+
+    /// Walks the dictionary of a large collection.
+    pub(crate) fn elements(&mut self, elements: Elements, name: &str) {
+        self.dictionary(elements, Dying::Elements, &|| name.to_owned());
+    }
+
+    /// The secret of the hashes of elements.
+    pub(crate) fn secret(&self) -> [u64; 2] {
+        self.store.segment.hash_key()
     }
 
     fn element(
@@ -277,13 +265,8 @@ impl Walk<'_> {
                     self.table(kind, table, first, false, &mut [0; 2]);
                 }
             }
-            Left::Tree(kind, root, height, progress) => {
-                let subtree = (root, height);
-                let checked = if kind == Dying::List {
-                    list::check_subtree(self.view, subtree, progress, self.reach).map(drop)
-                } else {
-                    sorted::check_left(self.view, subtree, progress, self.reach)
-                };
+            Left::Tree(kind, subtree, progress) => {
+                let checked = kind.check_left(self.view, subtree, progress, self.reach);
                 if let Err(error) = checked {
                     self.problem(|| format!("the tree that is freed by {record:#x}: {error}"));
                 }

@@ -4,12 +4,9 @@ use undercroft_memory::View;
 
 use crate::error::Error;
 use crate::store::Store;
-use crate::structures::elements::Elements;
-use crate::structures::entry::{Entry, Form, ValueType};
+use crate::structures::entry::{Entry, Form};
 use crate::structures::roots::{EXPIRES, KEYS, Root};
 use crate::transaction::access::Access;
-use crate::types::list;
-use crate::types::sorted;
 
 /// Bytes of a bucket for each key, where buckets are two thirds full.
 const BUCKET_SHARE: u64 = 14;
@@ -25,14 +22,7 @@ impl Entry {
         let value = match self.header.form() {
             // Strings that grew have room behind them, so the length does not tell.
             Some(Form::Block) => view.block_bytes(view.word(self.value_at())?)?,
-            Some(Form::Object) => match self.value_type()? {
-                ValueType::SortedSet => sorted::memory_usage(view, self, samples)?,
-                ValueType::List => list::memory_usage(view, self)?,
-                ValueType::Hash | ValueType::Set => {
-                    Elements::to_read(self)?.memory_usage(view, samples)?
-                }
-                _ => return Err(self.fault().into()),
-            },
+            Some(Form::Object) => self.object()?.memory_usage(view, self, samples)?,
             _ => 0,
         };
         Ok(view

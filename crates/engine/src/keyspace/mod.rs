@@ -7,7 +7,7 @@
 //! - `torn_tests`: what torn words say, part by part.
 //! - `warm`: bringing keys into the processor's caches ahead of their use.
 
-mod check;
+pub(crate) mod check;
 mod inspect;
 pub(crate) mod scan;
 pub(crate) mod snapshot;

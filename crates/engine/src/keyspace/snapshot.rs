@@ -4,10 +4,11 @@ use undercroft_memory::View;
 
 use crate::error::Error;
 use crate::store::Store;
-use crate::structures::entry::{Entry, ValueType};
+use crate::structures::entry::Entry;
 use crate::structures::ranges::Ranges;
 use crate::structures::roots::{DATABASES, Root};
 use crate::structures::walk::scan_bucket;
+use crate::types::registry::ValueType;
 
 /// One key as a snapshot shows it.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::structures::bulk;
 use crate::structures::dictionary::{self, BUCKET, Dictionary, Table, for_each_in_chain};
 use crate::structures::element::{Element, Value};
-use crate::structures::entry::{Entry, Form, ValueType};
+use crate::structures::entry::{Entry, Form};
 use crate::structures::key::{Key, hash};
 use crate::structures::roots::{ARENA, ELEMENTS_WORDS, KEYS, NEXT_BITS, NEXT_TABLE};
 use crate::structures::walk::scan_bucket;
@@ -162,13 +162,11 @@ impl Elements {
     }
 
     /// The dictionary of a value that has one, whatever its type, to be looked
-    /// at: a sorted set has the words of its tree behind those of the dictionary.
+    /// at: other words may lie behind those of the dictionary.
     pub(crate) fn of_any(entry: &Entry) -> Option<Elements> {
-        let has_one = matches!(
-            entry.value_type(),
-            Ok(ValueType::Hash | ValueType::Set | ValueType::SortedSet)
-        ) && entry.header.form() == Some(Form::Object)
-            && entry.header.value_length() >= ELEMENTS_WORDS as u64 * 8;
+        let has_one = entry.header.form() == Some(Form::Object)
+            && entry.header.value_length() >= ELEMENTS_WORDS as u64 * 8
+            && entry.header.value_type()?.description().has_elements;
         has_one.then(|| Elements {
             at: entry.value_at(),
             pool: Pool::from(0),

@@ -13,6 +13,7 @@
 use undercroft_memory::{Fault, Offset, View};
 
 use crate::error::Error;
+use crate::types::registry::ValueType;
 
 /// Entries up to this size hold their value themselves.
 pub(crate) const INLINE_MAX: u64 = 4096;
@@ -25,34 +26,6 @@ const RAW: u64 = 1 << 10;
 /// Where a type's own bits lie, and how many they are.
 const DETAIL_SHIFT: u64 = 11;
 const DETAIL_MAX: u64 = 31;
-
-/// What kind of value a key holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ValueType {
-    /// A string.
-    String = 0,
-    /// A list.
-    List = 1,
-    /// A set.
-    Set = 2,
-    /// A set whose members have a score, in the order of their scores.
-    SortedSet = 3,
-    /// A hash: fields with their values.
-    Hash = 4,
-}
-
-impl ValueType {
-    /// The name that TYPE answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            ValueType::String => "string",
-            ValueType::List => "list",
-            ValueType::Set => "set",
-            ValueType::SortedSet => "zset",
-            ValueType::Hash => "hash",
-        }
-    }
-}
 
 /// How the value is held, in the names of OBJECT ENCODING, which stand for
 /// structures of Redis: ours are other ones with the same limits.
@@ -129,7 +102,7 @@ impl Header {
     #[inline(always)]
     pub(crate) fn new(kind: Kind, form: Form, key: u64, value: u64, expires: bool) -> Header {
         let short = if key > SHORT_KEY_MAX { 0xffff } else { key };
-        let mut bits = kind.value_type as u64
+        let mut bits = kind.value_type.number()
             | (form as u64) << 4
             | (kind.detail & DETAIL_MAX) << DETAIL_SHIFT
             | short << 16
@@ -182,14 +155,7 @@ impl Header {
 
     #[inline(always)]
     pub(crate) fn value_type(self) -> Option<ValueType> {
-        match self.0 & 15 {
-            0 => Some(ValueType::String),
-            1 => Some(ValueType::List),
-            2 => Some(ValueType::Set),
-            3 => Some(ValueType::SortedSet),
-            4 => Some(ValueType::Hash),
-            _ => None,
-        }
+        ValueType::of_number(self.0 & 15)
     }
 
     /// The type's own bits.
@@ -346,24 +312,7 @@ impl Entry {
     /// How the value is held.
     pub fn encoding(&self) -> Result<Encoding, Error> {
         let form = self.header.form().ok_or_else(|| self.fault())?;
-        Ok(match (self.value_type()?, form) {
-            (ValueType::String, Form::Integer) => Encoding::Integer,
-            (ValueType::String, _) => {
-                if self.header.raw() || self.header.value_length() > 44 {
-                    Encoding::Raw
-                } else {
-                    Encoding::Embedded
-                }
-            }
-            (ValueType::List, _) => Encoding::QuickList,
-            (ValueType::Hash, Form::Object) => Encoding::HashTable,
-            (ValueType::SortedSet, Form::Object) => Encoding::SkipList,
-            (ValueType::Hash | ValueType::SortedSet, _) => Encoding::ListPack,
-            (ValueType::Set, Form::Inline | Form::Block) if self.header.detail() == 0 => {
-                Encoding::IntSet
-            }
-            (ValueType::Set, _) => Encoding::HashTable,
-        })
+        Ok(self.value_type()?.contract().encoding(self.header, form))
     }
 
     pub(crate) fn fault(&self) -> Fault {

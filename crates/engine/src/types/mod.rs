@@ -1,14 +1,20 @@
 //! The types of values. Each has a folder; what a command does to a value of a type is a call there.
 //!
+//! - `collection`: objects that are a dictionary of elements and nothing else.
+//! - `contract`: what every type answers.
 //! - `hash`: fields with their values.
 //! - `list`: items by position.
+//! - `registry`: the types, each with its number and with what answers for it.
 //! - `set`: members, and the operations on several sets.
 //! - `sorted`: members in the order of their scores.
 //! - `string`: texts, integers and bits.
 //! - `value`: what is done to a value of any type: finding it, storing it, getting rid of it.
 
+pub(crate) mod collection;
+pub(crate) mod contract;
 pub(crate) mod hash;
 pub(crate) mod list;
+pub(crate) mod registry;
 pub(crate) mod set;
 pub(crate) mod sorted;
 pub(crate) mod string;

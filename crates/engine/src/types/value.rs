@@ -1,18 +1,16 @@
 //! What the types that are not strings share: finding a key that holds one,
 //! storing one, and getting rid of it.
 
-use undercroft_memory::{Pool, View};
+use undercroft_memory::View;
 
 use crate::error::Error;
 use crate::store::{Key, Reader};
-use crate::structures::elements::{self, Elements};
-use crate::structures::entry::{Entry, Form, Kind, ValueType};
+use crate::structures::entry::{Entry, Form, Kind};
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::{Expiry, Found, Writer};
-use crate::types::hash::{Hash, PackedLimits, Parts};
-use crate::types::list::{self, End};
-use crate::types::set::Set;
-use crate::types::sorted::{self, AddRule, Scored, SortedSet};
+use crate::types::contract::Object;
+use crate::types::hash::PackedLimits;
+use crate::types::registry::ValueType;
 use crate::types::string::write::Stored;
 use crate::upkeep::detached;
 
@@ -37,24 +35,13 @@ impl Entry {
     /// set; the members of a sorted set in order and their scores as texts.
     /// O(value).
     pub fn append_items(&self, view: &View<'_>, out: &mut Ranges) -> Result<(), Error> {
-        match self.value_type()? {
-            ValueType::String => {
-                let text = self.text(view)?;
-                out.push_with(|out| text.append_to(view, out))
-            }
-            ValueType::List => list::append_all(view, self, out),
-            ValueType::Hash => Hash::of(view, self)?.append_all(view, Parts::Both, out),
-            ValueType::Set => Set::of(view, self)?.append_all(view, out),
-            ValueType::SortedSet => {
-                let mut all = Scored::new();
-                SortedSet::of(view, self)?.append_all(view, &mut all)?;
-                for (member, score) in all.iter() {
-                    out.push(member);
-                    out.push(sorted::score_text(score).as_bytes());
-                }
-                Ok(())
-            }
-        }
+        self.value_type()?.contract().append_items(view, self, out)
+    }
+
+    /// What answers for the value, which is an object.
+    pub(crate) fn object(&self) -> Result<&'static dyn Object, Error> {
+        let object = self.value_type()?.contract().object();
+        object.ok_or_else(|| self.fault().into())
     }
 
     pub(crate) fn expect(self, value_type: ValueType) -> Result<Entry, Error> {
@@ -152,29 +139,11 @@ impl Writer<'_, '_> {
         limits: &Limits,
     ) -> Result<(), Error> {
         let all: Vec<&[u8]> = items.iter().collect();
-        match value_type {
-            ValueType::List | ValueType::Hash | ValueType::Set | ValueType::SortedSet
-                if all.is_empty() =>
-            {
-                Ok(())
-            }
-            ValueType::String => self.set(database, key, &all.concat(), Expiry::Never),
-            ValueType::List => {
-                let pushed = self.list_push(database, key, End::Right, &all, false);
-                pushed.map(drop)
-            }
-            ValueType::Hash => self.hash_set(database, key, &all, &limits.hash).map(drop),
-            ValueType::Set => {
-                let added = self.set_add(database, key, &all, limits.integers);
-                added.map(drop)
-            }
-            ValueType::SortedSet => {
-                let members = sorted::members_of(&all)?;
-                let rule = AddRule::default();
-                let added = self.sorted_add(database, key, &members, rule, &limits.sorted);
-                added.map(drop)
-            }
+        if all.is_empty() && value_type != ValueType::String {
+            return Ok(());
         }
+        let place = (database, key);
+        value_type.contract().add_items(self, place, &all, limits)
     }
 
     /// Lets a key hold a collection in one piece; its expiry stays. What it
@@ -225,29 +194,12 @@ impl Writer<'_, '_> {
     /// of its arena at once, where it has one.
     #[cold]
     fn discard_object(&mut self, shard: usize, entry: &Entry) -> Result<(), Error> {
-        let pool = pool_of(self.view(), shard, entry)?;
+        let object = entry.object()?;
+        let pool = object.pool(self.view(), shard, entry)?;
         if pool.arena() != 0 {
             return detached::bury_arena(self.transaction, pool);
         }
-        match entry.value_type()? {
-            ValueType::List => list::discard(self.transaction, pool, entry),
-            ValueType::SortedSet => sorted::discard(self.transaction, shard, entry),
-            ValueType::Hash | ValueType::Set => {
-                Elements::to_change(self.view(), shard, entry)?.discard(self.transaction)
-            }
-            _ => Err(entry.fault().into()),
-        }
-    }
-}
-
-/// The memory that an object in a shard consists of: an arena of its own (H4),
-/// or the shard's slabs.
-pub(crate) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
-    match entry.value_type()? {
-        ValueType::List => list::pool_of(view, shard, entry),
-        ValueType::SortedSet => Ok(sorted::elements(view, shard, entry)?.pool),
-        ValueType::Hash | ValueType::Set => Ok(Elements::to_change(view, shard, entry)?.pool),
-        ValueType::String => Err(entry.fault().into()),
+        object.discard(self.transaction, pool, entry)
     }
 }
 
@@ -264,7 +216,8 @@ pub(crate) fn hand_over(
     if take && from == to {
         return words_of(writer.view(), entry);
     }
-    let source = pool_of(writer.view(), from, entry)?;
+    let object = entry.object()?;
+    let source = object.pool(writer.view(), from, entry)?;
     if take && source.arena() != 0 {
         // The root words name the arena, not the shard it lies in.
         detached::transfer_arena(writer.transaction, source, to)?;
@@ -275,15 +228,7 @@ pub(crate) fn hand_over(
     } else {
         writer.transaction.create_arena(to)?
     };
-    let words = match entry.value_type()? {
-        ValueType::List => list::copy(writer.transaction, entry, pool)?.to_vec(),
-        ValueType::SortedSet => sorted::copy_of(writer.transaction, from, entry, pool)?,
-        ValueType::Hash | ValueType::Set => {
-            let source = Elements::to_change(writer.view(), from, entry)?;
-            elements::copy_of(writer.transaction, source, pool)?.to_vec()
-        }
-        ValueType::String => return Err(entry.fault().into()),
-    };
+    let words = object.copy(writer.transaction, from, entry, pool)?;
     if take {
         writer.discard_value(from, entry)?;
     }

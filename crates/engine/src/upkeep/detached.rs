@@ -16,11 +16,15 @@ use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 
 use crate::error::Error;
 use crate::structures::tree::Subtree;
+use crate::types::contract::DyingTree;
+use crate::types::list::Lists;
 use crate::upkeep::graveyard::{self, CURSOR, Dying, Left, MAIN};
 
 const PART: u64 = 32;
 /// Where a part's tree is described.
 const TREE: u64 = 8;
+/// The trees whose parts they are.
+const TREES: &'static dyn DyingTree = &Lists;
 /// Parts of one list that the check follows.
 const PARTS_MAX: usize = 1 << 20;
 
@@ -100,7 +104,7 @@ pub(crate) fn free_a_little(
         return Ok(true);
     }
     let pool = Pool::new(shard, arena);
-    if !graveyard::free_leaves(transaction, pool, part + TREE, Dying::List, leaves)? {
+    if !graveyard::free_leaves(transaction, pool, part + TREE, TREES, leaves)? {
         return Ok(false);
     }
     let next = transaction.view().word(part)?;
@@ -124,7 +128,7 @@ pub(crate) fn all(view: &View<'_>, record: Offset) -> Result<Vec<(Offset, Left)>
     }
     while part != 0 {
         let [next, root, height, progress] = view.words::<4>(part)?;
-        let left = Left::Tree(Dying::List, root, height as usize, progress);
+        let left = Left::Tree(TREES, (root, height as usize), progress);
         parts.push((part, left));
         if parts.len() > PARTS_MAX {
             return Err(fault(record));

@@ -11,7 +11,7 @@
 //! | next one | arena | unused | first part | unused | unused | kind | unused |
 //! ```
 
-use undercroft_memory::{Offset, Pool, Transaction, View, defer_signals};
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View, defer_signals};
 
 use crate::error::Error;
 use crate::store::Store;
@@ -22,12 +22,12 @@ use crate::structures::roots::{
     BITS, DATABASE_WORDS, DATABASES, DYING, KEYS, MOVED, NEXT_BITS, NEXT_TABLE, PREPARED, Root,
     TABLE, hidden,
 };
-use crate::structures::tree;
+use crate::structures::tree::Subtree;
 use crate::transaction::access::Access;
 use crate::transaction::outbox::Post;
 use crate::transaction::writer::Writer;
-use crate::types::list;
-use crate::types::sorted;
+use crate::types::contract::DyingTree;
+use crate::types::registry::ValueType;
 use crate::upkeep::detached;
 use crate::upkeep::reclaim::Locked;
 
@@ -42,32 +42,50 @@ const OTHER: u64 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dying {
     /// The dictionary of a database: tables that refer to entries.
-    Keys = 0,
+    Keys,
     /// The dictionary of a large collection: tables that refer to elements.
-    Elements = 1,
-    /// The tree of a list.
-    List = 2,
-    /// The tree of a sorted set, whose leaves own nothing.
-    Ranks = 3,
+    Elements,
     /// Parts of the tree of a list that lives on in its arena.
-    Parts = 4,
+    Parts,
+    /// The tree of an object of a type.
+    Tree(ValueType),
 }
 
 impl Dying {
     fn of(word: u64, record: Offset) -> Result<Dying, Error> {
+        let is_its = |value_type: &ValueType| {
+            let tree = value_type.tree();
+            tree.is_some_and(|tree| tree.number() == word)
+        };
         match word {
             0 => Ok(Dying::Keys),
             1 => Ok(Dying::Elements),
-            2 => Ok(Dying::List),
-            3 => Ok(Dying::Ranks),
             4 => Ok(Dying::Parts),
-            _ => Err(undercroft_memory::Fault {
-                at: record,
-                what: "a known kind of structure to be freed",
-            }
-            .into()),
+            _ => match ValueType::ALL.into_iter().find(is_its) {
+                Some(value_type) => Ok(Dying::Tree(value_type)),
+                None => Err(Fault {
+                    at: record,
+                    what: "a known kind of structure to be freed",
+                }
+                .into()),
+            },
         }
     }
+
+    /// The number that stands for it in its record.
+    fn number(self) -> Result<u64, Error> {
+        match self {
+            Dying::Keys => Ok(0),
+            Dying::Elements => Ok(1),
+            Dying::Parts => Ok(4),
+            Dying::Tree(value_type) => Ok(tree_of(value_type)?.number()),
+        }
+    }
+}
+
+/// What answers for the trees of a type, which has such.
+pub(crate) fn tree_of(value_type: ValueType) -> Result<&'static dyn DyingTree, Error> {
+    value_type.tree().ok_or(Error::WrongType)
 }
 
 /// Buckets or leaves freed in one transaction when somebody waits for the memory.
@@ -187,7 +205,8 @@ pub(crate) fn bury(
         first => transaction.view().word(first + NEXT)?,
     };
     let [table, bits, cursor, other, other_bits] = words;
-    let fields = [next, table, bits, cursor, other, other_bits, kind as u64, 0];
+    let number = kind.number()?;
+    let fields = [next, table, bits, cursor, other, other_bits, number, 0];
     for (word, value) in fields.into_iter().enumerate() {
         transaction.fill_word(record + word as u64 * 8, value)?;
     }
@@ -205,25 +224,15 @@ pub(crate) fn free_leaves(
     transaction: &mut Transaction<'_>,
     pool: Pool,
     tree: Offset,
-    kind: Dying,
+    kind: &dyn DyingTree,
     leaves: &mut u64,
 ) -> Result<bool, Error> {
     let [root, height, mut progress] = transaction.view().words::<3>(tree)?;
     while *leaves > 0 {
-        let mut blocks = 0;
         let subtree = (root, height as usize);
-        let further = if kind == Dying::Ranks {
-            tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
-                sorted::free_leaf(transaction, pool, leaf)
-            })
-        } else {
-            tree::free_next::<0>(transaction, pool, subtree, progress, |transaction, leaf| {
-                blocks = list::free_leaf(transaction, pool, leaf)?;
-                Ok(())
-            })
-        };
+        let (further, blocks) = kind.free_next_leaf(transaction, pool, subtree, progress)?;
         *leaves = leaves.saturating_sub(1 + blocks as u64 / LIKE_A_LEAF);
-        match further? {
+        match further {
             Some(further) => progress = further,
             None => return Ok(true),
         }
@@ -259,7 +268,8 @@ fn free_some_of_first(
     let transaction = &mut *writer.transaction;
     let gone = match kind {
         Dying::Keys | Dying::Elements => None,
-        Dying::List | Dying::Ranks => {
+        Dying::Tree(value_type) => {
+            let kind = tree_of(value_type)?;
             let gone = free_leaves(transaction, pool, record + MAIN, kind, buckets)?;
             Some(gone)
         }
@@ -345,7 +355,7 @@ fn free_chain(
                     element.free(writer.transaction, pool)?;
                 }
                 // A tree has no tables.
-                Dying::List | Dying::Ranks | Dying::Parts => return Err(chain_fault(home).into()),
+                Dying::Tree(_) | Dying::Parts => return Err(chain_fault(home).into()),
             }
         }
         if at != home {
@@ -364,8 +374,8 @@ pub(crate) enum Left {
     /// Tables, what they refer to, and the first bucket of each that is still in
     /// use.
     Tables(Dying, Vec<(Table, u64)>),
-    /// The root of a tree, its levels, and how far it has been freed.
-    Tree(Dying, Offset, usize, u64),
+    /// A tree, and how far it has been freed.
+    Tree(&'static dyn DyingTree, Subtree, u64),
     /// Blocks that refer to parts of the tree of a list, and these.
     Parts(Vec<(Offset, Left)>),
 }
@@ -380,7 +390,9 @@ pub(crate) fn for_each_dying(
     while record != 0 {
         let [next, at, bits, cursor, other, other_bits, kind] = view.words::<7>(record)?;
         let left = match Dying::of(kind, record)? {
-            kind @ (Dying::List | Dying::Ranks) => Left::Tree(kind, at, bits as usize, cursor),
+            Dying::Tree(value_type) => {
+                Left::Tree(tree_of(value_type)?, (at, bits as usize), cursor)
+            }
             Dying::Parts => Left::Parts(detached::all(view, record)?),
             kind @ (Dying::Keys | Dying::Elements) => {
                 let table = |at, bits: u64| Table {

@@ -44,9 +44,9 @@ pub use waiters::{Begun, Waiters};
 use std::path::PathBuf;
 
 use crate::error::Error;
-use crate::structures::entry::ValueType;
 use crate::structures::ranges::Ranges;
 use crate::types::list::End;
+use crate::types::registry::ValueType;
 
 /// What a client takes from the first of its keys that has something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,10 +12,11 @@ use crate::store::{Key, Reader, Store};
 use crate::structures::bulk::Draft;
 use crate::structures::element::Value;
 use crate::structures::elements::{self, Elements};
-use crate::structures::entry::{Entry, Form, Kind, ValueType};
+use crate::structures::entry::{Entry, Form, Kind};
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::{Found, Writer, root};
+use crate::types::registry::ValueType;
 use crate::types::string::write::STRING_MAX;
 use crate::upkeep::graveyard;
 

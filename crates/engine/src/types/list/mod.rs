@@ -5,6 +5,7 @@
 //! | number of items, 1 byte | items as in `packed` |
 //! ```
 //!
+//! - `contract`: what lists answer as a type of value.
 //! - `decimal`: many integers as decimal texts: eight digits at a time.
 //! - `fill`: making leaves, and changing them in place.
 //! - `hot`: the calls that embedded clients make most.
@@ -17,6 +18,7 @@
 //! - `whole`: whole lists: their memory, freeing, copying, checking, measuring.
 //! - `write`: pushing, setting, inserting, moving.
 
+mod contract;
 mod decimal;
 mod fill;
 mod hot;
@@ -29,16 +31,15 @@ mod sequence;
 mod whole;
 mod write;
 
+pub(crate) use contract::Lists;
 pub use fill::End;
 #[cfg(test)]
 pub(crate) use leaf::Leaf;
 pub use read::Positions;
-pub(crate) use read::append_all;
-pub(crate) use sequence::free_leaf;
-pub(crate) use whole::{check, check_subtree, copy, discard, memory_usage, pool_of};
 pub use write::Inserted;
 
-use crate::structures::entry::{Kind, ValueType};
+use crate::structures::entry::Kind;
+use crate::types::registry::ValueType;
 
 const LIST: Kind = Kind {
     value_type: ValueType::List,

@@ -7,8 +7,9 @@ use super::sequence::Sequence;
 use super::{clamp, pack, resolve};
 use crate::error::Error;
 use crate::store::{Key, Reader};
-use crate::structures::entry::{Entry, ValueType};
+use crate::structures::entry::Entry;
 use crate::structures::ranges::Ranges;
+use crate::types::registry::ValueType;
 
 /// Which positions of a text LPOS finds.
 #[derive(Clone, Copy, Debug)]

@@ -11,6 +11,7 @@ use crate::structures::elements::OUTGROWN;
 use crate::structures::entry::Entry;
 use crate::structures::tree::{Builder, Child, Subtree, for_each_left};
 use crate::transaction::writer::Writer;
+use crate::types::registry::ValueType;
 use crate::upkeep::detached;
 use crate::upkeep::graveyard::{self, Dying};
 
@@ -20,7 +21,7 @@ const ARENA: u64 = 24;
 pub(super) const WORDS: usize = 4;
 
 /// The memory of a large list that lies in a shard.
-pub(crate) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
+pub(super) fn pool_of(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
     if entry.header.value_length() != WORDS as u64 * 8 {
         return Err(entry.fault().into());
     }
@@ -35,7 +36,7 @@ pub(super) fn root_words([root, count, height]: [u64; 3], pool: Pool) -> [u64; W
 
 /// Lets the tree of a list that has no arena be freed later, in small steps;
 /// one leaf at once.
-pub(crate) fn discard(
+pub(super) fn discard(
     transaction: &mut Transaction<'_>,
     pool: Pool,
     entry: &Entry,
@@ -56,13 +57,19 @@ pub(super) fn discard_subtree(
         subtree if pool.arena() != 0 => detached::bury(transaction, pool, subtree),
         (root, height) => {
             let words = [root, height as u64, 0, 0, 0];
-            graveyard::bury(transaction, pool.shard(), Dying::List, words).map(drop)
+            graveyard::bury(
+                transaction,
+                pool.shard(),
+                Dying::Tree(ValueType::List),
+                words,
+            )
+            .map(drop)
         }
     }
 }
 
 /// Root words of a copy of a list in another pool. O(n).
-pub(crate) fn copy(
+pub(super) fn copy(
     transaction: &mut Transaction<'_>,
     entry: &Entry,
     to: Pool,
@@ -160,7 +167,7 @@ fn copy_leaf(
 
 /// Calls `reach` for every block of a list and checks what the tree says about
 /// them. Returns the number of items.
-pub(crate) fn check(
+pub(super) fn check(
     view: &View<'_>,
     entry: &Entry,
     reach: &mut dyn FnMut(Offset),
@@ -181,7 +188,7 @@ pub(crate) fn check(
 }
 
 /// The same for what is left of a tree that is being freed.
-pub(crate) fn check_subtree(
+pub(super) fn check_subtree(
     view: &View<'_>,
     subtree: (Offset, usize),
     progress: u64,
@@ -228,7 +235,7 @@ fn check_leaf(
 /// Bytes that a list takes beside its entry: its arena, where it has one; else
 /// its leaves with their blocks, and its inner nodes. O(1) with an arena, and
 /// O([`OUTGROWN`]) without.
-pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry) -> Result<u64, Error> {
+pub(super) fn memory_usage(view: &View<'_>, entry: &Entry) -> Result<u64, Error> {
     let arena = pool_of(view, 0, entry)?.arena();
     if arena != 0 {
         return Ok(view.arena_bytes(arena)?);

@@ -6,15 +6,16 @@ use super::fill::End;
 use super::items::{INLINE_ITEM_MAX, ListItem, ListItems, REFERENCE};
 use super::leaf::Leaf;
 use super::sequence::Sequence;
-use super::{LIST, pack, pool_of, resolve};
+use super::whole::pool_of;
+use super::{LIST, pack, resolve};
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
 use crate::store::Key;
 use crate::structures::element::Blocks;
 use crate::structures::elements;
-use crate::structures::entry::ValueType;
 use crate::structures::ranges::Ranges;
 use crate::transaction::writer::{Found, Writer};
+use crate::types::registry::ValueType;
 use crate::types::string::write::STRING_MAX;
 use crate::upkeep::graveyard;
 

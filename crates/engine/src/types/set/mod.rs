@@ -1,9 +1,12 @@
 //! Sets: members without an order.
 //!
+//! - `contract`: what sets answer as a type of value.
 //! - `intset`: small sets of integers in one piece.
 //! - `members`: all encodings: reading members, adding them, removing them, and unions and their like.
 
+mod contract;
 mod intset;
 mod members;
 
+pub(crate) use contract::Sets;
 pub use members::{Set, SetOperation};

@@ -5,6 +5,7 @@
 //! root words are the dictionary's, then the tree's.
 //!
 //! - `bounds`: ranges: by rank, by score, by text.
+//! - `contract`: what sorted sets answer as a type of value.
 //! - `leaf`: the leaves of a sorted set's tree.
 //! - `order`: the order of members: by score, then by their bytes.
 //! - `pack`: small sorted sets in one byte string.
@@ -16,6 +17,7 @@
 //! - `write`: putting members in.
 
 mod bounds;
+mod contract;
 mod leaf;
 mod order;
 mod pack;
@@ -29,19 +31,18 @@ mod write;
 use undercroft_memory::{Fault, Offset, Pool, View};
 
 pub use bounds::{Bounds, Limit, ScoreBound, TextBound};
+pub(crate) use contract::SortedSets;
 use ranks::Ranks;
 pub use read::SortedSet;
 pub use scored::Scored;
-pub(crate) use whole::{
-    check, check_left, copy_of, discard, elements, free_leaf, members_of, memory_usage, score_text,
-};
 pub use write::{AddRule, Added};
 
 use crate::error::Error;
 use crate::structures::dictionary::Dictionary;
 use crate::structures::elements::Elements;
-use crate::structures::entry::{Entry, Kind, ValueType};
+use crate::structures::entry::{Entry, Kind};
 use crate::structures::roots::{ARENA, ELEMENTS_WORDS};
+use crate::types::registry::ValueType;
 
 const SORTED_SET: Kind = Kind {
     value_type: ValueType::SortedSet,

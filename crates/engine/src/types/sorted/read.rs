@@ -10,10 +10,11 @@ use crate::error::Error;
 use crate::random::Random;
 use crate::store::{Key, Reader};
 use crate::structures::element::Element;
-use crate::structures::entry::{Entry, Form, ValueType};
+use crate::structures::entry::{Entry, Form};
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
 use crate::types::list::clamp;
+use crate::types::registry::ValueType;
 
 /// A sorted set that was found, to be read with the view it was found with.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use crate::store::Key;
 use crate::structures::dictionary;
 use crate::structures::element::Element;
 use crate::structures::elements::element_key;
-use crate::structures::entry::ValueType;
 use crate::transaction::writer::{Found, Writer, root};
+use crate::types::registry::ValueType;
 use crate::upkeep::graveyard;
 
 /// From so many members on, of which few stay, those are put together anew.

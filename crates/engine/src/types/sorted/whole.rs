@@ -9,10 +9,11 @@ use crate::error::Error;
 use crate::structures::bulk;
 use crate::structures::dictionary::Dictionary;
 use crate::structures::element::Element;
-use crate::structures::elements::{Elements, element_key};
+use crate::structures::elements::element_key;
 use crate::structures::entry::Entry;
 use crate::structures::roots::ARENA;
 use crate::structures::tree::for_each_left;
+use crate::types::registry::ValueType;
 use crate::upkeep::graveyard::{self, Dying};
 
 impl Large {
@@ -26,41 +27,26 @@ impl Large {
             (leaf, 0) => free_leaf(transaction, self.pool, leaf),
             (root, height) => {
                 let words = [root, height as u64, 0, 0, 0];
-                graveyard::bury(transaction, self.pool.shard(), Dying::Ranks, words).map(drop)
+                graveyard::bury(
+                    transaction,
+                    self.pool.shard(),
+                    Dying::Tree(ValueType::SortedSet),
+                    words,
+                )
+                .map(drop)
             }
         }
     }
 }
 
-/// Lets what a large sorted set consists of be freed later.
-pub(crate) fn discard(
-    transaction: &mut Transaction<'_>,
-    shard: usize,
-    entry: &Entry,
-) -> Result<(), Error> {
-    Large::to_change(transaction.view(), shard, entry)?.discard(transaction)
-}
-
 /// Frees a leaf. The elements that it leads to are the dictionary's.
-pub(crate) fn free_leaf(
+pub(super) fn free_leaf(
     transaction: &mut Transaction<'_>,
     pool: Pool,
     at: Offset,
 ) -> Result<(), Error> {
     transaction.free(pool, at);
     Ok(())
-}
-
-/// Root words of a copy of a large sorted set, which lies in a shard, in another
-/// pool. O(n).
-pub(crate) fn copy_of(
-    transaction: &mut Transaction<'_>,
-    shard: usize,
-    entry: &Entry,
-    pool: Pool,
-) -> Result<Vec<u64>, Error> {
-    let large = Large::to_change(transaction.view(), shard, entry)?;
-    copy(transaction, &large, pool)
 }
 
 /// Root words of a copy of a large sorted set in another pool. O(n).
@@ -84,45 +70,9 @@ pub(super) fn copy(
     Ok([&words[..], &tree].concat())
 }
 
-/// The text of a score, as [`Entry::append_items`] gives it: it stands for
-/// exactly that score.
-pub(crate) fn score_text(score: f64) -> String {
-    const DIGITS_MAX: f64 = (1_u64 << 62) as f64;
-    let is_integer = score.abs() <= DIGITS_MAX && score.trunc() == score;
-    if is_integer && score.to_bits() != (-0.0_f64).to_bits() {
-        (score as i64).to_string()
-    } else if (1e-5..1e17).contains(&score.abs()) || !score.is_finite() {
-        score.to_string()
-    } else {
-        format!("{score:e}")
-    }
-}
-
-/// Members and the texts of their scores in turn, as [`Entry::append_items`]
-/// gives them.
-pub(crate) fn members_of<'m>(items: &[&'m [u8]]) -> Result<Vec<(&'m [u8], f64)>, Error> {
-    let (pairs, []) = items.as_chunks::<2>() else {
-        return Err(Error::NotANumber);
-    };
-    let score = |text: &[u8]| {
-        let text = std::str::from_utf8(text).ok()?;
-        let score: f64 = text.parse().ok()?;
-        (!score.is_nan()).then_some(score)
-    };
-    pairs
-        .iter()
-        .map(|[member, text]| Ok((*member, score(text).ok_or(Error::NotANumber)?)))
-        .collect()
-}
-
-/// The dictionary of a large sorted set.
-pub(crate) fn elements(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Elements, Error> {
-    Ok(Large::to_change(view, shard, entry)?.elements)
-}
-
 /// Calls `reach` for every block of the tree of a large sorted set, and checks
 /// that it has the members of the dictionary in order.
-pub(crate) fn check(
+pub(super) fn check(
     view: &View<'_>,
     secret: [u64; 2],
     entry: &Entry,
@@ -175,7 +125,7 @@ pub(crate) fn check(
 }
 
 /// Visits what is left of a tree that is being freed.
-pub(crate) fn check_left(
+pub(super) fn check_left(
     view: &View<'_>,
     subtree: (Offset, usize),
     progress: u64,
@@ -190,7 +140,7 @@ pub(crate) fn check_left(
 
 /// Bytes that a large sorted set takes beside its entry: its tree's, and those
 /// of its members judged by about `samples`, by all where it is 0.
-pub(crate) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
+pub(super) fn memory_usage(view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
     let large = Large::to_read(entry)?;
     let ranks = large.ranks(view)?;
     // Where it has an arena, that is all there is.

@@ -18,9 +18,9 @@ use crate::structures::bulk::{self, Draft, Part};
 use crate::structures::dictionary;
 use crate::structures::element::{Element, Value};
 use crate::structures::elements::{Elements, element_key};
-use crate::structures::entry::ValueType;
 use crate::transaction::writer::{Found, Writer};
 use crate::types::hash::{FEW, PACKED_MAX, PackedLimits};
+use crate::types::registry::ValueType;
 use crate::types::string::write::STRING_MAX;
 use crate::upkeep::graveyard;
 

@@ -1,11 +1,15 @@
 //! Strings: texts and integers in an entry or in a block of their own, and the bits in them.
 //!
 //! - `bits`: strings as arrays of bits.
+//! - `contract`: what strings answer as a type of value.
 //! - `hot`: the calls that embedded clients make most: GET, SET and their like.
 //! - `mget`: the strings of several keys, as they were at one moment.
 //! - `write`: setting, counting, changing in place.
 
 pub(crate) mod bits;
+mod contract;
 pub(crate) mod hot;
 pub(crate) mod mget;
 pub(crate) mod write;
+
+pub(crate) use contract::Strings;

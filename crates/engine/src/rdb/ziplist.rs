@@ -4,7 +4,7 @@
 //! bytes in all (4) | offset of the last entry (4) | entries (2) | length of the entry before (1 or 5), encoding, data | ... | 0xff
 //! ```
 
-use undercroft_engine::Ranges;
+use crate::structures::ranges::Ranges;
 
 const HEADER: usize = 10;
 const END: u8 = 0xff;
@@ -85,7 +85,7 @@ fn read_entry<'b>(bytes: &'b [u8], out: &mut Ranges) -> Option<&'b [u8]> {
         _ => return None,
     };
     let (data, rest) = rest.split_at_checked(width)?;
-    out.push(super::signed(data).to_string().as_bytes());
+    out.push(super::form::signed(data).to_string().as_bytes());
     Some(rest)
 }
 

@@ -18,7 +18,7 @@ const TABLE_BITS: u32 = 16;
 ///
 /// It finds the matches liblzf finds in the form Redis builds it, so the output is Redis' own. O(n) time, and a
 /// table of 256 KiB.
-pub(crate) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
+pub(super) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
     // The table's positions have 32 bits, as liblzf's.
     u32::try_from(data.len()).ok()?;
     // Position of the last place with this hash, plus one; zero says none.
@@ -113,7 +113,7 @@ fn flush(out: &mut Vec<u8>, run: &[u8]) {
 /// Undoes [`compress`]; the result must have exactly `length` bytes. `None` for anything malformed.
 ///
 /// Safe on hostile input: no more is allocated than the stream could stand for.
-pub(crate) fn decompress(stream: &[u8], length: usize) -> Option<Vec<u8>> {
+pub(super) fn decompress(stream: &[u8], length: usize) -> Option<Vec<u8>> {
     if length.div_ceil(HIGHEST_RATIO) > stream.len() {
         return None;
     }

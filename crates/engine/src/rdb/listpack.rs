@@ -7,9 +7,8 @@
 //! The length behind each element lets Redis walk backwards. Numbers are little-endian; texts that are integers are
 //! kept as such.
 
-use undercroft_engine::Ranges;
-
-use crate::arguments::parse_integer;
+use crate::structures::integer::parse_integer;
+use crate::structures::ranges::Ranges;
 
 const HEADER: usize = 6;
 const END: u8 = 0xff;
@@ -161,7 +160,7 @@ fn read_element<'b>(bytes: &'b [u8], out: &mut Ranges) -> Option<&'b [u8]> {
         _ => return None,
     };
     let (data, rest) = rest.split_at_checked(width)?;
-    out.push(super::signed(data).to_string().as_bytes());
+    out.push(super::form::signed(data).to_string().as_bytes());
     Some(rest)
 }
 

@@ -1,0 +1,20 @@
+//! How RDB writes lengths and strings, and the integers in few bytes that its structures hold.
+
+// The two upper bits of a length's first byte, and the special encodings below the fourth of them.
+pub(super) const LENGTH_6: u8 = 0 << 6;
+pub(super) const LENGTH_14: u8 = 1 << 6;
+pub(super) const LENGTH_32: u8 = 0x80;
+pub(super) const LENGTH_64: u8 = 0x81;
+pub(super) const SPECIAL: u8 = 3 << 6;
+pub(super) const INTEGER_8: u8 = 0;
+pub(super) const INTEGER_16: u8 = 1;
+pub(super) const INTEGER_32: u8 = 2;
+pub(super) const LZF: u8 = 3;
+
+/// The integer in a few bytes, little-endian, at most eight.
+pub(crate) fn signed(bytes: &[u8]) -> i64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    let unused = 64 - 8 * bytes.len() as u32;
+    (u64::from_le_bytes(word) << unused) as i64 >> unused
+}

@@ -1,0 +1,202 @@
+//! Values in RDB form, as DUMP gives them and RESTORE takes them: a value, the RDB version, a checksum. Each type of value
+//! knows its own forms; here is what they have in common.
+//!
+//! ```text
+//! type (1) | value | RDB version (2, little-endian) | CRC-64 of all before (8, little-endian)
+//! ```
+//!
+//! A string value is a length and that many bytes, an integer of one, two or four bytes, or an LZF stream. A collection
+//! is a number of such strings, or one string that is a structure of Redis' memory.
+//!
+//! - `form`: how lengths, strings and integers are written.
+//! - `input`: reading values.
+//! - `listpack`: listpacks, in which Redis 7.0 keeps small collections.
+//! - `lzf`: the compression of strings.
+//! - `output`: writing values.
+//! - `ziplist`: ziplists, in which Redis before 7.0 kept small collections: read only.
+
+pub(crate) mod form;
+mod input;
+mod listpack;
+mod lzf;
+mod output;
+mod ziplist;
+
+use std::collections::HashSet;
+
+use crc::{CRC_64_REDIS, Crc};
+pub(crate) use input::Input;
+pub(crate) use output::Output;
+
+use crate::structures::entry::Encoding;
+use crate::structures::ranges::Ranges;
+use crate::types::registry::ValueType;
+
+/// The RDB version of Redis 7.0: written, and the newest that is read.
+const RDB_VERSION: u16 = 10;
+/// Behind the value: version and checksum.
+const FOOTER: usize = 10;
+
+static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
+
+/// Why a payload is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreError {
+    /// Too short, of a newer version, or damaged.
+    VersionOrChecksum,
+    /// Not a value this store can hold.
+    BadFormat,
+}
+
+impl RestoreError {
+    /// Redis' reply.
+    pub fn message(self) -> &'static str {
+        match self {
+            RestoreError::VersionOrChecksum => "ERR DUMP payload version or checksum are wrong",
+            RestoreError::BadFormat => "ERR Bad data format",
+        }
+    }
+}
+
+/// The payload of a value that is these items, as [`Entry::append_items`](crate::Entry::append_items) gives them.
+/// O(value).
+pub fn dump(value_type: ValueType, encoding: Encoding, items: &Ranges) -> Vec<u8> {
+    let mut out = Output::default();
+    value_type.contract().dump(encoding, items, &mut out);
+    seal(out.into_bytes())
+}
+
+/// Adds version and checksum.
+fn seal(mut payload: Vec<u8>) -> Vec<u8> {
+    payload.extend(RDB_VERSION.to_le_bytes());
+    let checksum = CHECKSUM.checksum(&payload);
+    payload.extend(checksum.to_le_bytes());
+    payload
+}
+
+/// The value in a payload: its type and its items. None of its strings may be longer than `limit`.
+///
+/// # Errors
+/// As [`RestoreError`] says. A collection that is empty or has an element twice is refused as bad data.
+pub fn restore(payload: &[u8], limit: usize) -> Result<(ValueType, Ranges), RestoreError> {
+    let body = verify(payload)?;
+    value(body, limit).ok_or(RestoreError::BadFormat)
+}
+
+fn value(body: &[u8], limit: usize) -> Option<(ValueType, Ranges)> {
+    let (&kind, rest) = body.split_first()?;
+    let mut types = ValueType::ALL.into_iter();
+    let value_type = types.find(|value_type| value_type.contract().rdb_kinds().contains(&kind))?;
+    let mut items = Ranges::new();
+    let mut input = Input::new(rest, limit);
+    value_type
+        .contract()
+        .restore(kind, &mut input, &mut items)?;
+    // Redis does not mind bytes behind the value, so they are let pass here, too.
+    let description = value_type.description();
+    let width = description.width;
+    let sound = !items.is_empty() && items.len().is_multiple_of(width);
+    let unique = !description.unique || {
+        let mut seen = HashSet::new();
+        let mut elements = items.iter().step_by(width);
+        elements.all(|element| seen.insert(element))
+    };
+    (sound && unique).then_some((value_type, items))
+}
+
+/// Checks version and checksum; the payload without them.
+fn verify(payload: &[u8]) -> Result<&[u8], RestoreError> {
+    let wrong = RestoreError::VersionOrChecksum;
+    let (body, footer) = payload
+        .split_at_checked(payload.len().wrapping_sub(FOOTER))
+        .ok_or(wrong)?;
+    let [low, high, checksum @ ..] = footer else {
+        return Err(wrong);
+    };
+    let checked = &payload[..body.len() + 2];
+    let sound = u16::from_le_bytes([*low, *high]) <= RDB_VERSION
+        && *checksum == CHECKSUM.checksum(checked).to_le_bytes();
+    if sound { Ok(body) } else { Err(wrong) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 512 << 20;
+
+    fn dump_string(value: &[u8]) -> Vec<u8> {
+        let mut items = Ranges::new();
+        items.push(value);
+        dump(ValueType::String, Encoding::Raw, &items)
+    }
+
+    fn restore_string(payload: &[u8], limit: usize) -> Result<Vec<u8>, RestoreError> {
+        let (value_type, items) = restore(payload, limit)?;
+        assert_eq!((value_type, items.len()), (ValueType::String, 1));
+        Ok(items.iter().next().unwrap_or_default().to_vec())
+    }
+
+    #[test]
+    fn the_manuals_payload() {
+        // What Redis' manual shows for DUMP after SET mykey 10.
+        let payload = b"\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb";
+        assert_eq!(dump_string(b"10"), payload);
+        assert_eq!(restore_string(payload, LIMIT).as_deref(), Ok(&b"10"[..]));
+    }
+
+    #[test]
+    fn every_length_encoding_comes_back() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for length in [0, 1, 11, 12, 20, 21, 63, 64, 16_383, 16_384, 70_000] {
+            for letters in [1u8, 3, 255] {
+                let value: Vec<u8> = (0..length).map(|_| random.u8(..letters)).collect();
+                assert_eq!(restore_string(&dump_string(&value), LIMIT), Ok(value));
+            }
+        }
+    }
+
+    #[test]
+    fn damage_is_noticed_anywhere() {
+        let payload = dump_string(&b"abcdefg".repeat(20));
+        for position in 0..payload.len() {
+            let mut damaged = payload.clone();
+            damaged[position] ^= 0x10;
+            assert_eq!(
+                restore_string(&damaged, LIMIT),
+                Err(RestoreError::VersionOrChecksum),
+                "{position}"
+            );
+            assert!(
+                restore_string(&payload[..position], LIMIT).is_err(),
+                "{position}"
+            );
+        }
+    }
+
+    #[test]
+    fn sealed_nonsense_is_bad_data() {
+        let seal = |body: &[u8]| restore_string(&seal(body.to_vec()), 1 << 20);
+        let bad = Err(RestoreError::BadFormat);
+        assert_eq!(seal(b""), bad);
+        assert_eq!(seal(b"\x00\x05abc"), bad, "cut short");
+        assert_eq!(
+            seal(b"\x00\xc3\x03\x81\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
+            bad,
+            "a huge length"
+        );
+        assert_eq!(seal(b"\x00\xc4a"), bad, "an unknown encoding");
+        assert_eq!(
+            seal(b"\x00\x01abc").as_deref(),
+            Ok(&b"a"[..]),
+            "bytes behind the value"
+        );
+        let mut random = fastrand::Rng::with_seed(9);
+        for _ in 0..20_000 {
+            let mut body: Vec<u8> = (0..random.usize(..40)).map(|_| random.u8(..)).collect();
+            body.insert(0, 0);
+            // Any answer will do, as long as there is one.
+            assert!(seal(&body).is_ok_and(|value| value.len() <= 1 << 20) || seal(&body) == bad);
+        }
+    }
+}

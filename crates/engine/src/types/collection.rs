@@ -1,0 +1,52 @@
+//! Objects that are a dictionary of elements and nothing else: large hashes and sets.
+
+use undercroft_memory::{Pool, Transaction, View};
+
+use crate::error::Error;
+use crate::keyspace::check::Walk;
+use crate::structures::elements::{self, Elements};
+use crate::structures::entry::Entry;
+use crate::types::contract::Object;
+
+/// What such a type answers about its objects.
+pub(crate) struct Collections;
+
+impl Object for Collections {
+    fn pool(&self, view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
+        Ok(Elements::to_change(view, shard, entry)?.pool)
+    }
+
+    fn discard(
+        &self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        entry: &Entry,
+    ) -> Result<(), Error> {
+        Elements::to_change(transaction.view(), pool.shard(), entry)?.discard(transaction)
+    }
+
+    fn copy(
+        &self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        entry: &Entry,
+        pool: Pool,
+    ) -> Result<Vec<u64>, Error> {
+        let source = Elements::to_change(transaction.view(), shard, entry)?;
+        Ok(elements::copy_of(transaction, source, pool)?.to_vec())
+    }
+
+    fn memory_usage(&self, view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
+        Elements::to_read(entry)?.memory_usage(view, samples)
+    }
+
+    fn check(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error> {
+        let elements = Elements::to_change(walk.view, walk.shard, entry)?;
+        let name = format!("the collection at {:#x}", entry.at);
+        walk.elements(elements, &name);
+        if elements.length(walk.view)? == 0 {
+            walk.problem(|| format!("{name} is empty"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! What sorted sets answer as a type of value.
+
+use undercroft_memory::{Offset, Pool, Transaction, View};
+
+use super::read::SortedSet;
+use super::scored::Scored;
+use super::write::AddRule;
+use super::{Large, whole};
+use crate::error::Error;
+use crate::keyspace::check::Walk;
+use crate::rdb::{Input, Output};
+use crate::store::Key;
+use crate::structures::entry::{Encoding, Entry, Form, Header};
+use crate::structures::ranges::Ranges;
+use crate::structures::tree::{self, Subtree};
+use crate::transaction::writer::Writer;
+use crate::types::contract::{Contract, Description, DyingTree, Object};
+use crate::types::value::Limits;
+
+const RDB_SORTED_SET: u8 = 5;
+const RDB_LISTPACK: u8 = 17;
+
+/// The type whose values are sorted sets.
+pub(crate) struct SortedSets;
+
+impl Contract for SortedSets {
+    fn description(&self) -> &'static Description {
+        &Description {
+            name: "zset",
+            plural: "sorted sets",
+            width: 2,
+            ordered: true,
+            unique: true,
+            has_elements: true,
+        }
+    }
+
+    fn encoding(&self, _header: Header, form: Form) -> Encoding {
+        match form {
+            Form::Object => Encoding::SkipList,
+            _ => Encoding::ListPack,
+        }
+    }
+
+    fn append_items(&self, view: &View<'_>, entry: &Entry, out: &mut Ranges) -> Result<(), Error> {
+        let mut all = Scored::new();
+        SortedSet::of(view, entry)?.append_all(view, &mut all)?;
+        for (member, score) in all.iter() {
+            out.push(member);
+            out.push(score_text(score).as_bytes());
+        }
+        Ok(())
+    }
+
+    fn add_items(
+        &self,
+        writer: &mut Writer<'_, '_>,
+        (database, key): (usize, &Key<'_>),
+        items: &[&[u8]],
+        limits: &Limits,
+    ) -> Result<(), Error> {
+        let (pairs, []) = items.as_chunks::<2>() else {
+            return Err(Error::NotANumber);
+        };
+        let members = pairs
+            .iter()
+            .map(|[member, text]| Some((*member, score(text)?)));
+        let members = members.collect::<Option<Vec<_>>>();
+        let members = members.ok_or(Error::NotANumber)?;
+        let rule = AddRule::default();
+        let added = writer.sorted_add(database, key, &members, rule, &limits.sorted);
+        added.map(drop)
+    }
+
+    fn rdb_kinds(&self) -> &'static [u8] {
+        &[RDB_SORTED_SET, RDB_LISTPACK]
+    }
+
+    fn dump(&self, encoding: Encoding, items: &Ranges, out: &mut Output) {
+        if encoding == Encoding::ListPack {
+            out.kind(RDB_LISTPACK);
+            return out.listpack(items.iter());
+        }
+        out.kind(RDB_SORTED_SET);
+        out.length(items.len() / 2);
+        for (index, item) in items.iter().enumerate() {
+            if index % 2 == 0 {
+                out.string(item);
+            } else {
+                out.raw(&score(item).unwrap_or_default().to_le_bytes());
+            }
+        }
+    }
+
+    fn restore(&self, kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {
+        if kind == RDB_LISTPACK {
+            input.listpack(items)?;
+        } else {
+            for _ in 0..input.length()? {
+                input.strings(1, items)?;
+                items.push(score_text(f64::from_le_bytes(input.take()?)).as_bytes());
+            }
+        }
+        let mut scores = items.iter().skip(1).step_by(2);
+        scores.all(|text| score(text).is_some()).then_some(())
+    }
+
+    fn object(&self) -> Option<&'static dyn Object> {
+        Some(&SortedSets)
+    }
+}
+
+impl Object for SortedSets {
+    fn pool(&self, view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
+        Ok(Large::to_change(view, shard, entry)?.pool)
+    }
+
+    fn discard(
+        &self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        entry: &Entry,
+    ) -> Result<(), Error> {
+        Large::to_change(transaction.view(), pool.shard(), entry)?.discard(transaction)
+    }
+
+    fn copy(
+        &self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        entry: &Entry,
+        pool: Pool,
+    ) -> Result<Vec<u64>, Error> {
+        let large = Large::to_change(transaction.view(), shard, entry)?;
+        whole::copy(transaction, &large, pool)
+    }
+
+    fn memory_usage(&self, view: &View<'_>, entry: &Entry, samples: u64) -> Result<u64, Error> {
+        whole::memory_usage(view, entry, samples)
+    }
+
+    fn check(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error> {
+        let large = Large::to_change(walk.view, walk.shard, entry)?;
+        walk.elements(
+            large.elements,
+            &format!("the sorted set at {:#x}", entry.at),
+        );
+        whole::check(walk.view, walk.secret(), entry, walk.reach)
+    }
+
+    fn tree(&self) -> Option<&'static dyn DyingTree> {
+        Some(&SortedSets)
+    }
+}
+
+impl DyingTree for SortedSets {
+    fn number(&self) -> u64 {
+        3
+    }
+
+    fn free_next_leaf(
+        &self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        subtree: Subtree,
+        progress: u64,
+    ) -> Result<(Option<u64>, usize), Error> {
+        // The elements that a leaf leads to are the dictionary's.
+        let further =
+            tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
+                whole::free_leaf(transaction, pool, leaf)
+            })?;
+        Ok((further, 0))
+    }
+
+    fn check_left(
+        &self,
+        view: &View<'_>,
+        subtree: Subtree,
+        progress: u64,
+        reach: &mut dyn FnMut(Offset),
+    ) -> Result<(), Error> {
+        whole::check_left(view, subtree, progress, reach)
+    }
+}
+
+/// The text of a score, which stands for exactly that score.
+fn score_text(score: f64) -> String {
+    const DIGITS_MAX: f64 = (1_u64 << 62) as f64;
+    let is_integer = score.abs() <= DIGITS_MAX && score.trunc() == score;
+    if is_integer && score.to_bits() != (-0.0_f64).to_bits() {
+        (score as i64).to_string()
+    } else if (1e-5..1e17).contains(&score.abs()) || !score.is_finite() {
+        score.to_string()
+    } else {
+        format!("{score:e}")
+    }
+}
+
+/// The score that a text stands for.
+fn score(text: &[u8]) -> Option<f64> {
+    let score: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (!score.is_nan()).then_some(score)
+}

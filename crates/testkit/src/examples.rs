@@ -1,0 +1,44 @@
+//! Values of every type, for the tests of what all types have in common.
+
+use undercroft_engine::{Ranges, ValueType};
+
+/// What the items of an example are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Items {
+    /// Integers.
+    Integers,
+    /// Texts of so many bytes, or a few more.
+    Texts(usize),
+}
+
+/// A value of a type with so many elements, as the flat list that an export has, in the order in which it is read.
+/// The first item of an element is what [`Items`] says. Where it has a second one, it is a number that grows: a value,
+/// a score. A type whose elements must be something else has an arm of its own here.
+pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
+    let mut all = Ranges::new();
+    for element in 0..elements {
+        let first = match items {
+            Items::Integers => format!("{}", 1000 + element),
+            Items::Texts(length) => format!("{element:08}{}", "x".repeat(length.max(8) - 8)),
+        };
+        all.push(first.as_bytes());
+        for _ in 1..value_type.description().width {
+            all.push(element.to_string().as_bytes());
+        }
+    }
+    all
+}
+
+/// Elements in an order that depends on nothing but themselves, for types that have none.
+pub fn sorted(value_type: ValueType, items: &Ranges) -> Vec<Vec<Vec<u8>>> {
+    let texts: Vec<Vec<u8>> = items.iter().map(<[u8]>::to_vec).collect();
+    let description = value_type.description();
+    let mut elements: Vec<Vec<Vec<u8>>> = texts
+        .chunks(description.width)
+        .map(<[Vec<u8>]>::to_vec)
+        .collect();
+    if !description.ordered {
+        elements.sort();
+    }
+    elements
+}

@@ -1,0 +1,80 @@
+//! What is done to values of every type alike, by the contract that each of them answers: made whole, copied, taken to
+//! another shard, removed; a small value and one that is an object.
+
+use undercroft_engine::{Limits, Store, ValueType};
+
+use super::{Scenario, copy, delete, key, rename, set, some_keys, steps, write};
+use crate::examples::{Items, example};
+
+/// Elements of a value that is one block at most, and of one that is not.
+const FEW: u32 = 4;
+const MANY: u32 = 600;
+
+macro_rules! every_type {
+    ($($of:ident)*) => {
+        /// The types that are covered.
+        #[cfg(test)]
+        const TYPES: &[ValueType] = &[$(ValueType::$of),*];
+
+        pub(super) const SCENARIOS: &[Scenario] = &[
+            $(
+                every_type!($of, FEW, "few"),
+                every_type!($of, MANY, "many"),
+            )*
+        ].as_flattened();
+    };
+    ($of:ident, $elements:expr, $name:literal) => {
+        [
+            steps(
+                concat!($name, " elements of ", stringify!($of), " made over a string"),
+                some_keys,
+                |s| put(s, ValueType::$of, $elements, &key(0, 0)),
+            ),
+            steps(
+                concat!($name, " elements of ", stringify!($of), " replaced by a string"),
+                |s| prepare(s, ValueType::$of, $elements),
+                |s| set(s, &key(0, 90), 64),
+            ),
+            steps(
+                concat!($name, " elements of ", stringify!($of), " copied to another shard"),
+                |s| prepare(s, ValueType::$of, $elements),
+                |s| copy(s, (0, &key(0, 90)), (0, &key(1, 91))),
+            ),
+            steps(
+                concat!($name, " elements of ", stringify!($of), " renamed to another shard"),
+                |s| prepare(s, ValueType::$of, $elements),
+                |s| rename(s, &key(0, 90), &key(1, 91)),
+            ),
+            steps(
+                concat!($name, " elements of ", stringify!($of), " removed"),
+                |s| prepare(s, ValueType::$of, $elements),
+                |s| delete(s, &[key(0, 90)]),
+            ),
+        ]
+    };
+}
+
+every_type! { String List Set SortedSet Hash }
+
+fn prepare(store: &Store, value_type: ValueType, elements: u32) {
+    some_keys(store);
+    put(store, value_type, elements, &key(0, 90));
+}
+
+fn put(store: &Store, value_type: ValueType, elements: u32, name: &[u8]) {
+    let items = example(value_type, elements, Items::Texts(12));
+    write(store, &[name], |writer| {
+        let limits = Limits::DEFAULT;
+        writer.put_items(0, &store.key(name), value_type, &items, None, &limits)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_has_its_scenarios() {
+        assert_eq!(TYPES, ValueType::ALL);
+    }
+}
