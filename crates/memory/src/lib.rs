@@ -68,6 +68,7 @@ pub use processes::wait::{
     PatienceLimited, SignalsDeferred, WaitHook, are_signals_deferred, defer_signals,
     is_patience_limited, limit_patience, unlimited_patience,
 };
+pub use signs::changes::Changes;
 pub use signs::turn::Turn;
 pub use views::reading::Scratch;
 pub use views::shards::ShardSet;

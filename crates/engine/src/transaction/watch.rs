@@ -1,13 +1,13 @@
 //! Watched keys (M2): whether a key was changed since somebody looked.
 //!
-//! Each change of a key adds to a modification counter of its shard, picked by
+//! Each change of a key adds to modification counters of its shard, picked by
 //! database and hash. Keys share counters, so a watcher may be told of a change
 //! that was another key's, and never misses one of its own. What no change of
 //! the key itself tells is noted beside it: its deadline, which passes without
 //! anybody's doing, and an epoch of its database, which goes up when the whole
 //! database is emptied or exchanged.
 
-use undercroft_memory::{ShardSet, View, defer_signals};
+use undercroft_memory::{Changes, ShardSet, View, defer_signals};
 
 use crate::error::Error;
 use crate::store::{Key, Store};
@@ -25,7 +25,7 @@ pub struct Watch {
     shard: usize,
     /// Of the counting itself.
     epoch: u64,
-    changes: u32,
+    changes: Changes,
     /// Of the database.
     database_epoch: u64,
     /// Whether it was there and had not expired, and its deadline.
@@ -44,10 +44,10 @@ impl Watch {
     }
 }
 
-/// The modification counter of a key.
+/// What picks the modification counters of a key.
 #[inline(always)]
-fn counter(database: usize, hash: u64) -> u64 {
-    (hash >> 20) ^ (database as u64).wrapping_mul(0x9e5)
+fn counted_as(database: usize, hash: u64) -> u64 {
+    hash ^ (database as u64).wrapping_mul(0x9e5_0079_e500_0000)
 }
 
 /// A key's deadline, where it is there and has not expired.
@@ -70,10 +70,10 @@ impl Watch {
         let key = store.key(&self.key);
         let passed = |deadline: Option<u64>| deadline.is_some_and(|time| time <= store.now());
         if store.segment.change_epoch() != Some(self.epoch)
-            || store
+            || !store
                 .segment
-                .changes(self.shard, counter(self.database, key.hash))
-                != self.changes
+                .changes(self.shard, counted_as(self.database, key.hash))
+                .are_none_since(self.changes)
             || self.found.is_some_and(passed)
         {
             return Ok(false);
@@ -113,7 +113,7 @@ impl Access<'_> {
                         epoch,
                         changes: store
                             .segment
-                            .changes(key.shard, counter(database, key.hash)),
+                            .changes(key.shard, counted_as(database, key.hash)),
                         database_epoch: writer.view().root(key.shard, EPOCHS + database),
                         found: look(store, writer.view(), database, key)?,
                     })
@@ -166,8 +166,8 @@ impl Writer<'_, '_> {
     /// Apart, so that a change costs one branch where nobody watches.
     #[cold]
     fn count_change(&mut self, root: Root, hash: u64) {
-        let counter = counter(root.database, hash);
-        self.transaction.count_change(root.shard, counter);
+        let counted_as = counted_as(root.database, hash);
+        self.transaction.count_change(root.shard, counted_as);
     }
 
     /// Says that all keys of a database's part of a shard were removed or

@@ -223,6 +223,8 @@ pub mod shard {
     pub const CHANGES: u64 = HINTS + (4 << HINT_BITS_MAX);
     /// Number of modification counters.
     pub const CHANGE_COUNT: u64 = 4096;
+    /// How many of them a change of a key adds to.
+    pub const CHANGES_A_KEY: u64 = 2;
     /// The undo log.
     pub const LOG: u64 = CHANGES + 4 * CHANGE_COUNT;
     /// Bytes of the undo log backed by memory in a new store.
@@ -476,6 +478,7 @@ pub(crate) fn fingerprint() -> u64 {
         shard::ROOTS,
         shard::HINTS,
         shard::CHANGES,
+        shard::CHANGES_A_KEY,
         shard::LOG,
         slot::SEATS,
         slot::SEAT_STRIDE,

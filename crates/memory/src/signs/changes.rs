@@ -1,7 +1,7 @@
 //! Modification counters (M2): whether keys changed since somebody looked.
 //!
-//! One array a shard, shared by keys whose hashes agree. Counting costs every
-//! change a store into memory that may not be in the cache, so it goes on only
+//! One array a shard. A change of a key adds to two counters, picked by its hash: another key shares both with it once in
+//! some millions. Counting costs every change stores into memory that may not be in the cache, so it goes on only
 //! while somebody has watched a key lately. That is told by time and not by
 //! who watches, as watchers may die: an hour after the last one began, whoever
 //! writes next ends it. Each beginning has a number, the epoch; what was noted
@@ -20,6 +20,24 @@ use crate::writing::transaction::Transaction;
 const COUNTED_FOR: u64 = 60 * 60 * 1000;
 /// A newer time is not noted in that many milliseconds.
 const NOTED_EVERY: u64 = 1000;
+const A_KEY: usize = shard::CHANGES_A_KEY as usize;
+
+/// The counters of a key at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changes([u32; A_KEY]);
+
+impl Changes {
+    /// Whether the key was not changed since `before`: each change adds to all counters.
+    pub fn are_none_since(&self, before: Changes) -> bool {
+        self.0.iter().zip(before.0).any(|(now, then)| *now == then)
+    }
+}
+
+/// The counters that a hash picks, by bits of it that do not pick the shard.
+#[inline(always)]
+fn counters(hash: u64) -> [u64; A_KEY] {
+    [hash >> 20, hash >> 33].map(|bits| bits % shard::CHANGE_COUNT)
+}
 
 impl Segment {
     /// Whether changes are counted. Only under a lock of some shard does the
@@ -75,34 +93,38 @@ impl Segment {
         }
     }
 
-    /// A modification counter of a shard, which must be locked or unchanged
-    /// since before [`change_epoch`](Self::change_epoch) was asked; 0 where
-    /// changes are not counted.
-    pub fn changes(&self, index: usize, counter: u64) -> u32 {
+    /// The modification counters of a hash in a shard, which must be locked or
+    /// unchanged since before [`change_epoch`](Self::change_epoch) was asked; 0
+    /// where changes are not counted.
+    pub fn changes(&self, index: usize, hash: u64) -> Changes {
         if !self.counts_changes() {
-            return 0;
+            return Changes([0; A_KEY]);
         }
-        self.mapping
-            .half(self.change_place(index, counter))
-            .load(Ordering::Relaxed)
+        let count = |counter| {
+            let word = self.mapping.half(self.change_place(index, counter));
+            word.load(Ordering::Relaxed)
+        };
+        Changes(counters(hash).map(count))
     }
 
     fn change_place(&self, index: usize, counter: u64) -> u64 {
         let base = self.mapping.layout().shard(index) + shard::CHANGES;
-        base + 4 * (counter % shard::CHANGE_COUNT)
+        base + 4 * counter
     }
 }
 
 impl Transaction<'_> {
-    /// Counts a change, where changes are counted, with the commit: a
-    /// transaction that is undone and tried again must not find its own.
-    pub fn count_change(&mut self, index: usize, counter: u64) {
+    /// Counts a change of what has this hash, where changes are counted, with
+    /// the commit: a transaction that is undone and tried again must not find
+    /// its own.
+    pub fn count_change(&mut self, index: usize, hash: u64) {
         if !self.segment.counts_changes() {
             return;
         }
         debug_assert!(self.shards().contains(index));
-        self.changes
-            .push((index as u8, (counter % shard::CHANGE_COUNT) as u16));
+        for counter in counters(hash) {
+            self.changes.push((index as u8, counter as u16));
+        }
     }
 
     /// Counts the changes, just before the commit. Not logged: one more than
@@ -123,39 +145,54 @@ mod tests {
     use crate::handle::file::Options;
     use crate::views::shards::ShardSet;
 
+    /// What differs from it in the bits that pick one counter, or the other.
+    const HASH: u64 = 5000 << 20;
+    const ONE: u64 = HASH ^ 1 << 20;
+    const OTHER: u64 = HASH ^ 1 << 44;
+
     #[test]
     fn changes_are_counted_while_somebody_watched_lately() {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         let segment = Segment::create(&path, &Options::default()).expect("a new store");
-        let change = || {
+        let change = |hash| {
             segment
                 .write(ShardSet::one(0), |transaction| {
-                    transaction.count_change(0, 5000);
+                    transaction.count_change(0, hash);
                     Ok::<_, Error>(())
                 })
                 .expect("no lock is held");
         };
-        change();
+        let nothing = segment.changes(0, HASH);
+        change(HASH);
         assert_eq!(
-            (segment.change_epoch(), segment.changes(0, 5000)),
-            (None, 0)
+            (segment.change_epoch(), segment.changes(0, HASH)),
+            (None, nothing)
         );
         segment.count_changes().expect("room");
         segment.count_changes().expect("room");
         assert_eq!(segment.change_epoch(), Some(1));
-        (0..3).for_each(|_| change());
-        assert_eq!(segment.changes(0, 5000), 3);
-        assert_eq!(segment.changes(0, 5000 % 4096), 3);
-        assert_eq!((segment.changes(0, 1), segment.changes(1, 5000)), (0, 0));
+        let before = segment.changes(0, HASH);
+        (0..3).for_each(|_| change(ONE));
+        assert_ne!(segment.changes(0, HASH), before, "one counter is shared");
+        assert!(segment.changes(0, HASH).are_none_since(before));
+        change(HASH);
+        let after = segment.changes(0, HASH);
+        assert!(!after.are_none_since(before));
+        assert!(
+            segment.changes(1, HASH).are_none_since(nothing),
+            "of another shard"
+        );
+        (0..3).for_each(|_| change(OTHER));
+        assert!(segment.changes(0, HASH).are_none_since(after));
         let now = platform::coarse_milliseconds();
         segment.end_counting_after(now, now + 1);
         assert_eq!(segment.change_epoch(), Some(1));
         segment.end_counting_after(now + 1, 0);
-        change();
+        change(HASH);
         assert_eq!(segment.change_epoch(), None);
         segment.count_changes().expect("room");
         assert_eq!(segment.change_epoch(), Some(2));
-        assert_eq!(segment.changes(0, 5000), 3);
+        assert!(segment.changes(0, HASH).are_none_since(after));
     }
 }

@@ -5,7 +5,7 @@
 //! - `mark`: marked shards, in which the dead may have left something.
 //! - `turn`: whose turn it is to keep the store.
 
-mod changes;
+pub(crate) mod changes;
 mod hints;
 mod mark;
 pub(crate) mod turn;
