@@ -64,7 +64,8 @@ fn named(address: &Address, name: &str) -> Client {
 fn told(address: &Address) -> Vec<(String, Vec<String>)> {
     let mut told = Vec::new();
     let mut note = |what: &str, values: Vec<String>| told.push((what.to_owned(), values));
-    let mut client = Client::connect(address).expect("it listens");
+    // Whoever looked whether the server is there may be in its list for a moment yet.
+    let mut client = named(address, "asks");
     let (names, _) = parse(
         text(&mut client, &["CLIENT", "LIST"])
             .lines()
@@ -90,7 +91,10 @@ fn told(address: &Address) -> Vec<(String, Vec<String>)> {
         &["CLIENT", "INFO"],
         &["CLIENT", "LIST", "TYPE", "NORMAL"],
     ] {
-        let (_, fields) = parse(text(&mut client, words).lines().next().expect("a line"));
+        let lines = text(&mut client, words);
+        let mut lines = lines.lines().map(|line| parse(line).1);
+        let fields = lines.find(|fields| fields["name"] == "asks");
+        let fields = fields.expect("its own line");
         note(
             &words.join(" "),
             of_one_command.map(|name| fields[name].clone()).to_vec(),
