@@ -101,12 +101,7 @@ fn a_value_is_copied_renamed_and_moved() {
         put(&store, &here, value_type, &items);
         // Over a value of any type.
         let other = ValueType::ALL[items.len() % ValueType::ALL.len()];
-        put(
-            &store,
-            &there,
-            other,
-            &example(other, 700, Items::Texts(9)),
-        );
+        put(&store, &there, other, &example(other, 700, Items::Texts(9)));
         let copied = store.write(both(), |writer| {
             writer.remove(0, &there)?;
             writer.copy((0, &here), (0, &there))
