@@ -57,6 +57,7 @@ pub const RULES: &[Rule] = &[
     arrows::ARROWS,
     sources::UNSAFE,
     sources::LENGTH,
+    sources::FORMATTED,
     sources::LEFTOVERS,
     sources::ASCII,
     cells::CELLS_HAVE_REASONS,

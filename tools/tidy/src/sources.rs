@@ -12,6 +12,9 @@ const UNSAFE_ROOMS: &[&str] = &["crates/memory/", "clients/"];
 /// The longest source file, in lines.
 const LINES: usize = 800;
 
+/// How far rustfmt lets a line go.
+const COLUMNS: usize = 100;
+
 /// Extensions of files that people write as code. Type stubs are left out of
 /// the length rule only: they list a whole API.
 const CODE: &[&str] = &["rs", "py", "pyi", "c", "h", "php", "sh", "toml"];
@@ -42,6 +45,17 @@ pub(crate) const LENGTH: Rule = Rule {
         )
     },
     canary: || Repo::with_file("crates/engine/src/lib.rs", "\n".repeat(LINES + 1)),
+};
+
+pub(crate) const FORMATTED: Rule = Rule {
+    name: "no call in a chain that is too long for rustfmt, which leaves the whole chain as it is",
+    check: |repo| each(repo, is_rust, unformatted),
+    canary: || {
+        Repo::with_file(
+            "crates/engine/src/lib.rs",
+            format!(".f({})\n", "1".repeat(COLUMNS)),
+        )
+    },
 };
 
 pub(crate) const LEFTOVERS: Rule = Rule {
@@ -93,6 +107,14 @@ fn too_long(file: &File) -> Vec<String> {
     let lines = file.text.lines().count();
     let found = (lines > LINES).then(|| format!("{}: {lines} lines, at most {LINES}", file.path));
     found.into_iter().collect()
+}
+
+fn unformatted(file: &File) -> Vec<String> {
+    let lines = file.text.lines().enumerate();
+    lines
+        .filter(|(_, line)| line.len() > COLUMNS && line.trim_start().starts_with('.'))
+        .map(|(index, _)| format!("{}:{}: more than {COLUMNS} columns", file.path, index + 1))
+        .collect()
 }
 
 fn leftovers(file: &File) -> Vec<String> {
@@ -181,6 +203,16 @@ mod tests {
         assert!(findings(LENGTH, path, &"x\n".repeat(LINES)).is_empty());
         assert_eq!(findings(LENGTH, path, &"x\n".repeat(LINES + 1)).len(), 1);
         assert!(findings(LENGTH, "a.pyi", &"x\n".repeat(LINES + 1)).is_empty());
+    }
+
+    #[test]
+    fn a_chain_ends_where_rustfmt_does() {
+        let (short, long) = ("1".repeat(COLUMNS - 4), "1".repeat(COLUMNS));
+        assert!(findings(FORMATTED, "a.rs", &format!(".f({short})\n/// {long}\n")).is_empty());
+        assert_eq!(
+            findings(FORMATTED, "a.rs", &format!("    .f({long})\n")).len(),
+            1
+        );
     }
 
     #[test]

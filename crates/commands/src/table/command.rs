@@ -262,6 +262,21 @@ impl KeySpec {
         }
     }
 
+    /// One key, the first argument.
+    pub const fn first(flags: &[KeyFlag]) -> KeySpec {
+        KeySpec::range(1, 0, 1, flags)
+    }
+
+    /// One key, the second argument.
+    pub const fn second(flags: &[KeyFlag]) -> KeySpec {
+        KeySpec::range(2, 0, 1, flags)
+    }
+
+    /// Keys from an argument to the last.
+    pub const fn all_from(first: usize, flags: &[KeyFlag]) -> KeySpec {
+        KeySpec::range(first, -1, 1, flags)
+    }
+
     /// Keys that no rule tells.
     pub const fn unknown(flags: &[KeyFlag]) -> KeySpec {
         KeySpec {

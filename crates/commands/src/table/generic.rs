@@ -1,6 +1,7 @@
 //! The commands on keys of any type.
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
+use super::keys::{self, CREATE, READ, REPLACE, TAKE};
 use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -8,16 +9,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Write])
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    -1,
-                    1,
-                    &[KeyFlag::Remove, KeyFlag::Delete],
-                )]
-            },
-        )
+        .keys(keys::REMOVE_ALL)
         .doc(
             "key [key ...]",
             "O(N) for N keys, and the size of what they hold",
@@ -29,16 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    -1,
-                    1,
-                    &[KeyFlag::Remove, KeyFlag::Delete],
-                )]
-            },
-        )
+        .keys(keys::REMOVE_ALL)
         .doc(
             "key [key ...]",
             "O(N) for N keys; large values are freed later",
@@ -50,7 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
-        .keys(const { &[KeySpec::range(1, -1, 1, &[KeyFlag::ReadOnly])] })
+        .keys(keys::LOOK_ALL)
         .doc(
             "key [key ...]",
             "O(N) for N keys",
@@ -61,11 +44,12 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("type", 2, Group::Generic, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(const { &[KeySpec::range(1, 0, 1, &[KeyFlag::ReadOnly])] })
+        .keys(keys::LOOK_KEY)
         .doc(
             "key",
             "O(1)",
-            "Names the type of what a key holds; none where it does not exist.",
+            "Names the type of what a key holds; none where it does \
+             not exist.",
         )
         .reply("simple")
         .handler(handlers::keys::type_of),
@@ -87,7 +71,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "cursor [MATCH pattern] [COUNT count] [TYPE type]",
             "O(1) for a call, O(N) for a whole iteration",
-            "Lists the keys in small portions, each from where the last one ended.",
+            "Lists the keys in small portions, each from where the \
+             last one ended.",
         )
         .reply("array of the next cursor and an array of keys")
         .handler(handlers::keys::scan),
@@ -101,19 +86,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("rename", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[
-                    KeySpec::range(
-                        1,
-                        0,
-                        1,
-                        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
-                    ),
-                    KeySpec::range(2, 0, 1, &[KeyFlag::Overwrite, KeyFlag::Update]),
-                ]
-            },
-        )
+        .keys(const { &[KeySpec::first(TAKE), KeySpec::second(REPLACE)] })
         .doc(
             "key newkey",
             "O(1)",
@@ -124,19 +97,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("renamenx", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[
-                    KeySpec::range(
-                        1,
-                        0,
-                        1,
-                        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
-                    ),
-                    KeySpec::range(2, 0, 1, &[KeyFlag::Overwrite, KeyFlag::Insert]),
-                ]
-            },
-        )
+        .keys(const { &[KeySpec::first(TAKE), KeySpec::second(CREATE)] })
         .doc(
             "key newkey",
             "O(1)",
@@ -147,14 +108,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("copy", -3, Group::Generic, "6.2.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[
-                    KeySpec::range(1, 0, 1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
-                    KeySpec::range(2, 0, 1, &[KeyFlag::Overwrite, KeyFlag::Update]),
-                ]
-            },
-        )
+        .keys(const { &[KeySpec::first(READ), KeySpec::second(REPLACE)] })
         .doc(
             "source destination [DB destination-db] [REPLACE]",
             "O(N) in the size of the value",
@@ -165,16 +119,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("move", 3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update],
-                )]
-            },
-        )
+        .keys(keys::READ_AND_CHANGE_KEY)
         .doc(
             "key db",
             "O(1)",
@@ -186,7 +131,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
         .tips(&["request_policy:multi_shard", "response_policy:agg_sum"])
-        .keys(const { &[KeySpec::range(1, -1, 1, &[KeyFlag::ReadOnly])] })
+        .keys(keys::LOOK_ALL)
         .doc(
             "key [key ...]",
             "O(N) for N keys",
@@ -198,16 +143,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Keyspace])
         .tips(&["nondeterministic_output"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_KEY)
         .doc(
             "key",
             "O(N) in the size of the value",
@@ -218,18 +154,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("restore", -4, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Keyspace, Category::Dangerous])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::Overwrite, KeyFlag::Update],
-                )]
-            },
-        )
+        .keys(keys::REPLACE_KEY)
         .doc(
-            "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+            "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME \
+             seconds] [FREQ frequency]",
             "O(N) in the size of the payload",
             "Creates a key from what DUMP returned.",
         )
@@ -238,16 +166,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("expire", -3, Group::Generic, "1.0.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadWrite, KeyFlag::Update],
-                )]
-            },
-        )
+        .keys(keys::CHANGE_KEY)
         .doc(
             "key seconds [NX | XX | GT | LT]",
             "O(1)",
@@ -258,16 +177,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("pexpire", -3, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadWrite, KeyFlag::Update],
-                )]
-            },
-        )
+        .keys(keys::CHANGE_KEY)
         .doc(
             "key milliseconds [NX | XX | GT | LT]",
             "O(1)",
@@ -278,16 +188,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("expireat", -3, Group::Generic, "1.2.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadWrite, KeyFlag::Update],
-                )]
-            },
-        )
+        .keys(keys::CHANGE_KEY)
         .doc(
             "key unix-time-seconds [NX | XX | GT | LT]",
             "O(1)",
@@ -298,16 +199,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("pexpireat", -3, Group::Generic, "2.6.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadWrite, KeyFlag::Update],
-                )]
-            },
-        )
+        .keys(keys::CHANGE_KEY)
         .doc(
             "key unix-time-milliseconds [NX | XX | GT | LT]",
             "O(1)",
@@ -319,16 +211,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
         .tips(&["nondeterministic_output"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_KEY)
         .doc(
             "key",
             "O(1)",
@@ -340,16 +223,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
         .tips(&["nondeterministic_output"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_KEY)
         .doc(
             "key",
             "O(1)",
@@ -360,32 +234,14 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("expiretime", 2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_KEY)
         .doc("key", "O(1)", "Returns the second at which a key expires.")
         .reply("integer: Unix seconds, -1 without, -2 without key")
         .handler(handlers::expire::expiretime),
     Command::new("pexpiretime", 2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_KEY)
         .doc(
             "key",
             "O(1)",
@@ -396,16 +252,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("persist", 2, Group::Generic, "2.2.0")
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Keyspace])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadWrite, KeyFlag::Update],
-                )]
-            },
-        )
+        .keys(keys::CHANGE_KEY)
         .doc("key", "O(1)", "Removes a key's time to live.")
         .reply("integer: 1 removed, 0 not")
         .handler(handlers::expire::persist),
@@ -418,39 +265,64 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("that of the subcommand")
         .subcommands(
             const {
-                &[Command::new("object|encoding", 3, Group::Generic, "2.2.3")
-.flags(&[Flag::ReadOnly])
-.categories(&[Category::Keyspace])
-.tips(&["nondeterministic_output"])
-.keys(const { &[KeySpec::range(2, 0, 1, &[KeyFlag::ReadOnly])] })
-.doc("key", "O(1)", "Names the representation a value is stored in.")
-.reply("bulk or null").handler(handlers::object::encoding),
-Command::new("object|idletime", 3, Group::Generic, "2.2.3")
-.flags(&[Flag::ReadOnly])
-.categories(&[Category::Keyspace])
-.tips(&["nondeterministic_output"])
-.keys(const { &[KeySpec::range(2, 0, 1, &[KeyFlag::ReadOnly])] })
-.doc("key", "O(1)", "Returns the seconds since a key was last used, approximately.")
-.reply("integer or null").handler(handlers::object::idletime),
-Command::new("object|freq", 3, Group::Generic, "4.0.0")
-.flags(&[Flag::ReadOnly])
-.categories(&[Category::Keyspace])
-.tips(&["nondeterministic_output"])
-.keys(const { &[KeySpec::range(2, 0, 1, &[KeyFlag::ReadOnly])] })
-.doc("key", "O(1)", "Returns how often a key is used, on a logarithmic scale, approximately.")
-.reply("integer or null").handler(handlers::object::freq),
-Command::new("object|refcount", 3, Group::Generic, "2.2.3")
-.flags(&[Flag::ReadOnly])
-.categories(&[Category::Keyspace])
-.tips(&["nondeterministic_output"])
-.keys(const { &[KeySpec::range(2, 0, 1, &[KeyFlag::ReadOnly])] })
-.doc("key", "O(1)", "Returns the number of references to a value.")
-.reply("integer or null").handler(handlers::object::refcount),
-Command::new("object|help", 2, Group::Generic, "6.2.0")
-.flags(&[Flag::Loading, Flag::Stale])
-.categories(&[Category::Keyspace])
-.doc("", "O(1)", "Explains the subcommands.")
-.reply("array of simple").handler(handlers::server::help)]
+                &[
+                    Command::new("object|encoding", 3, Group::Generic, "2.2.3")
+                        .flags(&[Flag::ReadOnly])
+                        .categories(&[Category::Keyspace])
+                        .tips(&["nondeterministic_output"])
+                        .keys(keys::LOOK_SECOND)
+                        .doc(
+                            "key",
+                            "O(1)",
+                            "Names the representation a value is stored in.",
+                        )
+                        .reply("bulk or null")
+                        .handler(handlers::object::encoding),
+                    Command::new("object|idletime", 3, Group::Generic, "2.2.3")
+                        .flags(&[Flag::ReadOnly])
+                        .categories(&[Category::Keyspace])
+                        .tips(&["nondeterministic_output"])
+                        .keys(keys::LOOK_SECOND)
+                        .doc(
+                            "key",
+                            "O(1)",
+                            "Returns the seconds since a key was last used, \
+             approximately.",
+                        )
+                        .reply("integer or null")
+                        .handler(handlers::object::idletime),
+                    Command::new("object|freq", 3, Group::Generic, "4.0.0")
+                        .flags(&[Flag::ReadOnly])
+                        .categories(&[Category::Keyspace])
+                        .tips(&["nondeterministic_output"])
+                        .keys(keys::LOOK_SECOND)
+                        .doc(
+                            "key",
+                            "O(1)",
+                            "Returns how often a key is used, on a logarithmic \
+             scale, approximately.",
+                        )
+                        .reply("integer or null")
+                        .handler(handlers::object::freq),
+                    Command::new("object|refcount", 3, Group::Generic, "2.2.3")
+                        .flags(&[Flag::ReadOnly])
+                        .categories(&[Category::Keyspace])
+                        .tips(&["nondeterministic_output"])
+                        .keys(keys::LOOK_SECOND)
+                        .doc(
+                            "key",
+                            "O(1)",
+                            "Returns the number of references to a value.",
+                        )
+                        .reply("integer or null")
+                        .handler(handlers::object::refcount),
+                    Command::new("object|help", 2, Group::Generic, "6.2.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Keyspace])
+                        .doc("", "O(1)", "Explains the subcommands.")
+                        .reply("array of simple")
+                        .handler(handlers::server::help),
+                ]
             },
         ),
     Command::new("sort", -2, Group::Generic, "1.0.0")
@@ -464,18 +336,24 @@ Command::new("object|help", 2, Group::Generic, "6.2.0")
         .keys(
             const {
                 &[
-                    KeySpec::range(1, 0, 1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
-                    KeySpec::unknown(&[KeyFlag::ReadOnly, KeyFlag::Access]).notes(SORTED_BY),
-                    KeySpec::unknown(&[KeyFlag::Overwrite, KeyFlag::Update]).notes(SORTED_INTO),
+                    KeySpec::first(READ),
+                    KeySpec::unknown(READ).notes(SORTED_BY),
+                    KeySpec::unknown(REPLACE).notes(SORTED_INTO),
                 ]
             },
         )
         .doc(
-            "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
-            "O(N+M*log(M)) for N elements and M returned; O(N) where they are not sorted",
-            "Returns the elements of a list, a set or a sorted set in an order, or stores them as a list.",
+            "key [BY pattern] [LIMIT offset count] [GET pattern [GET \
+             pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
+            "O(N+M*log(M)) for N elements and M returned; O(N) where \
+             they are not sorted",
+            "Returns the elements of a list, a set or a sorted set \
+             in an order, or stores them as a list.",
         )
-        .reply("array of bulk or null; with STORE integer: the length of the list")
+        .reply(
+            "array of bulk or null; with STORE integer: the length \
+             of the list",
+        )
         .handler(handlers::sort::sort),
     Command::new("sort_ro", -2, Group::Generic, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::MovableKeys])
@@ -488,15 +366,18 @@ Command::new("object|help", 2, Group::Generic, "6.2.0")
         .keys(
             const {
                 &[
-                    KeySpec::range(1, 0, 1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
-                    KeySpec::unknown(&[KeyFlag::ReadOnly, KeyFlag::Access]).notes(SORTED_BY),
+                    KeySpec::first(READ),
+                    KeySpec::unknown(READ).notes(SORTED_BY),
                 ]
             },
         )
         .doc(
-            "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
-            "O(N+M*log(M)) for N elements and M returned; O(N) where they are not sorted",
-            "Returns the elements of a list, a set or a sorted set in an order.",
+            "key [BY pattern] [LIMIT offset count] [GET pattern [GET \
+             pattern ...]] [ASC | DESC] [ALPHA]",
+            "O(N+M*log(M)) for N elements and M returned; O(N) where \
+             they are not sorted",
+            "Returns the elements of a list, a set or a sorted set \
+             in an order.",
         )
         .reply("array of bulk or null")
         .handler(handlers::sort::sort_ro),
@@ -518,12 +399,7 @@ Command::new("object|help", 2, Group::Generic, "6.2.0")
         .keys(
             const {
                 &[
-                    KeySpec::range(
-                        3,
-                        0,
-                        1,
-                        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
-                    ),
+                    KeySpec::range(3, 0, 1, TAKE),
                     KeySpec::keyword(
                         "KEYS",
                         -2,
@@ -539,14 +415,21 @@ Command::new("object|help", 2, Group::Generic, "6.2.0")
             },
         )
         .doc(
-            "host port key | \"\" destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [KEYS key [key ...]]",
+            "host port key | \"\" destination-db timeout [COPY] \
+             [REPLACE] [AUTH password | AUTH2 username password] \
+             [KEYS key [key ...]]",
             "O(N) for N keys",
-            "Answers NOKEY where none of the keys is there; moving those that are is not done yet.",
+            "Answers NOKEY where none of the keys is there; moving \
+             those that are is not done yet.",
         )
         .reply("NOKEY, or an error")
         .handler(handlers::replication::migrate),
 ];
 
 /// Redis' remarks on the keys that SORT names by patterns, and on the one it stores into.
-const SORTED_BY: &str = "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from the content of the key we sort";
-const SORTED_INTO: &str = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array";
+const SORTED_BY: &str = "For the optional BY/GET keyword. It is marked 'unknown' \
+             because the key names derive from the content of the \
+             key we sort";
+const SORTED_INTO: &str = "For the optional STORE keyword. It is marked 'unknown' \
+             because the keyword can appear anywhere in the argument \
+             array";

@@ -5,6 +5,7 @@
 //! server field by field.
 //!
 //! - `command`: what the table says of one command.
+//! - `keys`: where commands have their keys and what they do with them, by name.
 //! - `lookup`: from a name to its command, in a few nanoseconds.
 //! - `bitmap`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`, `server`,
 //!   `sets`, `sorted`, `strings`, `transaction`: the rows, a file for each of Redis' groups of commands.
@@ -16,6 +17,7 @@ mod generic;
 mod geo;
 mod hashes;
 mod hyperloglog;
+mod keys;
 mod lists;
 mod lookup;
 mod pubsub;

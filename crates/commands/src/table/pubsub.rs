@@ -12,56 +12,103 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("subscribe", -2, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
-        .doc("channel [channel ...]", "O(N) for N channels", "Begins to receive the messages of channels.")
-        .reply("for each channel a push: subscribe, the channel, and the subscriptions there are now")
+        .doc(
+            "channel [channel ...]",
+            "O(N) for N channels",
+            "Begins to receive the messages of channels.",
+        )
+        .reply(
+            "for each channel a push: subscribe, the channel, and the subscriptions there are now",
+        )
         .handler(handlers::pubsub::subscribe),
     Command::new("unsubscribe", -1, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
-        .doc("[channel [channel ...]]", "O(N) for N channels", "Stops receiving the messages of channels, or of all.")
+        .doc(
+            "[channel [channel ...]]",
+            "O(N) for N channels",
+            "Stops receiving the messages of channels, or of all.",
+        )
         .reply("for each channel a push: unsubscribe, the channel, and the subscriptions left")
         .handler(handlers::pubsub::unsubscribe),
     Command::new("psubscribe", -2, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
-        .doc("pattern [pattern ...]", "O(N) for N patterns", "Begins to receive the messages of channels that match.")
-        .reply("for each pattern a push: psubscribe, the pattern, and the subscriptions there are now")
+        .doc(
+            "pattern [pattern ...]",
+            "O(N) for N patterns",
+            "Begins to receive the messages of channels that match.",
+        )
+        .reply(
+            "for each pattern a push: psubscribe, the pattern, and the subscriptions there \
+             are now",
+        )
         .handler(handlers::pubsub::psubscribe),
     Command::new("punsubscribe", -1, Group::Pubsub, "2.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
-        .doc("[pattern [pattern ...]]", "O(N+M) for N patterns, and M of all clients", "Stops receiving the messages that match patterns, or any.")
+        .doc(
+            "[pattern [pattern ...]]",
+            "O(N+M) for N patterns, and M of all clients",
+            "Stops receiving the messages that match patterns, or any.",
+        )
         .reply("for each pattern a push: punsubscribe, the pattern, and the subscriptions left")
         .handler(handlers::pubsub::punsubscribe),
     Command::new("ssubscribe", -2, Group::Pubsub, "7.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
-        .keys(const { &[KeySpec::range(1, -1, 1, &[KeyFlag::NotKey])] })
-        .doc("shardchannel [shardchannel ...]", "O(N) for N shard channels", "Begins to receive the messages of shard channels.")
-        .reply("for each shard channel a push: ssubscribe, its name, and the subscriptions to shard channels there are now")
+        .keys(const { &[KeySpec::all_from(1, &[KeyFlag::NotKey])] })
+        .doc(
+            "shardchannel [shardchannel ...]",
+            "O(N) for N shard channels",
+            "Begins to receive the messages of shard channels.",
+        )
+        .reply(
+            "for each shard channel a push: ssubscribe, its name, and the subscriptions to \
+             shard channels there are now",
+        )
         .handler(handlers::pubsub::ssubscribe),
     Command::new("sunsubscribe", -1, Group::Pubsub, "7.0.0")
         .flags(SUBSCRIBING)
         .categories(&[Category::Pubsub])
-        .keys(const { &[KeySpec::range(1, -1, 1, &[KeyFlag::NotKey])] })
-        .doc("[shardchannel [shardchannel ...]]", "O(N) for N shard channels", "Stops receiving the messages of shard channels, or of all.")
-        .reply("for each shard channel a push: sunsubscribe, its name, and the subscriptions to shard channels left")
+        .keys(const { &[KeySpec::all_from(1, &[KeyFlag::NotKey])] })
+        .doc(
+            "[shardchannel [shardchannel ...]]",
+            "O(N) for N shard channels",
+            "Stops receiving the messages of shard channels, or of all.",
+        )
+        .reply(
+            "for each shard channel a push: sunsubscribe, its name, and the subscriptions to \
+             shard channels left",
+        )
         .handler(handlers::pubsub::sunsubscribe),
     Command::new("publish", 3, Group::Pubsub, "2.0.0")
         .flags(&[Flag::Pubsub, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Pubsub])
-        .doc("channel message", "O(N+M) for N receivers and M patterns of all clients", "Sends a message to all who are subscribed to the channel, in every process.")
+        .doc(
+            "channel message",
+            "O(N+M) for N receivers and M patterns of all clients",
+            "Sends a message to all who are subscribed to the channel, in every process.",
+        )
         .reply("integer: its receivers")
         .handler(handlers::pubsub::publish),
     Command::new("spublish", 3, Group::Pubsub, "7.0.0")
         .flags(&[Flag::Pubsub, Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Pubsub])
-        .keys(const { &[KeySpec::range(1, 0, 1, &[KeyFlag::NotKey])] })
-        .doc("shardchannel message", "O(N) for N receivers", "Sends a message to all who are subscribed to the shard channel, in every process.")
+        .keys(const { &[KeySpec::first(&[KeyFlag::NotKey])] })
+        .doc(
+            "shardchannel message",
+            "O(N) for N receivers",
+            "Sends a message to all who are subscribed to the shard channel, in every process.",
+        )
         .reply("integer: its receivers")
         .handler(handlers::pubsub::spublish),
     Command::new("pubsub", -2, Group::Pubsub, "2.8.0")
-        .doc("", "That of the subcommand", "Looks at channels and who is subscribed.")
+        .doc(
+            "",
+            "That of the subcommand",
+            "Looks at channels and who is subscribed.",
+        )
         .reply("that of the subcommand")
         .subcommands(
             const {
@@ -69,31 +116,51 @@ pub(super) const COMMANDS: &[Command] = &[
                     Command::new("pubsub|channels", -2, Group::Pubsub, "2.8.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
-                        .doc("[pattern]", "O(N) for N channels", "Lists the channels that somebody is subscribed to.")
+                        .doc(
+                            "[pattern]",
+                            "O(N) for N channels",
+                            "Lists the channels that somebody is subscribed to.",
+                        )
                         .reply("array of bulk")
                         .handler(handlers::pubsub::channels),
                     Command::new("pubsub|numpat", 2, Group::Pubsub, "2.8.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
-                        .doc("", "O(N) for N patterns", "Counts the patterns that somebody is subscribed to.")
+                        .doc(
+                            "",
+                            "O(N) for N patterns",
+                            "Counts the patterns that somebody is subscribed to.",
+                        )
                         .reply("integer")
                         .handler(handlers::pubsub::numpat),
                     Command::new("pubsub|numsub", -2, Group::Pubsub, "2.8.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
-                        .doc("[channel [channel ...]]", "O(N) for N channels", "Counts the receivers of channels, patterns not counted.")
+                        .doc(
+                            "[channel [channel ...]]",
+                            "O(N) for N channels",
+                            "Counts the receivers of channels, patterns not counted.",
+                        )
                         .reply("array: each channel and its receivers")
                         .handler(handlers::pubsub::numsub),
                     Command::new("pubsub|shardchannels", -2, Group::Pubsub, "7.0.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
-                        .doc("[pattern]", "O(N) for N shard channels", "Lists the shard channels that somebody is subscribed to.")
+                        .doc(
+                            "[pattern]",
+                            "O(N) for N shard channels",
+                            "Lists the shard channels that somebody is subscribed to.",
+                        )
                         .reply("array of bulk")
                         .handler(handlers::pubsub::shard_channels),
                     Command::new("pubsub|shardnumsub", -2, Group::Pubsub, "7.0.0")
                         .flags(LOOKING)
                         .categories(&[Category::Pubsub])
-                        .doc("[shardchannel [shardchannel ...]]", "O(N) for N shard channels", "Counts the receivers of shard channels.")
+                        .doc(
+                            "[shardchannel [shardchannel ...]]",
+                            "O(N) for N shard channels",
+                            "Counts the receivers of shard channels.",
+                        )
                         .reply("array: each shard channel and its receivers")
                         .handler(handlers::pubsub::shard_numsub),
                     Command::new("pubsub|help", 2, Group::Pubsub, "6.2.0")

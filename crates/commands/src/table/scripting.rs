@@ -1,6 +1,7 @@
 //! The commands of scripts, of which those of redis-py's locks, of kombu and of Celery are known.
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
+use super::keys::READ_AND_CHANGE;
 use crate::handlers::{scripting, server};
 
 const FLAGS: &[Flag] = &[
@@ -10,21 +11,25 @@ const FLAGS: &[Flag] = &[
     Flag::NoMandatoryKeys,
     Flag::MovableKeys,
 ];
-const USE: &[KeyFlag] = &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update];
+const USE: &[KeyFlag] = READ_AND_CHANGE;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("eval", -3, Group::Scripting, "2.6.0")
         .flags(FLAGS)
         .categories(&[Category::Scripting])
-        .keys(const {
-            &[KeySpec::counted(2, USE).notes(
-                "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE",
-            )]
-        })
+        .keys(
+            const {
+                &[KeySpec::counted(2, USE).notes(
+                    "We cannot tell how the keys will be used so we assume \
+             the worst, RW and UPDATE",
+                )]
+            },
+        )
         .doc(
             "script numkeys [key [key ...]] [arg [arg ...]]",
             "That of the commands in the script",
-            "Runs a script of redis-py's locks, of kombu 5.7 or of Celery 5.7; any other is refused as unknown.",
+            "Runs a script of redis-py's locks, of kombu 5.7 or of \
+             Celery 5.7; any other is refused as unknown.",
         )
         .reply("that of the script")
         .handler(scripting::eval),
@@ -35,7 +40,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "sha1 numkeys [key [key ...]] [arg [arg ...]]",
             "That of the commands in the script",
-            "Runs a script of redis-py's locks, of kombu 5.7 or of Celery 5.7 by its SHA-1; answers NOSCRIPT for any other.",
+            "Runs a script of redis-py's locks, of kombu 5.7 or of \
+             Celery 5.7 by its SHA-1; answers NOSCRIPT for any other.",
         )
         .reply("that of the script")
         .handler(scripting::evalsha),
@@ -55,21 +61,20 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "sha1 [sha1 ...]",
                             "O(N) for N scripts",
-                            "Says which scripts are known; those that EVAL runs always are.",
+                            "Says which scripts are known; those that EVAL runs \
+             always are.",
                         )
                         .reply("array of integers: 1 known, 0 not")
                         .handler(scripting::exists),
                     Command::new("script|load", 3, Group::Scripting, "2.6.0")
                         .flags(&[Flag::NoScript, Flag::Stale])
                         .categories(&[Category::Scripting])
-                        .tips(&[
-                            "request_policy:all_nodes",
-                            "response_policy:all_succeeded",
-                        ])
+                        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
                         .doc(
                             "script",
                             "O(N) in the length of the script",
-                            "Returns the SHA-1 of a script that EVAL runs; any other is refused as unknown.",
+                            "Returns the SHA-1 of a script that EVAL runs; any other \
+             is refused as unknown.",
                         )
                         .reply("bulk")
                         .handler(scripting::load),

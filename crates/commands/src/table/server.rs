@@ -1,6 +1,7 @@
 //! The commands about the server and its databases.
 
-use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
+use super::command::{Category, Command, Flag, Group};
+use super::keys;
 use crate::handlers;
 use crate::monitor::monitor;
 
@@ -67,7 +68,11 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Loading, Flag::Stale, Flag::Fast])
         .categories(&[Category::Admin, Category::Dangerous])
         .tips(&["nondeterministic_output"])
-        .doc("", "O(1)", "Returns when the server was started: nothing was saved since.")
+        .doc(
+            "",
+            "O(1)",
+            "Returns when the server was started: nothing was saved since.",
+        )
         .reply("integer: Unix time in seconds")
         .handler(handlers::replication::lastsave),
     Command::new("role", 1, Group::Server, "2.8.12")
@@ -282,7 +287,7 @@ pub(super) const COMMANDS: &[Command] = &[
                 &[
                     Command::new("memory|usage", -3, Group::Server, "4.0.0")
                         .flags(&[Flag::ReadOnly])
-                        .keys(const { &[KeySpec::range(2, 0, 1, &[KeyFlag::ReadOnly])] })
+                        .keys(keys::LOOK_SECOND)
                         .doc(
                             "key [SAMPLES count]",
                             "O(N) for N samples",
@@ -303,7 +308,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "",
             "O(1), and O(N) for each command with N connections that monitor",
-            "Shows each command that the server runs. What processes do that map the store is not shown.",
+            "Shows each command that the server runs. What processes do that map the store \
+             is not shown.",
         )
         .reply("OK, then a line for each command")
         .handler(monitor),

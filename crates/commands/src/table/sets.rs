@@ -1,6 +1,7 @@
 //! The commands on sets.
 
-use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
+use super::command::{Category, Command, Flag, Group, KeySpec};
+use super::keys::{self, CHANGE, READ};
 use crate::handlers;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -8,16 +9,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .element(2)
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .categories(&[Category::Set])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadWrite, KeyFlag::Insert],
-                )]
-            },
-        )
+        .keys(keys::ADD_KEY)
         .doc(
             "key member [member ...]",
             "O(N) for N members",
@@ -29,16 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .element(2)
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Set])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadWrite, KeyFlag::Delete],
-                )]
-            },
-        )
+        .keys(keys::DROP_KEY)
         .doc(
             "key member [member ...]",
             "O(N) for N members",
@@ -50,7 +33,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Set])
-        .keys(const { &[KeySpec::range(1, 0, 1, &[KeyFlag::ReadOnly])] })
+        .keys(keys::LOOK_KEY)
         .doc("key member", "O(1)", "Says whether a set has a member.")
         .reply("integer: 1 yes, 0 no")
         .handler(handlers::sets::sismember),
@@ -58,16 +41,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .element(2)
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Set])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_KEY)
         .doc(
             "key member [member ...]",
             "O(N) for N members",
@@ -78,7 +52,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("scard", 2, Group::Set, "1.0.0")
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Set])
-        .keys(const { &[KeySpec::range(1, 0, 1, &[KeyFlag::ReadOnly])] })
+        .keys(keys::LOOK_KEY)
         .doc("key", "O(1)", "Counts the members of a set.")
         .reply("integer")
         .handler(handlers::sets::scard),
@@ -86,16 +60,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
         .tips(&["nondeterministic_output_order"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_KEY)
         .doc("key", "O(N) for N members", "Returns the members of a set.")
         .reply("set of bulk")
         .handler(handlers::sets::smembers),
@@ -103,16 +68,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Set])
         .tips(&["nondeterministic_output"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
-                )]
-            },
-        )
+        .keys(keys::TAKE_KEY)
         .doc(
             "key [count]",
             "O(N) for N members",
@@ -124,16 +80,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
         .tips(&["nondeterministic_output"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_KEY)
         .doc(
             "key [count]",
             "O(N) for N members",
@@ -145,19 +92,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .element(3)
         .flags(&[Flag::Write, Flag::Fast])
         .categories(&[Category::Set])
-        .keys(
-            const {
-                &[
-                    KeySpec::range(
-                        1,
-                        0,
-                        1,
-                        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
-                    ),
-                    KeySpec::range(2, 0, 1, &[KeyFlag::ReadWrite, KeyFlag::Insert]),
-                ]
-            },
-        )
+        .keys(keys::MOVE_ITEM)
         .doc(
             "source destination member",
             "O(1)",
@@ -169,16 +104,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
         .tips(&["nondeterministic_output_order"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    -1,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_ALL)
         .doc(
             "key [key ...]",
             "O(N*M) for the smallest of M sets with N members",
@@ -189,14 +115,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("sinterstore", -3, Group::Set, "1.0.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Set])
-        .keys(
-            const {
-                &[
-                    KeySpec::range(1, 0, 1, &[KeyFlag::ReadWrite, KeyFlag::Update]),
-                    KeySpec::range(2, -1, 1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
-                ]
-            },
-        )
+        .keys(const { &[KeySpec::first(CHANGE), KeySpec::all_from(2, READ)] })
         .doc(
             "destination key [key ...]",
             "O(N*M) for the smallest of M sets with N members",
@@ -207,7 +126,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("sintercard", -3, Group::Set, "7.0.0")
         .flags(&[Flag::ReadOnly, Flag::MovableKeys])
         .categories(&[Category::Set])
-        .keys(const { &[KeySpec::counted(1, &[KeyFlag::ReadOnly, KeyFlag::Access])] })
+        .keys(keys::READ_COUNTED)
         .doc(
             "numkeys key [key ...] [LIMIT limit]",
             "O(N*M) for the smallest of M sets with N members",
@@ -219,16 +138,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
         .tips(&["nondeterministic_output_order"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    -1,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_ALL)
         .doc(
             "key [key ...]",
             "O(N) for N members in all sets",
@@ -239,14 +149,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("sunionstore", -3, Group::Set, "1.0.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Set])
-        .keys(
-            const {
-                &[
-                    KeySpec::range(1, 0, 1, &[KeyFlag::Overwrite, KeyFlag::Update]),
-                    KeySpec::range(2, -1, 1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
-                ]
-            },
-        )
+        .keys(keys::STORE_ALL)
         .doc(
             "destination key [key ...]",
             "O(N) for N members in all sets",
@@ -258,16 +161,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
         .tips(&["nondeterministic_output_order"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    -1,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_ALL)
         .doc(
             "key [key ...]",
             "O(N) for N members in all sets",
@@ -278,14 +172,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("sdiffstore", -3, Group::Set, "1.0.0")
         .flags(&[Flag::Write, Flag::DenyOom])
         .categories(&[Category::Set])
-        .keys(
-            const {
-                &[
-                    KeySpec::range(1, 0, 1, &[KeyFlag::Overwrite, KeyFlag::Update]),
-                    KeySpec::range(2, -1, 1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
-                ]
-            },
-        )
+        .keys(keys::STORE_ALL)
         .doc(
             "destination key [key ...]",
             "O(N) for N members in all sets",
@@ -297,16 +184,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly])
         .categories(&[Category::Set])
         .tips(&["nondeterministic_output"])
-        .keys(
-            const {
-                &[KeySpec::range(
-                    1,
-                    0,
-                    1,
-                    &[KeyFlag::ReadOnly, KeyFlag::Access],
-                )]
-            },
-        )
+        .keys(keys::READ_KEY)
         .doc(
             "key cursor [MATCH pattern] [COUNT count]",
             "O(1) for a call, O(N) for a whole iteration",

@@ -1,6 +1,7 @@
 //! The commands of transactions.
 
-use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
+use super::command::{Category, Command, Flag, Group};
+use super::keys;
 use crate::handlers::transaction;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -56,7 +57,7 @@ pub(super) const COMMANDS: &[Command] = &[
             Flag::AllowBusy,
         ])
         .categories(&[Category::Transaction])
-        .keys(const { &[KeySpec::range(1, -1, 1, &[KeyFlag::ReadOnly])] })
+        .keys(keys::LOOK_ALL)
         .doc(
             "key [key ...]",
             "O(N) for N keys",
