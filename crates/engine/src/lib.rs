@@ -54,6 +54,7 @@ pub use structures::entry::{Encoding, Entry, Text};
 pub use structures::integer::parse_integer;
 pub use structures::ranges::Ranges;
 pub use transaction::access::Access;
+pub use transaction::effect::{Change, Effect, Follower};
 pub use transaction::load::Load;
 pub use transaction::running::{Running, Savepoint};
 pub use transaction::watch::Watch;

@@ -11,7 +11,7 @@ use undercroft_engine::{Begun, End, Store, Take, Waiters, Wanted};
 use super::{Client, every_command};
 
 /// At least one line of every command that has to do with keys. The key is `k`; `d` is none.
-const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIELD_RO k GET u8 0|BITOP NOT d k|BITPOS k 1|\
+pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIELD_RO k GET u8 0|BITOP NOT d k|BITPOS k 1|\
     BLMOVE k d LEFT RIGHT 0.01|BLMPOP 0.01 1 k LEFT|BLPOP k 0.01|BRPOP k 0.01|BRPOPLPUSH k d 0.01|BZMPOP 0.01 1 k MIN|\
     BZPOPMAX k 0.01|BZPOPMIN k 0.01|COPY k d|DBSIZE|DECR k|DECRBY k 2|DEL k|DUMP k|EXISTS k|EXPIRE k 100|\
     EXPIREAT k 99999999999|EXPIRETIME k|FLUSHALL|FLUSHDB|GEOADD k 1 1 a|GEODIST k one one|GEOHASH k one|GEOPOS k one|\
@@ -83,7 +83,7 @@ fn give_to_the_dead(client: &mut Client, take: Take, line: &str) {
 }
 
 impl Client {
-    fn path(&self) -> std::path::PathBuf {
+    pub(super) fn path(&self) -> std::path::PathBuf {
         self.directory.path().join("store")
     }
 

@@ -19,6 +19,7 @@ use crate::structures::entry::Entry;
 use crate::structures::key::{Key, hash};
 use crate::structures::roots::{self, EXPIRES, KEYS, Root};
 use crate::transaction::backlog::Backlog;
+use crate::transaction::effect::Follower;
 use crate::transaction::outbox::Outbox;
 use crate::transaction::running::Carried;
 use crate::transaction::writer::Writer;
@@ -55,6 +56,10 @@ pub struct Store {
     pub(crate) round: Round,
     /// Whether steps of upkeep are left to a timer of this process.
     kept_by_timer: AtomicBool,
+    /// Who is told of what this handle does to keys.
+    pub(crate) follower: Mutex<Option<Follower>>,
+    /// Whether there is one.
+    pub(crate) is_followed: AtomicBool,
 }
 
 impl Store {
@@ -109,6 +114,8 @@ impl Store {
             has_unsettled: AtomicBool::new(false),
             round: Round::default(),
             kept_by_timer: AtomicBool::new(false),
+            follower: Mutex::new(None),
+            is_followed: AtomicBool::new(false),
             segment,
         }
     }

@@ -9,9 +9,11 @@ use std::sync::atomic::Ordering;
 use undercroft_memory::defer_signals;
 
 use crate::messages::notify::{EventClasses, KeyEvent};
-use crate::store::{Key, Store};
+use crate::store::Store;
 use crate::structures::roots::DATABASES;
+use crate::structures::roots::Root;
 use crate::transaction::backlog::Letter;
+use crate::transaction::effect::{Change, Effect};
 use crate::upkeep::expired;
 use crate::waiting::{Noticed, Queue};
 
@@ -22,6 +24,8 @@ pub(crate) struct Outbox {
     classes: EventClasses,
     /// How many of the changes that run now have others tell of them.
     muted: u32,
+    /// Whether somebody follows what becomes of keys.
+    followed: bool,
     /// Nothing, and almost free, for most transactions.
     content: Option<Box<Content>>,
 }
@@ -45,6 +49,8 @@ pub(crate) enum Post {
     Use(usize, u64),
     /// The memory of flushed databases is to be freed.
     Flushed,
+    /// What became of keys, for who follows.
+    Change(Change),
 }
 
 /// A place in an outbox.
@@ -59,6 +65,18 @@ impl Outbox {
     #[inline(always)]
     pub(crate) fn tells(&self) -> bool {
         self.classes != EventClasses::default()
+    }
+
+    /// Whether somebody follows what becomes of keys.
+    #[inline(always)]
+    pub(crate) fn is_followed(&self) -> bool {
+        self.followed
+    }
+
+    /// Whether anybody hears which keys expired.
+    #[inline(always)]
+    pub(crate) fn names_expired(&self) -> bool {
+        self.followed || self.tells()
     }
 
     #[cold]
@@ -78,6 +96,30 @@ impl Outbox {
         // The dictionaries behind the databases are no business of clients.
         if self.muted == 0 && self.classes.tell_of(event) && database < DATABASES {
             self.post(Post::Event(event, database, key.into()));
+        }
+    }
+
+    /// Adds a key that was removed because it has expired.
+    #[cold]
+    pub(crate) fn expired(&mut self, database: usize, key: &[u8]) {
+        self.post(Post::Expired(database, key.into()));
+    }
+
+    /// Adds a change for who follows.
+    #[cold]
+    pub(crate) fn follow(&mut self, database: usize, key: &[u8], effect: Effect) {
+        if database < DATABASES {
+            let change = Change::Key(database, key.into(), effect);
+            self.post(Post::Change(change));
+        }
+    }
+
+    /// Adds a change of all keys of a database's part of a shard for who follows.
+    #[cold]
+    pub(crate) fn follow_all(&mut self, root: Root) {
+        let Root { shard, database } = root;
+        if database < DATABASES {
+            self.post(Post::Change(Change::All { database, shard }));
         }
     }
 
@@ -143,6 +185,7 @@ impl Store {
         Outbox {
             classes: self.told_events(),
             muted: 0,
+            followed: self.is_followed.load(Ordering::Relaxed),
             content: None,
         }
     }
@@ -171,6 +214,7 @@ impl Store {
         for post in content.posts {
             match post {
                 Post::Flushed => {}
+                Post::Change(change) => self.tell_follower(change),
                 Post::Use(shard, hash) => self.count_use(shard, hash),
                 Post::Event(event, database, key) => outgoing
                     .get_or_insert_with(|| self.outgoing())
@@ -196,13 +240,5 @@ impl Store {
         if content.noticed.count() > 0 {
             self.serve_noticed(content.noticed);
         }
-    }
-}
-
-impl crate::transaction::writer::Writer<'_, '_> {
-    /// Says that a key was removed because it has expired: told once that is committed, and done again where it is not.
-    #[cold]
-    pub(crate) fn expired(&mut self, database: usize, key: &Key<'_>) {
-        self.outbox.post(Post::Expired(database, key.bytes.into()));
     }
 }

@@ -145,39 +145,10 @@ impl Running<'_, '_> {
 }
 
 impl Writer<'_, '_> {
-    /// Says that a key's value or deadline was changed. Every change of a key
-    /// ends with it; that a key has expired is none.
-    #[inline(always)]
-    pub fn changed(&mut self, database: usize, key: &Key<'_>) {
-        self.changed_in(root(database, key), key.hash);
-    }
-
-    /// [`changed`](Self::changed) of the key with this hash.
-    #[inline(always)]
-    pub(crate) fn changed_in(&mut self, root: Root, hash: u64) {
-        if self.store.segment.counts_changes() {
-            self.count_change(root, hash);
-        }
-        if self.has_queues(root.shard) {
-            self.notice(root, hash);
-        }
-    }
-
     /// Apart, so that a change costs one branch where nobody watches.
     #[cold]
-    fn count_change(&mut self, root: Root, hash: u64) {
+    pub(super) fn count_change(&mut self, root: Root, hash: u64) {
         let counted_as = counted_as(root.database, hash);
         self.transaction.count_change(root.shard, counted_as);
-    }
-
-    /// Says that all keys of a database's part of a shard were removed or
-    /// exchanged.
-    pub(crate) fn all_changed(&mut self, root: Root) -> Result<(), Error> {
-        if !self.store.segment.counts_changes() {
-            return Ok(());
-        }
-        let word = EPOCHS + root.database;
-        let epoch = self.view().root(root.shard, word).wrapping_add(1);
-        Ok(self.transaction.set_root(root.shard, word, epoch)?)
     }
 }

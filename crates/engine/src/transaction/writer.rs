@@ -8,6 +8,7 @@ use crate::store::{Key, Reader, Store};
 use crate::structures::dictionary::{self, Slot};
 use crate::structures::entry::{Entry, Form, Header, entry_size};
 use crate::structures::roots::{DATABASE_WORDS, DATABASES, EXPIRES, KEYS, Root};
+use crate::transaction::effect::Effect;
 use crate::transaction::outbox::Outbox;
 use crate::types::value;
 use crate::upkeep::expiry;
@@ -151,7 +152,7 @@ impl<'w, 's> Writer<'w, 's> {
             None => Ok(false),
             Some(found) => {
                 self.remove_found(root(database, key), found)?;
-                self.changed(database, key);
+                self.changed(database, key, Effect::Removed);
                 Ok(true)
             }
         }
@@ -219,7 +220,7 @@ impl<'w, 's> Writer<'w, 's> {
         if let Some(expiry) = expiry {
             self.note_deadline(root, expiry)?;
         }
-        self.changed(database, key);
+        self.changed(database, key, Effect::Changed);
         match expiry {
             Some(_) => self.tell(KeyEvent::Expire, database, key),
             None if old.header.expires() => self.tell(KeyEvent::Persist, database, key),
@@ -299,8 +300,8 @@ impl<'w, 's> Writer<'w, 's> {
         }
         dictionary::remove(self.transaction, source, found.slot)?;
         self.insert(root(to, key), key.hash, found.entry.at, expires)?;
-        self.changed(from, key);
-        self.changed(to, key);
+        self.changed(from, key, Effect::Removed);
+        self.changed(to, key, Effect::Changed);
         self.tell(KeyEvent::New, to, key);
         self.tell(KeyEvent::MoveFrom, from, key);
         self.tell(KeyEvent::MoveTo, to, key);
@@ -327,8 +328,8 @@ impl<'w, 's> Writer<'w, 's> {
         let expires = found.entry.header.expires();
         self.detach(root(database, from), found)?;
         self.insert(root(database, to), to.hash, at, expires)?;
-        self.changed(database, from);
-        self.changed(database, to);
+        self.changed(database, from, Effect::Removed);
+        self.changed(database, to, Effect::Changed);
         self.tell(KeyEvent::New, database, to);
         self.tell(KeyEvent::RenameFrom, database, from);
         self.tell(KeyEvent::RenameTo, database, to);
@@ -344,7 +345,7 @@ impl<'w, 's> Writer<'w, 's> {
         let place = (root(to.0, to.1), to.1);
         let at = self.copy_entry(&entry, from.1.shard, place, false)?;
         self.insert(root(to.0, to.1), to.1.hash, at, entry.header.expires())?;
-        self.changed(to.0, to.1);
+        self.changed(to.0, to.1, Effect::Changed);
         self.tell(KeyEvent::New, to.0, to.1);
         self.tell(KeyEvent::CopyTo, to.0, to.1);
         Ok(true)

@@ -17,6 +17,7 @@ use crate::structures::dictionary;
 use crate::structures::entry::Entry;
 use crate::structures::roots::{DATABASES, EXPIRES, KEYS, Root};
 use crate::structures::walk::scan_bucket;
+use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer};
 use crate::upkeep::graveyard;
 use crate::upkeep::reclaim::Locked;
@@ -573,7 +574,7 @@ impl Writer<'_, '_> {
             }
         }
         self.remove_found(root, Found { slot, entry })?;
-        self.changed(database, key);
+        self.changed(database, key, Effect::Evicted);
         self.tell(KeyEvent::Evicted, database, key);
         // A large value is freed in steps; some of them now.
         graveyard::free_a_little(self, key.shard, graveyard::STEP)?;

@@ -197,7 +197,7 @@ impl Writer<'_, '_> {
     /// Takes a key that has expired out of its bucket, but does not count it.
     /// Returns whether the bucket has left its chain.
     fn remove_expired_at(&mut self, root: Root, slot: Slot, entry: &Entry) -> Result<bool, Error> {
-        if self.outbox.tells() {
+        if self.outbox.names_expired() {
             let mut bytes = Vec::new();
             entry.append_key(self.view(), &mut bytes)?;
             let key = Key {

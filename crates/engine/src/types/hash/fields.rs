@@ -15,6 +15,7 @@ use crate::structures::elements::{self, Elements};
 use crate::structures::entry::{Entry, Form, Kind};
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
+use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::registry::ValueType;
 use crate::types::string::write::STRING_MAX;
@@ -342,7 +343,7 @@ impl Writer<'_, '_> {
             _ => self.set_packed(database, key, found, bytes, pairs, limits)?,
         };
         graveyard::free_along(self, key.shard, pairs.len())?;
-        self.changed(database, key);
+        self.changed(database, key, Effect::Changed);
         self.tell(KeyEvent::HSet, database, key);
         Ok(new)
     }
@@ -437,7 +438,7 @@ impl Writer<'_, '_> {
             self.remove_found(root(database, key), found)?;
         }
         if removed > 0 {
-            self.changed(database, key);
+            self.changed(database, key, Effect::of_taking(empty));
             self.tell_taken(KeyEvent::HDel, database, key, empty);
         }
         Ok(removed)

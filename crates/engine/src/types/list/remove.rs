@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::messages::notify::KeyEvent;
 use crate::store::Key;
 use crate::structures::ranges::Ranges;
+use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::upkeep::graveyard;
 
@@ -64,7 +65,7 @@ impl Writer<'_, '_> {
                 self.remove_if_empty(database, key, found, &tree)?
             }
         };
-        self.changed(database, key);
+        self.changed(database, key, Effect::of_taking(gone));
         self.tell_taken(end.pop_event(), database, key, gone);
         Ok(true)
     }
@@ -132,7 +133,7 @@ impl Writer<'_, '_> {
             }
         };
         if removed > 0 {
-            self.changed(database, key);
+            self.changed(database, key, Effect::of_taking(gone));
             self.tell_taken(KeyEvent::LRem, database, key, gone);
         }
         Ok(removed)
@@ -182,7 +183,7 @@ impl Writer<'_, '_> {
             }
         };
         graveyard::free_along(self, key.shard, 0)?;
-        self.changed(database, key);
+        self.changed(database, key, Effect::of_taking(gone));
         self.tell_taken(KeyEvent::LTrim, database, key, gone);
         Ok(true)
     }

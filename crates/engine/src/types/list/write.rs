@@ -14,6 +14,7 @@ use crate::store::Key;
 use crate::structures::element::Blocks;
 use crate::structures::elements;
 use crate::structures::ranges::Ranges;
+use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer};
 use crate::types::registry::ValueType;
 use crate::types::string::write::STRING_MAX;
@@ -119,7 +120,7 @@ impl Writer<'_, '_> {
             Some((found, ListForm::Tree(mut tree, pool))) => {
                 let pool = self.settle_list(pool, &found.entry, &mut tree, values)?;
                 tree.push(self.transaction, pool, end, values)?;
-                self.changed(database, key);
+                self.changed(database, key, Effect::Changed);
                 self.tell(end.push_event(), database, key);
                 Ok(tree.count())
             }
@@ -138,7 +139,7 @@ impl Writer<'_, '_> {
         let length = pack::count(&bytes) + values.len() as u64;
         if end == End::Right && pack::extend(&mut bytes, values) {
             self.put_packed(database, key, found, LIST, &bytes)?;
-            self.changed(database, key);
+            self.changed(database, key, Effect::Changed);
             self.tell(end.push_event(), database, key);
             return Ok(length);
         }
@@ -161,7 +162,7 @@ impl Writer<'_, '_> {
             items.turn(kept);
         }
         self.put_list(database, key, found, pool, &items, end)?;
-        self.changed(database, key);
+        self.changed(database, key, Effect::Changed);
         self.tell(end.push_event(), database, key);
         Ok(length)
     }
@@ -209,7 +210,7 @@ impl Writer<'_, '_> {
                 tree.set(self.transaction, pool, position, value)?;
             }
         }
-        self.changed(database, key);
+        self.changed(database, key, Effect::Changed);
         self.tell(KeyEvent::LSet, database, key);
         Ok((true, true))
     }
@@ -254,7 +255,7 @@ impl Writer<'_, '_> {
                 tree.count()
             }
         };
-        self.changed(database, key);
+        self.changed(database, key, Effect::Changed);
         self.tell(KeyEvent::LInsert, database, key);
         Ok(Inserted::Length(length))
     }
@@ -278,7 +279,7 @@ impl Writer<'_, '_> {
         let moved = if from.bytes == to.bytes && super::read::length(view, &found.entry)? == 1 {
             // The key stays what it is, with its deadline.
             super::read::append_all(view, &found.entry, out)?;
-            self.changed(database, from);
+            self.changed(database, from, Effect::Changed);
             true
         } else {
             self.quietly(|writer| {

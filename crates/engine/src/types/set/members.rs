@@ -19,6 +19,7 @@ use crate::structures::entry::{Entry, Form, Kind};
 use crate::structures::integer::parse_integer;
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
+use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::hash::{PACKED_MAX, PackedLimits};
 use crate::types::registry::ValueType;
@@ -331,7 +332,7 @@ impl Writer<'_, '_> {
         };
         if new > 0 {
             graveyard::free_along(self, key.shard, members.len())?;
-            self.changed(database, key);
+            self.changed(database, key, Effect::Changed);
             self.tell(KeyEvent::SAdd, database, key);
         }
         Ok(new)
@@ -491,7 +492,7 @@ impl Writer<'_, '_> {
             self.remove_found(root(database, key), found)?;
         }
         if removed > 0 {
-            self.changed(database, key);
+            self.changed(database, key, Effect::of_taking(empty));
             self.tell_taken(event, database, key, empty);
         }
         Ok(removed)

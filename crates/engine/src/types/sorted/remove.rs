@@ -11,6 +11,7 @@ use crate::store::Key;
 use crate::structures::dictionary;
 use crate::structures::element::Element;
 use crate::structures::elements::element_key;
+use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::registry::ValueType;
 use crate::upkeep::graveyard;
@@ -57,7 +58,7 @@ impl Writer<'_, '_> {
             self.remove_found(root(database, key), found)?;
         }
         if removed > 0 {
-            self.changed(database, key);
+            self.changed(database, key, Effect::of_taking(empty));
             self.tell_taken(KeyEvent::ZRem, database, key, empty);
         }
         Ok(removed)
@@ -158,7 +159,7 @@ impl Writer<'_, '_> {
             }
             kept == 0
         };
-        self.changed(database, key);
+        self.changed(database, key, Effect::of_taking(gone));
         self.tell_taken(event, database, key, gone);
         Ok(removed)
     }

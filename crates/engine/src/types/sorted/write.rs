@@ -18,6 +18,7 @@ use crate::structures::bulk::{self, Draft, Part};
 use crate::structures::dictionary;
 use crate::structures::element::{Element, Value};
 use crate::structures::elements::{Elements, element_key};
+use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer};
 use crate::types::hash::{FEW, PACKED_MAX, PackedLimits};
 use crate::types::registry::ValueType;
@@ -146,7 +147,7 @@ impl Writer<'_, '_> {
         };
         if added.added + added.updated > 0 {
             graveyard::free_along(self, key.shard, members.len())?;
-            self.changed(database, key);
+            self.changed(database, key, Effect::Changed);
             let event = if rule.increment {
                 KeyEvent::ZIncr
             } else {
@@ -370,7 +371,7 @@ impl Writer<'_, '_> {
         } else {
             self.make_large(database, key, None, &sorted)?;
         }
-        self.changed(database, key);
+        self.changed(database, key, Effect::Changed);
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use crate::store::Key;
 use crate::structures::dictionary;
 use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
 use crate::structures::roots::Root;
+use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::string::write::{GROWTH_MAX, STRING_MAX};
 
@@ -41,6 +42,7 @@ pub enum BitOperation {
 pub struct BitString {
     root: Root,
     hash: u64,
+    entry: Entry,
     at: Offset,
     length: u64,
 }
@@ -207,14 +209,16 @@ impl Writer<'_, '_> {
         // Looked up as it is now, even if it has expired meanwhile.
         let found = dictionary::find(self.view(), root(database, key), key)?;
         let at = found.map_or(0, |entry| entry.at);
-        match Entry::load(self.view(), at)?.text(self.view())? {
+        let entry = Entry::load(self.view(), at)?;
+        match entry.text(self.view())? {
             Text::Bytes(at, length) => {
                 if grown {
-                    self.changed(database, key);
+                    self.changed(database, key, Effect::Changed);
                 }
                 let string = BitString {
                     root: root(database, key),
                     hash: key.hash,
+                    entry,
                     at,
                     length,
                 };
@@ -365,7 +369,7 @@ impl Writer<'_, '_> {
     pub fn set_raw(&mut self, database: usize, key: &Key<'_>, bytes: &[u8]) -> Result<(), Error> {
         let length = bytes.len() as u64;
         let found = self.find_slot(database, key)?;
-        self.changed(database, key);
+        self.changed(database, key, Effect::Changed);
         let old = match &found {
             Some(found) => found.entry.text(self.view())?.length(),
             None => 0,
@@ -399,7 +403,7 @@ impl Writer<'_, '_> {
         let at = string.at + index * 8;
         if self.view().word(at)? != word {
             self.transaction.store(string.root.shard, at, word)?;
-            self.changed_in(string.root, string.hash);
+            self.changed_in_place(string.root, string.hash, string.entry)?;
         }
         Ok(())
     }
@@ -430,7 +434,7 @@ impl Writer<'_, '_> {
             return Ok(0);
         }
         let found = self.find_slot(database, target)?;
-        self.changed(database, target);
+        self.changed(database, target, Effect::Changed);
         self.put_raw(database, target, found, (length, 0, None), |writer, at| {
             let words = length.div_ceil(8);
             let mut result = [0; PART];

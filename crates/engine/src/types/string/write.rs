@@ -9,6 +9,7 @@ use crate::structures::dictionary;
 use crate::structures::entry::{Entry, Form, Header, INLINE_MAX, Kind, Text, entry_size};
 use crate::structures::integer::parse_integer;
 use crate::structures::roots::{EXPIRES, Root};
+use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Expiry, Found, Writer, root};
 use crate::types::string::hot::SetOptions;
 
@@ -215,7 +216,7 @@ impl Writer<'_, '_> {
             && matches!(form, Form::Inline | Form::Integer)
             && self.overwrite(key.shard, &found.entry, header, expiry, bytes, size)?
         {
-            self.changed(database, key);
+            self.changed(database, key, Effect::Changed);
             return Ok(());
         }
         let block = match stored {
@@ -249,7 +250,7 @@ impl Writer<'_, '_> {
         entry: Offset,
         expires: bool,
     ) -> Result<(), Error> {
-        self.changed(root.database, key);
+        self.changed(root.database, key, Effect::Changed);
         self.replace_entry(root, key, found, entry, expires)
     }
 
@@ -338,7 +339,7 @@ impl Writer<'_, '_> {
             Some(found) if found.entry.header.form() == Some(Form::Integer) => {
                 let at = found.entry.value_at();
                 self.transaction.store(key.shard, at, sum as u64)?;
-                self.changed(database, key);
+                self.changed(database, key, Effect::Changed);
             }
             found => self.put(database, key, found, Stored::Integer(sum), Expiry::Keep)?,
         }
@@ -418,7 +419,7 @@ impl Writer<'_, '_> {
             && length <= self.room(key.shard, &found.entry)?
         {
             self.change_in_place(key.shard, &found.entry, at, old_length, position, bytes)?;
-            self.changed(database, key);
+            self.changed(database, key, Effect::Changed);
             return Ok(length);
         }
         let mut value = Vec::with_capacity(length as usize);

@@ -1,0 +1,346 @@
+//! Every change of every key passes one place: whoever follows the changes can keep a copy that is never wrong.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use undercroft_conformance::generate::{FAMILIES, Generator};
+use undercroft_engine::{
+    Begun, Change, Condition, DATABASES, Effect, End, EvictionChange, EvictionPolicy, Expiry, Item,
+    PackedLimits, Ranges, SetOptions, Store, Take, ValueType, Waiters, Wanted,
+};
+use undercroft_testkit::{examples, fresh};
+
+use super::{Client, mailboxes};
+
+/// When the store's clock stands still at first, Unix milliseconds.
+const BEGIN: u64 = 1_900_000_000_000;
+
+/// What a key holds, and its deadline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Held {
+    value_type: ValueType,
+    elements: Vec<Vec<Vec<u8>>>,
+    expiry: Option<u64>,
+}
+
+/// What follows a store.
+struct Copy {
+    keys: BTreeMap<(usize, Vec<u8>), Held>,
+    heard: Arc<Mutex<Vec<Change>>>,
+    /// How often each effect was told of a key.
+    effects: HashMap<&'static str, u64>,
+    now: u64,
+}
+
+impl Copy {
+    fn of(client: &Client) -> Copy {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let told = heard.clone();
+        let follower = move |change| told.lock().expect("no panic").push(change);
+        client.store.follow(Some(Box::new(follower)));
+        client.store.set_time(BEGIN);
+        Copy {
+            keys: BTreeMap::new(),
+            heard,
+            effects: HashMap::new(),
+            now: BEGIN,
+        }
+    }
+
+    /// Follows what was heard, after a command.
+    fn follow(&mut self, client: &Client, what: &str) {
+        let changes = std::mem::take(&mut *self.heard.lock().expect("no panic"));
+        let mut last = BTreeMap::new();
+        for change in changes {
+            match change {
+                Change::Key(database, key, effect) => {
+                    let place = (database, key.into_vec());
+                    if effect == Effect::Expired {
+                        let deadline = self.keys.get(&place).and_then(|held| held.expiry);
+                        // It may have been given this deadline by the same command.
+                        let passed = deadline.is_none_or(|deadline| deadline <= self.now);
+                        assert!(passed || last.contains_key(&place), "{what}: {place:?}");
+                    }
+                    last.insert(place, effect);
+                }
+                Change::All { database, shard } => {
+                    *self.effects.entry("all").or_default() += 1;
+                    let goes = |place: &(usize, Vec<u8>)| {
+                        place.0 == database && client.store.key(&place.1).shard() == shard
+                    };
+                    last.retain(|place, _| !goes(place));
+                    self.keys.retain(|place, _| !goes(place));
+                    for (place, held) in all(client) {
+                        if goes(&place) {
+                            self.keys.insert(place, held);
+                        }
+                    }
+                }
+            }
+        }
+        for (place, effect) in last {
+            let name = match effect {
+                Effect::Changed => "changed",
+                Effect::Removed => "removed",
+                Effect::Expired => "expired",
+                Effect::Evicted => "evicted",
+            };
+            *self.effects.entry(name).or_default() += 1;
+            let held = look(client, &place);
+            let is_there = effect == Effect::Changed;
+            assert_eq!(held.is_some(), is_there, "{what}: {place:?} {effect:?}");
+            match held {
+                Some(held) => self.keys.insert(place, held),
+                None => self.keys.remove(&place),
+            };
+        }
+    }
+
+    /// Looks whether the copy is what the store holds.
+    fn compare(&self, client: &Client, what: &str) {
+        let lives = |held: &Held| held.expiry.is_none_or(|expiry| expiry > self.now);
+        let copy = self.keys.iter().filter(|(_, held)| lives(held));
+        let copy: BTreeMap<_, _> = copy
+            .map(|(place, held)| (place.clone(), held.clone()))
+            .collect();
+        let there = all(client);
+        for (place, held) in &there {
+            assert_eq!(
+                copy.get(place),
+                Some(held),
+                "{what}: nobody told of {place:?}"
+            );
+        }
+        for place in copy.keys() {
+            assert!(
+                there.contains_key(place),
+                "{what}: nobody told that {place:?} is gone"
+            );
+        }
+    }
+}
+
+fn held(value_type: ValueType, items: &Ranges, expiry: Option<u64>) -> Held {
+    Held {
+        value_type,
+        elements: examples::sorted(value_type, items),
+        expiry,
+    }
+}
+
+/// What a key holds, expired or not.
+fn look(client: &Client, (database, key): &(usize, Vec<u8>)) -> Option<Held> {
+    let key = client.store.key(key);
+    // A key whose deadline has passed is told of before it is removed.
+    client.store.set_time(1);
+    let found = client.store.read(client.store.shards_of([&key]), |reader| {
+        let Some(entry) = reader.find(*database, &key)? else {
+            return Ok(None);
+        };
+        let mut items = Ranges::new();
+        entry.append_items(reader.view(), &mut items)?;
+        let expiry = entry.expiry(reader.view())?;
+        Ok::<_, undercroft_engine::Error>(Some(held(entry.value_type()?, &items, expiry)))
+    });
+    found.expect("a sound value")
+}
+
+fn all(client: &Client) -> BTreeMap<(usize, Vec<u8>), Held> {
+    let mut all = BTreeMap::new();
+    let shown = client.store.snapshot(|item: Item<'_>| {
+        let place = (item.database, item.key.to_vec());
+        all.insert(place, held(item.value_type, item.items, item.expiry));
+        Ok::<_, undercroft_engine::Error>(())
+    });
+    shown.expect("nobody holds a lock");
+    all
+}
+
+#[test]
+fn who_follows_every_change_has_a_true_copy() {
+    let seed = fresh::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    // What another connection would have to end, and what is not about keys.
+    let families: Vec<_> = FAMILIES
+        .iter()
+        .filter(|family| !["messages", "blocking"].contains(&family.name))
+        .copied()
+        .collect();
+    let mut generator = Generator::new(seed, &families);
+    let mut client = Client::new(None);
+    let mut copy = Copy::of(&client);
+    for number in 0..20_000 {
+        let command = generator.command();
+        let words: Vec<&[u8]> = command.0.iter().map(Vec::as_slice).collect();
+        let what = format!("command {number}, {command}");
+        client.store.set_time(copy.now);
+        let _ = client.try_run(&words);
+        copy.follow(&client, &what);
+        client.store.set_time(copy.now);
+        match random.u32(..400) {
+            0 => {
+                let most = 1 << random.u32(10..40);
+                copy.now += random.u64(..most);
+            }
+            1 => {
+                client.store.upkeep_all().expect("nobody holds a lock");
+                copy.follow(&client, "upkeep");
+            }
+            2 => {
+                let policy = [EvictionPolicy::AllKeysRandom, EvictionPolicy::NoEviction];
+                let change = EvictionChange::Policy(policy[random.usize(..2)]);
+                client.store.change_eviction(change).expect("a setting");
+                let limit = [client.store.used_memory() * 3 / 4, 1 << 30][random.usize(..2)];
+                client.store.set_max_memory(limit).expect("a setting");
+            }
+            3..6 => copy.compare(&client, &what),
+            _ => {}
+        }
+    }
+    for database in 0..DATABASES {
+        client.run(&format!("SELECT {database}"));
+        client.store.set_time(copy.now);
+        client.store.upkeep_all().expect("nobody holds a lock");
+        copy.follow(&client, "upkeep");
+    }
+    copy.compare(&client, "the end");
+    println!("followed: {:?}; seed {seed}", copy.effects);
+    for effect in ["changed", "removed", "expired", "evicted", "all"] {
+        assert!(copy.effects.contains_key(effect), "no {effect}");
+    }
+}
+
+#[test]
+fn every_command_is_followed() {
+    // What makes `k`, of every type, small and large.
+    let large = |command: &str, first: &str, element: fn(u32) -> String| {
+        // Behind those that the lines name.
+        let elements: Vec<String> = (1..700).map(element).collect();
+        format!("{command} k {first} {}", elements.join(" "))
+    };
+    let setups = [
+        "SET k 12".to_owned(),
+        "SET k text EX 100".to_owned(),
+        "RPUSH k one two".to_owned(),
+        large("RPUSH", "one", |number| format!("item{number}")),
+        "HSET k f 1 g 2".to_owned(),
+        large("HSET", "f 1", |number| format!("f{number} {number}")),
+        "SADD k 1 2".to_owned(),
+        large("SADD", "m", |number| format!("m{number}")),
+        "ZADD k 1 one 2 two".to_owned(),
+        large("ZADD", "0 one", |number| format!("{number} m{number}")),
+        "GEOADD k 1 1 one".to_owned(),
+        "PFADD k a b".to_owned(),
+    ];
+    let mut client = Client::new(None);
+    let mut copy = Copy::of(&client);
+    for setup in &setups {
+        for line in mailboxes::LINES.split('|') {
+            for line in ["FLUSHALL", setup, line] {
+                client.store.set_time(copy.now);
+                let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+                let _ = client.try_run(&words);
+                copy.follow(&client, line);
+                client.store.set_time(copy.now);
+            }
+            copy.compare(&client, line);
+        }
+    }
+}
+
+#[test]
+fn typed_calls_are_followed() {
+    type Call = fn(&Store);
+    let calls: [(&str, Call); 12] = [
+        ("set", |s| s.set(0, b"a", b"text").expect("room")),
+        ("set_with", |s| {
+            let options = SetOptions {
+                condition: Condition::Always,
+                expiry: Expiry::At(BEGIN + 1),
+            };
+            assert!(s.set_with(1, b"a", b"text", options).expect("room"));
+        }),
+        ("set_many", |s| {
+            let pairs: [(&[u8], &[u8]); 2] = [(b"b", b"1"), (b"c", b"2")];
+            s.set_many(0, &pairs).expect("room");
+        }),
+        ("increment", |s| {
+            assert_eq!(s.increment(0, b"b", 4).expect("room"), 5)
+        }),
+        ("expire_at", |s| {
+            assert!(s.expire_at(0, b"b", BEGIN + 9).expect("room"))
+        }),
+        ("expire_at, passed", |s| {
+            assert!(s.expire_at(0, b"c", 1).expect("room"))
+        }),
+        ("push", |s| {
+            s.push(0, b"l", End::Right, &[b"x", b"y"]).expect("room");
+        }),
+        ("pop", |s| {
+            let mut out = Ranges::new();
+            assert!(s.pop(0, b"l", End::Left, 1, &mut out).expect("a list"));
+        }),
+        ("pop, the last", |s| {
+            let mut out = Ranges::new();
+            assert!(s.pop(0, b"l", End::Left, 1, &mut out).expect("a list"));
+        }),
+        ("hash_set", |s| {
+            let limits = PackedLimits::HASH;
+            assert!(s.hash_set(0, b"h", b"f", b"v", &limits).expect("room"));
+        }),
+        ("set_add", |s| {
+            assert!(s.set_add(0, b"s", b"m", 512).expect("room"))
+        }),
+        ("delete", |s| {
+            assert_eq!(s.delete(0, &[b"a", b"no"]).expect("a key"), 1)
+        }),
+    ];
+    let client = Client::new(None);
+    let mut copy = Copy::of(&client);
+    for (name, call) in calls {
+        call(&client.store);
+        copy.follow(&client, name);
+        client.store.set_time(copy.now);
+        copy.compare(&client, name);
+    }
+    assert_eq!(copy.keys.len(), 4, "{:?}", copy.keys);
+}
+
+#[test]
+fn what_waiting_clients_are_given_is_followed() {
+    let mut client = Client::new(None);
+    let mut copy = Copy::of(&client);
+    let other = Store::open(&client.path(), true).expect("the same store");
+    let mut waiters = Waiters::new(&other);
+    let takes = [
+        Take::Items {
+            end: End::Left,
+            count: 1,
+        },
+        Take::Move {
+            from: End::Left,
+            to: End::Right,
+        },
+    ];
+    for take in takes {
+        let wanted = Wanted {
+            database: 0,
+            keys: if matches!(take, Take::Move { .. }) {
+                &[b"k", b"d"]
+            } else {
+                &[b"k"]
+            },
+            take,
+        };
+        let begun = waiters.begin(&wanted).expect("room");
+        assert!(matches!(begun, Begun::Waiting(_)));
+        for line in ["RPUSH k one two three", "LPOP k", "DEL k"] {
+            client.run(line);
+            copy.follow(&client, line);
+            client.store.set_time(copy.now);
+            copy.compare(&client, line);
+        }
+    }
+    let place = (0, b"d".to_vec());
+    assert!(copy.keys.contains_key(&place), "{:?}", copy.keys);
+}
