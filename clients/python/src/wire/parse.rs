@@ -75,19 +75,6 @@ impl Replies {
         self.open.first().is_some_and(|open| open.kind == b'>')
     }
 
-    /// Whether what comes next, if it is there, can only be a reply that is no error.
-    pub(super) fn is_plain(&self) -> bool {
-        let kind = match self.open.first() {
-            Some(open) => open.kind,
-            None if self.long.is_some() => return true,
-            None => match self.buffer.get(self.at) {
-                Some(kind) => *kind,
-                None => return false,
-            },
-        };
-        !matches!(kind, b'-' | b'!' | b'>' | b'|')
-    }
-
     pub(super) fn feed(&mut self, py: Python<'_>, mut bytes: &[u8]) {
         self.forget();
         if let Some(long) = &mut self.long

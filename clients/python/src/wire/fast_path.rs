@@ -14,9 +14,9 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple, PyType};
 
 use super::Wire;
-use super::many::{self, ACCOMPANIED};
 use super::pack;
-use crate::outside::{self, Arguments, Next, Steps};
+use super::pipeline::{self, ACCOMPANIED};
+use crate::trampoline::{self, Arguments, Next, Steps};
 
 /// What this uses of the Python half of the package.
 struct Parts {
@@ -42,7 +42,7 @@ pub(super) fn shorten(
     }
     let doc = c"execute_command($self, /, *args, **options)\n--\n\n\
                 Run any command and return its reply, in the form redis-py gives it.";
-    let method = outside::install(class, c"execute_command", doc, execute_command)?;
+    let method = trampoline::install(class, c"execute_command", doc, execute_command)?;
     let parts = Parts {
         method: method.unbind(),
         pool: pool.clone().unbind(),
@@ -63,7 +63,7 @@ unsafe extern "C-unwind" fn execute_command(
 ) -> *mut ffi::PyObject {
     // SAFETY: the interpreter calls this with its arguments, and with the thread attached.
     unsafe {
-        outside::run(Call {
+        trampoline::run(Call {
             arguments: Arguments::new(&client, arguments, positional, &names),
             taken: ptr::null_mut(),
         })
@@ -309,5 +309,5 @@ impl<'py> Taken<'py> {
 
 /// Whether it is an error, or a message that nobody asked for.
 fn is_special(reply: &Bound<'_, PyAny>) -> bool {
-    many::is_message(reply) || reply.is_instance_of::<PyBaseException>()
+    pipeline::is_message(reply) || reply.is_instance_of::<PyBaseException>()
 }

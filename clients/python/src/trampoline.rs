@@ -263,27 +263,6 @@ impl<'a> Arguments<'a> {
         self.named.is_empty()
     }
 
-    /// The only argument without a name.
-    pub(crate) fn only<'py>(&self, py: Python<'py>) -> Option<&'a Bound<'py, PyAny>> {
-        match self.positional.len() {
-            1 => self.first(py),
-            _ => None,
-        }
-    }
-
-    /// The only argument with a name.
-    pub(crate) fn only_option<'py: 'a>(
-        &self,
-        py: Python<'py>,
-    ) -> Option<(Borrowed<'a, 'py, PyAny>, &'a Bound<'py, PyAny>)> {
-        let [value] = self.named else {
-            return None;
-        };
-        // SAFETY: as above.
-        let value = unsafe { Bound::ref_from_ptr(py, value) };
-        Some((self.names(py).next()?, value))
-    }
-
     /// The others, by name.
     pub(crate) fn options<'py: 'a>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let options = PyDict::new(py);
