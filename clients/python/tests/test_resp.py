@@ -21,7 +21,7 @@ REPLIES: list[tuple[bytes, object]] = [
     (b"*0\r\n", []),
     (b"*3\r\n$1\r\na\r\n*2\r\n:1\r\n$-1\r\n+x\r\n", [b"a", [1, None], b"x"]),
     (
-        b"*5\r\n$1\r\na\r\n$0\r\n\r\n$-1\r\n$12\r\nhello\r\nworld\r\n$010\r\n$3\r\n+x\r\n:1\r\n",
+        b"*5\r\n$1\r\na\r\n$0\r\n\r\n$-1\r\n$12\r\nhello\r\nworld\r\n$10\r\n$3\r\n+x\r\n:1\r\n",
         [b"a", b"", None, b"hello\r\nworld", b"$3\r\n+x\r\n:1"],
     ),
     (

@@ -20,8 +20,8 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use crate::codec::Codec;
 use crate::error::ConnectionError;
 
-use super::parse::Replies;
 use super::pipeline::{is_message, is_shaped};
+use super::replies::Replies;
 use super::{KEPT, feed, pack, socket};
 
 /// Who a reply is for, and the reply.

@@ -9,8 +9,8 @@
 //! - `long`: a long value, received into the very object that it becomes.
 //! - `names`: what this module uses of the Python half of the package.
 //! - `pack`: commands as the protocol has them.
-//! - `parse`: replies of RESP2 and RESP3 as Python objects, from bytes in pieces of any size.
 //! - `pipeline`: all commands packed, and all replies parsed, in one call each.
+//! - `replies`: replies as Python objects, built from what `undercroft_resp` reads.
 //! - `socket`: sending and receiving, while other threads run Python.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -27,12 +27,12 @@ mod line;
 mod long;
 mod names;
 mod pack;
-mod parse;
 mod pipeline;
+mod replies;
 mod socket;
 
 pub(crate) use line::Line;
-use parse::Replies;
+use replies::Replies;
 use socket::Patience;
 
 /// An outgoing buffer that has grown beyond this is given back after use.
