@@ -24,7 +24,6 @@
 //! - `race`: changes in the midst of reads, only in a build for tests.
 //! - `reply`: replies as Python objects, in the shapes of RESP2.
 //! - `subscription`: what `undercroft.PubSub` is built on: one receiver of messages.
-//! - `trampoline`: calls of Python from native functions that Python may never come back to.
 //! - `waiters`: what `undercroft.asyncio` waits for keys with: the tasks of one event loop, all at
 //!   one seat.
 //! - `wire`: the way from a remote client's call to the socket and back.
@@ -49,7 +48,6 @@ mod pipeline;
 mod race;
 mod reply;
 mod subscription;
-mod trampoline;
 mod waiters;
 mod wire;
 

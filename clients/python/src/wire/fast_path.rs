@@ -1,216 +1,72 @@
-//! The usual call of a client in one step: an idle connection is taken, the command sent over
-//! it, its reply received and made into a result, and the connection given back.
+//! The usual call of a synchronous client in one step: an idle connection is taken, the command
+//! sent over it, its reply received, and the connection given back.
 //!
-//! Whatever is unusual is left to Python, either with nothing sent, or with what has come.
-
-use std::ffi::c_void;
-use std::ptr;
+//! This runs no Python code but what makes an exception of an error. Whatever is unusual is left
+//! to Python, either with nothing sent, or with the connection and what has come.
 
 use pyo3::exceptions::PyBaseException;
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
 
-use super::Wire;
-use super::pack;
 use super::pipeline::{self, ACCOMPANIED};
-use crate::trampoline::{self, Arguments, Next, Steps};
+use super::{Wire, names, pack};
 
-/// What this uses of the Python half of the package.
-struct Parts {
-    /// The client's method for all calls.
-    method: Py<PyAny>,
-    pool: Py<PyType>,
-    measured: Py<PyAny>,
-    shaped: Py<PyAny>,
-}
-
-static PARTS: PyOnceLock<Parts> = PyOnceLock::new();
-
-/// See [`Wire::shorten`].
-pub(super) fn shorten(
-    class: &Bound<'_, PyType>,
-    pool: &Bound<'_, PyType>,
-    measured: &Bound<'_, PyAny>,
-    shaped: &Bound<'_, PyAny>,
-) -> PyResult<()> {
-    let py = class.py();
-    if PARTS.get(py).is_some() {
-        return Ok(());
+/// See [`Wire::call_at_once`].
+pub(super) fn call<'py>(
+    pool: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    options: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = pool.py();
+    if !is_usual(args, options)? {
+        return names::missing(py);
     }
-    let doc = c"execute_command($self, /, *args, **options)\n--\n\n\
-                Run any command and return its reply, in the form redis-py gives it.";
-    let method = trampoline::install(class, c"execute_command", doc, execute_command)?;
-    let parts = Parts {
-        method: method.unbind(),
-        pool: pool.clone().unbind(),
-        measured: measured.clone().unbind(),
-        shaped: shaped.clone().unbind(),
+    let Some(taken) = Taken::of(pool)? else {
+        return names::missing(py);
     };
-    // The interpreter's lock is held since the look above.
-    let _ = PARTS.set(py, parts);
-    Ok(())
-}
-
-/// The C function of the method.
-unsafe extern "C-unwind" fn execute_command(
-    client: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    positional: ffi::Py_ssize_t,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: the interpreter calls this with its arguments, and with the thread attached.
-    unsafe {
-        trampoline::run(Call {
-            arguments: Arguments::new(&client, arguments, positional, &names),
-            taken: ptr::null_mut(),
-        })
+    match taken.ask(args.iter_borrowed()) {
+        Ok(Some(reply)) if is_special(&reply) || taken.is_to_go()? => taken.leave(reply, false),
+        Ok(Some(reply)) => {
+            taken.give()?;
+            Ok(reply)
+        }
+        Ok(None) => {
+            taken.give()?;
+            names::missing(py)
+        }
+        // Nothing was sent.
+        Err(error) if !taken.wire.borrow().owed => {
+            taken.give()?;
+            Err(error)
+        }
+        Err(error) => taken.leave(error.into_value(py).into_bound(py).into_any(), true),
     }
 }
 
-/// One call.
-#[derive(Clone, Copy)]
-struct Call<'a> {
-    arguments: Arguments<'a>,
-    /// A boxed [`Taken`] to be given back when Python has gone on with it, or null.
-    taken: *mut c_void,
-}
-
-impl<'a, 'py: 'a> Steps<'py> for Call<'a> {
-    fn begin(&mut self, py: Python<'py>) -> PyResult<Next> {
-        let Some(parts) = PARTS.get(py) else {
-            unreachable!("the method is there once its parts are");
-        };
-        match self.usual(py, parts)? {
-            Some(next) => Ok(next),
-            None => self.arguments.call(py, &parts.method),
-        }
+/// Whether the command's name is in capitals, and nothing is unusual about it and the options.
+fn is_usual(args: &Bound<'_, PyTuple>, options: &Bound<'_, PyDict>) -> PyResult<bool> {
+    let Ok(name) = args.get_borrowed_item(0) else {
+        return Ok(false);
+    };
+    let Ok(name) = name.cast_exact::<PyString>() else {
+        return Ok(false);
+    };
+    let Ok(text) = name.to_cow() else {
+        return Ok(false);
+    };
+    // redis-py's dictionary of callbacks finds names however they are written.
+    let small = text.bytes().any(|byte| byte.is_ascii_lowercase());
+    let text = text.as_bytes();
+    if small || text.starts_with(ACCOMPANIED) || pack::streams(text) {
+        return Ok(false);
     }
-
-    fn resume(&mut self, _: Python<'py>, came: PyResult<Bound<'py, PyAny>>) -> PyResult<Next> {
-        let given = match self.taken.is_null() {
-            true => Ok(()),
-            // SAFETY: `resumed` has made it, for nobody else, and this is its only use.
-            false => unsafe { Box::from_raw(self.taken.cast::<Taken<'py>>()) }.give(),
-        };
-        let result = came?;
-        given.map(|()| Next::done(result))
-    }
-}
-
-impl<'a> Call<'a> {
-    /// Makes a usual call; None, with nothing sent, where it is none.
-    fn usual<'py: 'a>(&mut self, py: Python<'py>, parts: &Parts) -> PyResult<Option<Next>> {
-        let Some(name) = self.name(py)? else {
-            return Ok(None);
-        };
-        let client = self.arguments.receiver(py);
-        let measured = parts.measured.bind(py);
-        let measured = measured.getattr(intern!(py, "_provider_manager"))?;
-        let short = client.getattr(intern!(py, "_short"))?;
-        if !measured.is_none() || !short.is_truthy()? {
-            return Ok(None);
-        }
-        let pool = client.getattr(intern!(py, "connection_pool"))?;
-        if !pool.get_type().is(&parts.pool) {
-            return Ok(None);
-        }
-        let Some(taken) = Taken::of(pool)? else {
-            return Ok(None);
-        };
-        let asked = taken.ask(self.arguments.positional(py));
-        let result = match asked {
-            Ok(Some(reply)) if !is_special(&reply) => Ok(Some(reply)),
-            Ok(None) => Ok(None),
-            Ok(Some(reply)) => return self.resumed(taken, reply, false).map(Some),
-            // Nothing was sent.
-            Err(error) if !taken.wire.borrow().owed => Err(error),
-            Err(error) => {
-                let error = error.into_value(py).into_bound(py).into_any();
-                return self.resumed(taken, error, true).map(Some);
-            }
-        };
-        taken.give()?;
-        match result? {
-            Some(reply) => self.shaped(parts, name, reply).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// The command's name, if it is in capitals and nothing is unusual about the options.
-    fn name<'py: 'a>(&self, py: Python<'py>) -> PyResult<Option<&'a Bound<'py, PyString>>> {
-        let Some(name) = self.arguments.first(py) else {
-            return Ok(None);
-        };
-        let Ok(name) = name.cast_exact::<PyString>() else {
-            return Ok(None);
-        };
-        let Ok(text) = name.to_cow() else {
-            return Ok(None);
-        };
-        // redis-py's dictionary of callbacks finds names however they are written.
-        let small = text.bytes().any(|byte| byte.is_ascii_lowercase());
-        let text = text.as_bytes();
-        if small || text.starts_with(ACCOMPANIED) || pack::streams(text) {
-            return Ok(None);
-        }
-        for option in self.arguments.names(py) {
-            if option.cast::<PyString>()?.to_cow()? == "NEVER_DECODE" {
-                return Ok(None);
-            }
-        }
-        Ok(Some(name))
-    }
-
-    /// What redis-py makes of the reply.
-    fn shaped<'py: 'a>(
-        &self,
-        parts: &Parts,
-        name: &Bound<'py, PyString>,
-        reply: Bound<'py, PyAny>,
-    ) -> PyResult<Next> {
-        let py = reply.py();
-        let client = self.arguments.receiver(py);
-        let callbacks = client.getattr(intern!(py, "response_callbacks"))?;
-        if let Ok(callbacks) = callbacks.cast::<PyDict>() {
-            match callbacks.get_item(name)? {
-                Some(callback) if self.arguments.are_positional() => {
-                    return Ok(Next::call(callback, (reply,).into_pyobject(py)?, None));
-                }
-                Some(_) => {}
-                None => return Ok(Next::done(reply)),
-            }
-        }
-        let args = (callbacks, name, reply, self.arguments.options(py)?).into_pyobject(py)?;
-        Ok(Next::call(parts.shaped.bind(py).clone(), args, None))
-    }
-
-    /// Leaves it to the client to go on after what has come, or was raised.
-    #[cold]
-    fn resumed<'py: 'a>(
-        &mut self,
-        taken: Taken<'py>,
-        came: Bound<'py, PyAny>,
-        raised: bool,
-    ) -> PyResult<Next> {
-        let py = came.py();
-        let resume = self
-            .arguments
-            .receiver(py)
-            .getattr(intern!(py, "_resume"))?;
-        let args = PyTuple::new(py, self.arguments.positional(py))?;
-        let options = self.arguments.options(py)?;
-        let args = (&taken.connection, came, raised, args, options).into_pyobject(py)?;
-        self.taken = Box::into_raw(Box::new(taken)).cast();
-        Ok(Next::call(resume, args, None))
-    }
+    let never = intern!(options.py(), "NEVER_DECODE");
+    Ok(options.is_empty() || !options.contains(never)?)
 }
 
 /// A connection that is in use by this call.
 struct Taken<'py> {
-    pool: Bound<'py, PyAny>,
     /// The pool's idle connections, and those in use. A pool that begins anew, as in a forked
     /// child, has others, which a connection of before has no place in.
     idle: Bound<'py, PyList>,
@@ -223,7 +79,7 @@ struct Taken<'py> {
 impl<'py> Taken<'py> {
     /// Takes the connection that was used last, if it is as usual. It is out of the list before anything is asked of it:
     /// what is asked may run Python, and so let another thread in.
-    fn of(pool: Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
+    fn of(pool: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
         let py = pool.py();
         let Ok(idle) = pool
             .getattr(intern!(py, "_available_connections"))?
@@ -236,9 +92,8 @@ impl<'py> Taken<'py> {
         };
         let connection = idle.get_item(last)?;
         idle.del_item(last)?;
-        match Taken::known(&pool, &connection) {
+        match Taken::known(pool, &connection) {
             Ok(Some((used, wire, timeout))) => Ok(Some(Taken {
-                pool,
                 idle,
                 used,
                 connection,
@@ -290,20 +145,25 @@ impl<'py> Taken<'py> {
         }
     }
 
+    /// Whether redis-py wants the connection made anew.
+    fn is_to_go(&self) -> PyResult<bool> {
+        let anew = intern!(self.connection.py(), "_should_reconnect");
+        self.connection.getattr(anew)?.is_truthy()
+    }
+
     /// Gives the connection back, unless somebody else has done so.
     fn give(self) -> PyResult<()> {
-        let py = self.pool.py();
-        if self.wire.borrow().owed {
-            self.connection.call_method0(intern!(py, "disconnect"))?;
-        }
-        let anew = self.connection.getattr(intern!(py, "_should_reconnect"))?;
-        if anew.is_truthy()? {
-            let release = intern!(py, "release");
-            self.pool.call_method1(release, (&self.connection,))?;
-        } else if self.used.discard(&self.connection)? {
+        if self.used.discard(&self.connection)? {
             self.idle.append(&self.connection)?;
         }
         Ok(())
+    }
+
+    /// Leaves the connection to the caller, with what has come over it or was raised.
+    #[cold]
+    fn leave(self, came: Bound<'py, PyAny>, raised: bool) -> PyResult<Bound<'py, PyAny>> {
+        let left = (self.connection, came, raised);
+        Ok(left.into_pyobject(self.wire.py())?.into_any())
     }
 }
 

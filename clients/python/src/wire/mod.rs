@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::codec::Codec;
 use crate::error::ConnectionError;
@@ -152,19 +152,18 @@ impl Wire {
         self.owed
     }
 
-    /// Gives a client's class a method `execute_command` that takes one step where a call is
-    /// usual, and leaves the others to the method that the class has.
+    /// Makes a call that is a usual one over an idle connection of a pool, and returns its reply.
     ///
-    /// `pool` is the class of pools whose connections it takes, `measured` has a
-    /// `_provider_manager` while calls are measured, and `shaped` makes results of replies.
+    /// `undercroft.resp.MISSING`, with nothing sent, where it is none. Where an error or a message
+    /// came, or something was raised after the command was sent: a tuple, which no reply is, of
+    /// the connection, which the caller is to give back, what came, and whether it was raised.
     #[staticmethod]
-    fn shorten(
-        class: &Bound<'_, PyType>,
-        pool: &Bound<'_, PyType>,
-        measured: &Bound<'_, PyAny>,
-        shaped: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        fast_path::shorten(class, pool, measured, shaped)
+    fn call_at_once<'py>(
+        pool: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        fast_path::call(pool, args, options)
     }
 
     /// Sends a command and returns its reply, or a message that came before it.
