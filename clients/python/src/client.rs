@@ -18,8 +18,8 @@ use crate::codec::Codec;
 use crate::error;
 use crate::execute;
 use crate::haste::{Unsettled, hasten};
-use crate::many;
 use crate::opening;
+use crate::pipeline;
 
 /// A client of one store: the hot methods, and `_execute` for all commands.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
@@ -278,12 +278,12 @@ impl Client {
         commands: &Bound<'py, PyList>,
         replies: Option<Bound<'py, PyList>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        many::run(self, py, commands, replies)
+        pipeline::run(self, py, commands, replies)
     }
 
     /// Forget a transaction that was begun and not ended.
     fn _discard(&self, py: Python<'_>) -> PyResult<()> {
-        many::discard(self, py)
+        pipeline::discard(self, py)
     }
 
     /// Another client of the same store, with a connection's state of its own.

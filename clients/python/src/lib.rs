@@ -17,11 +17,10 @@
 //! - `haste`: calls made in an event loop: they do not wait for locks.
 //! - `held`: objects that must outlive a wait.
 //! - `hot`: the hot methods.
-//! - `many`: many commands in one call: pipelines, with and without a transaction.
 //! - `method`: methods at the speed of the interpreter's own: one C function for each, called with
 //!   an array of arguments.
 //! - `opening`: how this process opens stores, and waits for their locks.
-//! - `outside`: calls of Python from native functions that Python may never come back to.
+//! - `pipeline`: many commands in one call, with and without a transaction.
 //! - `race`: changes in the midst of reads, only in a build for tests.
 //! - `reply`: replies as Python objects, in the shapes of RESP2.
 //! - `subscription`: what `undercroft.PubSub` is built on: one receiver of messages.
@@ -42,10 +41,9 @@ mod execute;
 mod haste;
 mod held;
 mod hot;
-mod many;
 mod method;
 mod opening;
-mod outside;
+mod pipeline;
 #[cfg(feature = "races")]
 mod race;
 mod reply;

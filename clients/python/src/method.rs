@@ -226,7 +226,7 @@ unsafe extern "C" fn trampoline<M: Method>(
 
 /// The exception for a panic.
 #[cold]
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> PyErr {
+fn panicked(panic: &(dyn Any + Send)) -> PyErr {
     let text = panic
         .downcast_ref::<String>()
         .map(String::as_str)

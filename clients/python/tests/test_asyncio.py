@@ -224,9 +224,9 @@ def test_a_peer_that_answers_whom_nobody_waits_for_is_not_silent(run: Run) -> No
         await reader.read()
         writer.close()
 
-    def come(pending: Any) -> int:
+    def come(line: Any) -> int:
         # Of the twenty of the batch, and of the one behind it.
-        return len(pending[0].replies) if len(pending) == 2 else 21 - len(pending)
+        return len(line.first.replies) if len(line) == 2 else 21 - len(line)
 
     async def main() -> None:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -236,14 +236,14 @@ def test_a_peer_that_answers_whom_nobody_waits_for_is_not_silent(run: Run) -> No
             pipe.get(number)
         batch = asyncio.create_task(pipe.execute())
         other = asyncio.create_task(client.get("k"))
-        while not peers or len(client._link._pending) < 2:
+        while not peers or len(client._link._line) < 2:
             await asyncio.sleep(0)
         batch.cancel()
         for answered in range(1, 22):
             client._link._look()
             assert client._link.failure is None
             peers[0].write(b"$1\r\nv\r\n")
-            while come(client._link._pending) < answered:
+            while come(client._link._line) < answered:
                 await asyncio.sleep(0)
         assert await other == b"v"
         await client.aclose()
@@ -270,7 +270,7 @@ def test_who_does_not_read_makes_callers_wait(run: Run) -> None:
             await asyncio.sleep(0)
         late = asyncio.create_task(client.set("k", "late"))
         await asyncio.sleep(0)
-        assert len(client._link._pending) == 100  # the late one has not been sent
+        assert len(client._link._line) == 100  # the late one has not been sent
         reads.set()
         assert await asyncio.gather(*tasks, late) == [True] * 101
         await client.aclose()

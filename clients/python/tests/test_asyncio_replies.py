@@ -38,7 +38,8 @@ async def unanswered(**options: Any) -> AsyncIterator[Any]:
     await asyncio.wait(tasks)
     while client._link._unsent:
         await asyncio.sleep(0)
-    client._link._pending.clear()
+    client._link.data_received(b"$-1\r\n+OK\r\n*0\r\n")
+    assert not client._link._line
     yield client
     await client.aclose()
     server.close()
@@ -115,7 +116,6 @@ def test_an_interrupted_callback_leaves_nobody_waiting(run: Run) -> None:
             calls = [client.get("k"), client.set("k", "v"), client.get("k")]
             with pytest.raises(KeyboardInterrupt):
                 client._link.data_received(b"$1\r\na\r\n+OK\r\n$1\r\nb\r\n")
-            client._link.data_received(b"")
             assert await calls[0] == b"a"
             with pytest.raises(KeyboardInterrupt):
                 calls[1].result()
@@ -149,7 +149,7 @@ def test_an_interrupted_write_leaves_nobody_waiting(run: Run) -> None:
                     await client.get("k")
 
             asking = asyncio.create_task(ask())
-            while not link._pending or link._pending[0].waiter is None or link._unsent:
+            while not link._line or link._line.first.waiter is None or link._unsent:
                 await asyncio.sleep(0)
             link._transport = Interrupting(link._transport)
             # As if nothing else were to run in this turn.
@@ -166,18 +166,18 @@ def test_an_interrupted_write_leaves_nobody_waiting(run: Run) -> None:
     run(main())
 
 
-@pytest.mark.parametrize("part", ["_popleft", "_complete"])
-def test_an_interrupted_reply_leaves_nobody_waiting(run: Run, part: str) -> None:
+@pytest.mark.parametrize("kind", ["call", "batch"])
+def test_an_interrupted_reply_leaves_nobody_waiting(run: Run, kind: str) -> None:
     async def main() -> None:
         async with unanswered() as client:
             link = client._link
             pipeline = client.pipeline(transaction=False).get("k").get("k")
-            first = client.get("k") if part == "_popleft" else pipeline.execute()
+            first = client.get("k") if kind == "call" else pipeline.execute()
             tasks = [asyncio.ensure_future(first)]
-            while not link._pending:
+            while not link._line:
                 await asyncio.sleep(0)
             tasks.append(client.get("k"))
-            setattr(link, part, interrupt)
+            link._take = interrupt
             with pytest.raises(KeyboardInterrupt):
                 link.data_received(b"-ERR no\r\n$1\r\nv\r\n")
             for task in tasks:
@@ -330,7 +330,7 @@ def test_a_call_outside_of_a_running_loop_is_sent_by_who_awaits_it() -> None:
     context, client = loop.run_until_complete(enter())
     assert loop.run_until_complete(client.get("k")) == b"v"
     call = client.get("k")
-    assert not client._link._pending
+    assert not client._link._line
     assert loop.run_until_complete(call) == b"v"
     loop.run_until_complete(context.__aexit__(None, None, None))
     loop.close()

@@ -129,7 +129,7 @@ def test_who_else_runs_in_a_turn_sends_with_who_has_a_reply(run: Run) -> None:
             assert await client.get("second") == b"w"
 
         task = asyncio.create_task(ask())
-        while client._link is None or not client._link._pending or client._link._unsent:
+        while client._link is None or not client._link._line or client._link._unsent:
             await asyncio.sleep(0)
         link = client._link
         written: list[str] = []
@@ -231,7 +231,7 @@ def test_a_reply_that_comes_within_a_task_wakes_others_later(run: Run) -> None:
         async with answered() as client:
             link = client._link
             task = asyncio.create_task(client.get("k"))
-            while link._pending[0].waiter is None:
+            while link._line.first.waiter is None:
                 await asyncio.sleep(0)
             # As a transport might that a task tells to read.
             link.data_received(b"$5\r\nearly\r\n")
@@ -260,7 +260,7 @@ def test_an_interrupt_leaves_nobody_waiting(run: Run) -> None:
         async with answered() as client:
             link = client._link
             task = asyncio.create_task(client.get("k"))
-            while link._pending[0].waiter is None:
+            while link._line.first.waiter is None:
                 await asyncio.sleep(0)
             link._woken.append(Interrupting())
             raised: list[BaseException] = []

@@ -21,7 +21,7 @@ REPLIES: list[tuple[bytes, object]] = [
     (b"*0\r\n", []),
     (b"*3\r\n$1\r\na\r\n*2\r\n:1\r\n$-1\r\n+x\r\n", [b"a", [1, None], b"x"]),
     (
-        b"*5\r\n$1\r\na\r\n$0\r\n\r\n$-1\r\n$12\r\nhello\r\nworld\r\n$010\r\n$3\r\n+x\r\n:1\r\n",
+        b"*5\r\n$1\r\na\r\n$0\r\n\r\n$-1\r\n$12\r\nhello\r\nworld\r\n$10\r\n$3\r\n+x\r\n:1\r\n",
         [b"a", b"", None, b"hello\r\nworld", b"$3\r\n+x\r\n:1"],
     ),
     (
@@ -213,22 +213,3 @@ def test_what_has_no_bytes_is_refused(packer: Make, value: object) -> None:
 def test_a_bytearray_is_bytes(packer: Make) -> None:
     packed = packer("utf-8").pack("SET", bytearray(b"k"), bytearray(b"v" * 70_000))
     assert b"".join(packed) == b"".join(packer("utf-8").pack("SET", b"k", b"v" * 70_000))
-
-
-def test_commands_leave_together(packer: Make) -> None:
-    commands = packer("utf-8")
-    one, two = (b"".join(packer("utf-8").pack(*args)) for args in (("PING",), ("GET", "k")))
-    waiting: list[str] = []
-    assert commands.gathered() == b""
-    commands.gather(("PING",), waiting.append, "one")
-    commands.gather(("GET", "k"), waiting.append, "two")
-    # Those that cannot be packed leave nothing of theirs behind.
-    with pytest.raises(DataError):
-        commands.gather(("GET", None), waiting.append, "none")
-    with pytest.raises(DataError):
-        commands.gather_many([("PING",), ("GET", None)], waiting.append, "none")
-    commands.gather_many([("PING",), ("GET", "k")], waiting.append, "both")
-    assert commands.gathered() == one + two + one + two
-    commands.gather_many([("PING",)], waiting.append, "last")
-    assert commands.gathered() == one
-    assert waiting == ["one", "two", "both", "last"]

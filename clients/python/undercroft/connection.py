@@ -26,10 +26,10 @@ from undercroft.resp import MISSING, Packer, Push, Reader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The native codec, and what native code knows of a connection for asyncio, unless it is missing
-# or not wanted.
+# The native codec, and the native line of a connection for asyncio, unless they are missing or
+# not wanted.
 NATIVE: Any = None
-LINE: Any = object
+LINE: Any = None
 if os.environ.get("UNDERCROFT_PURE", "0") in ("", "0"):
     with suppress(ImportError):
         from undercroft._native import Line, Wire

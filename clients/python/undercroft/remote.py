@@ -18,13 +18,23 @@ from undercroft.replies import (
     shaped,
     untouched,
 )
+from undercroft.resp import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Self
 
+
 # Commands that redis-py sends with others that it finds necessary.
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
+
+
+def _never(*_: Any) -> Any:
+    return MISSING
+
+
+# Makes usual calls in one native step, if there is one.
+_call_at_once: Any = _never if NATIVE is None else NATIVE.call_at_once
 
 
 class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
@@ -72,6 +82,29 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Run any command and return its reply, in the form redis-py gives it."""
+        pool: Any = self.connection_pool
+        if (
+            not self._short
+            or type(pool) is not ConnectionPool
+            or observability._provider_manager is not None
+        ):
+            return self._by_steps(args, options)
+        came = _call_at_once(pool, args, options)
+        if came is MISSING:
+            return self._by_steps(args, options)
+        if type(came) is tuple:
+            connection, came, raised = came
+            try:
+                return self._resume(connection, came, raised, args, options)
+            finally:
+                pool.give(connection)
+        # It is in capitals, as the callbacks are.
+        if dict.get(self.response_callbacks, args[0]) is None:
+            return came
+        return shaped(self.response_callbacks, args[0], came, options)
+
+    def _by_steps(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run a command that is none for the shortest way."""
         name = args[0]
         measured = observability._provider_manager is not None
         if measured or not self._short or name in _ACCOMPANIED:
@@ -128,10 +161,6 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
                 disconnect_raise(connection, error)
 
         return connection.retry.call_with_retry(attempt, fail)
-
-
-if NATIVE is not None:
-    NATIVE.shorten(RemoteRedis, ConnectionPool, observability, shaped)
 
 
 class Pipeline(RedisPipeline):

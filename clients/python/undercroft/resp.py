@@ -40,7 +40,6 @@ class Packer:
         self._errors = errors
         self._encode = encode
         self._names: dict[str, tuple[int, bytes]] = {}
-        self._gathered: list[bytes] = []
 
     def _name(self, name: Any) -> tuple[int, bytes]:
         """Return a command's name as its number of words and their bytes.
@@ -76,30 +75,6 @@ class Packer:
                 parts = [b"\r\n"]
         pieces.append(b"".join(parts))
         return pieces
-
-    def gather(self, args: tuple[Any, ...], append: Callable[[Any], object], waits: Any) -> None:
-        """Put a command behind those that leave next, and append who waits for its reply.
-
-        No other command comes between: the interpreter looks neither for signals nor for garbage
-        from the one to the other.
-        """
-        pieces = self.pack(*args)
-        self._gathered += pieces
-        append(waits)
-
-    def gather_many(
-        self, commands: Iterable[tuple[Any, ...]], append: Callable[[Any], object], waits: Any
-    ) -> None:
-        """Put several commands there, all or, after an error, none of them."""
-        pieces = self.pack_many(commands)
-        self._gathered += pieces
-        append(waits)
-
-    def gathered(self) -> bytes:
-        """Return the commands that leave now."""
-        leaving = b"".join(self._gathered)
-        self._gathered.clear()
-        return leaving
 
     def pack_many(self, commands: Iterable[tuple[Any, ...]]) -> list[bytes]:
         """Return several commands in as few pieces as possible."""
@@ -184,20 +159,6 @@ class Reader:
     def is_push(self) -> bool:
         """Return whether the reply that is half read is a message that nobody asked for."""
         return bool(self._stack) and self._stack[0].kind == _PUSH
-
-    def fill(self, found: list[Any], wanted: int, decode: bool) -> Any:
-        """Add replies to a list that is to have so many, as far as they have come.
-
-        Returns a message that came between them.
-        """
-        while len(found) < wanted:
-            reply = self.gets(decode)
-            if reply is MISSING:
-                break
-            if type(reply) is Push:
-                return reply
-            found.append(reply)
-        return None
 
     def gets(self, decode: bool = True) -> Any:
         """Return the next reply, or ``MISSING`` if it has not come as a whole."""

@@ -4,7 +4,8 @@
 //!
 //! * [`RequestParser`] finds the commands in what a client sent, as byte ranges into the receive buffer;
 //! * [`encode`] appends replies and commands to a `Vec<u8>`;
-//! * [`ReplyParser`] turns what a server sent into a sequence of [`Event`]s, and [`ReplyReader`] turns those into
+//! * [`ReplyParser`] turns what a server sent into a sequence of [`Event`]s, of which a client builds objects of its own
+//!   language, and [`ReplyReader`] turns those into
 //!   owned [`Value`]s.
 //!
 //! Both parsers take input in pieces of any size, stop where the bytes end and go on from that very byte: the work is

@@ -86,6 +86,66 @@ impl ReplyParser {
         self.wanted.max(1)
     }
 
+    /// Hands on the short bulk strings that come next in an aggregate, as far as they have come as a whole and are not
+    /// the last of it: most of what long replies consist of, without an event for each. One that `each` fails at counts as
+    /// read. Whatever comes behind them is for [`next`](Self::next), which would give the same strings.
+    ///
+    /// ```
+    /// use undercroft_resp::ReplyParser;
+    /// let (mut parser, mut found) = (ReplyParser::default(), Vec::new());
+    /// let mut input = &b"*3\r\n$1\r\na\r\n$2\r\nbb\r\n$1\r\nc\r\n"[..];
+    /// parser.next(&mut input)?;
+    /// let _ = parser.strings(&mut input, |bytes| Ok::<_, ()>(found.push(bytes)));
+    /// assert_eq!(found, [&b"a"[..], b"bb"]);
+    /// assert_eq!(input, b"$1\r\nc\r\n");
+    /// # Ok::<_, undercroft_resp::ReplyError>(())
+    /// ```
+    #[inline]
+    pub fn strings<'a, E>(
+        &mut self,
+        input: &mut &'a [u8],
+        mut each: impl FnMut(&'a [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // In the midst of an element, or behind an attribute, none of its strings begins here.
+        let is_between = self.string.is_none() && self.searched == 0 && !self.attribute_waits;
+        if !is_between || self.failed.is_some() {
+            return Ok(());
+        }
+        let longest = self.limits.max_bulk;
+        let Some(frame) = self.open.last_mut().filter(|frame| !frame.streamed) else {
+            return Ok(());
+        };
+        while frame.count > 1 {
+            let Some((begin, end)) = short_string(input).filter(|(a, z)| z - a <= longest) else {
+                break;
+            };
+            let bytes = &input[begin..end];
+            *input = &input[end + 2..];
+            frame.count -= 1;
+            each(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The length of a bulk string that has begun and not come as a whole, all of whose bytes are still in the input.
+    ///
+    /// Who would rather take a long one piece by piece does so, with the line end behind it, and then calls
+    /// [`string_taken`](Self::string_taken) in the place of [`next`](Self::next).
+    pub fn begun_string(&self) -> Option<usize> {
+        match self.string {
+            Some((StringKind::Bulk, len)) => Some(len),
+            _ => None,
+        }
+    }
+
+    /// Goes on behind the string of [`begun_string`](Self::begun_string), which the caller has taken off the input.
+    pub fn string_taken(&mut self) {
+        if self.begun_string().is_some() {
+            self.string = None;
+            self.element_done();
+        }
+    }
+
     /// The next event, or `None` when the input ends before it does.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, ReplyError> {
         if let Some(error) = self.failed {
@@ -337,6 +397,30 @@ impl ReplyParser {
             }
         }
     }
+}
+
+/// Where a bulk string of up to four digits of bytes lies, if there is one and it is here as a whole.
+#[inline(always)]
+fn short_string(bytes: &[u8]) -> Option<(usize, usize)> {
+    let [b'$', line @ ..] = bytes else {
+        return None;
+    };
+    let mut length = 0;
+    for (digits, byte) in line.iter().take(5).enumerate() {
+        match byte {
+            // A length has no leading zeros.
+            b'0'..=b'9' if digits == 0 || length > 0 => {
+                length = length * 10 + usize::from(byte - b'0');
+            }
+            b'\r' if digits > 0 && line.get(digits + 1) == Some(&b'\n') => {
+                let begin = digits + 3;
+                let end = begin + length;
+                return (bytes.get(end..end + 2) == Some(b"\r\n")).then_some((begin, end));
+            }
+            _ => return None,
+        }
+    }
+    None
 }
 
 fn is_paired(kind: Aggregate) -> bool {

@@ -237,3 +237,81 @@ fn no_byte_is_searched_twice() {
         SEARCHED.get()
     );
 }
+
+/// The strings that come behind an array's header, by the way without events.
+fn strings(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
+    let mut parser = ReplyParser::new(ReplyLimits {
+        max_bulk: 10,
+        ..ReplyLimits::default()
+    });
+    let (mut rest, mut found) = (input, Vec::new());
+    assert!(matches!(parser.next(&mut rest), Ok(Some(_))));
+    let told = parser.strings(&mut rest, |bytes| {
+        found.push(bytes);
+        if bytes == b"no" { Err(()) } else { Ok(()) }
+    });
+    assert_eq!(told.is_err(), found.last() == Some(&&b"no"[..]));
+    (found, rest)
+}
+
+#[test]
+fn short_strings_are_taken_where_nothing_is_special() {
+    let (found, rest) = strings(b"*4\r\n$1\r\na\r\n$0\r\n\r\n$10\r\n0123456789\r\n$1\r\nz\r\n");
+    assert_eq!(found, [&b"a"[..], b"", b"0123456789"]);
+    assert_eq!(rest, b"$1\r\nz\r\n", "the last ends the array as well");
+    let (found, rest) = strings(b"%1\r\n$2\r\nno\r\n$1\r\nb\r\n");
+    assert_eq!((found, rest), (vec![&b"no"[..]], &b"$1\r\nb\r\n"[..]));
+    for special in [
+        &b"$01\r\na\r\n"[..],
+        b"$00\r\n\r\n",
+        b"$-1\r\n",
+        b"$\r\n\r\n",
+        b"$1\r\naXY",
+        b"$1\ra\r\n",
+        b"$11\r\n01234567890\r\n",
+        b"$1\r\na\r",
+        b"$1\r\n",
+        b"$1",
+        b"+a\r\n",
+        b"",
+    ] {
+        let input = [b"*2\r\n", special].concat();
+        assert_eq!(
+            strings(&input),
+            (vec![], special),
+            "{}",
+            special.escape_ascii()
+        );
+        let input = [b"*?\r\n$1\r\na\r\n", special].concat();
+        assert!(strings(&input).0.is_empty());
+    }
+    let mut parser = ReplyParser::default();
+    let mut input = &b"*3\r\n?$1\r\na\r\n"[..];
+    assert!(matches!(parser.next(&mut input), Ok(Some(_))));
+    assert!(parser.next(&mut input).is_err());
+    let mut input = &b"$1\r\na\r\n"[..];
+    assert_eq!(parser.strings(&mut input, |_| Err(())), Ok(()));
+}
+
+#[test]
+fn a_string_can_be_taken_by_the_caller() {
+    let mut parser = ReplyParser::default();
+    let mut input = &b"*2\r\n$3\r\nab"[..];
+    assert_eq!(parser.begun_string(), None);
+    parser.string_taken();
+    assert!(matches!(
+        parser.next(&mut input),
+        Ok(Some(Event::Begin { .. }))
+    ));
+    assert_eq!(parser.next(&mut input), Ok(None));
+    assert_eq!((parser.begun_string(), input), (Some(3), &b"ab"[..]));
+    parser.string_taken();
+    assert_eq!(parser.begun_string(), None);
+    let mut input = &b":1\r\n"[..];
+    assert_eq!(parser.next(&mut input), Ok(Some(Event::Integer(1))));
+    assert_eq!(
+        parser.next(&mut input),
+        Ok(Some(Event::End(Aggregate::Array)))
+    );
+    assert!(parser.between_replies());
+}

@@ -5,8 +5,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use undercroft_resp::{
-    Limits, NullForm, Parsed, ProtocolError, ReplyError, ReplyLimits, ReplyReader, RequestParser,
-    Span, Value, Version, encode, split_args,
+    Event, Limits, NullForm, Parsed, ProtocolError, ReplyError, ReplyLimits, ReplyParser,
+    ReplyReader, RequestParser, Span, Value, Version, encode, split_args,
 };
 
 type Commands = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>, usize);
@@ -60,6 +60,48 @@ fn replies(input: &[u8], cuts: &[usize]) -> Replies {
         start = cut - rest.len();
     }
     (found, None, start)
+}
+
+/// What `input` consists of as [`ReplyParser`] tells it, bulk strings apart, when it arrives in two pieces.
+/// Where `short`, strings are taken in the two ways that pass by its events.
+fn told(input: &[u8], cut: usize, short: bool) -> (Vec<String>, Option<ReplyError>) {
+    let limits = ReplyLimits {
+        max_bulk: 100,
+        max_line: 100,
+        max_elements: 100,
+        max_depth: 5,
+    };
+    let mut parser = ReplyParser::new(limits);
+    let mut found = Vec::new();
+    let mut start = 0;
+    for cut in [cut, input.len()] {
+        let mut rest = &input[start..cut];
+        loop {
+            if short {
+                let told = parser.strings(&mut rest, |bytes| {
+                    found.push(format!("{:?}", Event::Bulk(bytes)));
+                    Ok::<_, ()>(())
+                });
+                assert_eq!(told, Ok(()));
+            }
+            match parser.next(&mut rest) {
+                Ok(Some(event)) => found.push(format!("{event:?}")),
+                Ok(None) => break,
+                Err(error) => return (found, Some(error)),
+            }
+        }
+        start = cut - rest.len();
+        // A string that is cut here is taken from the whole input, if it is there.
+        if short && let Some(len) = parser.begun_string() {
+            let string = &input[start..];
+            if string.get(len..len + 2) == Some(b"\r\n") {
+                found.push(format!("{:?}", Event::Bulk(&string[..len])));
+                parser.string_taken();
+                start += len + 2;
+            }
+        }
+    }
+    (found, None)
 }
 
 /// Fragments of the protocol and noise, which together often make sense for a while.
@@ -137,6 +179,21 @@ proptest! {
         let mut cuts: Vec<_> = cuts.drain(..).map(|cut| cut.index(input.len())).collect();
         cuts.sort_unstable();
         prop_assert_eq!(commands(&input, &cuts), (sent, None, input.len()));
+    }
+
+    #[test]
+    fn short_ways_tell_what_events_tell(
+        input in protocol_like(),
+        values in vec(any_value(), 0..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut whole = Vec::new();
+        for value in &values {
+            value.encode(&mut whole, Version::Resp3);
+        }
+        whole.extend_from_slice(&input);
+        let cut = cut.index(whole.len() + 1);
+        prop_assert_eq!(told(&whole, cut, true), told(&whole, cut, false));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use pyo3::ffi;
 use smallvec::SmallVec;
 use undercroft_engine::{End, Ranges};
 
-use super::many::Given;
+use super::multi_key::Given;
 use crate::codec;
 use crate::method::{Call, Method, Miss, Outcome, made};
 

@@ -4,7 +4,7 @@
 //! - `hashes`: `hget` and `hset`.
 //! - `keys`: `delete`, `exists`, `expire` and `ttl`.
 //! - `lists`: the methods on lists that programs call most.
-//! - `many`: `mget` and `mset`.
+//! - `multi_key`: `mget` and `mset`.
 //! - `sets`: `sadd` and `sismember`.
 //! - `strings`: `get` and `set`.
 
@@ -16,7 +16,7 @@ mod counters;
 mod hashes;
 mod keys;
 mod lists;
-mod many;
+mod multi_key;
 mod sets;
 mod strings;
 
@@ -24,8 +24,8 @@ mod strings;
 pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
     add::<strings::Get>(py)?;
     add::<strings::Set>(py)?;
-    add::<many::Mget>(py)?;
-    add::<many::Mset>(py)?;
+    add::<multi_key::Mget>(py)?;
+    add::<multi_key::Mset>(py)?;
     add::<keys::Delete>(py)?;
     add::<keys::Exists>(py)?;
     add::<keys::Expire>(py)?;

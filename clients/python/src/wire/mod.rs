@@ -4,35 +4,35 @@
 //! Making connections, TLS, retries and everything else is redis-py's code in
 //! Python; it can use the parts of this one by one as well.
 //!
-//! - `link`: the asyncio client's hot path.
+//! - `fast_path`: the usual call of a synchronous client in one step.
+//! - `line`: commands and calls of one connection of the asyncio client.
 //! - `long`: a long value, received into the very object that it becomes.
-//! - `many`: pipelines: all commands packed, and all replies parsed, in one call each.
 //! - `names`: what this module uses of the Python half of the package.
 //! - `pack`: commands as the protocol has them.
-//! - `parse`: replies of RESP2 and RESP3 as Python objects, from bytes in pieces of any size.
+//! - `pipeline`: all commands packed, and all replies parsed, in one call each.
+//! - `replies`: replies as Python objects, built from what `undercroft_resp` reads.
 //! - `socket`: sending and receiving, while other threads run Python.
-//! - `usual`: the usual call of a client in one step.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::codec::Codec;
 use crate::error::ConnectionError;
 
-mod link;
+mod fast_path;
+mod line;
 mod long;
-mod many;
 mod names;
 mod pack;
-mod parse;
+mod pipeline;
+mod replies;
 mod socket;
-mod usual;
 
-pub(crate) use link::Line;
-use parse::Replies;
+pub(crate) use line::Line;
+use replies::Replies;
 use socket::Patience;
 
 /// An outgoing buffer that has grown beyond this is given back after use.
@@ -47,8 +47,6 @@ pub(crate) struct Wire {
     codec: Codec,
     replies: Replies,
     out: Vec<u8>,
-    /// Commands that leave together.
-    gathered: Vec<u8>,
     patience: Patience,
     /// Something was sent whose replies have not been read. They may not even have come.
     owed: bool,
@@ -77,7 +75,6 @@ impl Wire {
             codec: Codec::new(encoding, encoding_errors, decode_responses)?,
             replies: Replies::new(error, sets),
             out: Vec::new(),
-            gathered: Vec::new(),
             patience: Patience::default(),
             owed: false,
             local: false,
@@ -108,58 +105,14 @@ impl Wire {
         self.packed(py)
     }
 
-    /// Puts a command behind those that leave next, and has `append` take who waits for its
-    /// reply, with no other command between the two.
-    fn gather(
-        slf: &Bound<'_, Self>,
-        args: &Bound<'_, PyTuple>,
-        append: &Bound<'_, PyAny>,
-        waits: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        Wire::put(slf, append, waits, |codec, out| {
-            pack::command(codec, args.iter_borrowed(), out)
-        })
-    }
-
-    /// Puts several commands there, all or, after an error, none of them.
-    fn gather_many(
-        slf: &Bound<'_, Self>,
-        commands: &Bound<'_, PyAny>,
-        append: &Bound<'_, PyAny>,
-        waits: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        Wire::put(slf, append, waits, |codec, out| {
-            pack::commands(codec, commands, out)
-        })
-    }
-
-    /// The commands that leave now.
-    fn gathered<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let bytes = PyBytes::new(py, &self.gathered);
-        self.gathered.clear();
-        self.gathered.shrink_to(KEPT);
-        bytes
-    }
-
     /// Takes bytes that came.
     fn feed(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        if let Ok(bytes) = data.cast::<PyBytes>() {
-            self.replies.feed(data.py(), bytes.as_bytes());
-        } else {
-            let bytes = PyBuffer::<u8>::get(data)?.to_vec(data.py())?;
-            self.replies.feed(data.py(), &bytes);
-        }
-        Ok(())
+        feed(&mut self.replies, data)
     }
 
     /// Whether there are bytes that are no part of a reply given so far, or will be.
     fn has_data(&self) -> bool {
         self.owed || self.replies.has_data()
-    }
-
-    /// Whether the reply that is half read is a message that nobody asked for.
-    fn is_push(&self) -> bool {
-        self.replies.is_push()
     }
 
     /// The next reply, or `undercroft.resp.MISSING` if it has not come as a whole.
@@ -199,19 +152,18 @@ impl Wire {
         self.owed
     }
 
-    /// Gives a client's class a method `execute_command` that takes one step where a call is
-    /// usual, and leaves the others to the method that the class has.
+    /// Makes a call that is a usual one over an idle connection of a pool, and returns its reply.
     ///
-    /// `pool` is the class of pools whose connections it takes, `measured` has a
-    /// `_provider_manager` while calls are measured, and `shaped` makes results of replies.
+    /// `undercroft.resp.MISSING`, with nothing sent, where it is none. Where an error or a message
+    /// came, or something was raised after the command was sent: a tuple, which no reply is, of
+    /// the connection, which the caller is to give back, what came, and whether it was raised.
     #[staticmethod]
-    fn shorten(
-        class: &Bound<'_, PyType>,
-        pool: &Bound<'_, PyType>,
-        measured: &Bound<'_, PyAny>,
-        shaped: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        usual::shorten(class, pool, measured, shaped)
+    fn call_at_once<'py>(
+        pool: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyTuple>,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        fast_path::call(pool, args, options)
     }
 
     /// Sends a command and returns its reply, or a message that came before it.
@@ -242,7 +194,7 @@ impl Wire {
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let reply = self.next(py, decode, timeout)?;
-        self.owed = many::is_message(&reply);
+        self.owed = pipeline::is_message(&reply);
         Ok(reply)
     }
 
@@ -257,7 +209,7 @@ impl Wire {
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
         self.out.clear();
-        let Some(packed) = many::pack(&self.codec, commands, &mut self.out)? else {
+        let Some(packed) = pipeline::pack(&self.codec, commands, &mut self.out)? else {
             return Ok(None);
         };
         self.local &= !packed.streams;
@@ -268,7 +220,7 @@ impl Wire {
         let replies = PyList::empty(py);
         for decode in packed.decodes {
             let mut reply = self.next(py, decode, timeout)?;
-            while many::is_message(&reply) {
+            while pipeline::is_message(&reply) {
                 messages.append(reply)?;
                 reply = self.next(py, decode, timeout)?;
             }
@@ -276,17 +228,6 @@ impl Wire {
         }
         self.owed = false;
         Ok(Some(replies))
-    }
-
-    /// Adds replies to a list that is to have so many, as far as they have come.
-    /// Returns a message that came between them.
-    fn fill<'py>(
-        &mut self,
-        found: &Bound<'py, PyList>,
-        wanted: usize,
-        decode: bool,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        many::fill(&mut self.replies, &self.codec, found, wanted, decode)
     }
 
     /// The places of those replies to a pipeline that are errors, that redis-py
@@ -297,8 +238,19 @@ impl Wire {
         commands: &Bound<'_, PyList>,
         replies: &Bound<'_, PyList>,
     ) -> PyResult<Vec<usize>> {
-        many::unusual(callbacks, commands, replies)
+        pipeline::unusual(callbacks, commands, replies)
     }
+}
+
+/// Takes bytes that came, in whatever holds them.
+fn feed(replies: &mut Replies, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    if let Ok(bytes) = data.cast::<PyBytes>() {
+        replies.feed(data.py(), bytes.as_bytes());
+    } else {
+        let bytes = PyBuffer::<u8>::get(data)?.to_vec(data.py())?;
+        replies.feed(data.py(), &bytes);
+    }
+    Ok(())
 }
 
 fn attached(socket: &Option<OwnedFd>) -> PyResult<BorrowedFd<'_>> {
@@ -336,33 +288,6 @@ impl Wire {
         let reply = self.receive(py, true, timeout)?;
         self.trusted = self.local && !self.owed;
         Ok(Some(reply))
-    }
-
-    /// Packs behind the commands that leave next, and has `append` take who waits for the replies.
-    /// After an error neither is done.
-    ///
-    /// Between the two nothing is made that the interpreter might look for garbage before, whose
-    /// finalizers may send commands as well.
-    fn put(
-        slf: &Bound<'_, Self>,
-        append: &Bound<'_, PyAny>,
-        waits: &Bound<'_, PyAny>,
-        pack: impl FnOnce(&Codec, &mut Vec<u8>) -> PyResult<()>,
-    ) -> PyResult<()> {
-        let waits = (waits,).into_pyobject(slf.py())?;
-        let before = {
-            let Wire {
-                codec, gathered, ..
-            } = &mut *slf.try_borrow_mut()?;
-            let before = gathered.len();
-            pack(codec, gathered)?;
-            before
-        };
-        let appended = append.call1(&waits).map(drop);
-        if appended.is_err() {
-            slf.borrow_mut().gathered.truncate(before);
-        }
-        appended
     }
 
     /// The next reply or message, received from the socket.

@@ -6,6 +6,7 @@
 - `embedded`: the asyncio client of a store in this process: commands finish at once, messages are
   awaited.
 - `factory`: which classes clients for asyncio are.
+- `line`: commands and calls of one connection: packed and put in line, and answered in order.
 - `link`: one connection that many tasks use at once, their commands in one write per turn.
 - `lock`: locks of a store in this process, which are waited for in the event loop.
 - `parking`: calls that met a lock and are tried again.

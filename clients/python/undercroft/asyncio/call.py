@@ -7,8 +7,6 @@ from collections.abc import Coroutine
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from undercroft.replies import NEVER_DECODE
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from contextvars import Context
@@ -31,18 +29,12 @@ class Call(asyncio.Future[Any]):
 
     __slots__ = ("_steps", "request", "waiter")
 
-    # Where the reply itself is the result, whether it may be decoded.
-    request: Request | bool
+    # None where the reply itself is the result.
+    request: Request | None
     # Who is to be called with this first, in which context; None while there is nobody, and
     # False from when on nobody is kept apart.
     waiter: tuple[Callable[[Any], object], Context] | bool | None
     _steps: Generator[Any, None, Any]
-
-    @property
-    def decode(self) -> bool:
-        """Whether the reply may be decoded."""
-        request = self.request
-        return request if type(request) is bool else NEVER_DECODE not in request[2]
 
     def add_done_callback(
         self, fn: Callable[[Any], object], /, *, context: Context | None = None
@@ -51,6 +43,8 @@ class Call(asyncio.Future[Any]):
         if self.waiter is None:
             self.waiter = (fn, copy_context() if context is None else context)
         else:
+            # Where several wait, the loop calls all of them: who is kept apart is the only one.
+            self.join()
             super().add_done_callback(fn, context=context)
 
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:
@@ -110,3 +104,23 @@ class FirstCall(Call):
 
 
 Coroutine.register(Call)
+
+
+class Batch:
+    """Several commands in a row, whose replies are given together."""
+
+    __slots__ = ("call", "missing", "replies")
+
+    def __init__(self, call: Call, missing: int) -> None:
+        """Expect so many replies."""
+        self.call = call
+        self.missing = missing
+        self.replies: list[Any] = []
+
+    def done(self) -> bool:
+        """Return whether nobody waits for the replies any more."""
+        return self.call.done()
+
+    def set_exception(self, error: Exception) -> None:
+        """Let who waits for the replies have an error."""
+        self.call.set_exception(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
 import weakref
 from asyncio import Task
 from collections import deque
@@ -16,17 +17,11 @@ from typing import Any
 from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 
-from undercroft.asyncio.call import Call, FirstCall
-from undercroft.connection import (
-    CLOSED,
-    DEMOTED,
-    LINE,
-    PUSH_ARGUMENTS,
-    make_packer,
-    make_reader,
-)
-from undercroft.replies import shaped
-from undercroft.resp import MISSING, Push
+from undercroft.asyncio.call import Batch, Call, FirstCall
+from undercroft.asyncio.line import make_line
+from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS
+from undercroft.replies import NEVER_DECODE, shaped
+from undercroft.resp import Push
 
 # A peer that is silent is given up after so many looks without a reply in between.
 _LOOKS = 4
@@ -35,39 +30,27 @@ _MARGIN = 0.001
 # Gives a call its result, and lets whoever is kept apart as its waiter be.
 _settle = asyncio.Future.set_result
 
+# Tells which task a loop runs.
+_current: Any = asyncio.current_task
+if sys.version_info < (3, 12):
+    # asyncio's own function is in Python there.
+    _current = vars(asyncio.tasks)["_current_tasks"].get
+
 _links: weakref.WeakSet[Link] = weakref.WeakSet()
 
 
-class Batch:
-    """Several commands in a row, whose replies are given together."""
-
-    __slots__ = ("call", "error", "missing", "replies")
-
-    def __init__(self, call: Call, missing: int) -> None:
-        """Expect so many replies."""
-        self.call = call
-        self.missing = missing
-        self.replies: list[Any] = []
-        # Why the reply that comes next is not decoded.
-        self.error: UnicodeDecodeError | None = None
-
-
-class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
+class Link(asyncio.Protocol):
     """A connection that answers in the order in which it was asked.
 
     redis-py makes and greets the connection; then its transport is this protocol's. All
     commands that are sent in one turn of the event loop leave in one write. A caller that
     is cancelled leaves its place in the order to a reply that nobody gets.
-
-    Where there is native code, it does what is usual in the place of ``data_received``, and what
-    it looks at for that is kept in attributes of its own.
     """
 
     def __init__(self, connection: Any, timeout: float | None) -> None:
         """Take over a connection that redis-py has made, on the running loop."""
         # An object with 30 attributes of its own and more is a slow one.
         self.loop = asyncio.get_running_loop()
-        self._of_loop = {"loop": self.loop}
         # In one that is asyncio's own, tasks may run the loop, once nest_asyncio allows it.
         self._nests = isinstance(self.loop, asyncio.BaseEventLoop)
         self._thread = get_ident()
@@ -80,12 +63,8 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
             isinstance(connection, SentinelManagedConnection)
             and connection.connection_pool.is_master
         )
-        self._packer = make_packer(connection.encoder)
-        self._replies = make_reader(connection.encoder, connection._parser.parse_error)
-        self._pending: deque[Any] = deque()  # calls, and batches
-        self._append, self._popleft = self._pending.append, self._pending.popleft
-        # Why the reply to the first call is not decoded, against its caller's wish.
-        self._undecodable: UnicodeDecodeError | None = None
+        # What waits to be written, and who for replies.
+        self._line = make_line(connection.encoder, connection._parser.parse_error)
         self._waiting: list[asyncio.Future[None]] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timeout = timeout
@@ -128,14 +107,17 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
             self.failure is not None
             or self._waiting is not None
             or self._thread != get_ident()
-            or not loop.is_running()
+            or not (self._waking or loop.is_running())
             or (self._interval and monotonic() >= self._due)
         ):
             return None
-        call = self._leaving()
+        # As in `_leaving`.
+        call = Call(loop=loop) if self._unsent or self._waking else self._first()
+        self._unsent = True
+        call.waiter = None
         call.request = (client, args, options)
         try:
-            self._packer.gather(args, self._append, call)
+            self._line.put(call, args, NEVER_DECODE not in options, client.response_callbacks)
         except Exception:
             # Who awaits it is to be told.
             return None
@@ -145,29 +127,30 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
         """Send a command in this turn of the loop; its reply will be the call's result."""
         self._usable()
         call = self._leaving()
-        call.request = decode
-        self._packer.gather(args, self._append, call)
+        self._line.put(call, args, decode)
         return call
 
     def send_many(self, commands: list[Any]) -> Call:
         """Send commands with none of others' between them; the result is all their replies."""
         self._usable()
         call = self._leaving()
-        self._packer.gather_many(commands, self._append, Batch(call, len(commands)))
+        self._line.put_many(Batch(call, len(commands)), commands)
         return call
 
     def _leaving(self) -> Call:
         """Let what will be packed leave at the end of this turn; return a call for its result."""
-        call: Call
         # Who wakes those who wait writes what they send.
-        if self._unsent or self._waking:
-            call = Call(loop=self.loop)
-        else:
-            call = FirstCall(loop=self.loop)
-            call.link = self
-            self.loop.call_soon(self._flush)
+        call = Call(loop=self.loop) if self._unsent or self._waking else self._first()
         self._unsent = True
         call.waiter = None
+        call.request = None
+        return call
+
+    def _first(self) -> Call:
+        """Return the first call of a turn, behind whose others the loop is to write."""
+        call = FirstCall(loop=self.loop)
+        call.link = self
+        self.loop.call_soon(self._flush)
         return call
 
     @property
@@ -208,7 +191,7 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
         """Write what this turn's callers sent."""
         self._unsent = False
         try:
-            leaving = self._packer.gathered()
+            leaving = self._line.gathered()
             if self.failure is None and leaving:
                 self._transport.write(leaving)
                 if self._watch is None and self._timeout is not None:
@@ -226,66 +209,48 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
         """Give replies to those who wait for them."""
         if self._interval:
             self._due = monotonic() + self._interval
+        line = self._line
         try:
-            self._replies.feed(data)
-            while self._next():
-                pass
+            came = line.receive(data, self._woken)
+            while came is not None:
+                self._take(*came)
+                came = line.answer(self._woken)
+        except Exception as error:
+            self.fail(error)
+        except BaseException:
+            self._interrupted()
+            raise
         finally:
             if self._woken:
                 self._wake()
 
-    def _next(self) -> bool:
-        """Take the next reply or message; return whether that has come as a whole."""
-        first = self._pending[0] if self._pending else None
-        try:
-            if type(first) is Batch:
-                return self._complete(first)
-            reply = self._reply(first)
-            if reply is MISSING:
-                return False
-            if type(reply) is Push:
-                self._deliver(reply)
-                return True
-            if first is None:
-                raise ConnectionError(f"{self._name} answered what nobody had asked")
-            if self._elected and isinstance(reply, ReadOnlyError):
+    def _take(self, call: Call | Batch | None, reply: Any) -> None:
+        """Give the first in line a reply that the line has not, or a message to its handlers."""
+        if type(reply) is Push:
+            self._deliver(reply)
+        elif call is None:
+            raise ConnectionError(f"{self._name} answered what nobody had asked")
+        elif isinstance(call, Batch):
+            if self._elected and any(isinstance(each, ReadOnlyError) for each in reply):
                 raise ConnectionError(DEMOTED)
-            self._popleft()
-            if first.done():
-                return True
-            if isinstance(reply, Exception):
-                self._fail(first, reply)
-                return True
-        except Exception as error:
-            self._lost(first, error)
-            return False
-        except BaseException:
-            # Whoever raised this in between, nobody is to have the reply to another's command.
-            self._lost(first, ConnectionError(f"Reading from {self._name} was interrupted"))
-            raise
-        self._finish(first, reply)
-        return True
+            self._settled(call.call, reply)
+        elif self._elected and isinstance(reply, ReadOnlyError):
+            raise ConnectionError(DEMOTED)
+        elif call.done():
+            return
+        elif isinstance(reply, Exception):
+            self._fail(call, reply)
+        else:
+            self._finish(call, reply)
 
-    def _lost(self, first: Any, error: Exception) -> None:
-        """Close the connection after an error with the reply to whoever was the first in line."""
-        is_first = bool(self._pending) and self._pending[0] is first
-        self.fail(error)
-        call = first.call if type(first) is Batch else first
-        if call is not None and not is_first and not call.done():
-            call.set_exception(error)
-
-    def _reply(self, call: Call | None) -> Any:
-        """Return the next reply or message, or the error for a reply that cannot be decoded."""
-        decode = (call is None or call.decode) and self._undecodable is None
-        try:
-            reply = self._replies.gets(decode)
-        except UnicodeDecodeError as error:
-            if not self._replies.is_push():
-                self._undecodable = error
-            reply = self._replies.gets(False)
-        if self._undecodable is not None and reply is not MISSING and type(reply) is not Push:
-            reply, self._undecodable = self._undecodable, None
-        return reply
+    def _interrupted(self) -> None:
+        """Go on after something that may be raised anywhere, as by a signal's handler."""
+        taken = self._line.taken
+        if taken is None or taken.done():
+            self.loop.call_soon(self.data_received, b"")
+        else:
+            # Nobody is to have the reply to another's command.
+            self.fail(ConnectionError(f"Reading from {self._name} was interrupted"))
 
     def _wake(self) -> None:
         """Let those who wait for replies go on at once, and write what they send."""
@@ -293,7 +258,7 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
         # Within a task no other may run. nest_asyncio lets a task run the loop, which then is
         # to write what others send.
         nested = self._nests and getattr(self.loop, "_nest_patched", False)
-        if nested or asyncio.current_task(self.loop) is not None:
+        if nested or _current(self.loop) is not None:
             self._delay(woken)
             return
         is_first = not self._unsent
@@ -337,7 +302,7 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
     def _finish(self, call: Call, reply: Any) -> None:
         """Let a call have what its client makes of a reply."""
         try:
-            if type(call.request) is tuple:
+            if call.request is not None:
                 client, args, options = call.request
                 reply = shaped(client.response_callbacks, args[0], reply, options)
         except Exception as error:
@@ -358,40 +323,9 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
             elif call.waiter:
                 self._woken.append(call)
 
-    def _complete(self, batch: Batch) -> bool:
-        """Give a batch, which is the first in line, what has come; return whether that is all."""
-        replies = batch.replies
-        while len(replies) < batch.missing:
-            if batch.error is None:
-                try:
-                    message = self._replies.fill(replies, batch.missing, True)
-                except UnicodeDecodeError as error:
-                    batch.error = error
-                    continue
-                if message is None:
-                    break
-                self._deliver(message)
-            else:
-                # What cannot be decoded is read as it came.
-                reply = self._replies.gets(False)
-                if reply is MISSING:
-                    break
-                if type(reply) is Push:
-                    self._deliver(reply)
-                else:
-                    replies.append(batch.error)
-                batch.error = None
-        if len(replies) < batch.missing:
-            return False
-        if self._elected and any(isinstance(reply, ReadOnlyError) for reply in replies):
-            raise ConnectionError(DEMOTED)
-        self._pending.popleft()
-        self._settled(batch.call, replies)
-        return True
-
-    def _fail(self, call: Call, error: Exception) -> None:
+    def _fail(self, call: Call | Batch, error: Exception) -> None:
         """Let a call have an error, or its client what to do about it."""
-        if type(call.request) is tuple:
+        if isinstance(call, Call) and call.request is not None:
             call.request[0].failed(call, error, self)
         else:
             call.set_exception(error)
@@ -410,10 +344,10 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
     def _look(self) -> None:
         """Give up a peer whose next reply has not come for too long."""
         self._watch = None
-        if not self._pending or self._timeout is None or self.failure is not None:
+        first = self._line.first
+        if first is None or self._timeout is None or self.failure is not None:
             self._watched = (None, 0, 0)
             return
-        first = self._pending[0]
         come = len(first.replies) if type(first) is Batch else 0
         before, come_before, times = self._watched
         times = times + 1 if first is before and come == come_before else 0
@@ -463,18 +397,13 @@ class Link(asyncio.Protocol, LINE):  # type: ignore[misc]
             self._watch.cancel()
             self._watch = None
         self._transport.abort()
-        self._packer.gathered()
+        pending = self._line.close()
         self.resume_writing()
-        pending = list(self._pending)
-        self._pending.clear()
         for each in pending:
             # Each caller gets an exception of its own, with a traceback of its own.
             own = type(error)(*error.args)
-            if type(each) is not Batch:
-                if not each.done():
-                    self._fail(each, own)
-            elif not each.call.done():
-                each.call.set_exception(own)
+            if not each.done():
+                self._fail(each, own)
 
     def abandon(self) -> None:
         """Close the connection, from wherever its last user has gone."""

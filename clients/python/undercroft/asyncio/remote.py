@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import redis.asyncio
@@ -12,10 +11,9 @@ from redis.asyncio.client import Pipeline as RedisPipeline
 from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.asyncio.base import Redis
-from undercroft.asyncio.call import Call, FirstCall
 from undercroft.asyncio.connection import HINTING
-from undercroft.asyncio.link import Batch, Link
-from undercroft.connection import LINE, NATIVE, fatal
+from undercroft.asyncio.link import Link
+from undercroft.connection import fatal
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -28,7 +26,7 @@ from undercroft.replies import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from undercroft.asyncio.call import Request
+    from undercroft.asyncio.call import Call, Request
 
 # Commands that keep the server from answering others, or that change the connection
 # for whoever uses it next. They take connections of their own from redis-py's pool.
@@ -264,14 +262,6 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         if link is not None:
             link.abandon()
         super().__del__(*args, **kwargs)
-
-
-if NATIVE is not None:
-    _current: Any = asyncio.current_task
-    if sys.version_info < (3, 12):
-        # asyncio's own function is in Python there.
-        _current = vars(asyncio.tasks)["_current_tasks"].get
-    LINE.shorten(Link, RemoteRedis, (Call, FirstCall, Batch), observability, _current)
 
 
 class Pipeline(RedisPipeline):

@@ -6,7 +6,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::pack;
-use super::parse::Replies;
 use crate::codec::Codec;
 
 /// redis-py sends commands of this name with others that it finds necessary.
@@ -58,27 +57,6 @@ pub(super) fn pack(
         decodes.push(!raw);
     }
     Ok(Some(Packed { decodes, streams }))
-}
-
-/// Adds replies to a list that is to have so many, as far as they have come.
-/// Returns a message that came between them.
-pub(super) fn fill<'py>(
-    replies: &mut Replies,
-    codec: &Codec,
-    found: &Bound<'py, PyList>,
-    wanted: usize,
-    decode: bool,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    while found.len() < wanted {
-        let Some(reply) = replies.next(found.py(), codec, decode)? else {
-            break;
-        };
-        if is_message(&reply) {
-            return Ok(Some(reply));
-        }
-        found.append(reply)?;
-    }
-    Ok(None)
 }
 
 /// Whether it is a message that nobody asked for: a list of a class of its own.

@@ -1,0 +1,319 @@
+//! Replies of RESP2 and RESP3 as Python objects, built from what `undercroft_resp` reads in bytes
+//! that come in pieces of any size.
+
+use pyo3::import_exception;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PySet};
+use undercroft_resp::{Aggregate, Event, ReplyError, ReplyLimits, ReplyParser};
+
+use crate::codec::{self, Codec};
+
+use super::long::Long;
+use super::names;
+
+import_exception!(redis.exceptions, InvalidResponse);
+
+/// What a server may send: the client believes the one that it was told to use, but in how deep
+/// a reply nests, which nobody means to be deeper.
+const LIMITS: ReplyLimits = ReplyLimits {
+    max_bulk: usize::MAX,
+    max_line: usize::MAX,
+    max_elements: u64::MAX,
+    max_depth: 512,
+};
+/// Room for what the socket has next.
+const ROOM: usize = 64 << 10;
+/// The most room that is made at once for a value whose length was announced.
+const MOST: usize = 16 << 20;
+/// A value of so many bytes or more is long, up to the longest that Redis has.
+const LONG: std::ops::RangeInclusive<usize> = ROOM..=512 << 20;
+/// Room for a part of a long value, which is copied on while it is in the cache.
+const PART: usize = 256 << 10;
+/// An empty buffer that has grown beyond this is given back.
+const KEPT: usize = 1 << 20;
+
+/// A collection that still misses some of its items.
+struct Open {
+    kind: Aggregate,
+    items: Vec<Py<PyAny>>,
+}
+
+/// What was read.
+enum Step<'py> {
+    Value(Bound<'py, PyAny>),
+    /// Something that is no value yet, or none of the reply.
+    Part,
+    /// Nothing: the rest has not come.
+    Missing,
+}
+
+/// Bytes that came, and the replies they hold.
+pub(super) struct Replies {
+    parser: ReplyParser,
+    buffer: Vec<u8>,
+    /// Where the parser goes on.
+    at: usize,
+    /// What the bytes from there on belong to.
+    long: Option<Long>,
+    /// A string that was read, and could not be decoded.
+    undecodable: Option<Py<PyBytes>>,
+    open: Vec<Open>,
+    error: Py<PyAny>,
+    sets: bool,
+}
+
+impl Replies {
+    pub(super) fn new(error: Py<PyAny>, sets: bool) -> Replies {
+        Replies {
+            parser: ReplyParser::new(LIMITS),
+            buffer: Vec::new(),
+            at: 0,
+            long: None,
+            undecodable: None,
+            open: Vec::new(),
+            error,
+            sets,
+        }
+    }
+
+    pub(super) fn has_data(&self) -> bool {
+        self.at < self.buffer.len() || !self.parser.between_replies() || self.undecodable.is_some()
+    }
+
+    /// Whether the reply that is half read is a message that nobody asked for.
+    pub(super) fn is_push(&self) -> bool {
+        let first = self.open.first();
+        first.is_some_and(|first| first.kind == Aggregate::Push)
+    }
+
+    pub(super) fn feed(&mut self, py: Python<'_>, mut bytes: &[u8]) {
+        self.forget();
+        if let Some(long) = &mut self.long
+            && self.buffer.is_empty()
+        {
+            bytes = &bytes[long.take(py, bytes)..];
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The buffer, with room behind its bytes.
+    pub(super) fn input(&mut self) -> &mut Vec<u8> {
+        self.forget();
+        let missing = match &self.long {
+            Some(long) => long.missing().min(PART),
+            None => self.parser.wanted(),
+        };
+        self.buffer.reserve(missing.clamp(ROOM, MOST));
+        &mut self.buffer
+    }
+
+    /// Forgets bytes that have been read.
+    fn forget(&mut self) {
+        if self.at == self.buffer.len() {
+            self.buffer.clear();
+            if self.buffer.capacity() > KEPT {
+                self.buffer = Vec::new();
+            }
+        } else if self.at >= ROOM && self.at * 2 >= self.buffer.len() {
+            // At least as much goes as has to be moved.
+            self.buffer.drain(..self.at);
+        } else {
+            return;
+        }
+        self.at = 0;
+    }
+
+    /// The next reply; None if it has not come as a whole.
+    ///
+    /// After an error of a string that cannot be decoded the same reply is the next one, which can
+    /// be read without decoding from there on.
+    pub(super) fn next<'py>(
+        &mut self,
+        py: Python<'py>,
+        codec: &Codec,
+        decode: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        loop {
+            let value = match self.step(py, codec, decode)? {
+                Step::Value(value) => value,
+                Step::Part => continue,
+                Step::Missing => return Ok(None),
+            };
+            match self.open.last_mut() {
+                Some(open) => open.items.push(value.unbind()),
+                None => return Ok(Some(value)),
+            }
+        }
+    }
+
+    /// Reads on.
+    #[inline]
+    fn step<'py>(&mut self, py: Python<'py>, codec: &Codec, decode: bool) -> PyResult<Step<'py>> {
+        if let Some(bytes) = &self.undecodable {
+            let value = string(py, codec, decode, bytes.as_bytes(py))?;
+            self.undecodable = None;
+            return Ok(Step::Value(value));
+        }
+        if self.long.is_some() {
+            return Ok(self.rest(py)?.map_or(Step::Missing, Step::Value));
+        }
+        let mut rest = &self.buffer[self.at..];
+        if let Some(open) = self.open.last_mut() {
+            let (items, undecodable) = (&mut open.items, &mut self.undecodable);
+            let read: PyResult<()> = self.parser.strings(&mut rest, |bytes| {
+                let value = string(py, codec, decode, bytes);
+                items.push(kept(py, bytes, value, undecodable)?.unbind());
+                Ok(())
+            });
+            self.at = self.buffer.len() - rest.len();
+            read?;
+        }
+        let event = self.parser.next(&mut rest);
+        self.at = self.buffer.len() - rest.len();
+        let Some(event) = event.map_err(invalid)? else {
+            return Ok(match self.begin_long(py, codec, decode)? {
+                true => Step::Part,
+                false => Step::Missing,
+            });
+        };
+        Ok(Step::Value(match event {
+            Event::Bulk(bytes) | Event::Simple(bytes) | Event::Verbatim { text: bytes, .. } => {
+                let value = string(py, codec, decode, bytes);
+                kept(py, bytes, value, &mut self.undecodable)?
+            }
+            Event::Integer(value) => {
+                // SAFETY: a new reference, or null with an exception set.
+                unsafe { Bound::from_owned_ptr_or_err(py, codec::number(py, value))? }
+            }
+            // No server sends what has no length, and the reader in Python refuses it.
+            Event::Begin { len: None, .. } | Event::Chunk(_) => {
+                return Err(invalid(ReplyError::Malformed(b'*')));
+            }
+            Event::Begin { kind, .. } => {
+                let items = Vec::new();
+                self.open.push(Open { kind, items });
+                return Ok(Step::Part);
+            }
+            Event::End(kind) => return self.end(py, kind),
+            Event::Null(_) => py.None().into_bound(py),
+            Event::Boolean(value) => value.into_pyobject(py)?.to_owned().into_any(),
+            Event::Double(value) => PyFloat::new(py, value).into_any(),
+            Event::BigNumber(digits) => {
+                let value = py
+                    .get_type::<PyInt>()
+                    .call1((String::from_utf8_lossy(digits),));
+                value.map_err(|_| invalid(ReplyError::Malformed(b'(')))?
+            }
+            Event::Error(text) | Event::BulkError(text) => self
+                .error
+                .bind(py)
+                .call1((String::from_utf8_lossy(text),))?,
+        }))
+    }
+
+    /// Begins to take a string that has begun into the object that it becomes, where it is a long
+    /// one. Returns whether it did.
+    fn begin_long(&mut self, py: Python<'_>, codec: &Codec, decode: bool) -> PyResult<bool> {
+        let begun = self.parser.begun_string();
+        let Some(length) = begun.filter(|length| LONG.contains(length)) else {
+            return Ok(false);
+        };
+        if decode && codec.decode {
+            return Ok(false);
+        }
+        self.long = Some(Long::new(py, length)?);
+        Ok(true)
+    }
+
+    /// The long value, once the rest of it has come.
+    fn rest<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if let Some(long) = &mut self.long {
+            self.at += long.take(py, &self.buffer[self.at..]);
+            if long.missing() > 0 {
+                return Ok(None);
+            }
+        }
+        match self.buffer[self.at..] {
+            [b'\r', b'\n', ..] => {}
+            [first, second, ..] => return Err(invalid(ReplyError::LineEnd([first, second]))),
+            _ => return Ok(None),
+        }
+        self.at += 2;
+        self.parser.string_taken();
+        Ok(self.long.take().map(|long| long.finish(py)))
+    }
+
+    /// What the collection that has ended is.
+    fn end<'py>(&mut self, py: Python<'py>, kind: Aggregate) -> PyResult<Step<'py>> {
+        let items = self.open.pop().map_or_else(Vec::new, |whole| whole.items);
+        // Items that are dropped at once where they are not wanted: those that are not bound to
+        // the interpreter's lock would be kept until it is taken anew.
+        let items: Vec<_> = items.into_iter().map(|item| item.into_bound(py)).collect();
+        if kind == Aggregate::Attribute {
+            // Nobody has asked for what it says about the next value.
+            return Ok(Step::Part);
+        }
+        finish(py, kind, items, self.sets).map(Step::Value)
+    }
+}
+
+#[inline(always)]
+fn string<'py>(
+    py: Python<'py>,
+    codec: &Codec,
+    decode: bool,
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyAny>> {
+    if !decode {
+        return Ok(PyBytes::new(py, bytes).into_any());
+    }
+    let object = codec.object(py, bytes);
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, object) }
+}
+
+/// What was made of a string, whose bytes are kept after an error.
+#[inline(always)]
+fn kept<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+    value: PyResult<Bound<'py, PyAny>>,
+    undecodable: &mut Option<Py<PyBytes>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if value.is_err() {
+        *undecodable = Some(PyBytes::new(py, bytes).unbind());
+    }
+    value
+}
+
+/// What the items of a collection of this kind are.
+fn finish<'py>(
+    py: Python<'py>,
+    kind: Aggregate,
+    items: Vec<Bound<'py, PyAny>>,
+    sets: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    if kind == Aggregate::Map {
+        let map = PyDict::new(py);
+        for pair in items.chunks_exact(2) {
+            map.set_item(&pair[0], &pair[1])?;
+        }
+        return Ok(map.into_any());
+    }
+    if kind == Aggregate::Set && sets {
+        // An item may have no hash.
+        if let Ok(set) = PySet::new(py, &items) {
+            return Ok(set.into_any());
+        }
+    }
+    let list = PyList::new(py, items)?;
+    if kind == Aggregate::Push {
+        return names::push(&list);
+    }
+    Ok(list.into_any())
+}
+
+#[cold]
+fn invalid(error: ReplyError) -> PyErr {
+    InvalidResponse::new_err(format!("Protocol Error: {error}"))
+}

@@ -1,0 +1,135 @@
+"""A line packs commands and answers calls alike in Python and natively."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import undercroft.asyncio.line
+from redis._parsers.encoders import Encoder
+from redis.exceptions import ConnectionError, DataError, ResponseError
+from undercroft.asyncio.call import Batch, Call
+from undercroft.resp import Push
+
+PING = b"*1\r\n$4\r\nPING\r\n"
+GET = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"
+
+
+@pytest.fixture(params=["pure", "native"])
+def line(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a line of one of the two kinds."""
+    native = None
+    if request.param == "native":
+        native = pytest.importorskip("undercroft._native").Line
+    monkeypatch.setattr(undercroft.asyncio.line, "LINE", native)
+    return undercroft.asyncio.line.make_line(Encoder("utf-8", "strict", True), ResponseError)
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """Return a loop that does not run."""
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def new(loop: asyncio.AbstractEventLoop) -> Call:
+    """Return a call for which nobody waits yet."""
+    call = Call(loop=loop)
+    call.waiter = call.request = None
+    return call
+
+
+def answered(line: Any, data: bytes) -> list[Any]:
+    """Return what calls get of bytes, whoever gives it to them."""
+    woken: list[Call] = []
+    given = []
+    came = line.receive(data, woken)
+    while came is not None:
+        given.append(came)
+        came = line.answer(woken)
+    return given
+
+
+def test_commands_leave_together_or_not_at_all(line: Any, loop: asyncio.AbstractEventLoop) -> None:
+    calls = [new(loop) for _ in range(4)]
+    batch = Batch(calls[2], 2)
+    assert line.gathered() == b""
+    line.put(calls[0], ("PING",))
+    line.put(calls[1], ("GET", "k"), True, {"SET": bool})
+    # Those that cannot be packed leave nothing of theirs behind.
+    with pytest.raises(DataError):
+        line.put(calls[3], ("GET", None))
+    with pytest.raises(DataError):
+        line.put_many(Batch(calls[3], 2), [("PING",), ("GET", None)])
+    line.put_many(batch, [("PING",), ("GET", "k")])
+    assert line.gathered() == PING + GET + PING + GET
+    line.put(calls[3], ("PING",))
+    assert (len(line), line.first) == (4, calls[0])
+    assert line.close() == [calls[0], calls[1], batch, calls[3]]
+    assert (len(line), line.first, line.gathered()) == (0, None, b"")
+    with pytest.raises(ConnectionError):
+        line.put(calls[0], ("PING",))
+    with pytest.raises(ConnectionError):
+        line.put_many(batch, [("PING",)])
+
+
+def test_who_is_answered_keeps_its_place_until_the_next_is_asked_for(
+    line: Any, loop: asyncio.AbstractEventLoop
+) -> None:
+    woken: list[Call] = []
+    first, second = new(loop), new(loop)
+    line.put(first, ("GET", "k"))
+    line.put(second, ("GET", "k"), False)
+    call, reply = line.receive(b"-ERR no\r\n$1\r\n", woken)
+    assert (call, str(reply)) == (first, "ERR no")
+    assert (line.taken, line.first, len(line)) == (first, first, 2)
+    assert line.answer(woken) is None
+    assert (line.taken, line.first, len(line)) == (None, second, 1)
+    # It has somebody who is to be called by the loop.
+    second.waiter = False
+    assert line.receive(b"\xff\r\n", woken) == (second, b"\xff")
+    assert line.taken is second
+    assert line.answer(woken) is None
+    assert (line.taken, line.first, woken) == (None, None, [])
+
+
+def test_each_gets_its_own(line: Any, loop: asyncio.AbstractEventLoop) -> None:
+    first, second, last = (new(loop) for _ in range(3))
+    batch = Batch(second, 3)
+    for call in (first, last):
+        call.waiter = False
+    line.put(first, ("GET", "k"))
+    line.put_many(batch, [("GET", "k")] * 3)
+    line.put(last, ("GET", "k"))
+    data = b"$1\r\n\xff\r\n:1\r\n>1\r\n+m\r\n*1\r\n+\xff\r\n-ERR no\r\n$1\r\nv\r\n:2\r\n"
+    given = [*answered(line, data[:-6]), *answered(line, data[-6:])]
+    assert [call for call, _ in given] == [first, None, batch, last, None]
+    replies = [reply for _, reply in given]
+    assert isinstance(replies[0], UnicodeDecodeError)
+    assert (type(replies[1]), replies[1]) == (Push, ["m"])
+    one, undecodable, error = replies[2]
+    assert one == 1
+    assert isinstance(undecodable, UnicodeDecodeError)
+    assert isinstance(error, ResponseError)
+    # The last reply is to nobody.
+    assert replies[3:] == ["v", 2]
+
+
+def test_native_lines_give_usual_replies_themselves(loop: asyncio.AbstractEventLoop) -> None:
+    line = pytest.importorskip("undercroft._native").Line(ResponseError, True)
+    calls = [new(loop) for _ in range(5)]
+    for call in calls[:4]:
+        line.put(call, ("GET", "k"), True, {"SET": bool})
+    line.put(calls[4], ("SET", "k", "v"), True, {"SET": bool})
+    calls[1].add_done_callback(print)  # it is kept apart
+    calls[2].add_done_callback(print)
+    calls[2].cancel()
+    woken: list[Call] = []
+    came = line.receive(b"+a\r\n+b\r\n+c\r\n+d\r\n+OK\r\n", woken)
+    assert came == (calls[2], "c")
+    assert line.answer(woken) == (calls[4], "OK")
+    assert line.answer(woken) is None
+    assert [calls[number].result() for number in (0, 1, 3)] == ["a", "b", "d"]
+    assert woken == [calls[1]]
+    assert not calls[4].done()
