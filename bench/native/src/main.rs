@@ -1,6 +1,7 @@
 //! The benchmark's rows that are native code: each subcommand prints one JSON
 //! object with its raw figures, and `bench/run.py` makes the table.
 //!
+//! - `copies`: writers while somebody copies the store.
 //! - `hot`: get and set, against the standard library's HashMap in the same run.
 //! - `lists`: a long list: its memory, ranges of it, and readers of ranges beside a writer.
 //! - `messages`: messages to waiting subscribers: how long one takes, and how many pass in a second; through a store,
@@ -8,6 +9,7 @@
 //! - `readers`: readers beside a writer: what one more reader costs the others.
 //! - `sizes`: memory per key, and the time to open a store.
 
+mod copies;
 mod hot;
 mod lists;
 mod messages;
@@ -31,6 +33,8 @@ enum What {
     Get(hot::Work),
     /// set that overwrites, against HashMap insert.
     Set(hot::Work),
+    /// Writers while the store is copied.
+    Copies(copies::Work),
     /// A long list: memory, ranges, pushes and pops.
     Lists(lists::Work),
     /// Only the store's side of one operation, for counting instructions.
@@ -49,6 +53,7 @@ fn main() {
     match Arguments::parse().what {
         What::Get(work) => work.get(),
         What::Set(work) => work.set(),
+        What::Copies(work) => work.run(),
         What::Lists(work) => work.run(),
         What::Loop(work) => work.run(),
         What::Messages(work) => work.run(),

@@ -75,23 +75,39 @@ pub(crate) struct Record<'r> {
     pub(crate) items: &'r Ranges,
 }
 
-/// Builds the blocks of an export in memory.
-#[derive(Debug, Default)]
-pub(crate) struct Builder {
-    /// Finished blocks, and the one that is being filled.
-    blocks: Vec<Block>,
-    counts: Counts,
-}
-
-#[derive(Debug, Default)]
-struct Block {
+/// Writes an export, block by block.
+#[derive(Debug)]
+pub(crate) struct Writer<W> {
+    out: W,
+    /// The block that is being filled.
     records: u32,
     payload: Vec<u8>,
+    counts: Counts,
+    /// Bytes written.
+    length: u64,
 }
 
-impl Builder {
-    /// Adds one key. Called under the locks of the store, so it only copies.
-    pub(crate) fn add(&mut self, item: &Item<'_>) {
+impl<W: Write> Writer<W> {
+    /// Begins an export that was created at this time, Unix milliseconds.
+    pub(crate) fn new(mut out: W, created: u64) -> io::Result<Writer<W>> {
+        let mut header = [0; HEADER];
+        header[..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        header[16..24].copy_from_slice(&created.to_le_bytes());
+        let checksum = CRC32C.checksum(&header[..24]);
+        header[24..].copy_from_slice(&checksum.to_le_bytes());
+        out.write_all(&header)?;
+        Ok(Writer {
+            out,
+            records: 0,
+            payload: Vec::new(),
+            counts: Counts::default(),
+            length: HEADER as u64,
+        })
+    }
+
+    /// Adds one key.
+    pub(crate) fn add(&mut self, item: &Item<'_>) -> io::Result<()> {
         if item.value_type == ValueType::String {
             return self.record(item, 0, item.items.iter().next().unwrap_or_default());
         }
@@ -99,33 +115,26 @@ impl Builder {
         for (index, text) in item.items.iter().enumerate() {
             let whole = index.is_multiple_of(item.value_type.description().width);
             if whole && value.len() >= BLOCK_FULL {
-                self.record(item, more, &value);
+                self.record(item, more, &value)?;
                 value.clear();
                 more = FLAG_MORE;
             }
             value.extend_from_slice(&(text.len() as u32).to_le_bytes());
             value.extend_from_slice(text);
         }
-        self.record(item, more, &value);
+        self.record(item, more, &value)
     }
 
-    fn record(&mut self, item: &Item<'_>, more: u8, value: &[u8]) {
-        if self
-            .blocks
-            .last()
-            .is_none_or(|block| block.payload.len() >= BLOCK_FULL)
-        {
-            self.blocks.push(Block::default());
+    fn record(&mut self, item: &Item<'_>, more: u8, value: &[u8]) -> io::Result<()> {
+        if self.payload.len() >= BLOCK_FULL {
+            self.end_block()?;
         }
-        let Some(block) = self.blocks.last_mut() else {
-            return;
-        };
         let expiry = if item.expiry.is_some() {
             FLAG_EXPIRES
         } else {
             0
         };
-        let payload = &mut block.payload;
+        let payload = &mut self.payload;
         payload.extend_from_slice(&(item.database as u16).to_le_bytes());
         payload.extend_from_slice(&[item.value_type as u8, expiry | more]);
         payload.extend_from_slice(&(item.key.len() as u32).to_le_bytes());
@@ -135,40 +144,30 @@ impl Builder {
         }
         payload.extend_from_slice(item.key);
         payload.extend_from_slice(value);
-        block.records += 1;
+        self.records += 1;
         self.counts.records += 1;
         self.counts.more += u64::from(more != 0);
         self.counts.bytes += (item.key.len() + value.len()) as u64;
+        Ok(())
     }
 
-    /// Bytes of the finished file.
-    pub(crate) fn length(&self) -> u64 {
-        let blocks = self
-            .blocks
-            .iter()
-            .map(|block| block.payload.len() + BLOCK_HEADER);
-        (HEADER + blocks.sum::<usize>() + BLOCK_HEADER + END) as u64
+    fn end_block(&mut self) -> io::Result<()> {
+        self.length += write_block(&mut self.out, KIND_RECORDS, self.records, &self.payload)?;
+        self.counts.blocks += 1;
+        self.records = 0;
+        self.payload.clear();
+        Ok(())
     }
 
-    /// Writes the file and frees the blocks on the way; `written` is told the bytes so far.
-    pub(crate) fn write(
-        mut self,
-        out: &mut impl Write,
-        created: u64,
-        mut written: impl FnMut(u64),
-    ) -> io::Result<Counts> {
-        let mut header = [0; HEADER];
-        header[..8].copy_from_slice(&MAGIC);
-        header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        header[16..24].copy_from_slice(&created.to_le_bytes());
-        let checksum = CRC32C.checksum(&header[..24]);
-        header[24..].copy_from_slice(&checksum.to_le_bytes());
-        out.write_all(&header)?;
-        let mut total = HEADER as u64;
-        for block in std::mem::take(&mut self.blocks) {
-            total += write_block(out, KIND_RECORDS, block.records, &block.payload)?;
-            self.counts.blocks += 1;
-            written(total);
+    /// Keys that were added.
+    pub(crate) fn keys(&self) -> u64 {
+        self.counts.keys()
+    }
+
+    /// Ends the export. Returns what it is written to, what it holds, and how long it is.
+    pub(crate) fn finish(mut self) -> io::Result<(W, Counts, u64)> {
+        if self.records > 0 {
+            self.end_block()?;
         }
         let mut end = [0; END];
         let Counts {
@@ -180,8 +179,8 @@ impl Builder {
         for (field, value) in end.chunks_mut(8).zip([records, blocks, bytes]) {
             field.copy_from_slice(&value.to_le_bytes());
         }
-        write_block(out, KIND_END, 0, &end)?;
-        Ok(self.counts)
+        self.length += write_block(&mut self.out, KIND_END, 0, &end)?;
+        Ok((self.out, self.counts, self.length))
     }
 }
 

@@ -27,27 +27,24 @@ fn sample() -> Vec<Sample> {
 }
 
 fn written(records: &[Sample]) -> (Vec<u8>, Counts) {
-    let mut builder = Builder::default();
+    let mut writer = Writer::new(Vec::new(), 5).expect("memory takes all");
     for (database, key, expiry, value) in records {
         let mut items = Ranges::new();
         items.push(value);
-        builder.add(&Item {
+        let item = Item {
             database: *database,
             key,
             value_type: ValueType::String,
             expiry: *expiry,
             items: &items,
-        });
+        };
+        writer.add(&item).expect("memory takes all");
     }
-    finished(builder)
+    finished(writer)
 }
 
-fn finished(builder: Builder) -> (Vec<u8>, Counts) {
-    let length = builder.length();
-    let mut out = Vec::new();
-    let counts = builder
-        .write(&mut out, 5, |_| ())
-        .expect("memory takes all");
+fn finished(writer: Writer<Vec<u8>>) -> (Vec<u8>, Counts) {
+    let (out, counts, length) = writer.finish().expect("memory takes all");
     assert_eq!(out.len() as u64, length);
     (out, counts)
 }
@@ -78,7 +75,7 @@ fn what_is_written_is_read() {
 
 #[test]
 fn collections_are_read_as_they_were_and_large_ones_in_parts() {
-    let mut builder = Builder::default();
+    let mut writer = Writer::new(Vec::new(), 5).expect("memory takes all");
     let kinds = [
         (ValueType::Hash, 2),
         (ValueType::Set, 1),
@@ -92,17 +89,18 @@ fn collections_are_read_as_they_were_and_large_ones_in_parts() {
                 items.push(format!("{element}-{}", "x".repeat(element % 400)).as_bytes());
             }
             let key = format!("{index} {elements}").into_bytes();
-            builder.add(&Item {
+            let item = Item {
                 database: index,
                 key: &key,
                 value_type,
                 expiry: None,
                 items: &items,
-            });
+            };
+            writer.add(&item).expect("memory takes all");
             expected.push((key, value_type, items));
         }
     }
-    let (bytes, counts) = finished(builder);
+    let (bytes, counts) = finished(writer);
     assert_eq!(counts.keys(), expected.len() as u64);
     assert!(counts.more > 3, "{counts:?}");
     let mut found: Vec<(Vec<u8>, ValueType, Ranges)> = Vec::new();

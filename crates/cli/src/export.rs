@@ -1,12 +1,14 @@
 //! `undercroft export`.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::archive::{Builder, Counts};
+use undercroft_engine::{DATABASES, Store};
+
+use crate::archive::{Counts, Writer};
 use crate::arguments::Export;
 use crate::failure::{Failure, Outcome, SUCCESS, at};
 use crate::out::say;
@@ -21,17 +23,16 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
         false => Access::Write,
     };
     let store = store::open(&name, access)?;
-    let mut builder = Builder::default();
-    {
-        let _progress = Progress::spin("reading");
-        // No file is written here: every writer waits.
-        store.snapshot(|item| {
-            builder.add(&item);
-            Ok::<_, Failure>(())
-        })?;
-    }
-    let length = builder.length();
-    let counts = write_file(file, builder, length)?;
+    let temporary = beside(file);
+    let written = write(&store, file, &temporary).and_then(|done| {
+        fs::rename(&temporary, file)
+            .map(|()| done)
+            .map_err(writing(file))
+    });
+    let (counts, length) = written.inspect_err(|_| {
+        // It may not even have been created.
+        let _ = fs::remove_file(&temporary);
+    })?;
     say!(
         "exported {} ({} of keys and values) to {}, {}",
         counted(counts.keys(), "key"),
@@ -42,35 +43,41 @@ pub(crate) fn run(arguments: &Export) -> Outcome {
     Ok(SUCCESS)
 }
 
-/// Writes a file beside its place, and moves it there when all of it is on disk.
-fn write_file(path: &Path, builder: Builder, length: u64) -> Result<Counts, Failure> {
-    let temporary = beside(path);
-    let written = write_temporary(&temporary, builder, length).and_then(|counts| {
-        fs::rename(&temporary, path)?;
-        Ok(counts)
-    });
-    if written.is_err() {
-        // It may not even have been created.
-        let _ = fs::remove_file(&temporary);
-    }
-    written.map_err(at(format_args!("writing {}", path.display())))
+fn writing(file: &Path) -> impl FnOnce(io::Error) -> Failure {
+    at(format_args!("writing {}", file.display()).to_string())
 }
 
-fn write_temporary(path: &Path, builder: Builder, length: u64) -> std::io::Result<Counts> {
+/// Writes what is to become a file beside its place, all of it to the disk.
+fn write(store: &Store, file: &Path, temporary: &Path) -> Result<(Counts, u64), Failure> {
+    let keys = (0..DATABASES).map(|database| store.keys(database)).sum();
     // A user who may not read the store may not read its copy.
-    let file = OpenOptions::new()
+    let out = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(path)?;
-    let mut out = BufWriter::new(file);
-    let mut progress = Progress::new("writing", length);
+        .open(temporary)
+        .map_err(writing(file))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |elapsed| elapsed.as_millis() as u64);
-    let counts = builder.write(&mut out, now, |written| progress.at(written))?;
-    out.flush()?;
-    out.get_ref().sync_all()?;
-    Ok(counts)
+    let mut writer = Writer::new(BufWriter::new(out), now).map_err(writing(file))?;
+    let mut copying = Some(Progress::spin("reading"));
+    let mut progress = None;
+    // The store was copied when the first key comes: nobody waits for the disk.
+    store.snapshot(|item| {
+        copying = None;
+        writer.add(&item).map_err(writing(file))?;
+        let progress = progress.get_or_insert_with(|| Progress::of_keys("writing", keys));
+        progress.at(writer.keys());
+        Ok::<_, Failure>(())
+    })?;
+    drop(copying);
+    let finish = || {
+        let (mut out, counts, length) = writer.finish()?;
+        out.flush()?;
+        out.get_ref().sync_all()?;
+        Ok((counts, length))
+    };
+    finish().map_err(writing(file))
 }
 
 fn beside(path: &Path) -> PathBuf {

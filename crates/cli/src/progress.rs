@@ -16,6 +16,7 @@ const BETWEEN_LINES: Duration = Duration::from_secs(5);
 pub(crate) struct Progress {
     doing: &'static str,
     total: u64,
+    template: &'static str,
     start: Instant,
     next_line: Duration,
     terminal: bool,
@@ -28,6 +29,7 @@ impl Progress {
         Progress {
             doing,
             total,
+            template: "{msg} [{bar:40}] {bytes}/{total_bytes}, {eta} left",
             start: Instant::now(),
             next_line: BETWEEN_LINES,
             terminal: std::io::stderr().is_terminal(),
@@ -35,15 +37,22 @@ impl Progress {
         }
     }
 
-    /// So many bytes are done.
+    /// A task of so many keys, or about so many.
+    pub(crate) fn of_keys(doing: &'static str, total: u64) -> Progress {
+        let mut progress = Progress::new(doing, total);
+        progress.template = "{msg} [{bar:40}] {human_pos}/{human_len} keys, {eta} left";
+        progress
+    }
+
+    /// So much is done.
     pub(crate) fn at(&mut self, done: u64) {
         let elapsed = self.start.elapsed();
         if elapsed < PATIENCE {
             return;
         }
         if self.terminal {
-            let (doing, total) = (self.doing, self.total);
-            let bar = self.bar.get_or_insert_with(|| bar(doing, total));
+            let (doing, total, template) = (self.doing, self.total, self.template);
+            let bar = self.bar.get_or_insert_with(|| bar(doing, total, template));
             bar.set_position(done);
         } else if elapsed >= self.next_line {
             self.next_line = elapsed + BETWEEN_LINES;
@@ -74,8 +83,7 @@ impl Drop for Progress {
     }
 }
 
-fn bar(doing: &'static str, total: u64) -> ProgressBar {
-    let template = "{msg} [{bar:40}] {bytes}/{total_bytes}, {eta} left";
+fn bar(doing: &'static str, total: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(total).with_message(doing);
     match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style.progress_chars("=> ")),

@@ -61,6 +61,18 @@ pub enum Error {
         /// Its process id, as it wrote it into the process table; 0 if unknown.
         pid: u32,
     },
+    /// Another process copies the store, and did so for longer than the caller's patience.
+    Copying {
+        /// Its process id; 0 if unknown.
+        pid: u32,
+    },
+    /// Others changed more of the store than a copy could save, at each attempt.
+    CopyLost {
+        /// How often it was tried.
+        attempts: u32,
+        /// Bytes of old content that the last attempt had room for.
+        room: u64,
+    },
     /// The wait for a lock was interrupted by a signal.
     Interrupted,
     /// Somebody has to look after a shard before it is read or changed; see
@@ -145,6 +157,18 @@ impl fmt::Display for Error {
                      out whether it lives, as it may not open the store file"
                 ),
             },
+            Error::Copying { pid } => write!(
+                f,
+                "process {pid} is copying the store, and one copy is made at a time: try again when \
+                 it is done"
+            ),
+            Error::CopyLost { attempts, room } => write!(
+                f,
+                "the store changed faster than it could be copied: {attempts} attempts ran out of \
+                 memory for what was there before, at last with {} MiB of it; make room in the \
+                 store's file system, or try again when less is written",
+                room >> 20
+            ),
             Error::Interrupted => f.write_str("interrupted while waiting for a lock"),
             Error::Marked => {
                 f.write_str("what dead processes left in the store has to be settled first")

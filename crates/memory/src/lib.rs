@@ -14,6 +14,7 @@
 //! Its rooms:
 //!
 //! - `allocator`: the heap: extents of all shards, and blocks of each.
+//! - `copying`: an image of the store at one moment, which stops nobody.
 //! - `error`: what can go wrong with a store.
 //! - `handle`: the handle on a mapped store, and creating, opening and syncing its file.
 //! - `inspection`: a store looked at as a whole: checks and figures.
@@ -33,6 +34,7 @@
 compile_error!("Undercroft runs on Linux on x86-64 and arm64 only");
 
 mod allocator;
+mod copying;
 mod error;
 mod handle;
 mod inspection;
@@ -48,6 +50,7 @@ pub use allocator::pool::Pool;
 pub use allocator::staging::Staged;
 pub use allocator::stock::Stock;
 pub use allocator::trim::Trimmed;
+pub use copying::image::Image;
 pub use error::{Error, Fault, Holder};
 pub use handle::file::{Initially, Options, capacity_made};
 pub use handle::{Marks, Segment};

@@ -6,6 +6,7 @@
 //! copy is what a killed process leaves.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -13,6 +14,7 @@ use std::thread;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use undercroft_memory::layout::control;
 use undercroft_testkit::fresh;
 use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, Steps};
@@ -69,8 +71,12 @@ impl Prepared {
 }
 
 fn start(scenario: &Scenario, path: &Path) -> Result<Traced, String> {
+    start_as(&["act", scenario.name], path)
+}
+
+fn start_as(words: &[&str], path: &Path) -> Result<Traced, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crash-child"));
-    Traced::start(command.args(["act", scenario.name]).arg(path))
+    Traced::start(command.args(words).arg(path))
 }
 
 /// What was done with one scenario.
@@ -95,9 +101,19 @@ impl Count {
 
 /// Steps through the change once; recovers a copy of every state of the file.
 fn step_through(scenario: &Scenario, prepared: &Prepared) -> Result<Count, String> {
+    step_through_as("act", 1, scenario, prepared)
+}
+
+/// As [`step_through`], with the child in another role, and a copy of each of so many states.
+fn step_through_as(
+    role: &str,
+    each: u64,
+    scenario: &Scenario,
+    prepared: &Prepared,
+) -> Result<Count, String> {
     let path = prepared.path("stepped");
     copy_store(&prepared.base, &path).expect("room for a copy");
-    let mut traced = start(scenario, &path)?;
+    let mut traced = start_as(&[role, scenario.name], &path)?;
     let file = File::open(&path).expect("the store");
     let mut image = Image::read(&file).expect("an image");
     let mut count = Count::default();
@@ -105,7 +121,9 @@ fn step_through(scenario: &Scenario, prepared: &Prepared) -> Result<Count, Strin
     loop {
         let step = traced.step();
         count.instructions += 1;
-        if image.update(&file).expect("an image") {
+        let changed = image.update(&file).expect("an image");
+        count.points += u64::from(changed);
+        if changed && count.points.is_multiple_of(each) {
             image.write_to(&copy).expect("room for a copy");
             let store = state::open(&copy).expect("a store that opens");
             match state::verify(&store, &prepared.expected, count.points) {
@@ -118,7 +136,6 @@ fn step_through(scenario: &Scenario, prepared: &Prepared) -> Result<Count, Strin
             }
             drop(store);
             std::fs::remove_file(&copy).expect("just made");
-            count.points += 1;
         }
         if step == Step::Marker {
             break;
@@ -227,6 +244,72 @@ fn a_kill_at_every_machine_instruction() {
             "a part; `make crash` runs all"
         }
     );
+}
+
+/// The word that says whether a copy is on, as it is in the file.
+fn copy_state(file: &File) -> u64 {
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, control::COPY_STATE)
+        .expect("a control page");
+    u64::from_le_bytes(word)
+}
+
+/// Prepares a store for a scenario, in which a process was killed in the midst of a copy: so many instructions after its
+/// moment.
+fn prepare_copied(scenario: &Scenario, instructions: u64) -> Result<Prepared, String> {
+    let mut prepared = Prepared::new(scenario);
+    let mut traced = start_as(&["copy"], &prepared.base)?;
+    let file = File::open(&prepared.base).expect("the store");
+    let mut left = instructions;
+    while left > 0 {
+        assert_eq!(traced.step(), Step::Done, "{}: copied whole", scenario.name);
+        left -= copy_state(&file).min(1);
+    }
+    traced.kill();
+    assert_eq!(copy_state(&file), 1);
+    // The memory that a change takes depends on what is free.
+    let done = prepared.path("done");
+    copy_store(&prepared.base, &done).expect("room for a copy");
+    let store = state::open(&done).expect("a whole store");
+    prepared.expected.before = State::of(&store).expect("a whole store");
+    (scenario.act)(&store);
+    prepared.expected.after = State::of(&store).expect("a whole store");
+    drop(store);
+    std::fs::remove_file(done).expect("just made");
+    Ok(prepared)
+}
+
+/// A page that is saved is 512 equal stores into memory that nobody can reach yet, so that only a part of the states is
+/// recovered but in a full run.
+#[test]
+fn a_kill_at_any_machine_instruction_while_a_copy_is_on() {
+    let seed = fresh::seed();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (some, each) = if is_full() { (20, 1) } else { (2, 8) };
+    let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
+    let mut chosen: Vec<_> = scenario::all()
+        .filter(|known| known.steps == Steps::Always && known.name.contains(&filter))
+        // An empty store has nothing to copy.
+        .filter(|known| !known.name.contains("first"))
+        .collect();
+    random.shuffle(&mut chosen);
+    let mut total = Count::default();
+    for scenario in chosen.iter().take(some) {
+        let stepped = prepare_copied(scenario, random.u64(1..2000))
+            .and_then(|prepared| step_through_as("act-beside-copy", each, scenario, &prepared));
+        match stepped {
+            Ok(count) => {
+                print_line(scenario.name, &count);
+                total.add(&count);
+            }
+            Err(why) => {
+                println!("skipped: kills while a copy is on: {why}");
+                return;
+            }
+        }
+    }
+    print_line("all, while a copy is on", &total);
+    assert!(total.new > 0 && total.old > 0, "seed {seed}");
 }
 
 /// Keeps this thread, and the processes that it starts, on one core where that

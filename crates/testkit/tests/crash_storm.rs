@@ -1,7 +1,9 @@
 //! The kill -9 storm: real writer processes are killed at random moments while
 //! others write and read. Nobody hangs, no value is torn, keys that are set
 //! together stay together, no increment is lost or made twice, the structure is
-//! sound, no lock stays held, and nothing is in use once the store is emptied.
+//! sound, no lock stays held, and nothing is in use once the store is emptied. Copies of the
+//! store that others make meanwhile are each of one moment, and nothing is left of those who
+//! were killed while they made one.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,6 +34,10 @@ struct Tally {
     kills: u32,
     /// Kills after which a lock was found held by the dead.
     holding: u32,
+    /// Kills of copiers, and those in whose midst a copy was being made.
+    copiers: u32,
+    copying: u32,
+    copies: u64,
     operations: u64,
     stores: u32,
 }
@@ -43,6 +49,8 @@ struct Storm {
     store: Store,
     writers: Vec<Member>,
     readers: Vec<Member>,
+    /// Processes that copy the store. The first is killed, again and again.
+    copiers: Vec<Member>,
     started: u32,
     /// Increments of each counter by writers that are dead: done, and begun.
     increments: [(u64, u64); COUNTERS as usize],
@@ -64,6 +72,7 @@ impl Storm {
             store,
             writers: Vec::new(),
             readers: Vec::new(),
+            copiers: Vec::new(),
             started: 0,
             increments: [(0, 0); COUNTERS as usize],
             directory,
@@ -77,7 +86,17 @@ impl Storm {
             let reader = Member::start(PROGRAM, storm.directory.path(), role, role, 1, seed);
             storm.readers.push(reader);
         }
+        for _ in 0..2 {
+            let copier = storm.new_copier();
+            storm.copiers.push(copier);
+        }
         storm
+    }
+
+    fn new_copier(&mut self) -> Member {
+        self.started += 1;
+        let (name, seed) = (format!("copier-{}", self.started), self.random.u64(..));
+        Member::start(PROGRAM, self.directory.path(), &name, "copy", 1, seed)
     }
 
     fn new_writer(&mut self, threads: u64) -> Member {
@@ -89,6 +108,7 @@ impl Storm {
     /// Waits until every thread of every process has gone on.
     fn wait_for_progress(&mut self) {
         let members = self.writers.iter_mut().chain(&mut self.readers);
+        let members = members.chain(&mut self.copiers);
         wait_for_progress(&mut members.collect::<Vec<_>>(), &self.store, self.seed);
     }
 
@@ -107,6 +127,14 @@ impl Storm {
         }
         let dead = |lock: &undercroft_engine::HeldLock| matches!(lock.holder, Holder::Dead);
         tally.holding += u32::from(self.store.held_locks().iter().any(dead));
+        if self.random.u32(0..2) == 0 {
+            self.copiers[0].expect_alive(self.seed);
+            self.copiers[0].kill();
+            tally.copiers += 1;
+            tally.copying += u32::from(self.store.statistics().copy > 0);
+            tally.copies += self.copiers[0].operations().iter().sum::<u64>();
+            self.copiers[0] = self.new_copier();
+        }
         for &victim in &victims {
             self.bury(victim, tally);
             self.writers[victim] = self.new_writer(WRITERS[victim]);
@@ -138,6 +166,11 @@ impl Storm {
             reader.kill();
             tally.operations += reader.operations().iter().sum::<u64>();
         }
+        for copier in &mut self.copiers {
+            copier.expect_alive(self.seed);
+            copier.kill();
+            tally.copies += copier.operations().iter().sum::<u64>();
+        }
         for writer in &mut self.writers {
             writer.expect_alive(self.seed);
             writer.kill();
@@ -162,6 +195,11 @@ impl Storm {
         self.store.flush_all(true).expect("an emptied store");
         self.expect_sound("the emptied store");
         assert_eq!(self.store.used_memory(), 0, "a leak (seed {seed})");
+        assert_eq!(
+            self.store.statistics().copy,
+            0,
+            "left of a copy (seed {seed})"
+        );
     }
 }
 
@@ -182,12 +220,15 @@ fn a_storm_of_kills() {
         storm.end(&mut tally);
     }
     println!(
-        "storm: {} kill -9 of writers in {} stores, {} of them with a lock held; {} operations \
-         counted; nobody hung, nothing torn, lost or leaked ({}; seed {seed})",
+        "storm: {} kill -9 of writers in {} stores, {} of them with a lock held, and {} of copiers, {} \
+         of them in the midst of a copy; {} operations and {} copies counted; nobody hung, nothing torn, lost or leaked ({}; seed {seed})",
         tally.kills,
         tally.stores,
         tally.holding,
+        tally.copiers,
+        tally.copying,
         tally.operations,
+        tally.copies,
         if full {
             "the whole storm"
         } else {

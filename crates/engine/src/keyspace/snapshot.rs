@@ -26,47 +26,75 @@ pub struct Item<'i> {
 }
 
 impl Store {
-    /// Shows every key that has not expired, once, as they all are at one moment: every shard is locked meanwhile,
-    /// so `visit` must be quick and must neither wait nor use the store. O(data).
+    /// Shows every key that has not expired, once, as they all are at one moment. Others read and write meanwhile:
+    /// the store is copied into this process' memory first, which takes as much of it as the store has in use, and no
+    /// lock is held while `visit` runs, however long it takes. O(data).
     ///
     /// # Errors
-    /// [`Error::Memory`] where the locks cannot be had or an entry is damaged, or what `visit` returned.
+    /// [`Error::Memory`] where the locks cannot be had, the store changes faster than it can be copied, or an entry is
+    /// damaged; or what `visit` returned.
     pub fn snapshot<E: From<Error>>(
         &self,
-        mut visit: impl FnMut(Item<'_>) -> Result<(), E>,
+        visit: impl FnMut(Item<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let shown = self.read_locked(self.all_shards(), |view| {
-            let now = self.now();
-            let (mut key, mut items) = (Vec::new(), Ranges::new());
-            for shard in 0..self.shards() {
-                for database in 0..DATABASES {
-                    let root = Root { shard, database };
-                    walk(view, root, |entry| {
-                        let expiry = entry.expiry(view)?;
-                        if expiry.is_some_and(|expiry| expiry <= now) {
-                            return Ok(());
-                        }
-                        key.clear();
-                        items.clear();
-                        entry.append_key(view, &mut key)?;
-                        entry.append_items(view, &mut items)?;
-                        visit(Item {
-                            database,
-                            key: &key,
-                            value_type: entry.value_type()?,
-                            expiry,
-                            items: &items,
-                        })
-                    })?;
-                }
-            }
-            Ok(())
-        });
-        shown?
+        if self.segment.is_alone() {
+            // Nobody to stop; and the maps of a store whose pages are of several moments may say anything, so that
+            // what can be read is read where it lies.
+            let mut visit = visit;
+            let shown = self.read_locked(self.all_shards(), |view| {
+                show(view, self.shards(), self.now(), &mut visit)
+            });
+            return shown?;
+        }
+        let (image, now) = self.image(|| self.now(), &mut || {})?;
+        show(&image.view(), self.shards(), now, visit)
+    }
+
+    /// [`snapshot`](Self::snapshot) that calls `between` after every page that it copies, with no lock held; for tests.
+    #[doc(hidden)]
+    pub fn snapshot_interrupted<E: From<Error>>(
+        &self,
+        between: &mut dyn FnMut(),
+        visit: impl FnMut(Item<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (image, now) = self.image(|| self.now(), between)?;
+        show(&image.view(), self.shards(), now, visit)
     }
 }
 
-/// Visits each entry of one dictionary once; it must be locked.
+/// Shows every key that has not expired by `now`.
+fn show<E: From<Error>>(
+    view: &View<'_>,
+    shards: usize,
+    now: u64,
+    mut visit: impl FnMut(Item<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let (mut key, mut items) = (Vec::new(), Ranges::new());
+    for shard in 0..shards {
+        for database in 0..DATABASES {
+            walk(view, Root { shard, database }, |entry| {
+                let expiry = entry.expiry(view)?;
+                if expiry.is_some_and(|expiry| expiry <= now) {
+                    return Ok(());
+                }
+                key.clear();
+                items.clear();
+                entry.append_key(view, &mut key)?;
+                entry.append_items(view, &mut items)?;
+                visit(Item {
+                    database,
+                    key: &key,
+                    value_type: entry.value_type()?,
+                    expiry,
+                    items: &items,
+                })
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Visits each entry of one dictionary once, which nobody changes meanwhile.
 fn walk<E: From<Error>>(
     view: &View<'_>,
     root: Root,

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use undercroft_memory::{
-    HeldLock, Marks, Member, Options, Scratch, Segment, ShardSet, Statistics, User, View, WaitHook,
-    coarse_milliseconds, defer_signals,
+    HeldLock, Image, Marks, Member, Options, Scratch, Segment, ShardSet, Statistics, User, View,
+    WaitHook, coarse_milliseconds, defer_signals,
 };
 
 use crate::error::Error;
@@ -270,6 +270,24 @@ impl Store {
         loop {
             match self.segment.read_locked(shards, &mut body) {
                 Ok(value) => return Ok(value),
+                Err(error) => self.try_again(Carried::<Error>::from(error))?,
+            }
+        }
+    }
+
+    /// Copies the store as it is at one moment, at which `moment` is called, while others go on; `between` is called
+    /// after every page, in tests.
+    pub(crate) fn image<T>(
+        &self,
+        mut moment: impl FnMut() -> T,
+        between: &mut dyn FnMut(),
+    ) -> Result<(Image, T), Error> {
+        if self.has_unsettled() {
+            self.settle_first();
+        }
+        loop {
+            match self.segment.image(&mut moment, between) {
+                Ok(made) => return Ok(made),
                 Err(error) => self.try_again(Carried::<Error>::from(error))?,
             }
         }

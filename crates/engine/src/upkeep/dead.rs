@@ -144,7 +144,11 @@ impl Store {
             Err(error) if error.is_busy() => false,
             staged => staged?,
         };
-        Ok((0, left + usize::from(staged)))
+        let copy = match self.segment.free_dead_copy().map_err(Error::from) {
+            Err(error) if error.is_wait() => false,
+            copy => copy?,
+        };
+        Ok((0, left + usize::from(staged) + usize::from(copy)))
     }
 
     fn step_over_waits(&self, cursor: u64) -> Result<(u64, usize), Error> {

@@ -49,6 +49,7 @@ impl Transaction<'_> {
         let page = self.grant(index.into(), 1, 1)?;
         let mapping = &self.segment.mapping;
         let at = mapping.layout().page(page);
+        self.keep(at, HEAD);
         for word in (0..HEAD).step_by(8) {
             mapping.store(at + word, 0);
         }
@@ -75,6 +76,7 @@ impl Transaction<'_> {
         self.finish_return(to)?;
         let page = mapping.page_of(words);
         let home = self.home(pool);
+        self.careful = true;
         self.moved.add(Moved {
             page,
             pages: 1,

@@ -32,11 +32,13 @@ const PARTIAL_TRIES: usize = 64;
 /// stands in the use of the run's first page, so that the arena changes hands
 /// without them.
 pub(crate) const IN_ARENA: usize = 0xfe;
+/// The owner of the runs that a copy of the store has taken, in place of a shard.
+pub(crate) const OF_COPY: usize = 0xfd;
 
 /// The owner and length of a granted run, as in its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// The shard, or [`IN_ARENA`].
+    /// The shard, [`IN_ARENA`] or [`OF_COPY`].
     pub(crate) shard: usize,
     /// The shard's age when it was granted; see `remains.rs`.
     pub(crate) age: u64,
@@ -118,7 +120,8 @@ impl Segment {
                 let end = at.saturating_add(words.saturating_mul(8));
                 let counts = at >= control::HEAP_HIGH && end <= control::HEAP_RESERVED + 8;
                 let tables = at >= layout.reserved_map && end <= layout.heap;
-                at % 8 == 0 && (counts || tables || Heap::is_of_remains(&layout, at, end))
+                let copy = at >= control::COPY_OWNER && end <= control::COPY_PAGES + 8;
+                at % 8 == 0 && (counts || tables || copy || Heap::is_of_remains(&layout, at, end))
             },
             |_| Ok(()),
         )
@@ -546,6 +549,8 @@ impl Heap<'_> {
         let arena = self.dying_arena(first);
         let take_off = |list: u64, next: u64| {
             compiler_fence(Ordering::SeqCst);
+            // The list of an arena lies in the heap.
+            mapping.save_for_copy(list, 8);
             mapping.store(list, next);
             fault::step();
         };

@@ -76,6 +76,7 @@ impl Transaction<'_> {
         // A return that was interrupted may name this very run, of an earlier
         // time: it would be returned once it is the shard's again.
         self.finish_return(to)?;
+        self.careful = true;
         self.moved.add(Moved {
             page,
             pages,

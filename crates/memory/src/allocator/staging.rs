@@ -65,7 +65,7 @@ impl Segment {
             transaction.link(index, layout.shard(index) + shard::STAGING, page)?;
             Ok::<_, Error>((page, owner))
         })?;
-        Ok(Staged {
+        let staged = Staged {
             segment: self,
             block: StagedBlock {
                 shard: index,
@@ -74,7 +74,10 @@ impl Segment {
             },
             length: bytes,
             adopted: false,
-        })
+        };
+        // Filled without the lock: what a copy of the store still needs of these pages is saved before.
+        self.save_staged_for_copy(index, page, bytes)?;
+        Ok(staged)
     }
 
     /// Frees a block that was staged and not adopted.
@@ -240,7 +243,7 @@ impl Staged<'_> {
         let end = position + bytes.len() as u64;
         assert!(position.is_multiple_of(8) && end <= self.length);
         let mapping = &self.segment.mapping;
-        mapping.copy_from(mapping.layout().page(self.block.page) + position, bytes);
+        mapping.fill_staged(mapping.layout().page(self.block.page) + position, bytes);
     }
 
     /// The transaction that adopted the block was committed: the block is no

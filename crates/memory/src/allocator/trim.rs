@@ -145,6 +145,10 @@ impl Heap<'_> {
     /// many.
     fn retire(&self, wanted: u64) -> Result<u64, Error> {
         let layout = *self.layout();
+        if self.segment().mapping.copy_is_on() {
+            // What is free now may have been in use at the copy's moment, and is read until the copy is made.
+            return Ok(0);
+        }
         let mut below = self.load(control::HEAP_HIGH).min(layout.extents);
         let mut retired = 0;
         let wanted = wanted.min(RETIRED_AT_ONCE);

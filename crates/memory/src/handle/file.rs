@@ -190,7 +190,9 @@ impl Segment {
         users::mark(&file).map_err(fail("locking"))?;
         let process = Process::new(&path, status.id, namespace)?;
         let mapping = Mapping::new(map, layout, write);
-        Ok(Segment::new(mapping, process, hash_key, boot))
+        let mut segment = Segment::new(mapping, process, hash_key, boot);
+        segment.is_alone = visibility == Visibility::Private;
+        Ok(segment)
     }
 
     /// Opens a store, or creates it where the path is free.

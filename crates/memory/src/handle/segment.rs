@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::allocator::staging::StagedBlock;
@@ -23,6 +23,8 @@ use crate::writing::transaction::Transaction;
 
 /// Bytes of an undo log up to which nobody looks whether it holds a word already.
 const SHORT_LOG: u64 = 4096;
+/// How long locks are held at most while another one is waited for, by who wants all of them for a moment.
+const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
 /// Default for [`Segment::set_patience`].
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -61,6 +63,10 @@ pub struct Segment {
     pub(crate) left_over: Mutex<Vec<StagedBlock>>,
     /// Whether there are some.
     pub(crate) has_left_over: AtomicBool,
+    /// As whom this process is copying the store now; 0 where it does not. A forked child is somebody else.
+    pub(crate) copying_as: AtomicU32,
+    /// Whether nobody else sees what is written: the file is mapped privately.
+    pub(crate) is_alone: bool,
 }
 
 impl Segment {
@@ -92,6 +98,8 @@ impl Segment {
             looked_after,
             left_over: Mutex::default(),
             has_left_over: AtomicBool::new(false),
+            copying_as: AtomicU32::new(0),
+            is_alone: false,
         }
     }
 
@@ -370,6 +378,44 @@ impl Segment {
         }
     }
 
+    /// Takes the locks of all shards without holding some of them for long while it waits for another one: for who
+    /// wants a moment at which nobody writes, while all go on.
+    pub(crate) fn lock_all_for_a_moment(&self, marks: Marks) -> Result<Unlock<'_>, Error> {
+        let me = self.process.owner();
+        let (shards, start) = (ShardSet::first(self.shards()), Instant::now());
+        'again: while start.elapsed() < self.patience() {
+            let mut held = Unlock {
+                segment: self,
+                shards: ShardSet::EMPTY,
+            };
+            let since = Instant::now();
+            for index in shards.iter() {
+                let word = self
+                    .mapping
+                    .half(self.mapping.layout().shard(index) + shard::LOCK);
+                while !lock::try_acquire(word, me) {
+                    if since.elapsed() >= HELD_WHILE_WAITING {
+                        drop(held);
+                        self.wait_for_shard(index)?;
+                        self.unlock_shards(ShardSet::one(index));
+                        continue 'again;
+                    }
+                    std::hint::spin_loop();
+                }
+                held.shards.insert(index);
+                fault::step();
+                self.settle(index, marks)?;
+            }
+            return Ok(held);
+        }
+        // Some are never free together: then as all others take them.
+        self.lock_shards(shards, marks)?;
+        Ok(Unlock {
+            segment: self,
+            shards,
+        })
+    }
+
     #[cold]
     fn wait_for_shard(&self, index: usize) -> Result<(), Error> {
         let word = self
@@ -412,6 +458,7 @@ impl Drop for Segment {
 }
 
 /// Unlocks shards when it is dropped.
+#[must_use]
 pub(crate) struct Unlock<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) shards: ShardSet,

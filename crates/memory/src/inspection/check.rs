@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::allocator::heap::{IN_ARENA, Run};
+use crate::allocator::heap::{IN_ARENA, OF_COPY, Run};
 use crate::allocator::page_use::{PageUse, all_free, bitmap_words};
 use crate::error::Error;
 use crate::handle::{Marks, Segment};
@@ -155,6 +155,7 @@ impl Segment {
             });
         }
         let mut in_arenas = Vec::new();
+        let mut of_copy = HashMap::new();
         let mut page = 0;
         while page < high * EXTENT_PAGES {
             if !mapping.page_reserved(page) {
@@ -171,7 +172,7 @@ impl Segment {
                 page += 1;
                 continue;
             };
-            if (run.shard >= layout.shards && run.shard != IN_ARENA)
+            if (run.shard >= layout.shards && run.shard != IN_ARENA && run.shard != OF_COPY)
                 || run.pages == 0
                 || run.pages > high * EXTENT_PAGES - page
             {
@@ -191,6 +192,8 @@ impl Segment {
             report.pages += run.pages;
             if run.shard == IN_ARENA {
                 in_arenas.push((page, run.pages));
+            } else if run.shard == OF_COPY {
+                of_copy.insert(page, run.pages);
             } else {
                 let owned = &mut owned[run.shard];
                 self.check_run(page, run, layout.shard(run.shard), owned, report);
@@ -200,7 +203,32 @@ impl Segment {
         for (page, pages) in in_arenas {
             self.check_run_of_arena(page, pages, &mut owned, report);
         }
+        self.check_copy(of_copy, report);
         owned
+    }
+
+    /// The runs that a copy has taken are on its list, all of them and no others.
+    fn check_copy(&self, mut runs: HashMap<u64, u64>, report: &mut Report) {
+        let mapping = &self.mapping;
+        let mut counted = mapping.load(control::COPY_PAGES);
+        let mut link = mapping.load(control::COPY_RUNS);
+        while let Some(page) = link.checked_sub(1) {
+            let Some(pages) = runs.remove(&page) else {
+                report.problem(|| format!("page {page} is on the list of a copy, wrongly"));
+                return;
+            };
+            counted = counted.wrapping_sub(pages);
+            link = mapping.load(mapping.layout().descriptor(page) + descriptor::NEXT);
+        }
+        if counted != 0 {
+            report.problem(|| format!("a copy counts {counted} pages that it has not"));
+        }
+        if mapping.load(control::COPY_OWNER) == 0 && mapping.load(control::COPY_RUNS) != 0 {
+            report.problem(|| "the list of a copy that nobody makes is not empty".into());
+        }
+        for page in runs.keys() {
+            report.problem(|| format!("page {page} is a copy's and not on its list"));
+        }
     }
 
     /// One run that a shard has left behind: the way of freeing it is still to

@@ -71,6 +71,8 @@ pub struct Statistics {
     pub reserved: u64,
     /// Heap backed by memory and granted to no shard.
     pub free: u64,
+    /// Heap that a copy has taken, which is being made or was left by the dead.
+    pub copy: u64,
     /// Bytes in allocated blocks.
     pub used: u64,
     /// Of these, bytes that were flushed and are not freed yet.
@@ -123,6 +125,7 @@ impl Segment {
                 .mapping
                 .load(control::HEAP_FREE_PAGES)
                 .saturating_mul(PAGE),
+            copy: self.mapping.load(control::COPY_PAGES).saturating_mul(PAGE),
             used: sum(shard::USED_BYTES).saturating_add(sum(shard::LEFT_BYTES)),
             left: sum(shard::LEFT_BYTES),
             left_objects: sum(shard::LEFT_OBJECTS),

@@ -99,10 +99,26 @@ pub mod control {
     /// Other than 0 where the header says, on the disk, that the store is being
     /// changed.
     pub const WRITING: u64 = START + 320;
+    /// Whether a copy of the store is being made: 0 none, 1 one is, 2 one was, and what it was to show is lost.
+    pub const COPY_STATE: u64 = START + 328;
+    /// Where the copy's table lies, in bytes.
+    pub const COPY_TABLE: u64 = START + 336;
+    /// Extents that the table has pages of.
+    pub const COPY_EXTENTS: u64 = START + 344;
+    /// Pages that were put into the copy's stock.
+    pub const COPY_STOCKED: u64 = START + 352;
     /// When the next step of upkeep is due, milliseconds since boot.
     pub const UPKEEP: u64 = START + 384;
     /// Where upkeep goes on looking for expired keys, as the engine counts.
     pub const UPKEEP_PLACE: u64 = START + 392;
+    /// Who makes a copy, as in a lock word; 0 is nobody.
+    pub const COPY_OWNER: u64 = START + 448;
+    /// First run of the list of runs that the copy has taken, plus 1.
+    pub const COPY_RUNS: u64 = START + 456;
+    /// Pages in them.
+    pub const COPY_PAGES: u64 = START + 464;
+    /// Pages that writers took out of the copy's stock.
+    pub const COPY_TAKEN: u64 = START + 512;
 }
 
 /// One entry of the process table.
@@ -462,6 +478,11 @@ pub(crate) fn fingerprint() -> u64 {
         header::UNSYNCED,
         control::WRITING,
         control::UPKEEP,
+        control::COPY_STATE,
+        control::COPY_STOCKED,
+        control::COPY_OWNER,
+        control::COPY_PAGES,
+        control::COPY_TAKEN,
         slot::STRIDE,
         slot::TENANT,
         slot::NAMESPACES,

@@ -165,7 +165,16 @@ impl Mapping {
 
     #[inline(always)]
     pub(crate) fn store(&self, at: u64, value: u64) {
+        debug_assert!(self.is_kept(at, 8), "{at:#x} is in a copy and not saved");
         self.word(at).store(value, Ordering::Relaxed);
+    }
+
+    /// A word of the control page, for who looks at it time and again.
+    #[inline(always)]
+    pub(crate) fn load_control<const AT: u64>(&self) -> u64 {
+        const { assert!(AT.is_multiple_of(8) && AT >= PAGE && AT < 2 * PAGE) };
+        // SAFETY: aligned and in the file's second page (asserted), which is there in every layout.
+        unsafe { self.word_unchecked(AT) }.load(Ordering::Relaxed)
     }
 
     /// Asks for the cache line at an offset, whatever lies there.
@@ -360,6 +369,17 @@ impl Mapping {
     /// zeros.
     #[inline]
     pub(crate) fn copy_from(&self, at: u64, bytes: &[u8]) {
+        debug_assert!(
+            self.is_kept(at, bytes.len() as u64),
+            "{at:#x} is in a copy and not saved"
+        );
+        self.fill_staged(at, bytes);
+    }
+
+    /// As [`copy_from`](Self::copy_from), into a staged block: what is in no copy of the store, or was saved when the
+    /// block was staged.
+    #[inline]
+    pub(crate) fn fill_staged(&self, at: u64, bytes: &[u8]) {
         let whole = bytes.len() / 8;
         assert!(
             self.writable
@@ -384,9 +404,36 @@ impl Mapping {
         }
     }
 
+    /// Copies a page to where it lies in another mapping of the same layout, which is this process' own.
+    #[inline]
+    pub(crate) fn copy_page_to(&self, other: &Mapping, from: u64, to: u64) {
+        let last = self.layout.file_length - PAGE;
+        assert!(
+            other.writable
+                && other.layout == self.layout
+                && (from | to) & 7 == 0
+                && from <= last
+                && to <= last
+        );
+        // SAFETY: both offsets are multiples of 8, and each page lies inside its mapping: both are as long as their
+        // layout says (asserted in `new`), and the layouts are the same.
+        unsafe {
+            let source = self.map.start().add(from as usize).cast::<u64>();
+            let target = other.map.start().add(to as usize).cast::<u64>();
+            for_words(PAGE as usize / 8, |index| {
+                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
+                AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
+            });
+        }
+    }
+
     /// Copies whole words inside the file, from lower to higher addresses.
     #[inline(always)]
     pub(crate) fn copy_within(&self, from: u64, to: u64, words: u64) {
+        debug_assert!(
+            self.is_kept(to, words.saturating_mul(8)),
+            "{to:#x} is in a copy and not saved"
+        );
         let room = self.layout.file_length;
         assert!(
             self.writable

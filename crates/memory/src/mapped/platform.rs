@@ -246,6 +246,16 @@ impl Map {
         Self::new(length, protection, flags, file.as_raw_fd())
     }
 
+    /// So much address space of this process' own: it reads as zeros and has no memory but where it was written to. A
+    /// forked child has none of it.
+    pub(crate) fn own(length: u64) -> io::Result<Map> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let map = Self::new(length, protection, flags, -1)?;
+        map.advise(0, length, libc::MADV_DONTFORK)?;
+        Ok(map)
+    }
+
     /// One page of this process' own that reads as zero in a forked child (L3).
     pub(crate) fn fork_guard() -> io::Result<Map> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;

@@ -149,6 +149,7 @@ impl Log<'_> {
                         return Err(damaged);
                     }
                     if !is_empty {
+                        self.mapping.save_for_copy(at, words * 8);
                         self.mapping.copy_within(top - size, at, words);
                     }
                     size

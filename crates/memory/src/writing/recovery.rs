@@ -173,6 +173,7 @@ impl Segment {
         }
         self.with_heap(|_| Ok(()))?;
         self.recover_ring()?;
+        self.free_dead_copy()?;
         self.free_staged_of_the_dead(None)
     }
 }

@@ -54,6 +54,8 @@ pub struct Transaction<'a> {
     pub(crate) moved: Moves,
     /// Whether this transaction has cut off part of a block in place.
     cut: bool,
+    /// Whether changes need a closer look: a copy of the store is being made, or something was moved.
+    pub(crate) careful: bool,
     /// What its logs hold, where they are long.
     pub(crate) saved: Option<Box<Saved>>,
 }
@@ -109,6 +111,7 @@ impl<'a> Transaction<'a> {
             changes: Vec::new(),
             moved: Moves::default(),
             cut: false,
+            careful: segment.mapping.copy_is_on(),
             saved: None,
         }
     }
@@ -184,15 +187,41 @@ impl<'a> Transaction<'a> {
     /// Saves words that our own constants name, before they change.
     #[inline(always)]
     pub(crate) fn save(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
-        let index = if self.moved.is_empty() {
-            index
+        let index = if self.careful {
+            self.look_closer(index, at, words)
         } else {
-            self.log_of(at).unwrap_or(index)
+            index
         };
         if self.log(index)?.save(at, words) {
             return Ok(());
         }
         self.save_once(index, at, words)
+    }
+
+    /// What a change needs while a copy of the store is made, or once something was moved: saves the pages for the
+    /// copy, and says which shard's log takes the change.
+    #[cold]
+    #[inline(never)]
+    fn look_closer(&mut self, index: usize, at: u64, words: u64) -> usize {
+        self.segment.mapping.save_for_copy(at, words * 8);
+        match self.moved.is_empty() {
+            true => index,
+            false => self.log_of(at).unwrap_or(index),
+        }
+    }
+
+    /// Has what is about to be filled saved for a copy that is being made.
+    #[inline(always)]
+    pub(crate) fn keep(&self, at: u64, length: u64) {
+        if self.careful {
+            self.keep_slowly(at, length);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep_slowly(&self, at: u64, length: u64) {
+        self.segment.mapping.save_for_copy(at, length);
     }
 
     /// Saves and changes a word that our own constants name.
@@ -237,6 +266,7 @@ impl<'a> Transaction<'a> {
     #[inline]
     pub fn fill(&mut self, at: Offset, bytes: &[u8]) -> Result<(), Error> {
         self.view.check(at, bytes.len() as u64)?;
+        self.keep(at, bytes.len() as u64);
         self.segment.mapping.copy_from(at, bytes);
         fault::step();
         Ok(())
@@ -263,6 +293,7 @@ impl<'a> Transaction<'a> {
     #[inline(always)]
     pub fn fill_word(&mut self, at: Offset, value: u64) -> Result<(), Error> {
         self.view.check(at, 8)?;
+        self.keep(at, 8);
         self.segment.mapping.store(at, value);
         fault::step();
         Ok(())
@@ -274,6 +305,7 @@ impl<'a> Transaction<'a> {
         self.view.check(at, length)?;
         self.view.check(from, length)?;
         let words = length.div_ceil(8);
+        self.keep(at, length);
         self.segment.mapping.copy_within(from, at, words);
         fault::step();
         Ok(())
@@ -282,6 +314,7 @@ impl<'a> Transaction<'a> {
     /// [`fill`](Self::fill) with zeros.
     pub fn fill_zero(&mut self, at: Offset, length: u64) -> Result<(), Error> {
         self.view.check(at, length)?;
+        self.keep(at, length);
         for word in 0..length.div_ceil(8) {
             self.segment.mapping.store(at + word * 8, 0);
         }

@@ -2,15 +2,19 @@
 
 use std::path::Path;
 
+use undercroft_engine::{Error, Store};
 use undercroft_testkit::scenario;
-use undercroft_testkit::storm::{messages, reader, writer};
+use undercroft_testkit::storm::{copier, messages, reader, writer};
 use undercroft_testkit::{state, trace};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        ["act", scenario, path] => act(scenario, Path::new(path)),
+        ["act", scenario, path] => act(scenario, Path::new(path), Store::recover),
+        // What a dead copier has left stays.
+        ["act-beside-copy", scenario, path] => act(scenario, Path::new(path), join_only),
+        ["copy", path] => copy(Path::new(path)),
         [role, path, progress, seed, threads] => {
             if let Err(error) = join(role, path, progress, number(seed), number(threads)) {
                 eprintln!("{role}: {error}");
@@ -19,7 +23,7 @@ fn main() {
         }
         _ => {
             eprintln!(
-                "expected: act SCENARIO PATH, or write|read|read-only|publish|subscribe PATH \
+                "expected: act|act-beside-copy SCENARIO PATH, copy PATH, or write|read|read-only|copy|publish|subscribe PATH \
                  PROGRESS SEED THREADS, got {arguments:?}"
             );
             std::process::exit(2);
@@ -38,23 +42,40 @@ fn join(role: &str, path: &str, progress: &str, seed: u64, threads: u64) -> Resu
     match role {
         "write" => writer::run(path, progress, seed, threads),
         "read" | "read-only" => reader::run(path, progress, seed, role == "read"),
+        "copy" => copier::run(path, progress),
         "publish" => messages::publish(path, progress, seed),
         "subscribe" => messages::subscribe(path, progress, seed),
-        _ => Err("expected the role write, read, read-only, publish or subscribe".into()),
+        _ => Err("expected the role write, read, read-only, copy, publish or subscribe".into()),
     }
 }
 
-/// Makes one scenario's change between two markers.
-fn act(name: &str, path: &Path) {
+/// Makes one scenario's change between two markers. `first` joins the store, so that the change begins with the first
+/// marker.
+fn act(name: &str, path: &Path, first: fn(&Store) -> Result<(), Error>) {
     let scenario = scenario::all()
         .find(|known| known.name == name)
         .unwrap_or_else(|| panic!("expected the name of a scenario, got {name:?}"));
     trace::trace_me();
     let store = state::open(path).expect("the prepared store");
-    // Joins the store, so that the change begins with the first marker.
-    store.recover().expect("a whole store");
+    first(&store).expect("a whole store");
     scenario::choose_names();
     trace::marker();
     (scenario.act)(&store);
+    trace::marker();
+}
+
+fn join_only(store: &Store) -> Result<(), Error> {
+    store.hold(store.all_shards(), || ())
+}
+
+/// Copies the store between two markers.
+fn copy(path: &Path) {
+    trace::trace_me();
+    let store = state::open(path).expect("the prepared store");
+    store.recover().expect("a whole store");
+    trace::marker();
+    store
+        .snapshot(|_| Ok::<_, Error>(()))
+        .expect("a whole store");
     trace::marker();
 }

@@ -5,6 +5,7 @@
 //! incremented by processes that no longer live.
 //!
 //! - `accounts`: accounts whose balances always add up to zero.
+//! - `copier`: a process that copies the store again and again, and checks that each copy is of one moment.
 //! - `member`: a process of a storm, as the storm's master sees it.
 //! - `messages`: processes that publish and subscribe until they are killed.
 //! - `reader`: a process that reads at random, checks what it sees, and is not killed.
@@ -13,6 +14,7 @@
 //! - `writer`: a process that writes at random until it is killed.
 
 pub mod accounts;
+pub mod copier;
 pub mod member;
 pub mod messages;
 pub mod reader;

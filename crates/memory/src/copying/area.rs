@@ -1,0 +1,271 @@
+//! The memory that a copy takes of the heap (C3): a table and a stock of pages, in runs that are on a list, and the name
+//! of the process that makes the copy.
+//!
+//! Name and list change in steps of the heap and in its log, so that whoever dies between two of them leaves a list that
+//! has all of the copy's runs. The living find a dead copier by its name: the next copier, upkeep and `recover` end its
+//! copy as it would have done (C4). First changes no longer save, then each shard's lock is had once, so that nobody who
+//! began before saves any more; then the runs go back, one in each step.
+
+use std::sync::atomic::Ordering;
+
+use crate::allocator::heap::{Heap, OF_COPY, Run};
+use crate::copying::saving::{DONE, NONE, Table};
+use crate::error::{Error, Fault};
+use crate::handle::{Marks, Segment};
+use crate::mapped::layout::{EXTENT_PAGES, PAGE, control, descriptor};
+use crate::probes::fault;
+use crate::processes::lock::Owner;
+use crate::processes::wait::defer_signals;
+use crate::views::shards::ShardSet;
+
+/// Extents of the stock that are taken in one step of the heap.
+const STOCK_AT_ONCE: u64 = 64;
+/// Runs that others may snatch away, one after the other, before memory counts as short.
+const TRIES: u32 = 16;
+
+/// This process' copy, from its claim until it is dropped.
+pub(super) struct Area<'s> {
+    pub(super) segment: &'s Segment,
+    owner: u64,
+}
+
+impl Segment {
+    /// Makes this process the one that copies the store; none where a living one does, whose number is returned.
+    pub(super) fn claim_copy(&self) -> Result<Result<Area<'_>, u32>, Error> {
+        let me = u64::from(self.process.owner().bits());
+        loop {
+            let found = self.with_heap(|heap| {
+                let found = heap.load(control::COPY_OWNER);
+                if found == 0 {
+                    heap.set(control::COPY_OWNER, me)?;
+                }
+                Ok(found)
+            })?;
+            let owner = Owner::from_bits(found as u32);
+            if found == 0 {
+                return Ok(Ok(Area {
+                    segment: self,
+                    owner: me,
+                }));
+            } else if found != me && self.owner_lives(owner) {
+                return Ok(Err(match self.process.describe(&self.mapping, owner) {
+                    Error::Busy { pid, .. } => pid,
+                    _ => 0,
+                }));
+            }
+            // Of a dead process; or of this one, which could not end it.
+            self.end_copy(found)?;
+        }
+    }
+
+    /// Ends the copy of a process that died, and gives back what it had taken. Returns whether there was one.
+    pub fn free_dead_copy(&self) -> Result<bool, Error> {
+        let found = self.mapping.load(control::COPY_OWNER);
+        let owner = Owner::from_bits(found as u32);
+        if found == 0 {
+            return Ok(false);
+        }
+        let mine = found == u64::from(self.process.owner().bits());
+        let over = match mine {
+            true => !self.is_copying(),
+            false => !self.owner_lives(owner),
+        };
+        if over {
+            self.end_copy(found)?;
+        }
+        Ok(over)
+    }
+
+    /// Ends the copy of a process, if it is still that one's.
+    fn end_copy(&self, owner: u64) -> Result<(), Error> {
+        let is_its = self.with_heap(|heap| {
+            let is_its = heap.load(control::COPY_OWNER) == owner;
+            if is_its {
+                let state = self.mapping.word(control::COPY_STATE);
+                state.store(NONE, Ordering::Release);
+                fault::step();
+            }
+            Ok(is_its)
+        })?;
+        if !is_its {
+            return Ok(());
+        }
+        for index in 0..self.shards() {
+            let shards = ShardSet::one(index);
+            self.lock_shards(shards, Marks::Ignored)?;
+            self.unlock_shards(shards);
+        }
+        while self.with_heap(|heap| heap.free_run_of_copy(owner))? {}
+        Ok(())
+    }
+}
+
+impl<'s> Area<'s> {
+    /// Takes a run of the heap for the copy.
+    fn take(&self, pages: u64) -> Result<u64, Error> {
+        for _ in 0..TRIES {
+            let taken = self
+                .segment
+                .with_heap(|heap| heap.grant_to_copy(self.owner, pages))?;
+            if let Some(page) = taken {
+                return Ok(page);
+            }
+            self.segment.reserve(pages)?;
+        }
+        Err(Error::OutOfMemory)
+    }
+
+    /// Takes the memory for a table of so many extents, and empties it. Nobody looks at it before the copy is on.
+    pub(super) fn take_table(&self, extents: u64) -> Result<Table<'s>, Error> {
+        let mapping = &self.segment.mapping;
+        let pages = Table::bytes(extents).div_ceil(PAGE);
+        let first = self.take(pages)?;
+        let zeros = [0; PAGE as usize];
+        for page in first..first + pages {
+            mapping.copy_from(mapping.layout().page(page), &zeros);
+        }
+        for (word, value) in [
+            (control::COPY_TABLE, mapping.layout().page(first)),
+            (control::COPY_EXTENTS, extents),
+            (control::COPY_STOCKED, 0),
+            (control::COPY_TAKEN, 0),
+        ] {
+            mapping.store(word, value);
+        }
+        let table = Table::of(mapping).ok_or(Error::Damaged(Fault {
+            at: control::COPY_TABLE,
+            what: "the table of a copy",
+        }))?;
+        leave_out(&table, first, pages);
+        Ok(table)
+    }
+
+    /// Puts so many extents into the stock, and says how many they were: fewer where memory is short. `free` sees to it
+    /// that the copy has no need of the pages of a run as they are now.
+    pub(super) fn stock_up(
+        &self,
+        table: &Table<'_>,
+        extents: u64,
+        free: impl Fn(u64, u64),
+    ) -> Result<u64, Error> {
+        let mapping = &self.segment.mapping;
+        let stocked = mapping.word(control::COPY_STOCKED);
+        let mut added = 0;
+        while added < extents {
+            let there = stocked.load(Ordering::Relaxed) / EXTENT_PAGES;
+            let room = Table::stock_most(table.extents).saturating_sub(there);
+            let some = (extents - added).min(STOCK_AT_ONCE).min(room);
+            if some == 0 {
+                break;
+            }
+            let (first, some) = match self.take(some * EXTENT_PAGES) {
+                // No run is so long.
+                Err(Error::OutOfMemory) if some > 1 => match self.take(EXTENT_PAGES) {
+                    Err(Error::OutOfMemory) => break,
+                    result => (result?, 1),
+                },
+                Err(Error::OutOfMemory) => break,
+                result => (result?, some),
+            };
+            free(first, some * EXTENT_PAGES);
+            for extent in 0..some {
+                let at = mapping.layout().page(first + extent * EXTENT_PAGES);
+                table.stock(there + extent).store(at, Ordering::Relaxed);
+            }
+            fault::step();
+            stocked.store((there + some) * EXTENT_PAGES, Ordering::Release);
+            fault::step();
+            added += some;
+        }
+        Ok(added)
+    }
+
+    /// Pages that the stock still has.
+    pub(super) fn left(&self) -> u64 {
+        let mapping = &self.segment.mapping;
+        let taken = mapping.load(control::COPY_TAKEN);
+        mapping.load(control::COPY_STOCKED).saturating_sub(taken)
+    }
+}
+
+/// Has the copy leave out a run that it has taken before its moment.
+pub(super) fn leave_out(table: &Table<'_>, first: u64, pages: u64) {
+    let end = (first + pages).min(table.extents * EXTENT_PAGES);
+    for page in first..end {
+        table.entry(page).store(DONE, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Area<'_> {
+    fn drop(&mut self) {
+        if fault::abandoned() {
+            return;
+        }
+        // What cannot be given back now, as a stopped process holds a lock, is given back by the next copy or upkeep.
+        let _deferred = defer_signals();
+        let _ = self.segment.end_copy(self.owner);
+    }
+}
+
+impl Heap<'_> {
+    /// Grants a run to the copy that a process makes; none where none is free.
+    fn grant_to_copy(&self, owner: u64, pages: u64) -> Result<Option<u64>, Error> {
+        if self.load(control::COPY_OWNER) != owner {
+            return Err(Error::Damaged(Fault {
+                at: control::COPY_OWNER,
+                what: "the process that makes a copy",
+            }));
+        }
+        let Some(page) = self.find(pages) else {
+            return Ok(None);
+        };
+        self.mark(page, pages, false)?;
+        let run = Run {
+            shard: OF_COPY,
+            age: 0,
+            pages,
+        };
+        let at = self.layout().descriptor(page);
+        self.set(at + descriptor::NEXT, self.load(control::COPY_RUNS))?;
+        self.set(at + descriptor::RUN, run.pack())?;
+        self.set(control::COPY_RUNS, page + 1)?;
+        self.set(control::COPY_PAGES, self.load(control::COPY_PAGES) + pages)?;
+        Ok(Some(page))
+    }
+
+    /// Gives back one run of the copy that a process has made, and with the last one its name. Returns whether there
+    /// may be more.
+    fn free_run_of_copy(&self, owner: u64) -> Result<bool, Error> {
+        if self.load(control::COPY_OWNER) != owner {
+            return Ok(false);
+        }
+        let Some(page) = self.load(control::COPY_RUNS).checked_sub(1) else {
+            self.set(control::COPY_OWNER, 0)?;
+            return Ok(false);
+        };
+        let mapping = &self.segment().mapping;
+        let layout = *self.layout();
+        let run = match mapping.page_reserved(page) {
+            true => Run::unpack(self.load(layout.descriptor(page) + descriptor::RUN)),
+            false => None,
+        };
+        let sound = |run: &Run| {
+            run.shard == OF_COPY
+                && run.pages > 0
+                && mapping.reserved(layout.page(page), run.pages * PAGE)
+        };
+        let Some(run) = run.filter(sound) else {
+            return Err(Error::Damaged(Fault {
+                at: control::COPY_RUNS,
+                what: "a run that a copy has taken",
+            }));
+        };
+        let at = layout.descriptor(page);
+        self.set(control::COPY_RUNS, self.load(at + descriptor::NEXT))?;
+        let left = self.load(control::COPY_PAGES).wrapping_sub(run.pages);
+        self.set(control::COPY_PAGES, left)?;
+        self.mark(page, run.pages, true)?;
+        self.set(at + descriptor::RUN, 0)?;
+        Ok(true)
+    }
+}

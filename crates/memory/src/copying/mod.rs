@@ -1,0 +1,9 @@
+//! An image of the store at one moment, made while others go on writing: pages are saved before they change (C1 to C5).
+//!
+//! - `area`: the memory that a copy takes of the heap: who makes it, its table and its stock of pages, and giving it back.
+//! - `image`: the copier's half: the moment, and the pages one after the other.
+//! - `saving`: the writers' half: a page is saved before it changes.
+
+mod area;
+pub(crate) mod image;
+mod saving;
