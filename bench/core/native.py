@@ -109,6 +109,32 @@ def memory_rows(bench: Bench) -> list[Row]:
     return [row]
 
 
+def copy_rows(bench: Bench) -> list[Row]:
+    """Measure the longest write of a process while another one copies the store."""
+    size = bench.pick(128, 1024)
+    options = ["--mib", str(size), "--rounds", str(bench.pick(3, 9))]
+    found = measure(bench, "copies", *options)
+    ours = Figure.of("copying", found["longest_copying_ms"], "ms")
+    alone = Figure.of("nobody", found["longest_ms"], "ms")
+    computing = Figure.of("computing", found["longest_computing_ms"], "ms")
+    seconds = Figure.of("copy", found["seconds"], "s")
+    writes = Figure.of("writes", found["writes_copying"], "a second")
+    usual = Figure.of("writes alone", found["writes"], "a second")
+    return [
+        Row(
+            id="copies",
+            work=f"longest write while another process copies a store of {size:,} MiB, as an "
+            "export does, beside the longest when it does not, in milliseconds",
+            ours=ours,
+            peer=alone,
+            ratio=ours.median,
+            at_most=5,
+            note=f"Beside a process that only computes the longest takes {computing}. {writes} "
+            f"beside the copy, {usual} without; a walk over the whole copy took {seconds}.",
+        )
+    ]
+
+
 def open_rows(bench: Bench) -> list[Row]:
     """Measure opening a store, with a first GET and SET, from a new process."""
     found = measure(bench, "open", "--rounds", str(bench.pick(5, 15)))
@@ -140,7 +166,11 @@ def instruction_rows(bench: Bench) -> list[Row]:
     """Count the instructions of an operation, as the difference of two runs."""
     rows = [
         Row(id=f"instructions-{operation}", work=f"instructions of an embedded {name}, hot")
-        for operation, name in (("get", "GET"), ("set", "SET (overwrite)"))
+        for operation, name in (
+            ("get", "GET"),
+            ("set", "SET (overwrite)"),
+            ("execute", "GET by its words"),
+        )
     ]
     for row in rows:
         if missing := peers.has("valgrind"):

@@ -18,6 +18,7 @@ TABLES: dict[str, dict[str, Group]] = {
         "memory": native.memory_rows,
         "server": served.rows,
         "open": native.open_rows,
+        "copies": native.copy_rows,
         "instructions": native.instruction_rows,
     },
     "types": {

@@ -5,7 +5,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use clap::Args;
-use undercroft_engine::Store;
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_embedded::StoreOf;
 
 use crate::fresh_store;
 
@@ -25,7 +26,7 @@ pub(crate) struct Work {
 
 #[derive(Args)]
 pub(crate) struct Loop {
-    /// get or set.
+    /// get, set, or execute: GET by its words.
     operation: String,
     /// Number of keys.
     #[arg(long, default_value_t = 100_000)]
@@ -57,7 +58,7 @@ fn value(round: usize) -> [u8; VALUE] {
     [b'a' + (round % 26) as u8; VALUE]
 }
 
-fn filled(keys: &[[u8; KEY]]) -> (tempfile::TempDir, Store) {
+fn filled(keys: &[[u8; KEY]]) -> (tempfile::TempDir, StoreOf) {
     let (directory, store) = fresh_store(4 << 30);
     for key in keys {
         store.set(0, key, &value(0)).expect("room");
@@ -139,6 +140,7 @@ impl Loop {
         let keys = keys(self.keys);
         let (_directory, store) = filled(&keys);
         let mut out = Vec::with_capacity(VALUE);
+        let mut session = store.0.session();
         for round in 0..self.rounds {
             let value = value(round);
             for key in &keys {
@@ -148,7 +150,13 @@ impl Loop {
                         assert!(store.get(0, key, &mut out).expect("readable"));
                     }
                     "set" => store.set(0, key, &value).expect("room"),
-                    other => panic!("expected get or set, got {other}"),
+                    "execute" => {
+                        let mut reply = Recorder::new();
+                        let done = store.0.execute(&mut session, &[b"GET", key], &mut reply);
+                        done.expect("nobody holds a lock");
+                        assert!(matches!(reply.finish().as_deref(), Ok([Tree::Bulk(_)])));
+                    }
+                    other => panic!("expected get, set or execute, got {other}"),
                 }
             }
         }

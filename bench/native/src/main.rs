@@ -17,6 +17,8 @@ mod readers;
 mod sizes;
 
 use clap::{Parser, Subcommand};
+use undercroft_embedded::{Place, StoreOf};
+use undercroft_engine::Terms;
 
 /// Measures the embedded engine from native code.
 ///
@@ -64,14 +66,16 @@ fn main() {
 }
 
 /// A fresh store in shared memory, removed with its directory.
-fn fresh_store(capacity: u64) -> (tempfile::TempDir, undercroft_engine::Store) {
+fn fresh_store(capacity: u64) -> (tempfile::TempDir, StoreOf) {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
-    let options = undercroft_engine::Options {
+    let terms = Terms {
         capacity: Some(capacity),
-        ..Default::default()
+        max_memory: Some(0),
+        policy: None,
     };
     let path = directory.path().join("store");
-    let store = undercroft_engine::Store::create(&path, &options).expect("a new store");
-    store.set_max_memory(0).expect("a writable store");
-    (directory, store)
+    let name = path.to_str().expect("a path of letters");
+    let place = Place::new(name, terms).expect("a path is a name");
+    let store = place.open(|| None).expect("a new store");
+    (directory, StoreOf(store))
 }
