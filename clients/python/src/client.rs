@@ -17,7 +17,7 @@ use crate::attached::Attached;
 use crate::codec::Codec;
 use crate::error;
 use crate::execute;
-use crate::haste::{Unsettled, hasten};
+use crate::haste::{Backlog, hasten};
 use crate::opening;
 use crate::pipeline;
 
@@ -69,7 +69,7 @@ impl Deref for Use<'_, '_> {
 impl Drop for Use<'_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.limited.take().is_some() && self.store.has_unsettled() {
+        if self.limited.take().is_some() && self.store.has_backlog() {
             self.client.tell_left_here(self.py);
         }
         self.client.open.with(self.py, |open| open.users -= 1);
@@ -113,7 +113,7 @@ impl Client {
 
     /// Lets the event loop do later what a call that hurried has left, if there is anything.
     pub(crate) fn tell_left(&self, py: Python<'_>, shared: &Arc<OpenStore>) {
-        if !shared.store.has_unsettled() {
+        if !shared.store.has_backlog() {
             return;
         }
         let Some(left) = self.left(py) else {
@@ -121,7 +121,7 @@ impl Client {
         };
         // What the call raises may be set already.
         let raised = PyErr::take(py);
-        let told = left.call1(py, (Unsettled(shared.clone()),));
+        let told = left.call1(py, (Backlog(shared.clone()),));
         if let Err(error) = told {
             error.write_unraisable(py, None);
         }
@@ -338,7 +338,7 @@ impl Client {
 
     /// From now on, no call waits for locks for longer than a moment: it raises `Locked`, and may
     /// be made again. A call that left something to be done behind it tells `left`, with an
-    /// `Unsettled`.
+    /// `Backlog`.
     fn _hurry(&self, py: Python<'_>, left: Py<PyAny>) {
         self.open.with(py, |open| open.hurries = true);
         self.left.with(py, |known| *known = Some(left));
@@ -350,9 +350,9 @@ impl Client {
     }
 
     /// Return what was left to be done behind calls, if anything was.
-    fn _unsettled(&self, py: Python<'_>) -> Option<Unsettled> {
+    fn _backlog(&self, py: Python<'_>) -> Option<Backlog> {
         let shared = self.open.with(py, |open| open.shared.clone())?;
-        shared.store.has_unsettled().then_some(Unsettled(shared))
+        shared.store.has_backlog().then_some(Backlog(shared))
     }
 
     /// Let go of the store. Using the client again opens it again.

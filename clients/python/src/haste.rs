@@ -92,10 +92,10 @@ impl Drop for Parked {
 
 /// A store in which calls have left something to be done behind them. It stays open as long.
 #[pyclass(frozen, module = "undercroft._native")]
-pub(crate) struct Unsettled(pub(crate) Arc<OpenStore>);
+pub(crate) struct Backlog(pub(crate) Arc<OpenStore>);
 
 #[pymethods]
-impl Unsettled {
+impl Backlog {
     /// Do what can be done now, without waiting for a lock. Return whether nothing is left, or
     /// the store is gone.
     fn settle(&self) -> bool {

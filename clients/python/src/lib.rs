@@ -65,7 +65,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<waiters::Waiters>()?;
     module.add_class::<waiters::Wait>()?;
     module.add_class::<haste::Parked>()?;
-    module.add_class::<haste::Unsettled>()?;
+    module.add_class::<haste::Backlog>()?;
     module.add("Locked", module.py().get_type::<haste::Locked>())?;
     module.add_class::<wire::Wire>()?;
     module.add_class::<wire::Line>()?;

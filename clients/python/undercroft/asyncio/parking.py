@@ -18,7 +18,7 @@ from undercroft._native import Locked, Parked
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from undercroft._native import Client, Unsettled
+    from undercroft._native import Backlog, Client
 
 # Seconds between two rounds of tries: at first, and at most.
 _FIRST = 0.001
@@ -42,23 +42,23 @@ async def parked(
     return await _lot().run(refused.args, client._patience(), call, args, options)
 
 
-def left(unsettled: Unsettled) -> None:
+def left(backlog: Backlog) -> None:
     """Let the loop do what the call left that it runs; without a loop the next call does it."""
     try:
         lot = _lot()
     except RuntimeError:
         return
-    lot.settle(unsettled)
+    lot.settle(backlog)
 
 
 async def settled(client: Client) -> None:
     """Wait until all is done that calls left, or the client's patience ends."""
-    unsettled = client._unsettled()
-    if unsettled is None:
+    backlog = client._backlog()
+    if backlog is None:
         return
     loop = asyncio.get_running_loop()
     until, delay = loop.time() + client._patience(), _FIRST
-    while not unsettled.settle() and loop.time() < until:
+    while not backlog.settle() and loop.time() < until:
         await asyncio.sleep(delay)
         delay = min(2 * delay, _LAST)
 
@@ -75,7 +75,7 @@ class Lot:
         """Let nothing be parked."""
         self._loop = loop
         self._line: dict[asyncio.Future[None], None] = {}
-        self._unsettled: dict[int, Unsettled] = {}
+        self._backlog: dict[int, Backlog] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._delay = _FIRST
         # While a round goes on: whether nobody has tried yet, how many may, what the tries took,
@@ -118,10 +118,10 @@ class Lot:
             del mark
         raise TimeoutError(*reason)
 
-    def settle(self, unsettled: Unsettled) -> None:
+    def settle(self, backlog: Backlog) -> None:
         """Do what a call left as soon as it can be done."""
-        if unsettled.store not in self._unsettled:
-            self._unsettled[unsettled.store] = unsettled
+        if backlog.store not in self._backlog:
+            self._backlog[backlog.store] = backlog
             self._wait()
 
     async def _turn(self) -> None:
@@ -141,7 +141,7 @@ class Lot:
     def _wait(self) -> None:
         """Let the next round come, if there is anything to be done in it."""
         waits = self._timer is not None or self._in_round or self._loop.is_closed()
-        if not waits and (self._line or self._unsettled):
+        if not waits and (self._line or self._backlog):
             self._timer = self._loop.call_later(self._delay, self._begin)
 
     def _begin(self) -> None:
@@ -149,9 +149,9 @@ class Lot:
         self._timer = None
         self._in_round = self._is_first = True
         self._to_try, self._spent = len(self._line), 0.0
-        done = [store for store, left in self._unsettled.items() if left.settle()]
+        done = [store for store, left in self._backlog.items() if left.settle()]
         for store in done:
-            del self._unsettled[store]
+            del self._backlog[store]
         self._moved = bool(done)
         self._next()
 

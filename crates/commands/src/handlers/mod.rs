@@ -14,7 +14,7 @@
 //! - `keys`: keys of any type: deleting, finding, renaming, copying.
 //! - `lists`: LPUSH, LRANGE and their like.
 //! - `object`: DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
-//! - `parts`: parts of strings, floating point counters, and LCS.
+//! - `string_parts`: parts of strings, floating point counters, and LCS.
 //! - `pubsub`: messages: SUBSCRIBE, PUBLISH, PUBSUB and their like.
 //! - `replication`: what is asked of a server about copies of it, of which there are none: ROLE, WAIT, LASTSAVE,
 //!   MIGRATE.
@@ -41,7 +41,7 @@ pub(crate) mod hyperloglog;
 pub(crate) mod keys;
 pub(crate) mod lists;
 pub(crate) mod object;
-pub(crate) mod parts;
+
 pub(crate) mod pubsub;
 pub(crate) mod replication;
 pub(crate) mod scripting;
@@ -49,6 +49,7 @@ pub(crate) mod server;
 pub(crate) mod sets;
 pub(crate) mod sort;
 pub(crate) mod sorted;
+pub(crate) mod string_parts;
 pub(crate) mod strings;
 pub(crate) mod transaction;
 pub(crate) mod walk;

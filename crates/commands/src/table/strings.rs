@@ -153,14 +153,14 @@ pub(super) const COMMANDS: &[Command] =
                 "Adds bytes at the end of a string, which may be new.",
             )
             .reply("integer: the new length")
-            .handler(handlers::parts::append),
+            .handler(handlers::string_parts::append),
         Command::new("strlen", 2, Group::String, "2.2.0")
             .flags(&[Flag::ReadOnly, Flag::Fast])
             .categories(&[Category::String])
             .keys(keys::LOOK_KEY)
             .doc("key", "O(1)", "Returns the length of a string in bytes.")
             .reply("integer")
-            .handler(handlers::parts::strlen),
+            .handler(handlers::string_parts::strlen),
         Command::new("getrange", 4, Group::String, "2.4.0")
             .flags(&[Flag::ReadOnly])
             .categories(&[Category::String])
@@ -171,7 +171,7 @@ pub(super) const COMMANDS: &[Command] =
                 "Returns part of a string; negative positions count from its end.",
             )
             .reply("bulk")
-            .handler(handlers::parts::getrange),
+            .handler(handlers::string_parts::getrange),
         Command::new("setrange", 4, Group::String, "2.2.0")
             .flags(&[Flag::Write, Flag::DenyOom])
             .categories(&[Category::String])
@@ -182,7 +182,7 @@ pub(super) const COMMANDS: &[Command] =
                 "Overwrites part of a string, filling a gap before it with zero bytes.",
             )
             .reply("integer: the new length")
-            .handler(handlers::parts::setrange),
+            .handler(handlers::string_parts::setrange),
         Command::new("substr", 4, Group::String, "1.0.0")
             .flags(&[Flag::ReadOnly])
             .categories(&[Category::String])
@@ -193,7 +193,7 @@ pub(super) const COMMANDS: &[Command] =
                 "The old name of GETRANGE.",
             )
             .reply("bulk")
-            .handler(handlers::parts::getrange)
+            .handler(handlers::string_parts::getrange)
             .deprecated("2.0.0", "`GETRANGE`"),
         Command::new("incr", 2, Group::String, "1.0.0")
             .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
@@ -229,7 +229,7 @@ pub(super) const COMMANDS: &[Command] =
             .keys(keys::READ_AND_CHANGE_KEY)
             .doc("key increment", "O(1)", "Adds to a floating point number.")
             .reply("bulk: the new value")
-            .handler(handlers::parts::incrbyfloat),
+            .handler(handlers::string_parts::incrbyfloat),
         Command::new("lcs", -3, Group::String, "7.0.0")
             .flags(&[Flag::ReadOnly])
             .categories(&[Category::String])
@@ -240,5 +240,5 @@ pub(super) const COMMANDS: &[Command] =
                 "Finds the longest common subsequence of two strings.",
             )
             .reply("bulk; with LEN an integer; with IDX a map of matches and len")
-            .handler(handlers::parts::lcs),
+            .handler(handlers::string_parts::lcs),
     ];

@@ -49,9 +49,9 @@ pub struct Store {
     pub(crate) expired_stay: AtomicU64,
     pub(crate) chance: Chance,
     /// What is still to be done behind commits.
-    pub(crate) unsettled: Mutex<Backlog>,
+    pub(crate) backlog: Mutex<Backlog>,
     /// Whether there is something.
-    pub(crate) has_unsettled: AtomicBool,
+    pub(crate) has_backlog: AtomicBool,
     /// How far this process has looked for what the dead left.
     pub(crate) round: Round,
     /// Whether steps of upkeep are left to a timer of this process.
@@ -110,8 +110,8 @@ impl Store {
             expired: AtomicU64::new(0),
             expired_stay: AtomicU64::new(0),
             chance: Chance::new(coarse_milliseconds() ^ segment.hash_key()[0]),
-            unsettled: Mutex::default(),
-            has_unsettled: AtomicBool::new(false),
+            backlog: Mutex::default(),
+            has_backlog: AtomicBool::new(false),
             round: Round::default(),
             kept_by_timer: AtomicBool::new(false),
             follower: Mutex::new(None),
@@ -240,7 +240,7 @@ impl Store {
         scratch: &mut S,
         body: impl Fn(&mut Writer<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
-        if self.has_unsettled() {
+        if self.has_backlog() {
             self.settle_first();
         }
         let (value, outbox) = self.change(shards, Marks::Respected, scratch, body)?;
@@ -264,7 +264,7 @@ impl Store {
         shards: ShardSet,
         mut body: impl FnMut(&View<'_>) -> R,
     ) -> Result<R, Error> {
-        if self.has_unsettled() {
+        if self.has_backlog() {
             self.settle_first();
         }
         loop {
@@ -282,7 +282,7 @@ impl Store {
         mut moment: impl FnMut() -> T,
         between: &mut dyn FnMut(),
     ) -> Result<(Image, T), Error> {
-        if self.has_unsettled() {
+        if self.has_backlog() {
             self.settle_first();
         }
         loop {

@@ -119,20 +119,20 @@ impl Store {
     /// Calls `body` with what is to be done, for a moment. Nobody forks
     /// meanwhile: the child's copy of the mutex would stay locked.
     #[cold]
-    fn unsettled<R>(&self, body: impl FnOnce(&mut Backlog) -> R) -> R {
+    fn backlog<R>(&self, body: impl FnOnce(&mut Backlog) -> R) -> R {
         without_fork(|| {
-            let unsettled = self.unsettled.lock();
-            let mut unsettled = unsettled.unwrap_or_else(PoisonError::into_inner);
+            let backlog = self.backlog.lock();
+            let mut backlog = backlog.unwrap_or_else(PoisonError::into_inner);
             let process = std::process::id();
-            if unsettled.process != process {
-                *unsettled = Backlog {
+            if backlog.process != process {
+                *backlog = Backlog {
                     process,
                     ..Backlog::default()
                 };
             }
-            let result = body(&mut unsettled);
-            self.has_unsettled
-                .store(!unsettled.is_empty(), Ordering::Release);
+            let result = body(&mut backlog);
+            self.has_backlog
+                .store(!backlog.is_empty(), Ordering::Release);
             result
         })
     }
@@ -140,15 +140,15 @@ impl Store {
     /// How much is to be done, but for messages.
     #[cfg(test)]
     pub(crate) fn tasks(&self) -> usize {
-        self.unsettled(|unsettled| unsettled.tasks.len())
+        self.backlog(|backlog| backlog.tasks.len())
     }
 
     /// Has something done later that this error stood in the way of.
     pub(crate) fn do_later(&self, task: Task, error: &Error) {
-        self.unsettled(|unsettled| {
-            unsettled.add(task);
+        self.backlog(|backlog| {
+            backlog.add(task);
             if !error.is_wait() {
-                unsettled.tasks_from = coarse_milliseconds() + RETRY_OTHERS;
+                backlog.tasks_from = coarse_milliseconds() + RETRY_OTHERS;
             }
         });
     }
@@ -156,25 +156,25 @@ impl Store {
     /// Has the subscriptions of a subscriber that is gone taken back later.
     #[cold]
     pub(crate) fn depart_later(&self, departure: Departure) {
-        self.unsettled(|unsettled| unsettled.departures.push_back(departure));
+        self.backlog(|backlog| backlog.departures.push_back(departure));
     }
 
     /// Has a message sent later, behind those that are kept already.
     pub(crate) fn send_later(&self, letter: Letter) {
-        self.unsettled(|unsettled| unsettled.keep(letter));
+        self.backlog(|backlog| backlog.keep(letter));
     }
 
     /// Whether messages are kept, so that others must go behind them.
     #[inline]
     pub(crate) fn has_letters(&self) -> bool {
-        self.has_unsettled() && self.unsettled(|unsettled| unsettled.has_letters())
+        self.has_backlog() && self.backlog(|backlog| backlog.has_letters())
     }
 
     /// Whether anything is to be done behind what was committed, for
     /// [`settle_waits`](Self::settle_waits) to try again. One load.
     #[inline(always)]
-    pub fn has_unsettled(&self) -> bool {
-        self.has_unsettled.load(Ordering::Acquire)
+    pub fn has_backlog(&self) -> bool {
+        self.has_backlog.load(Ordering::Acquire)
     }
 
     /// Tries again what a lock stood in the way of: served queues, waits and
@@ -182,7 +182,7 @@ impl Store {
     /// cannot be had. Returns after what time to call it again, where something
     /// is left. Almost free where there is nothing; every write does it, too.
     pub fn settle_waits(&self) -> Option<Duration> {
-        if !self.has_unsettled() {
+        if !self.has_backlog() {
             return None;
         }
         self.settle()
@@ -204,12 +204,12 @@ impl Store {
         let _ = self.send_kept();
         let now = coarse_milliseconds();
         // Each is tried once.
-        let mut left = self.unsettled(|unsettled| match unsettled.tasks_from <= now {
-            true => unsettled.tasks.len(),
+        let mut left = self.backlog(|backlog| match backlog.tasks_from <= now {
+            true => backlog.tasks.len(),
             false => 0,
         });
         while left > 0
-            && let Some(task) = self.unsettled(Backlog::next_task)
+            && let Some(task) = self.backlog(Backlog::next_task)
         {
             left -= 1;
             let done = match task {
@@ -223,17 +223,17 @@ impl Store {
                 }
             }
         }
-        while let Some(departure) = self.unsettled(|unsettled| unsettled.departures.pop_front()) {
+        while let Some(departure) = self.backlog(|backlog| backlog.departures.pop_front()) {
             if let Err(departure) = self.depart(departure) {
-                self.unsettled(|unsettled| unsettled.departures.push_front(departure));
+                self.backlog(|backlog| backlog.departures.push_front(departure));
                 break;
             }
         }
-        self.unsettled(|unsettled| {
+        self.backlog(|backlog| {
             let now = coarse_milliseconds();
-            let others = Duration::from_millis(unsettled.tasks_from.saturating_sub(now));
-            let soon = !unsettled.letters.is_empty() || !unsettled.departures.is_empty();
-            match (unsettled.tasks.is_empty(), soon) {
+            let others = Duration::from_millis(backlog.tasks_from.saturating_sub(now));
+            let soon = !backlog.letters.is_empty() || !backlog.departures.is_empty();
+            match (backlog.tasks.is_empty(), soon) {
                 (_, true) => Some(RETRY),
                 (false, false) => Some(RETRY.max(others)),
                 (true, false) => None,
@@ -248,9 +248,9 @@ impl Store {
     /// The ring's lock cannot be had; what was not sent is kept.
     pub(crate) fn send_kept(&self) -> Result<bool, Error> {
         loop {
-            let first = self.unsettled(|unsettled| match unsettled.sending {
+            let first = self.backlog(|backlog| match backlog.sending {
                 true => Err(()),
-                false => Ok(unsettled.begin_to_send()),
+                false => Ok(backlog.begin_to_send()),
             });
             let Ok(first) = first else {
                 return Ok(false);
@@ -260,11 +260,11 @@ impl Store {
             };
             match self.publish_now(letter.kind, &letter.name, &letter.body) {
                 Err(error) if error.is_wait() => {
-                    self.unsettled(|unsettled| unsettled.end_sending(Some(letter)));
+                    self.backlog(|backlog| backlog.end_sending(Some(letter)));
                     return Err(error);
                 }
                 // One that can never be sent holds up no other.
-                _ => self.unsettled(|unsettled| unsettled.end_sending(None)),
+                _ => self.backlog(|backlog| backlog.end_sending(None)),
             }
         }
     }

@@ -176,7 +176,7 @@ impl Store {
         scratch: &mut S,
         body: impl Fn(&Running<'_, '_>, &mut S) -> Result<R, E> + Sync,
     ) -> Result<R, E> {
-        if self.has_unsettled() {
+        if self.has_backlog() {
             self.settle_first();
         }
         let mut locked = shards;
