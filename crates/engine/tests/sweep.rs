@@ -1,8 +1,9 @@
-//! The sweep passes over what it cannot have, and does the rest.
+//! The sweep passes over what it cannot have or should not, and does the rest.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use undercroft_engine::{Condition, Expiry, SetOptions};
+use undercroft_engine::{Change, Condition, Effect, Expiry, SetOptions};
 use undercroft_testkit::fresh;
 
 #[test]
@@ -38,4 +39,27 @@ fn a_locked_shard_does_not_keep_the_others_from_being_swept() {
     assert_eq!(removed, keys.len() - here);
     assert_eq!(sweeper.sweep(1 << 10).expect("no lock is held"), here);
     assert_eq!(sweeper.count_keys(0).expect("no lock is held"), 0);
+}
+
+#[test]
+fn a_key_is_not_swept_while_it_is_inserted() {
+    const NOW: u64 = 1_000_000;
+    let (_directory, store) = fresh::store(1);
+    store.leave_upkeep_to_a_timer();
+    store.set_time(NOW);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let told = heard.clone();
+    let follower = move |change| told.lock().expect("no panic").push(change);
+    store.follow(Some(Box::new(follower)));
+    // As where the time comes between reading the clock and the insertion.
+    let options = SetOptions {
+        condition: Condition::Always,
+        expiry: Expiry::At(NOW),
+    };
+    store.set_with(0, b"k", b"v", options).expect("room");
+    let change = |effect| Change::Key(0, b"k".as_slice().into(), effect);
+    let heard = || std::mem::take(&mut *heard.lock().expect("no panic"));
+    assert_eq!(heard(), [change(Effect::Changed)]);
+    assert_eq!(store.sweep(1 << 10).expect("no lock is held"), 1);
+    assert_eq!(heard(), [change(Effect::Expired)]);
 }

@@ -272,7 +272,7 @@ impl<'w, 's> Writer<'w, 's> {
             root.add(self.transaction, EXPIRES, 1)?;
         }
         self.store.touch_inserted(root.shard, hash);
-        expiry::sweep_a_little(self, root)?;
+        expiry::sweep_a_little(self, root, entry)?;
         graveyard::free_along(self, root.shard, 1)?;
         Ok(())
     }

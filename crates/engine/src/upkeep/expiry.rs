@@ -6,7 +6,7 @@
 //! nothing is looked for where nothing can have expired, and where something
 //! has, the sweep finds it.
 
-use undercroft_memory::ShardSet;
+use undercroft_memory::{Offset, ShardSet};
 
 use crate::error::Error;
 use crate::store::{Key, Store};
@@ -48,21 +48,31 @@ impl Swept {
     }
 }
 
-/// Looks at one bucket where some key of the dictionary expires.
-pub(crate) fn sweep_a_little(writer: &mut Writer<'_, '_>, root: Root) -> Result<(), Error> {
+/// Looks at one bucket where some key of the dictionary expires. The entry that was just inserted is left alone, though
+/// its deadline may have passed by now: whoever inserted it goes on with it.
+pub(crate) fn sweep_a_little(
+    writer: &mut Writer<'_, '_>,
+    root: Root,
+    inserted: Offset,
+) -> Result<(), Error> {
     if root.get(writer.view(), EXPIRES) == 0 {
         return Ok(());
     }
-    sweep(writer, root, 1).map(drop)
+    sweep(writer, root, 1, inserted).map(drop)
 }
 
 /// Removes the expired keys of the next few buckets; looks at none where none
 /// can have expired. Allocates nothing, so that it works in a full store.
 pub(crate) fn sweep_buckets(writer: &mut Writer<'_, '_>, root: Root) -> Result<Swept, Error> {
-    sweep(writer, root, BUCKETS)
+    sweep(writer, root, BUCKETS, 0)
 }
 
-fn sweep(writer: &mut Writer<'_, '_>, root: Root, count: u64) -> Result<Swept, Error> {
+fn sweep(
+    writer: &mut Writer<'_, '_>,
+    root: Root,
+    count: u64,
+    spared: Offset,
+) -> Result<Swept, Error> {
     let mut swept = Swept::default();
     let now = writer.now();
     let Some(tables) = root.tables(writer.view())? else {
@@ -89,7 +99,8 @@ fn sweep(writer: &mut Writer<'_, '_>, root: Root, count: u64) -> Result<Swept, E
         prefetch(writer, &tables, bucket, count)?;
     }
     while swept.buckets < count.min(length) && swept.removed < REMOVED && bucket < length {
-        sweep_bucket(writer, root, (&tables, bucket), &mut swept, &mut soonest)?;
+        let place = (&tables, bucket);
+        sweep_bucket(writer, root, place, spared, (&mut swept, &mut soonest))?;
         swept.buckets += 1;
         bucket += 1;
     }
@@ -131,19 +142,22 @@ fn sweep_bucket(
     writer: &mut Writer<'_, '_>,
     root: Root,
     (tables, number): (&Tables, u64),
-    swept: &mut Swept,
-    soonest: &mut u64,
+    spared: Offset,
+    (swept, soonest): (&mut Swept, &mut u64),
 ) -> Result<(), Error> {
     match tables.other {
         Some((other, moved)) if number < moved => {
-            sweep_chain(writer, root, other.bucket(number), swept, soonest)?;
+            sweep_chain(writer, root, other.bucket(number), spared, (swept, soonest))?;
             if other.bits > tables.main.bits {
                 let second = other.bucket(number + tables.main.buckets());
-                sweep_chain(writer, root, second, swept, soonest)?;
+                sweep_chain(writer, root, second, spared, (swept, soonest))?;
             }
             Ok(())
         }
-        _ => sweep_chain(writer, root, tables.main.bucket(number), swept, soonest),
+        _ => {
+            let home = tables.main.bucket(number);
+            sweep_chain(writer, root, home, spared, (swept, soonest))
+        }
     }
 }
 
@@ -153,8 +167,8 @@ fn sweep_chain(
     writer: &mut Writer<'_, '_>,
     root: Root,
     home: u64,
-    swept: &mut Swept,
-    soonest: &mut u64,
+    spared: Offset,
+    (swept, soonest): (&mut Swept, &mut u64),
 ) -> Result<(), Error> {
     let now = writer.now();
     let (mut at, mut parent) = (home, 0);
@@ -170,7 +184,7 @@ fn sweep_chain(
                 continue;
             };
             swept.seen += 1;
-            if deadline > now {
+            if deadline > now || offset == spared {
                 *soonest = (*soonest).min(deadline);
                 continue;
             }
