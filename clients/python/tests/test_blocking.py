@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+import redis
 import undercroft
 
 WAITER = """
@@ -69,9 +70,15 @@ def test_an_item_goes_to_a_process_that_waits(r: undercroft.Redis, path: str) ->
 def test_a_stopped_and_killed_process_loses_no_item(r: undercroft.Redis, path: str) -> None:
     child = waiter(path)
     # As long as it has not begun to wait, the items stay in the list.
-    child.send_signal(signal.SIGSTOP)
-    os.waitpid(child.pid, os.WUNTRACED)
-    r.rpush("jobs", "one")
+    while True:
+        child.send_signal(signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        try:
+            r.rpush("jobs", "one")
+            break
+        except redis.TimeoutError:
+            # It was stopped with a lock in its hands, as it began to wait.
+            child.send_signal(signal.SIGCONT)
     child.kill()
     child.wait()
     assert r.blpop("jobs", timeout=10) == (b"jobs", b"one")
