@@ -7,6 +7,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
+use undercroft_memory::without_fork;
+
 use crate::error::Error;
 use crate::store::{Key, Store};
 use crate::structures::entry::Entry;
@@ -122,7 +124,7 @@ impl Store {
     pub fn follow(&self, follower: Option<Follower>) {
         self.is_followed
             .store(follower.is_some(), Ordering::Release);
-        *self.follower() = follower;
+        without_fork(|| *self.follower() = follower);
     }
 
     fn follower(&self) -> MutexGuard<'_, Option<Follower>> {
@@ -132,8 +134,11 @@ impl Store {
 
     #[cold]
     pub(super) fn tell_follower(&self, change: Change) {
-        if let Some(follower) = &mut *self.follower() {
-            follower(change);
-        }
+        // A child that is forked meanwhile would find the lock held for ever (L3).
+        without_fork(|| {
+            if let Some(follower) = &mut *self.follower() {
+                follower(change);
+            }
+        });
     }
 }
