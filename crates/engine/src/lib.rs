@@ -73,8 +73,8 @@ pub use types::value::Limits;
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    HeldLock, Holder, LockName, Member, Options, PatienceLimited, Report, Scratch, ShardSet,
-    Staged, Statistics, User, View, WaitHook, coarse_milliseconds, defer_signals,
+    HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited, Report, Scratch,
+    ShardSet, Staged, Statistics, User, View, WaitHook, coarse_milliseconds, defer_signals,
     is_patience_limited, limit_patience, remove_sockets, unlimited_patience, without_fork,
 };
 pub use upkeep::eviction::{Eviction, EvictionChange, EvictionPolicy};

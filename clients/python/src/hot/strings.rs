@@ -1,15 +1,23 @@
 //! `get` and `set`.
 
 use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::ptr;
 
 use pyo3::ffi;
-use undercroft_engine::{Condition, Error, Expiry, Scratch, SetOptions, Text, TextBuffer, View};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use undercroft_engine::{
+    Condition, Error, Expiry, Offset, Scratch, SetOptions, Text, TextBuffer, View,
+};
 
 use crate::codec;
 use crate::method::{Call, Method, Miss, Outcome};
 
 /// Values up to this length are copied out by way of the stack.
 const SMALL: usize = 256;
+/// So often a long value is read whose length changes all the time.
+const TRIES: u32 = 3;
 
 pub(crate) struct Get;
 
@@ -23,39 +31,86 @@ impl Method for Get {
         let &[name] = call.exactly()?;
         let name = call.bytes(name)?;
         let shared = call.enter()?;
-        let store = &shared.store;
-        let database = call.database();
-        let mut value = Value {
-            small: [0; SMALL],
-            length: 0,
-            large: Vec::new(),
-        };
-        match store.get(database, name, &mut value) {
+        let mut value = Value::new(call);
+        match shared.store.get(call.database(), name, &mut value) {
             Err(error) => Err(call.failed(&shared, error)),
-            Ok(true) => call.string(value.bytes()),
             Ok(false) => Ok(codec::none(call.py)),
+            Ok(true) => value.finish(),
         }
     }
 }
 
-/// A value that `get` reads.
-struct Value {
-    /// A short one: its first bytes, so many.
+/// A value that `get` reads. A long one is copied once, into the object that it becomes: the first read finds its
+/// length, and the second one fills what was made for it in between, as no other language is called within a read.
+struct Value<'c, 'a, 'py> {
+    call: &'c Call<'a, 'py>,
+    /// A short one.
     small: [u8; SMALL],
+    /// Its length, whatever it is.
     length: usize,
-    /// A long one; empty where it is short.
-    large: Vec<u8>,
+    kept: Kept,
+    place: Place<'py>,
+    /// How many places were made.
+    tries: u32,
+    failed: Option<Miss>,
 }
 
-impl Scratch for Value {
+/// Where a value was put.
+#[derive(Clone, Copy)]
+enum Kept {
+    Small,
+    Placed,
+    /// There was no place of its length.
+    Nowhere,
+}
+
+/// Where a long value goes.
+enum Place<'py> {
+    None,
+    /// A result of its length, which nobody has seen yet.
+    Result(Bound<'py, PyBytes>),
+    /// Memory of its length, from which it is decoded.
+    Encoded(Box<[MaybeUninit<u8>]>),
+    /// For one whose length changes all the time.
+    Any(Vec<u8>),
+}
+
+impl<'c, 'a, 'py> Value<'c, 'a, 'py> {
     #[inline(always)]
-    fn clear(&mut self) {
-        self.length = 0;
-        self.large.clear();
+    fn new(call: &'c Call<'a, 'py>) -> Value<'c, 'a, 'py> {
+        Value {
+            call,
+            small: [0; SMALL],
+            length: 0,
+            kept: Kept::Small,
+            place: Place::None,
+            tries: 0,
+            failed: None,
+        }
+    }
+
+    #[inline(always)]
+    fn finish(self) -> Outcome {
+        match self.kept {
+            Kept::Small => self.call.string(&self.small[..self.length]),
+            Kept::Placed => self.place.finish(self.call),
+            Kept::Nowhere => Err(self.failed.unwrap_or(Miss::Set)),
+        }
     }
 }
 
-impl TextBuffer for Value {
+impl Scratch for Value<'_, '_, '_> {
+    #[inline(always)]
+    fn clear(&mut self) {
+        self.length = 0;
+        self.kept = Kept::Small;
+        if let Place::Any(bytes) = &mut self.place {
+            bytes.clear();
+        }
+    }
+}
+
+impl TextBuffer for Value<'_, '_, '_> {
     #[inline(always)]
     fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error> {
         match text {
@@ -63,19 +118,93 @@ impl TextBuffer for Value {
                 self.length = length as usize;
                 view.copy_to(at, &mut self.small[..self.length])?;
             }
-            text => text.append_to(view, &mut self.large)?,
+            Text::Bytes(at, length) => {
+                self.length = length as usize;
+                self.kept = match self.place.fill(view, at, length)? {
+                    true => Kept::Placed,
+                    false => Kept::Nowhere,
+                };
+            }
+            Text::Integer(value) => {
+                let mut digits = itoa::Buffer::new();
+                let digits = digits.format(value).as_bytes();
+                self.length = digits.len();
+                self.small[..self.length].copy_from_slice(digits);
+            }
         }
         Ok(())
     }
+
+    #[inline(always)]
+    fn makes_room(&mut self) -> bool {
+        if !matches!(self.kept, Kept::Nowhere) {
+            return false;
+        }
+        self.tries += 1;
+        match Place::new(self.call, self.length, self.tries) {
+            Ok(place) => {
+                self.place = place;
+                true
+            }
+            Err(miss) => {
+                self.failed = Some(miss);
+                false
+            }
+        }
+    }
 }
 
-impl Value {
-    #[inline(always)]
-    fn bytes(&self) -> &[u8] {
-        if self.large.is_empty() {
-            &self.small[..self.length]
-        } else {
-            &self.large
+impl<'py> Place<'py> {
+    #[cold]
+    fn new(call: &Call<'_, 'py>, length: usize, tries: u32) -> Result<Place<'py>, Miss> {
+        if tries > TRIES {
+            return Ok(Place::Any(Vec::new()));
+        }
+        if call.client.codec.decode {
+            return Ok(Place::Encoded(Box::new_uninit_slice(length)));
+        }
+        // SAFETY: the thread is attached. Without bytes to copy it makes an object of this length, or null with an
+        // exception set, also where the length is negative as it sees it.
+        let made = unsafe {
+            let object = ffi::PyBytes_FromStringAndSize(ptr::null(), length as ffi::Py_ssize_t);
+            Bound::from_owned_ptr_or_err(call.py, object)
+        };
+        let made = made.map_err(Miss::Raised)?;
+        // SAFETY: it is what was just made.
+        Ok(Place::Result(unsafe { made.cast_into_unchecked() }))
+    }
+
+    /// Fills it with what lies at an offset, if it is as long. Returns whether it was.
+    fn fill(&mut self, view: &View<'_>, at: Offset, length: u64) -> Result<bool, Error> {
+        let memory = match self {
+            Place::None => return Ok(false),
+            Place::Any(bytes) => {
+                view.append_to(at, length, bytes)?;
+                return Ok(true);
+            }
+            Place::Encoded(bytes) => &mut bytes[..],
+            // SAFETY: the object has so many bytes, which nobody else has seen yet, and lives as long as `self`.
+            Place::Result(bytes) => unsafe {
+                let start = ffi::PyBytes_AsString(bytes.as_ptr()).cast();
+                let length = ffi::PyBytes_Size(bytes.as_ptr()) as usize;
+                std::slice::from_raw_parts_mut(start, length)
+            },
+        };
+        if memory.len() as u64 != length {
+            return Ok(false);
+        }
+        view.copy_into(at, memory)?;
+        Ok(true)
+    }
+
+    /// The result, all of whose bytes were written.
+    fn finish(self, call: &Call<'_, '_>) -> Outcome {
+        match self {
+            Place::None => Err(Miss::Set),
+            Place::Result(bytes) => Ok(bytes.into_ptr()),
+            // SAFETY: all of it was filled.
+            Place::Encoded(bytes) => call.string(&unsafe { bytes.assume_init() }),
+            Place::Any(bytes) => call.string(&bytes),
         }
     }
 }

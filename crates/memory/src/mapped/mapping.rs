@@ -2,6 +2,7 @@
 //! comparisons, all bounds-checked (S1, S3). No reference into the file leaves
 //! this module.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::error::Fault;
@@ -344,6 +345,14 @@ impl Mapping {
     /// Copies out of a range that was checked, into all of `out`.
     #[inline]
     pub(crate) fn copy_to(&self, at: u64, out: &mut [u8]) {
+        // SAFETY: a byte may be what may be none yet, and nothing but bytes is written to it.
+        let out = unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<u8>]) };
+        self.copy_into(at, out);
+    }
+
+    /// [`copy_to`](Self::copy_to) memory that holds nothing yet; all of it does then.
+    #[inline]
+    pub(crate) fn copy_into(&self, at: u64, out: &mut [MaybeUninit<u8>]) {
         let whole = out.len() / 8;
         assert!(
             at & 7 == 0 && at + out.len().next_multiple_of(8) as u64 <= self.layout.file_length
@@ -359,8 +368,9 @@ impl Mapping {
             });
             if !out.len().is_multiple_of(8) {
                 let word = AtomicU64::from_ptr(source.add(whole)).load(Ordering::Relaxed);
-                let left = out.len() % 8;
-                out[whole * 8..].copy_from_slice(&word.to_le_bytes()[..left]);
+                for (out, byte) in out[whole * 8..].iter_mut().zip(word.to_le_bytes()) {
+                    out.write(byte);
+                }
             }
         }
     }

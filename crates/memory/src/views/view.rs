@@ -4,6 +4,7 @@
 //! stable; without one it may be torn, and [`Segment::read`](crate::Segment::read)
 //! throws the result away and tries again.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicU64;
 
 use crate::error::Fault;
@@ -207,6 +208,19 @@ impl<'a> View<'a> {
         self.mapping.check(at, out.len() as u64)?;
         self.watch().looking();
         self.mapping.copy_to(at, out);
+        Ok(())
+    }
+
+    /// [`copy_to`](Self::copy_to) memory that holds nothing yet; all of it does then. Long copies are made only while the
+    /// shard is unchanged (R3).
+    #[inline]
+    pub fn copy_into(&self, at: Offset, out: &mut [MaybeUninit<u8>]) -> Result<(), Fault> {
+        self.mapping.check(at, out.len() as u64)?;
+        if out.len() > 4096 {
+            self.recheck()?;
+        }
+        self.watch().looking();
+        self.mapping.copy_into(at, out);
         Ok(())
     }
 

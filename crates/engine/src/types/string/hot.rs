@@ -44,6 +44,13 @@ pub struct SetOptions {
 pub trait TextBuffer: Scratch {
     /// Takes over a string; called while it is empty.
     fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error>;
+
+    /// Makes room for a string that it found no place for; called outside of any read and lock, so that it may ask
+    /// another language for the memory. Returns whether it did: then the string is read once more.
+    #[inline(always)]
+    fn makes_room(&mut self) -> bool {
+        false
+    }
 }
 
 impl TextBuffer for Vec<u8> {
@@ -77,15 +84,21 @@ impl Access<'_> {
         key: &Key<'_>,
         out: &mut B,
     ) -> Result<bool, Error> {
-        self.read_into(ShardSet::one(key.shard), out, |reader, out| {
-            match reader.find(database, key)? {
-                None => Ok(false),
-                Some(entry) => {
-                    out.fill(reader.view(), entry.text(reader.view())?)?;
-                    Ok(true)
-                }
+        loop {
+            let found =
+                self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+                    match reader.find(database, key)? {
+                        None => Ok::<_, Error>(false),
+                        Some(entry) => {
+                            out.fill(reader.view(), entry.text(reader.view())?)?;
+                            Ok(true)
+                        }
+                    }
+                })?;
+            if !found || !out.makes_room() {
+                return Ok(found);
             }
-        })
+        }
     }
 
     /// Sets a key to a string; see [`Store::set`].
