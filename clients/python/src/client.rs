@@ -1,6 +1,6 @@
 //! The class that `undercroft.Redis` is built on.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyList;
 use undercroft_commands::session::Session;
 use undercroft_embedded::{OpenStore, Place};
 use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
@@ -16,7 +16,6 @@ use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
 use crate::attached::Attached;
 use crate::codec::Codec;
 use crate::error;
-use crate::execute;
 use crate::haste::{Backlog, hasten};
 use crate::opening;
 use crate::pipeline;
@@ -32,6 +31,8 @@ pub(crate) struct Client {
     shaped: AtomicBool,
     /// For a client that hurries: what is told that a call has left something to be done.
     left: Attached<Option<Py<PyAny>>>,
+    /// What makes results of replies.
+    callbacks: Attached<Option<Py<PyAny>>>,
 }
 
 /// The store while it is open, and how many calls are using it.
@@ -45,7 +46,89 @@ struct Opened {
 /// What the client remembers from command to command.
 struct State {
     database: usize,
-    session: Session,
+    /// None while a command has it.
+    session: Option<Box<Session>>,
+    /// What the session of a command begins with that another one overtakes: a thread that waits for a lock lets
+    /// others run.
+    known: Known,
+}
+
+/// What a connection is known by.
+struct Known {
+    name: Vec<u8>,
+    user: Option<String>,
+    created: i64,
+}
+
+impl State {
+    fn new(session: Session) -> State {
+        State {
+            database: session.database as usize,
+            known: Known {
+                name: session.name.clone(),
+                user: session.user.clone(),
+                created: session.created,
+            },
+            session: Some(Box::new(session)),
+        }
+    }
+
+    /// A session like the client's own, which has begun no transaction and watches nothing.
+    fn another(&self) -> Session {
+        let mut session = Session::new(1, self.known.user.clone(), self.known.created);
+        session.database = self.database as u32;
+        session.name.clone_from(&self.known.name);
+        session
+    }
+
+    fn remember(&mut self, session: Box<Session>) {
+        self.database = session.database as usize;
+        if self.known.name != session.name {
+            self.known.name.clone_from(&session.name);
+        }
+        if self.known.user != session.user {
+            self.known.user.clone_from(&session.user);
+        }
+        self.session = Some(session);
+    }
+}
+
+/// The client's session, for one command or a pipeline of them. The client remembers what is left of it.
+pub(crate) struct Lent<'c, 'py> {
+    client: &'c Client,
+    py: Python<'py>,
+    session: Option<Box<Session>>,
+}
+
+impl Deref for Lent<'_, '_> {
+    type Target = Session;
+
+    #[inline(always)]
+    fn deref(&self) -> &Session {
+        self.session
+            .as_ref()
+            .expect("it is lent until it is dropped")
+    }
+}
+
+impl DerefMut for Lent<'_, '_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Session {
+        self.session
+            .as_mut()
+            .expect("it is lent until it is dropped")
+    }
+}
+
+impl Drop for Lent<'_, '_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            self.client
+                .state
+                .with(self.py, |state| state.remember(session));
+        }
+    }
 }
 
 /// A call's use of the store, which stays open until the last one ends.
@@ -170,17 +253,27 @@ impl Client {
         self.state.with(py, |state| state.database)
     }
 
-    /// A copy of what the client remembers, for one command.
-    pub(crate) fn session(&self, py: Python<'_>) -> Session {
-        self.state.with(py, |state| state.session.clone())
+    /// What the client remembers, for one command.
+    #[inline(always)]
+    pub(crate) fn session<'c, 'py>(&'c self, py: Python<'py>) -> Lent<'c, 'py> {
+        let lend = |state: &mut State| match state.session.take() {
+            Some(session) => session,
+            None => Box::new(state.another()),
+        };
+        Lent {
+            client: self,
+            py,
+            session: Some(self.state.with(py, lend)),
+        }
     }
 
-    /// Remembers what a command left.
-    pub(crate) fn remember(&self, py: Python<'_>, session: Session) {
-        self.state.with(py, |state| {
-            state.database = session.database as usize;
-            state.session = session;
-        });
+    /// What makes results of replies, by command: redis-py's dictionary, or one of the program's own.
+    pub(crate) fn callbacks<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        let cloned = |callbacks: &mut Option<Py<PyAny>>| {
+            callbacks.as_ref().map(|callbacks| callbacks.clone_ref(py))
+        };
+        let callbacks = self.callbacks.with(py, cloned)?;
+        Some(callbacks.into_bound(py))
     }
 }
 
@@ -247,28 +340,27 @@ impl Client {
                 users: 0,
                 hurries: false,
             }),
-            state: Attached::new(State {
-                database: db,
-                session,
-            }),
+            state: Attached::new(State::new(session)),
             shaped: AtomicBool::new(false),
             left: Attached::new(None),
+            callbacks: Attached::new(None),
         })
     }
 
-    /// Run one command and return its reply as redis-py's parser would.
-    #[pyo3(signature = (arguments, decode=true))]
-    fn _execute<'py>(
-        &self,
-        py: Python<'py>,
-        arguments: &Bound<'py, PyTuple>,
-        decode: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        execute::run(self, py, arguments, decode)
+    /// What makes results of replies, by command.
+    #[getter]
+    fn get_response_callbacks<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        self.callbacks(py)
     }
 
-    /// Run commands, each a tuple of arguments and of whether its reply may be
-    /// decoded, and return their replies, exceptions where they are errors. With
+    #[setter]
+    fn set_response_callbacks(&self, py: Python<'_>, callbacks: Py<PyAny>) {
+        let replaced = self.callbacks.with(py, |known| known.replace(callbacks));
+        drop(replaced);
+    }
+
+    /// Run commands, each a tuple of its arguments and of what is said about its
+    /// reply, and return their replies, exceptions where they are errors. With
     /// a list of the first replies it runs the others, and adds theirs: where it
     /// raises `Locked` it is to be called again, or `_discard` is.
     #[pyo3(signature = (commands, replies=None))]
@@ -294,12 +386,7 @@ impl Client {
                 .with(py, |open| (open.shared.clone(), open.hurries))
         };
         let left = self.left(py);
-        let (database, old) = self
-            .state
-            .with(py, |state| (state.database, state.session.clone()));
-        let mut session = Session::new(1, old.user, old.created);
-        session.database = database as u32;
-        session.name = old.name;
+        let session = self.state.with(py, |state| state.another());
         Ok(Client {
             place: self.place.clone(),
             codec: self.codec.clone(),
@@ -308,9 +395,10 @@ impl Client {
                 users: 0,
                 hurries,
             }),
-            state: Attached::new(State { database, session }),
+            state: Attached::new(State::new(session)),
             shaped: AtomicBool::new(false),
             left: Attached::new(left),
+            callbacks: Attached::new(None),
         })
     }
 

@@ -1,92 +1,130 @@
 //! Any command, through the one command table.
 
+use std::ffi::CStr;
+
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString};
+use pyo3::{Borrowed, intern};
 use smallvec::SmallVec;
 
 use crate::client::Client;
-use crate::codec::Codec;
-use crate::error::{self, DataError};
+use crate::codec::{self, Codec};
+use crate::error::{self, DataError, ResponseError};
+use crate::method::{Call, Method, Miss, Outcome};
 use crate::reply::{Answer, Objects};
+use crate::shape::{self, Plan, Shape};
+
+/// Commands of up to so many words are run without an allocation for them.
+pub(crate) const FEW: usize = 8;
 
 /// An argument's bytes: those of an object that is kept alive, or our own.
 pub(crate) enum Argument<'a> {
     Of(&'a [u8]),
+    Digits([u8; 20], usize),
     Own(Vec<u8>),
 }
 
 impl Argument<'_> {
+    pub(crate) fn integer(value: i64) -> Self {
+        let mut buffer = itoa::Buffer::new();
+        let text = buffer.format(value).as_bytes();
+        let mut digits = [0; 20];
+        digits[..text.len()].copy_from_slice(text);
+        Argument::Digits(digits, text.len())
+    }
+
+    #[inline(always)]
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Argument::Of(bytes) => bytes,
+            Argument::Digits(digits, length) => &digits[..*length],
             Argument::Own(bytes) => bytes,
         }
     }
 }
 
 /// Calls `body` with a command's words as they are on the wire, its name first.
-pub(crate) fn with_words<R>(
-    client: &Client,
-    arguments: &Bound<'_, PyTuple>,
+pub(crate) fn with_words<'a, 'py: 'a, R>(
+    codec: &Codec,
+    objects: impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>>,
     body: impl FnOnce(&[&[u8]]) -> PyResult<R>,
 ) -> PyResult<R> {
-    let objects: SmallVec<[Bound<'_, PyAny>; 8]> = arguments.iter().collect();
-    let mut encoded: SmallVec<[Argument<'_>; 8]> = SmallVec::new();
-    for object in &objects {
-        encoded.push(encode(&client.codec, object)?);
+    let mut encoded: SmallVec<[Argument<'_>; FEW]> = SmallVec::with_capacity(objects.len());
+    for object in objects {
+        encoded.push(match encoded.is_empty() {
+            true => name(codec, object)?,
+            false => encode(codec, object)?,
+        });
     }
-    if let Some(first) = objects
-        .first()
-        .and_then(|first| first.cast::<PyString>().ok())
-    {
-        // Command names are ASCII, whatever the client's encoding is.
-        encoded[0] = Argument::Own(first.to_cow()?.into_owned().into_bytes());
-    }
-    let mut words: SmallVec<[&[u8]; 8]> = SmallVec::new();
+    let mut words: SmallVec<[&[u8]; FEW]> = SmallVec::with_capacity(encoded.len());
     if let Some((first, rest)) = encoded.split_first() {
-        // "CONFIG GET" is a command and its subcommand.
-        words.extend(
-            first
-                .bytes()
-                .split(u8::is_ascii_whitespace)
-                .filter(|word| !word.is_empty()),
-        );
+        let name = first.bytes();
+        if name.iter().any(u8::is_ascii_whitespace) {
+            // "CONFIG GET" is a command and its subcommand.
+            let parts = name.split(u8::is_ascii_whitespace);
+            words.extend(parts.filter(|word| !word.is_empty()));
+        } else if !name.is_empty() {
+            words.push(name);
+        }
         words.extend(rest.iter().map(Argument::bytes));
     }
     body(&words)
 }
 
-/// Runs a command, its name first. `decode` says whether strings in the reply
-/// are decoded, if the client decodes them at all.
-pub(crate) fn run<'py>(
+/// A command's name: ASCII, whatever the client's encoding is.
+#[inline]
+fn name<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument<'a>> {
+    // SAFETY: the thread is attached, and the reference keeps the object alive.
+    if let Some(bytes) = unsafe { codec.bytes(object.as_ptr()) } {
+        return Ok(Argument::Of(bytes));
+    }
+    match object.cast::<PyString>() {
+        Ok(text) => Ok(Argument::Own(text.to_cow()?.into_owned().into_bytes())),
+        Err(_) => encode(codec, object),
+    }
+}
+
+/// Runs a command and returns its reply. `decode` says whether strings in it
+/// are decoded, if the client decodes them at all, `numbers` whether floating
+/// point numbers are such, and no text.
+#[inline]
+pub(crate) fn ask<'py>(
     client: &Client,
     py: Python<'py>,
-    arguments: &Bound<'py, PyTuple>,
+    words: &[&[u8]],
     decode: bool,
+    numbers: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let shared = client.enter(py)?;
-    let answer = with_words(client, arguments, |words| {
-        let mut session = client.session(py);
-        let mut reply = Objects::new(py, &client.codec, decode);
-        let outcome = shared.execute(&mut session, words, &mut reply);
-        client.remember(py, session);
-        outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
-        reply.finish()
-    })?;
-    match answer {
+    let mut session = client.session(py);
+    let mut reply = Objects::new(py, &client.codec, decode).with_numbers(numbers);
+    let outcome = shared.execute(&mut session, words, &mut reply);
+    drop(session);
+    outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
+    match reply.finish()? {
         Answer::Value(value) => Ok(value),
         Answer::Error(text) => Err(error::raise_reply(py, &shared.store, &text)),
     }
 }
 
 /// An argument as redis-py's encoder would send it.
-pub(crate) fn encode<'a>(codec: &Codec, object: &'a Bound<'_, PyAny>) -> PyResult<Argument<'a>> {
+#[inline]
+pub(crate) fn encode<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument<'a>> {
     // SAFETY: the thread is attached, and the reference keeps the object alive.
     if let Some(bytes) = unsafe { codec.bytes(object.as_ptr()) } {
         return Ok(Argument::Of(bytes));
     }
+    // SAFETY: as above.
+    if let Some(value) = unsafe { codec::integer(object.as_ptr()) } {
+        return Ok(Argument::integer(value));
+    }
+    encode_any(codec, object)
+}
+
+fn encode_any<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument<'a>> {
     if let Ok(bytes) = object.cast::<PyBytes>() {
-        return Ok(Argument::Of(bytes.as_bytes()));
+        return Ok(Argument::Own(bytes.as_bytes().to_vec()));
     }
     if let Ok(bytes) = object.cast::<PyByteArray>() {
         return Ok(Argument::Own(bytes.to_vec()));
@@ -111,4 +149,73 @@ pub(crate) fn encode<'a>(codec: &Codec, object: &'a Bound<'_, PyAny>) -> PyResul
         "Invalid input of type: '{}'. Convert to a bytes, string, int or float first.",
         object.get_type().name()?
     )))
+}
+
+/// Any command, by its words.
+pub(crate) struct ExecuteCommand;
+
+/// What redis-py says with a command about its reply.
+struct Said<'a, 'py> {
+    /// Strings in it may be decoded.
+    decode: bool,
+    /// What an error means.
+    if_refused: Option<Borrowed<'a, 'py, PyAny>>,
+    /// What else the command's function is told.
+    told: SmallVec<[(Borrowed<'a, 'py, PyString>, Borrowed<'a, 'py, PyAny>); 2]>,
+}
+
+impl Method for ExecuteCommand {
+    const NAME: &'static CStr = c"execute_command";
+    const DOC: &'static CStr = c"execute_command($self, *args, **options)\n--\n\nRun any command and return its reply, in the form redis-py gives it.";
+
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        match execute(call) {
+            Ok(value) => Ok(value.into_ptr()),
+            Err(error) => Err(Miss::Raised(error)),
+        }
+    }
+}
+
+fn execute<'py>(call: &Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
+    let py = call.py;
+    let Some(name) = call.objects().next() else {
+        return Err(PyIndexError::new_err("expected a command's name"));
+    };
+    let said = said(call);
+    let plan = match call.client.callbacks(py) {
+        Some(callbacks) => shape::plan(&callbacks, &name, &said.told)?,
+        None => Plan::Known(Shape::Reply),
+    };
+    let numbers = matches!(&plan, Plan::Known(shape) if shape.takes_numbers());
+    let answer = with_words(&call.client.codec, call.objects(), |words| {
+        ask(call.client, py, words, said.decode, numbers)
+    });
+    let reply = match (answer, said.if_refused) {
+        (Err(error), Some(meaning)) if error.is_instance_of::<ResponseError>(py) => {
+            return Ok(meaning.to_owned());
+        }
+        (answer, _) => answer?,
+    };
+    plan.apply(reply, &said.told)
+}
+
+/// What came by name.
+#[inline]
+fn said<'a, 'py>(call: &Call<'a, 'py>) -> Said<'a, 'py> {
+    let mut said = Said {
+        decode: true,
+        if_refused: None,
+        told: SmallVec::new(),
+    };
+    for (name, value) in call.options() {
+        if !shape::is_about_asking(&name) {
+            said.told.push((name, value));
+        } else if name.is(intern!(call.py, "NEVER_DECODE")) || *name == "NEVER_DECODE" {
+            said.decode = false;
+        } else if *name == "EMPTY_RESPONSE" {
+            said.if_refused = Some(value);
+        }
+    }
+    said
 }

@@ -21,6 +21,13 @@ impl Held {
     }
 }
 
+impl Held {
+    /// Takes over a reference.
+    pub(crate) fn take(&mut self, object: *mut ffi::PyObject) {
+        self.0.push(object);
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         for &object in &self.0 {

@@ -2,8 +2,8 @@
 //! `undercroft.EmbeddedRedis` is built on, and the codec of remote clients.
 //!
 //! Its hot methods (`hot`) work on the store directly; every other command
-//! goes through the one command table, and its reply becomes Python objects at
-//! once (`reply`). Both leave what is unusual to redis-py's own classes. Remote
+//! goes through the one command table (most of them by a method of `rows`, any by
+//! `execute`), and its reply becomes Python objects at once (`reply`, `shape`). All leave what is unusual to redis-py's own classes. Remote
 //! clients speak with their servers through `wire`. The undercroft command is in it,
 //! too, so that a wheel brings it.
 //!
@@ -21,8 +21,11 @@
 //!   an array of arguments.
 //! - `opening`: how this process opens stores, and waits for their locks.
 //! - `pipeline`: many commands in one call, with and without a transaction.
+//! - `queue`: what `undercroft.pipeline.Pipeline` is built on: the commands that wait.
 //! - `race`: changes in the midst of reads, only in a build for tests.
 //! - `reply`: replies as Python objects, in the shapes of RESP2.
+//! - `rows`: methods that hand their arguments on, in one table.
+//! - `shape`: from a reply to what a method of redis-py's returns.
 //! - `subscription`: what `undercroft.PubSub` is built on: one receiver of messages.
 //! - `waiters`: what `undercroft.asyncio` waits for keys with: the tasks of one event loop, all at
 //!   one seat.
@@ -44,9 +47,12 @@ mod hot;
 mod method;
 mod opening;
 mod pipeline;
+mod queue;
 #[cfg(feature = "races")]
 mod race;
 mod reply;
+mod rows;
+mod shape;
 mod subscription;
 mod waiters;
 mod wire;
@@ -69,7 +75,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Locked", module.py().get_type::<haste::Locked>())?;
     module.add_class::<wire::Wire>()?;
     module.add_class::<wire::Line>()?;
+    module.add_class::<queue::Queue>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::add_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(pipeline::errors, module)?)?;
+    module.add_function(wrap_pyfunction!(pipeline::shape_replies, module)?)?;
     busy::watch_forks(module)?;
     hot::install(module.py())
 }

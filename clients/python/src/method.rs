@@ -11,19 +11,24 @@ use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use pyo3::ffi;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
+use pyo3::pyclass::boolean_struct::True;
+use pyo3::types::{PyString, PyType};
+use pyo3::{Borrowed, PyClass, ffi};
 use undercroft_engine::Error;
 
 use crate::client::{Client, Use};
-use crate::codec;
+use crate::codec::{self, Codec};
 use crate::error;
+use crate::execute::Argument;
 
-/// One call of a method.
-pub(crate) struct Call<'a, 'py> {
+/// One call of a method of a class, the client's for most.
+pub(crate) struct Call<'a, 'py, C = Client> {
     pub(crate) py: Python<'py>,
-    pub(crate) client: &'a Client,
+    pub(crate) client: &'a C,
+    /// The same as an object.
+    receiver: *mut ffi::PyObject,
     arguments: &'a [*mut ffi::PyObject],
     /// How many of them were passed by position.
     positional: usize,
@@ -44,18 +49,18 @@ pub(crate) enum Miss {
 /// A new reference, or why there is none.
 pub(crate) type Outcome = Result<*mut ffi::PyObject, Miss>;
 
-/// A hot method.
-pub(crate) trait Method {
+/// A method of a class.
+pub(crate) trait Method<C = Client> {
     /// Its name.
     const NAME: &'static CStr;
     /// Its signature, for `inspect`, and what it does.
     const DOC: &'static CStr;
 
     /// Runs it.
-    fn call(call: &Call<'_, '_>) -> Outcome;
+    fn call(call: &Call<'_, '_, C>) -> Outcome;
 }
 
-impl<'a, 'py> Call<'a, 'py> {
+impl<'a, 'py, C> Call<'a, 'py, C> {
     /// The arguments, where so many came by position and none by name.
     #[inline(always)]
     pub(crate) fn exactly<const N: usize>(&self) -> Result<&'a [*mut ffi::PyObject; N], Miss> {
@@ -102,6 +107,44 @@ impl<'a, 'py> Call<'a, 'py> {
         })
     }
 
+    /// The object that the method was called on.
+    pub(crate) fn receiver(&self) -> Borrowed<'a, 'py, PyAny> {
+        // SAFETY: the caller of the method keeps it alive until it returns, and `'a` ends before.
+        unsafe { Borrowed::from_ptr(self.py, self.receiver) }
+    }
+
+    /// The arguments that came by position, as objects.
+    pub(crate) fn objects(&self) -> impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>> {
+        let py = self.py;
+        self.by_position().iter().map(move |&object| {
+            // SAFETY: the caller of the method keeps its arguments alive until it returns, and `'a` ends before.
+            unsafe { Borrowed::from_ptr(py, object) }
+        })
+    }
+
+    /// The arguments that came by name, as objects.
+    pub(crate) fn options(
+        &self,
+    ) -> impl Iterator<Item = (Borrowed<'a, 'py, PyString>, Borrowed<'a, 'py, PyAny>)> {
+        let (py, names) = (self.py, self.names);
+        let values = &self.arguments[self.positional..];
+        values
+            .iter()
+            .enumerate()
+            .filter_map(move |(index, &value)| {
+                // SAFETY: `names` is a tuple of as many `str` as there are values; the caller keeps all of them alive until
+                // the method returns, and `'a` ends before.
+                let (name, value) = unsafe {
+                    let name = ffi::PyTuple_GetItem(names, index as ffi::Py_ssize_t);
+                    (Borrowed::from_ptr(py, name), Borrowed::from_ptr(py, value))
+                };
+                let name: Borrowed<'a, 'py, PyAny> = name;
+                Some((name.cast::<PyString>().ok()?, value))
+            })
+    }
+}
+
+impl<'a, 'py> Call<'a, 'py> {
     /// The bytes of an argument that is exactly a `bytes` or a `str`.
     #[inline(always)]
     pub(crate) fn bytes(&self, argument: *mut ffi::PyObject) -> Result<&'a [u8], Miss> {
@@ -115,6 +158,14 @@ impl<'a, 'py> Call<'a, 'py> {
     pub(crate) fn integer(&self, argument: *mut ffi::PyObject) -> Result<i64, Miss> {
         // SAFETY: the arguments are valid objects.
         unsafe { codec::integer(argument) }.ok_or(Miss::Unusual)
+    }
+
+    /// An argument that is exactly a `bytes`, a `str`, an `int` of 64 bits or a `float`, as a word of a command.
+    #[inline(always)]
+    pub(crate) fn word(&self, argument: *mut ffi::PyObject) -> Result<Argument<'a>, Miss> {
+        // SAFETY: the caller of the method keeps its arguments alive until it returns, and `'a` ends before; so does
+        // the method with what its arguments hold.
+        unsafe { word(&self.client.codec, self.py, argument) }
     }
 
     /// Begins to use the store, unless results are to be shaped by redis-py.
@@ -144,6 +195,49 @@ impl<'a, 'py> Call<'a, 'py> {
     }
 }
 
+/// Whether an object is one that [`Call::word`] takes.
+///
+/// # Safety
+/// The thread is attached, and `object` is valid.
+#[inline(always)]
+pub(crate) unsafe fn is_word(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ffi::PyUnicode_CheckExact(object) != 0
+            || ffi::PyBytes_CheckExact(object) != 0
+            || ffi::PyLong_CheckExact(object) != 0
+            || ffi::PyFloat_CheckExact(object) != 0
+    }
+}
+
+/// See [`Call::word`].
+///
+/// # Safety
+/// The thread is attached, and `argument` is valid and stays alive for `'a`.
+#[inline(always)]
+pub(crate) unsafe fn word<'a>(
+    codec: &Codec,
+    py: Python<'_>,
+    argument: *mut ffi::PyObject,
+) -> Result<Argument<'a>, Miss> {
+    // SAFETY: the caller's promise; the type is checked before the object is used as that.
+    unsafe {
+        if let Some(bytes) = codec.bytes(argument) {
+            return Ok(Argument::Of(bytes));
+        }
+        if let Some(value) = codec::integer(argument) {
+            return Ok(Argument::integer(value));
+        }
+        if ffi::PyFloat_CheckExact(argument) == 0 {
+            return Err(Miss::Unusual);
+        }
+        let object: Borrowed<'_, '_, PyAny> = Borrowed::from_ptr(py, argument);
+        let text = object.repr().map_err(Miss::Raised)?;
+        let text = text.to_cow().map_err(Miss::Raised)?;
+        Ok(Argument::Own(text.into_owned().into_bytes()))
+    }
+}
+
 /// The outcome of making an object: null means that an exception is set.
 #[inline(always)]
 pub(crate) fn made(object: *mut ffi::PyObject) -> Outcome {
@@ -154,21 +248,26 @@ pub(crate) fn made(object: *mut ffi::PyObject) -> Outcome {
     }
 }
 
-/// Adds a method to the class.
-pub(crate) fn add<M: Method>(py: Python<'_>) -> PyResult<()> {
-    let class = py.get_type::<Client>();
+/// Adds a method of `C` to a class, which is `C` or derived from it.
+pub(crate) fn add<C, M>(class: &Bound<'_, PyType>) -> PyResult<()>
+where
+    C: PyClass<Frozen = True> + Sync,
+    M: Method<C>,
+{
+    let py = class.py();
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: M::NAME.as_ptr(),
         ml_meth: ffi::PyMethodDefPointer {
-            PyCFunctionFastWithKeywords: trampoline::<M>,
+            PyCFunctionFastWithKeywords: trampoline::<C, M>,
         },
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
         ml_doc: M::DOC.as_ptr(),
     }));
     // SAFETY: the class is a type, and the definition is never freed; the
-    // descriptor made of them lets only instances of the class in.
+    // descriptor made of them lets only instances of `C` in.
     let descriptor = unsafe {
-        let descriptor = ffi::PyDescr_NewMethod(class.as_type_ptr(), definition);
+        let owner = py.get_type::<C>();
+        let descriptor = ffi::PyDescr_NewMethod(owner.as_type_ptr(), definition);
         Bound::from_owned_ptr_or_err(py, descriptor)?
     };
     class.setattr(
@@ -178,16 +277,20 @@ pub(crate) fn add<M: Method>(py: Python<'_>) -> PyResult<()> {
 }
 
 /// The C function of a method.
-unsafe extern "C" fn trampoline<M: Method>(
+unsafe extern "C" fn trampoline<C, M>(
     receiver: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
     positional: ffi::Py_ssize_t,
     names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
+) -> *mut ffi::PyObject
+where
+    C: PyClass<Frozen = True> + Sync,
+    M: Method<C>,
+{
     // SAFETY: the interpreter calls this with a receiver of the class (its
     // descriptor checked that), and with as many arguments as it says, all of
-    // which it keeps alive; the thread is attached. A client is frozen, so it
-    // may be shared.
+    // which it keeps alive; the thread is attached. The class is frozen, so its
+    // objects may be shared.
     let call = unsafe {
         let named = if names.is_null() {
             0
@@ -200,10 +303,11 @@ unsafe extern "C" fn trampoline<M: Method>(
             0 => &[][..],
             count => std::slice::from_raw_parts(arguments, count),
         };
-        let receiver: &Bound<'_, PyAny> = Bound::ref_from_ptr(py, &receiver);
+        let object: &Bound<'_, PyAny> = Bound::ref_from_ptr(py, &receiver);
         Call {
             py,
-            client: receiver.cast_unchecked::<Client>().get(),
+            client: object.cast_unchecked::<C>().get(),
+            receiver,
             arguments,
             positional,
             names,
@@ -212,7 +316,7 @@ unsafe extern "C" fn trampoline<M: Method>(
     match catch_unwind(AssertUnwindSafe(|| M::call(&call))) {
         Ok(Ok(object)) => object,
         Ok(Err(Miss::Set)) => ptr::null_mut(),
-        Ok(Err(Miss::Unusual)) => next_in_order::<M>(receiver, &call),
+        Ok(Err(Miss::Unusual)) => next_in_order::<C, M>(&call),
         Ok(Err(Miss::Raised(error))) => {
             Python::attach(|py| error.restore(py));
             ptr::null_mut()
@@ -235,16 +339,13 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
     PanicException::new_err(text.to_owned())
 }
 
-/// `super(Client, self).NAME(...)` with the arguments of the call.
+/// `super(C, self).NAME(...)` with the arguments of the call.
 #[cold]
-fn next_in_order<M: Method>(
-    receiver: *mut ffi::PyObject,
-    call: &Call<'_, '_>,
-) -> *mut ffi::PyObject {
+fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> *mut ffi::PyObject {
     Python::attach(|py| {
-        let class = py.get_type::<Client>();
-        // SAFETY: `receiver` is the valid object that the method was called on.
-        let receiver = unsafe { Bound::from_borrowed_ptr(py, receiver) };
+        let class = py.get_type::<C>();
+        // SAFETY: it is the valid object that the method was called on.
+        let receiver = unsafe { Bound::from_borrowed_ptr(py, call.receiver) };
         let next = pyo3::types::PySuper::new(&class, &receiver)
             .and_then(|order| order.getattr(M::NAME.to_str().unwrap_or_default()));
         match next {

@@ -1,7 +1,9 @@
 //! Many commands in one call: pipelines, with and without a transaction.
 
+use pyo3::exceptions::PyBaseException;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use undercroft_commands::{Context, execute};
 
 use crate::client::Client;
@@ -9,9 +11,19 @@ use crate::error;
 use crate::execute::with_words;
 use crate::haste::Locked;
 use crate::reply::{Answer, Objects};
+use crate::shape::{self, Plan, Shape};
 
-/// Runs commands, each a tuple of its arguments and of whether its reply may be
-/// decoded. Returns their replies, with exceptions where they are errors.
+/// The parts of a command of a pipeline: its words, and what is said about its reply.
+pub(crate) fn parts<'a, 'py>(
+    command: &'a Bound<'py, PyAny>,
+) -> PyResult<(Borrowed<'a, 'py, PyTuple>, Borrowed<'a, 'py, PyDict>)> {
+    let pair = command.cast::<PyTuple>()?;
+    let words = pair.get_borrowed_item(0)?.cast::<PyTuple>()?;
+    Ok((words, pair.get_borrowed_item(1)?.cast::<PyDict>()?))
+}
+
+/// Runs commands, each a tuple of its words and of what is said about its
+/// reply. Returns their replies, with exceptions where they are errors.
 /// A transaction that was begun and not ended is discarded where this raises.
 ///
 /// With a list of the replies to the first commands it runs the others, and adds
@@ -30,8 +42,9 @@ pub(crate) fn run<'py>(
     let mut context = shared.context(&mut session);
     let mut failed = None;
     for command in commands.iter().skip(replies.len()) {
-        let (arguments, decode): (Bound<'py, PyTuple>, bool) = command.extract()?;
-        let answer = with_words(client, &arguments, |words| {
+        let (words, options) = parts(&command)?;
+        let decode = options.is_empty() || !options.contains(intern!(py, "NEVER_DECODE"))?;
+        let answer = with_words(&client.codec, words.iter_borrowed(), |words| {
             let mut reply = Objects::new(py, &client.codec, decode);
             execute(&mut context, words, &mut reply)
                 .map_err(|blocked| error::raise_wait(py, &blocked))?;
@@ -54,7 +67,6 @@ pub(crate) fn run<'py>(
     if failed.as_ref().is_some_and(|error| !is_kept(error)) {
         end_transaction(client, py, &mut context);
     }
-    client.remember(py, session);
     failed.map_or(Ok(replies), Err)
 }
 
@@ -64,7 +76,6 @@ pub(crate) fn discard(client: &Client, py: Python<'_>) -> PyResult<()> {
     let mut session = client.session(py);
     let mut context = shared.context(&mut session);
     end_transaction(client, py, &mut context);
-    client.remember(py, session);
     Ok(())
 }
 
@@ -74,4 +85,71 @@ fn end_transaction(client: &Client, py: Python<'_>, context: &mut Context<'_>) {
         // DISCARD uses no store, so it cannot be kept waiting.
         let _ = execute(context, &[b"DISCARD"], &mut reply);
     }
+}
+
+/// The places of the errors among replies.
+#[pyfunction]
+pub(crate) fn errors(replies: &Bound<'_, PyList>) -> Vec<usize> {
+    let errors = replies
+        .iter()
+        .enumerate()
+        .filter(|(_, reply)| is_error(reply));
+    errors.map(|(place, _)| place).collect()
+}
+
+fn is_error(reply: &Bound<'_, PyAny>) -> bool {
+    reply.is_instance_of::<PyBaseException>()
+}
+
+/// Makes the results of replies to commands, in their places; errors stay.
+#[pyfunction]
+pub(crate) fn shape_replies<'py>(
+    callbacks: &Bound<'py, PyAny>,
+    commands: &Bound<'py, PyList>,
+    replies: &Bound<'py, PyList>,
+) -> PyResult<()> {
+    // In long pipelines most names are one and the same object.
+    let mut last: Option<(Bound<'py, PyAny>, Shape)> = None;
+    for (place, (command, reply)) in commands.iter().zip(replies.iter()).enumerate() {
+        let (words, options) = parts(&command)?;
+        let name = words.get_borrowed_item(0)?;
+        let known = match &last {
+            Some((other, shape)) if options.is_empty() && other.is(name) => Some(*shape),
+            _ => None,
+        };
+        if known == Some(Shape::Reply) || is_error(&reply) {
+            continue;
+        }
+        let result = match known {
+            Some(shape) => shape.apply(reply)?,
+            None => {
+                let told = told(&options)?;
+                let told: Vec<_> = told
+                    .iter()
+                    .map(|(name, value)| (name.as_borrowed(), value.as_borrowed()))
+                    .collect();
+                let plan = shape::plan(callbacks, &name, &told)?;
+                if let (Plan::Known(shape), true) = (&plan, options.is_empty()) {
+                    last = Some((name.to_owned(), *shape));
+                }
+                plan.apply(reply, &told)?
+            }
+        };
+        replies.set_item(place, result)?;
+    }
+    Ok(())
+}
+
+/// What is said about a reply to the function that makes its result.
+fn told<'py>(
+    options: &Bound<'py, PyDict>,
+) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
+    let mut told = Vec::new();
+    for (name, value) in options.iter() {
+        let name = name.cast_into::<PyString>()?;
+        if !shape::is_about_asking(&name) {
+            told.push((name, value));
+        }
+    }
+    Ok(told)
 }

@@ -1,8 +1,10 @@
 //! Replies as Python objects, in the shapes of RESP2, which redis-py's response
 //! callbacks start from.
 
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyNone};
+use pyo3::types::{PyFloat, PyInt, PyNone};
+use smallvec::SmallVec;
 use undercroft_commands::number::double_text;
 use undercroft_commands::reply::Reply;
 
@@ -14,9 +16,19 @@ pub(crate) struct Objects<'py, 'c> {
     py: Python<'py>,
     codec: &'c Codec,
     decode: bool,
+    /// Floating point numbers are such, and no text.
+    numbers: bool,
     /// The lists that still miss some of their items, outermost first.
-    open: Vec<(Bound<'py, PyList>, usize)>,
+    open: SmallVec<[Open<'py>; 1]>,
     outcome: Option<PyResult<Answer<'py>>>,
+}
+
+/// A list that still misses some of its items.
+struct Open<'py> {
+    list: Bound<'py, PyAny>,
+    /// So many are there.
+    filled: usize,
+    length: usize,
 }
 
 /// A whole reply.
@@ -33,9 +45,16 @@ impl<'py, 'c> Objects<'py, 'c> {
             py,
             codec,
             decode,
-            open: Vec::new(),
+            numbers: false,
+            open: SmallVec::new(),
             outcome: None,
         }
+    }
+
+    /// The same, with floating point numbers as such.
+    pub(crate) fn with_numbers(mut self, numbers: bool) -> Self {
+        self.numbers = numbers;
+        self
     }
 
     /// The reply; None where the command wrote none.
@@ -44,28 +63,33 @@ impl<'py, 'c> Objects<'py, 'c> {
             .unwrap_or_else(|| Ok(Answer::Value(PyNone::get(self.py).to_owned().into_any())))
     }
 
+    #[inline(always)]
     fn add(&mut self, value: PyResult<Bound<'py, PyAny>>) {
-        let mut value = match value {
-            Ok(value) => value,
-            Err(error) => return self.fail(error),
-        };
-        loop {
-            let Some((list, missing)) = self.open.last_mut() else {
+        match value {
+            Err(error) => self.fail(error),
+            Ok(value) if self.open.is_empty() => {
                 self.outcome.get_or_insert(Ok(Answer::Value(value)));
-                return;
-            };
-            if let Err(error) = list.append(value) {
-                return self.fail(error);
             }
-            *missing -= 1;
-            if *missing > 0 {
-                return;
-            }
-            let Some((list, _)) = self.open.pop() else {
-                return;
-            };
-            value = list.into_any();
+            Ok(value) => self.add_item(value),
         }
+    }
+
+    #[inline(always)]
+    fn add_item(&mut self, mut value: Bound<'py, PyAny>) {
+        while let Some(open) = self.open.last_mut() {
+            let place = open.filled as ffi::Py_ssize_t;
+            // SAFETY: it is a list that was made with this length, and the place is below it; it takes the reference.
+            unsafe { ffi::PyList_SetItem(open.list.as_ptr(), place, value.into_ptr()) };
+            open.filled += 1;
+            if open.filled < open.length {
+                return;
+            }
+            let Some(open) = self.open.pop() else {
+                return;
+            };
+            value = open.list;
+        }
+        self.outcome.get_or_insert(Ok(Answer::Value(value)));
     }
 
     /// The first failure is the outcome, whatever is written after it.
@@ -75,6 +99,7 @@ impl<'py, 'c> Objects<'py, 'c> {
         }
     }
 
+    #[inline(always)]
     fn string(&mut self, bytes: &[u8]) {
         let value = if self.decode || !self.codec.decode {
             let object = self.codec.object(self.py, bytes);
@@ -87,11 +112,19 @@ impl<'py, 'c> Objects<'py, 'c> {
     }
 
     fn begin(&mut self, length: usize) {
-        let list = PyList::empty(self.py);
-        if length == 0 {
-            self.add(Ok(list.into_any()));
-        } else {
-            self.open.push((list, length));
+        // SAFETY: the thread is attached; a new reference, or null with an exception set. A list with gaps may be
+        // dropped.
+        let list = unsafe {
+            let list = ffi::PyList_New(length as ffi::Py_ssize_t);
+            Bound::from_owned_ptr_or_err(self.py, list)
+        };
+        match list {
+            Ok(list) if length > 0 => self.open.push(Open {
+                list,
+                filled: 0,
+                length,
+            }),
+            list => self.add(list),
         }
     }
 }
@@ -143,7 +176,11 @@ impl Reply for Objects<'_, '_> {
     }
 
     fn double(&mut self, value: f64) {
-        self.string(double_text(value).as_bytes());
+        if self.numbers {
+            self.add(Ok(PyFloat::new(self.py, value).into_any()));
+        } else {
+            self.string(double_text(value).as_bytes());
+        }
     }
 
     fn boolean(&mut self, value: bool) {

@@ -189,21 +189,25 @@ impl Subscription {
 
     /// Run SUBSCRIBE or one of its like; what it confirms comes with the messages.
     fn command(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
-        with_words(self.client.get(), arguments, |words| {
-            self.with(py, |State { session, inner }| {
-                let mut recorder = Recorder::new();
-                self.shared
-                    .execute_for(&Exclusive::new(inner), session, words, &mut recorder)
-                    .map_err(|blocked| error::raise_wait(py, &blocked))?;
-                let replies = recorder.finish().unwrap_or_default();
-                if let [Tree::Error(text)] = &replies[..] {
-                    return Err(error::raise_reply(py, &self.shared.store, text));
-                }
-                let replies = replies.into_iter().map(Tree::into_resp2);
-                inner.queue.extend(replies);
-                Ok(())
-            })
-        })
+        with_words(
+            &self.client.get().codec,
+            arguments.iter_borrowed(),
+            |words| {
+                self.with(py, |State { session, inner }| {
+                    let mut recorder = Recorder::new();
+                    self.shared
+                        .execute_for(&Exclusive::new(inner), session, words, &mut recorder)
+                        .map_err(|blocked| error::raise_wait(py, &blocked))?;
+                    let replies = recorder.finish().unwrap_or_default();
+                    if let [Tree::Error(text)] = &replies[..] {
+                        return Err(error::raise_reply(py, &self.shared.store, text));
+                    }
+                    let replies = replies.into_iter().map(Tree::into_resp2);
+                    inner.queue.extend(replies);
+                    Ok(())
+                })
+            },
+        )
     }
 
     /// Unsubscribe from everything, for good. A caller that waits for a message raises.

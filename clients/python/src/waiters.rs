@@ -214,7 +214,7 @@ impl Waiters {
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, owner) = (client.py(), client.get());
         let shared = owner.shared(py)?;
-        with_words(owner, arguments, |words| {
+        with_words(&owner.codec, arguments.iter_borrowed(), |words| {
             let mut reply = Objects::new(py, &owner.codec, decode);
             let wait = self.with(py, |state| {
                 state.follow(shared.clone())?;
@@ -222,7 +222,7 @@ impl Waiters {
                 let seated = Exclusive::new(&mut state.seated);
                 let outcome = shared.execute_for(&seated, &mut session, words, &mut reply);
                 let wait = session.waiting.take();
-                owner.remember(py, session);
+                drop(session);
                 outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
                 let Some(wait) = wait else {
                     return Ok(None);

@@ -14,11 +14,15 @@ __all__ = [
     "Line",
     "Locked",
     "Parked",
+    "Queue",
     "Subscription",
     "Wait",
     "Waiters",
     "Wire",
+    "add_rows",
     "command",
+    "errors",
+    "shape_replies",
 ]
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -28,6 +32,19 @@ _Text: TypeAlias = Any  # bytes, or str where replies are decoded
 
 def command(words: list[str]) -> int:
     """Run the undercroft command with these words and return its exit status."""
+
+def add_rows(clients: type[Client], pipelines: type[Queue]) -> None:
+    """Add the methods that hand their arguments on to classes of clients and of pipelines."""
+
+def errors(replies: list[Any]) -> list[int]:
+    """Return the places of the errors among replies."""
+
+def shape_replies(
+    callbacks: dict[str, Callable[..., Any]],
+    commands: list[tuple[tuple[Any, ...], dict[str, Any]]],
+    replies: list[Any],
+) -> None:
+    """Make the results of replies to commands, in their places; errors stay."""
 
 class Locked(TimeoutError):  # noqa: N818
     """A call of a client that hurries met a lock, and has changed nothing."""
@@ -50,7 +67,9 @@ class Backlog:
 
 @disjoint_base
 class Client:
-    """A client of one store: the hot methods, and ``_execute`` for all commands."""
+    """A client of one store: the hot methods, and ``execute_command`` for all commands."""
+
+    response_callbacks: dict[str, Callable[..., Any]]
 
     def __new__(
         cls,
@@ -121,9 +140,11 @@ class Client:
     ) -> int: ...
     def sadd(self, name: _Key, *values: _Value) -> int: ...
     def sismember(self, name: _Key, value: _Value) -> int: ...
-    def _execute(self, arguments: tuple[Any, ...], decode: bool = True) -> Any: ...
+    def execute_command(self, *args: Any, **options: Any) -> Any: ...
     def _execute_many(
-        self, commands: list[tuple[tuple[Any, ...], bool]], replies: list[Any] | None = None
+        self,
+        commands: list[tuple[tuple[Any, ...], dict[str, Any]]],
+        replies: list[Any] | None = None,
     ) -> list[Any]: ...
     def _discard(self) -> None: ...
     def _link(self) -> Client: ...
@@ -131,6 +152,15 @@ class Client:
     def _patience(self) -> float: ...
     def _backlog(self) -> Backlog | None: ...
     def _shape(self) -> None: ...
+
+@disjoint_base
+class Queue:
+    """The commands of a pipeline that wait."""
+
+    command_stack: list[tuple[tuple[Any, ...], dict[str, Any]]]
+    watching: bool
+    explicit_transaction: bool
+    def __new__(cls, *_args: Any, **_options: Any) -> Self: ...
 
 @final
 class Subscription:

@@ -9,27 +9,18 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
 
-from undercroft._native import Client
+from undercroft._native import Client, add_rows
 from undercroft.base import Redis
 from undercroft.lock import Lock, Locks
 from undercroft.missing import Modules
 from undercroft.options import without_meaning
 from undercroft.pipeline import Pipeline
 from undercroft.pubsub import PubSub
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEFAULT_STORE = "undercroft://default"
-
-# What the native methods do without redis-py's.
-_HOT = frozenset(
-    {
-        *("GET", "SET", "MGET", "MSET", "DEL", "EXISTS", "EXPIRE", "TTL", "INCRBY", "DECRBY"),
-        *("LPUSH", "RPUSH", "LPOP", "RPOP", "LRANGE", "LLEN", "HGET", "HSET", "SADD", "SISMEMBER"),
-    }
-)
 
 _UNITS = {"": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30}
 _TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
@@ -187,24 +178,13 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
             raise ValueError(f"expected undercroft://name or undercroft:///path, got {url!r}")
         return cls(url, **options)
 
-    def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run any command and return its reply, in the form redis-py gives it."""
-        try:
-            reply = self._execute(args, NEVER_DECODE not in options)
-        except redis.ResponseError:
-            if EMPTY_RESPONSE in options:
-                return options[EMPTY_RESPONSE]
-            raise
-        return shaped(self.response_callbacks, args[0], reply, options)
-
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
         """Let a function make the replies of a command into what its method returns."""
         # The callbacks are shared by all clients until one of them is changed.
         self.response_callbacks = type(self.response_callbacks)(self.response_callbacks)
         self.response_callbacks[command] = callback
-        if command.upper() in _HOT:
-            # The native methods know of no callbacks; redis-py's behind them do.
-            self._shape()
+        # The native methods know of no callbacks but redis-py's; execute_command does.
+        self._shape()
 
     def get_encoder(self) -> Any:
         """Return redis-py's encoder with this client's encoding."""
@@ -224,8 +204,7 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
         With ``transaction`` they are one change of the store. ``shard_hint`` is there for
         code that is written for other clients, and means nothing.
         """
-        encoder = self.get_encoder()
-        return Pipeline(self._link(), self.response_callbacks, encoder, transaction)
+        return Pipeline(self, transaction)
 
     def transaction(
         self,
@@ -262,3 +241,7 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
         return (
             f"<{type(self).__module__}.{type(self).__qualname__}({str(self.path)!r}, db={self.db})>"
         )
+
+
+# What these methods do not know is left to redis-py's of the same names.
+add_rows(EmbeddedRedis, Pipeline)

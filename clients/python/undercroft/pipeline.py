@@ -9,14 +9,14 @@ import redis
 import redis.utils
 from redis.commands import CoreCommands
 
+from undercroft._native import Queue, errors, shape_replies
 from undercroft.missing import Modules
-from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
+from undercroft.replies import EMPTY_RESPONSE, shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from types import TracebackType
 
-    from undercroft._native import Client
+    from undercroft.client import EmbeddedRedis
 
 Command = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -42,7 +42,7 @@ def _annotated(error: Exception, number: int, command: Command) -> Exception:
     return error
 
 
-class Pipeline(Modules, CoreCommands):
+class Pipeline(Queue, Modules, CoreCommands):
     """Commands that are run together by :meth:`execute`.
 
     With ``transaction`` they run as one change of the store, which nobody sees half of.
@@ -54,21 +54,12 @@ class Pipeline(Modules, CoreCommands):
     _is_async_client: Literal[False] = False
     _event_dispatcher: Any
 
-    def __init__(
-        self,
-        link: Client,
-        response_callbacks: dict[str, Callable[..., Any]],
-        encoder: Any,
-        transaction: bool,
-    ) -> None:
+    def __init__(self, client: EmbeddedRedis, transaction: bool) -> None:
         """Collect commands for a connection of their own."""
-        self.link = link
-        self._encoder = encoder
-        self.response_callbacks = response_callbacks
+        self._client = client
+        self.link = client._link()
+        self.response_callbacks = client.response_callbacks
         self.transaction = transaction
-        self.watching = False
-        self.explicit_transaction = False
-        self.command_stack: list[Command] = []
 
     def __enter__(self) -> Self:
         """Return the pipeline itself."""
@@ -93,7 +84,7 @@ class Pipeline(Modules, CoreCommands):
 
     def get_encoder(self) -> Any:
         """Return redis-py's encoder with the client's encoding."""
-        return self._encoder
+        return self._client.get_encoder()
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
         """Add a command to the others; while keys are watched, run it and return its reply."""
@@ -187,19 +178,14 @@ class Pipeline(Modules, CoreCommands):
         self, replies: list[Any], commands: list[Command], raise_on_error: bool = True
     ) -> list[Any]:
         """Return what redis-py makes of the replies to commands, or raise the first error."""
-        for index, reply in enumerate(replies):
-            if isinstance(reply, Exception):
-                options = commands[index][1]
-                if EMPTY_RESPONSE in options and isinstance(reply, redis.ResponseError):
-                    replies[index] = options[EMPTY_RESPONSE]
-                elif raise_on_error:
-                    raise _annotated(reply, index + 1, commands[index])
-        return [
-            reply
-            if isinstance(reply, Exception)
-            else shaped(self.response_callbacks, args[0], reply, options)
-            for reply, (args, options) in zip(replies, commands, strict=True)
-        ]
+        for place in errors(replies):
+            reply, options = replies[place], commands[place][1]
+            if EMPTY_RESPONSE in options and isinstance(reply, redis.ResponseError):
+                replies[place] = options[EMPTY_RESPONSE]
+            elif raise_on_error:
+                raise _annotated(reply, place + 1, commands[place])
+        shape_replies(self.response_callbacks, commands, replies)
+        return replies
 
     def around(self, commands: list[Command]) -> list[Command]:
         """Return what runs commands as one change."""
@@ -209,28 +195,23 @@ class Pipeline(Modules, CoreCommands):
 
     def within(self, answers: list[Any], commands: list[Command]) -> list[Any]:
         """Return the replies to commands, from the answers to what runs them as one change."""
-        *queued, replies = answers
+        replies = answers.pop()
         self.watching = False
-        places = [at for at, (_, options) in enumerate(commands) if EMPTY_RESPONSE not in options]
-        for at, answer in zip(places, queued[1:], strict=True):
-            if isinstance(answer, Exception):
-                raise _annotated(answer, at + 1, commands[at])
+        unasked = [at for at, command in enumerate(commands) if EMPTY_RESPONSE in command[1]]
+        for place in errors(answers):
+            # The first answer is MULTI's.
+            asked = [at for at in range(len(commands)) if at not in unasked]
+            at = asked[place - 1]
+            raise _annotated(answers[place], at + 1, commands[at])
         if isinstance(replies, Exception):
             raise replies
         if replies is None:
             raise redis.WatchError("Watched variable changed.")
-        results = list(replies)
-        if len(places) < len(commands):
-            for at, (_, options) in enumerate(commands):
-                if EMPTY_RESPONSE in options:
-                    results.insert(at, options[EMPTY_RESPONSE])
+        results: list[Any] = replies
+        for at in unasked:
+            results.insert(at, commands[at][1][EMPTY_RESPONSE])
         return results
 
-    def _run(self, commands: Iterable[Command]) -> list[Any]:
+    def _run(self, commands: list[Command]) -> list[Any]:
         """Run commands in one call, and return what they answer."""
-        return self.link._execute_many(asked(commands))
-
-
-def asked(commands: Iterable[Command]) -> list[tuple[tuple[Any, ...], bool]]:
-    """Return commands with whether their replies may be decoded."""
-    return [(args, NEVER_DECODE not in options) for args, options in commands]
+        return self.link._execute_many(commands)

@@ -114,7 +114,7 @@ impl Method for Ttl {
 ///
 /// # Safety
 /// The thread is attached and `object` is valid.
-pub(super) unsafe fn items(object: *mut ffi::PyObject) -> Option<Vec<*mut ffi::PyObject>> {
+pub(crate) unsafe fn items(object: *mut ffi::PyObject) -> Option<Vec<*mut ffi::PyObject>> {
     // SAFETY: the object is valid, its type is checked before it is used as
     // that, and every index is below its length.
     unsafe {

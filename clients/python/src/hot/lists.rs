@@ -7,8 +7,8 @@ use pyo3::ffi;
 use smallvec::SmallVec;
 use undercroft_engine::{End, Ranges};
 
-use super::multi_key::Given;
 use crate::codec;
+use crate::execute::Argument;
 use crate::method::{Call, Method, Miss, Outcome, made};
 
 /// So many values are pushed without an allocation.
@@ -63,11 +63,11 @@ fn push(call: &Call<'_, '_>, end: End) -> Outcome {
         return Err(Miss::Unusual);
     }
     let name = call.bytes(*name)?;
-    let mut given: SmallVec<[Given<'_>; FEW]> = SmallVec::new();
+    let mut given: SmallVec<[Argument<'_>; FEW]> = SmallVec::new();
     for &value in values {
-        given.push(Given::new(call, value)?);
+        given.push(call.word(value)?);
     }
-    let values: SmallVec<[&[u8]; FEW]> = given.iter().map(Given::bytes).collect();
+    let values: SmallVec<[&[u8]; FEW]> = given.iter().map(Argument::bytes).collect();
     let shared = call.enter()?;
     match shared.store.push(call.database(), name, end, &values) {
         Ok(length) => made(codec::number(call.py, length as i64)),

@@ -10,6 +10,8 @@
 
 use pyo3::prelude::*;
 
+use crate::client::Client;
+use crate::execute::ExecuteCommand;
 use crate::method::add;
 
 mod counters;
@@ -20,28 +22,32 @@ mod multi_key;
 mod sets;
 mod strings;
 
-/// Adds them to the class.
+pub(crate) use keys::items;
+
+/// Adds them to the class, and the method that runs any command.
 pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
-    add::<strings::Get>(py)?;
-    add::<strings::Set>(py)?;
-    add::<multi_key::Mget>(py)?;
-    add::<multi_key::Mset>(py)?;
-    add::<keys::Delete>(py)?;
-    add::<keys::Exists>(py)?;
-    add::<keys::Expire>(py)?;
-    add::<keys::Ttl>(py)?;
-    add::<lists::Lpush>(py)?;
-    add::<lists::Rpush>(py)?;
-    add::<lists::Lpop>(py)?;
-    add::<lists::Rpop>(py)?;
-    add::<lists::Lrange>(py)?;
-    add::<lists::Llen>(py)?;
-    add::<counters::Incr>(py)?;
-    add::<counters::Incrby>(py)?;
-    add::<counters::Decr>(py)?;
-    add::<counters::Decrby>(py)?;
-    add::<hashes::Hget>(py)?;
-    add::<hashes::Hset>(py)?;
-    add::<sets::Sadd>(py)?;
-    add::<sets::Sismember>(py)
+    let class = &py.get_type::<Client>();
+    add::<Client, ExecuteCommand>(class)?;
+    add::<Client, strings::Get>(class)?;
+    add::<Client, strings::Set>(class)?;
+    add::<Client, multi_key::Mget>(class)?;
+    add::<Client, multi_key::Mset>(class)?;
+    add::<Client, keys::Delete>(class)?;
+    add::<Client, keys::Exists>(class)?;
+    add::<Client, keys::Expire>(class)?;
+    add::<Client, keys::Ttl>(class)?;
+    add::<Client, lists::Lpush>(class)?;
+    add::<Client, lists::Rpush>(class)?;
+    add::<Client, lists::Lpop>(class)?;
+    add::<Client, lists::Rpop>(class)?;
+    add::<Client, lists::Lrange>(class)?;
+    add::<Client, lists::Llen>(class)?;
+    add::<Client, counters::Incr>(class)?;
+    add::<Client, counters::Incrby>(class)?;
+    add::<Client, counters::Decr>(class)?;
+    add::<Client, counters::Decrby>(class)?;
+    add::<Client, hashes::Hget>(class)?;
+    add::<Client, hashes::Hset>(class)?;
+    add::<Client, sets::Sadd>(class)?;
+    add::<Client, sets::Sismember>(class)
 }

@@ -9,6 +9,7 @@ use undercroft_engine::{Held as Value, Key, Values};
 
 use super::keys::items;
 use crate::codec;
+use crate::execute::Argument;
 use crate::held::Held;
 use crate::method::{Call, Method, Miss, Outcome};
 
@@ -95,7 +96,7 @@ impl Method for Mset {
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[mapping] = call.exactly()?;
         let mut held = Held::default();
-        let mut given: SmallVec<[(&[u8], Given<'_>); FEW]> = SmallVec::new();
+        let mut given: SmallVec<[(&[u8], Argument<'_>); FEW]> = SmallVec::new();
         let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
         // SAFETY: the mapping is a valid object; a dictionary is walked only
         // while nothing else runs, and what it holds is kept alive beyond that.
@@ -106,7 +107,7 @@ impl Method for Mset {
             while ffi::PyDict_Next(mapping, &mut position, &mut name, &mut value) != 0 {
                 held.keep(name);
                 held.keep(value);
-                given.push((call.bytes(name)?, Given::new(call, value)?));
+                given.push((call.bytes(name)?, call.word(value)?));
             }
         }
         let pairs: SmallVec<[(&[u8], &[u8]); FEW]> = given
@@ -120,33 +121,6 @@ impl Method for Mset {
         match shared.store.set_many(call.database(), &pairs) {
             Ok(()) => Ok(codec::boolean(call.py, true)),
             Err(error) => Err(call.failed(&shared, error)),
-        }
-    }
-}
-
-/// A value: bytes that belong to an object, or the digits of an integer.
-pub(super) enum Given<'a> {
-    Bytes(&'a [u8]),
-    Digits([u8; 20], usize),
-}
-
-impl<'a> Given<'a> {
-    #[inline(always)]
-    pub(super) fn new(call: &Call<'a, '_>, value: *mut ffi::PyObject) -> Result<Self, Miss> {
-        if let Ok(bytes) = call.bytes(value) {
-            return Ok(Given::Bytes(bytes));
-        }
-        let mut buffer = itoa::Buffer::new();
-        let text = buffer.format(call.integer(value)?).as_bytes();
-        let mut digits = [0; 20];
-        digits[..text.len()].copy_from_slice(text);
-        Ok(Given::Digits(digits, text.len()))
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        match self {
-            Given::Bytes(bytes) => bytes,
-            Given::Digits(digits, length) => &digits[..*length],
         }
     }
 }

@@ -91,7 +91,7 @@ fn try_command<'a, 'py: 'a>(
             text.as_bytes()
         }
         Err(_) => {
-            own = encode(codec, first)?;
+            own = encode(codec, first.as_borrowed())?;
             own.bytes()
         }
     };
@@ -107,7 +107,7 @@ fn try_command<'a, 'py: 'a>(
         } else if let Some(number) = unsafe { codec::integer(arg.as_ptr()) } {
             bulk(itoa::Buffer::new().format(number).as_bytes(), out);
         } else {
-            bulk(encode(codec, &arg)?.bytes(), out);
+            bulk(encode(codec, arg)?.bytes(), out);
         }
     }
     Ok(())

@@ -3,23 +3,14 @@
 use pyo3::exceptions::PyBaseException;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString};
 
 use super::pack;
 use crate::codec::Codec;
+use crate::pipeline::parts;
 
 /// redis-py sends commands of this name with others that it finds necessary.
 pub(super) const ACCOMPANIED: &[u8] = b"HIMPORT";
-
-/// The parts of a command of a redis-py pipeline: its arguments, and what is said about its
-/// reply.
-fn parts<'a, 'py>(
-    command: &'a Bound<'py, PyAny>,
-) -> PyResult<(Borrowed<'a, 'py, PyTuple>, Borrowed<'a, 'py, PyDict>)> {
-    let pair = command.cast::<PyTuple>()?;
-    let args = pair.get_borrowed_item(0)?.cast::<PyTuple>()?;
-    Ok((args, pair.get_borrowed_item(1)?.cast::<PyDict>()?))
-}
 
 /// What is known of packed commands.
 pub(super) struct Packed {

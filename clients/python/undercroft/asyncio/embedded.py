@@ -22,7 +22,6 @@ from undercroft.asyncio.waiting import Waits, waits
 from undercroft.client import EmbeddedRedis as Store
 from undercroft.lock import Locks
 from undercroft.missing import Modules
-from undercroft.pipeline import asked
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
 
 if TYPE_CHECKING:
@@ -270,7 +269,7 @@ class Pipeline(Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
         """
         replies: list[Any] = []
         link = self._store.link
-        run, what = link._execute_many, asked(commands)
+        run, what = link._execute_many, commands
         try:
             return run(what, replies)
         except Locked as refused:

@@ -1,0 +1,255 @@
+"""Methods that hand their arguments on do what redis-py's of the same names do."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import undercroft
+from redis.commands import CoreCommands
+from undercroft.client import EmbeddedRedis
+from undercroft.pipeline import Pipeline
+
+# Far away, and the same in both stores.
+LATER = 4_000_000_000
+
+# For each method what it is called with. "k" is what a state is about, "o" another key.
+CALLS: dict[str, list[tuple[Any, ...]]] = {
+    "append": [("k", "x"), (b"k", 1), ("k", 1.5)],
+    "bitcount": [("k",)],
+    "getbit": [("k", 3), ("k", "x")],
+    "getdel": [("k",)],
+    "getex": [("k",)],
+    "getrange": [("k", 0, 1), ("k", -1, -1), ("k", "x", 1)],
+    "getset": [("k", "new")],
+    "incrbyfloat": [("k", 1.5), ("k", 2), ("k", "x")],
+    "msetnx": [({"k": 1, "o": b"2"},), ({"new": 1, b"newer": 2.5},)],
+    "psetex": [("k", 10_000_000, "v"), ("k", 0, "v")],
+    "setex": [("k", 10_000, "v"), ("k", -1, "v"), ("k", "x", "v")],
+    "setnx": [("k", "v"), ("new", 1)],
+    "setrange": [("k", 2, "xyz"), ("k", -1, "x")],
+    "strlen": [("k",)],
+    "expireat": [("k", LATER), ("k", 1)],
+    "expiretime": [("k",)],
+    "persist": [("k",)],
+    "pexpire": [("k", 10**12), ("k", -1), ("k", "x")],
+    "pexpireat": [("k", LATER * 1000), ("k", 1)],
+    "pexpiretime": [("k",)],
+    "pttl": [("o",), ("none",)],
+    "rename": [("k", "new"), ("none", "new"), ("k", "o")],
+    "renamenx": [("k", "new"), ("k", "o"), ("none", "o")],
+    "touch": [("k", "o", "none"), ("k",)],
+    "type": [("k",)],
+    "unlink": [("k", "o", "none"), ("k",)],
+    "hdel": [("k", "f", "g", "none"), ("k", b"1")],
+    "hexists": [("k", "f"), ("k", "none")],
+    "hgetall": [("k",), ("none",)],
+    "hincrby": [("k", "1", 5), ("k", "f", 1), ("k", "1", "x")],
+    "hincrbyfloat": [("k", "1", 5.25), ("k", "f", 1.0)],
+    "hkeys": [("k",)],
+    "hlen": [("k",)],
+    "hmget": [("k", ["f", "none", b"1"]), ("k", "f", "1"), ("k", ("f",)), ("k", [])],
+    "hsetnx": [("k", "f", "v"), ("k", "new", 7)],
+    "hstrlen": [("k", "f"), ("k", "none")],
+    "hvals": [("k",)],
+    "lindex": [("k", 0), ("k", -1), ("k", 99), ("k", "x")],
+    "linsert": [("k", "BEFORE", "b", "x"), ("k", "after", "none", "x"), ("k", "wrong", "b", "x")],
+    "lmove": [("k", "o", "LEFT", "RIGHT"), ("k", "k", "RIGHT", "LEFT"), ("k", "l", "x", "LEFT")],
+    "lpos": [("k", "b"), ("k", "none")],
+    "lpushx": [("k", "x", 1)],
+    "lrem": [("k", 0, "a"), ("k", -1, "b")],
+    "lset": [("k", 0, "x"), ("k", 99, "x")],
+    "ltrim": [("k", 1, 1), ("k", 0, -1), ("k", 5, 4)],
+    "rpoplpush": [("k", "l"), ("k", "k"), ("k", "o")],
+    "rpushx": [("k", "x", 1.5)],
+    "scard": [("k",)],
+    "sdiff": [(["k", "s"],), ("k", "s"), ("k",), ([],)],
+    "sinter": [(["k", "s"],), ("k", "s"), (("k",),)],
+    "smembers": [("k",), ("none",)],
+    "smismember": [("k", ["a", "none"]), ("k", "a", "b")],
+    "smove": [("k", "s", "a"), ("k", "s", "none"), ("k", "o", "a")],
+    "spop": [("one",), ("one", 3), ("one", None), ("k", -1), ("none",)],
+    "srandmember": [("one",), ("one", 3), ("one", None), ("none",)],
+    "srem": [("k", "a", "none"), ("k", 1)],
+    "sunion": [(["k", "s"],), ("k", "s")],
+    "zadd": [
+        ("k", {"a": 1, b"new": 2.5}),
+        ("k", {"a": "x"}),
+        ("k", {"i": float("inf")}),
+        ("k", {}),
+    ],
+    "zcard": [("k",)],
+    "zcount": [("k", 1, 2), ("k", "-inf", "(2"), ("k", "x", 1)],
+    "zincrby": [("k", 1.5, "a"), ("k", 1, "new"), ("k", "x", "a")],
+    "zlexcount": [("k", "-", "+"), ("k", "[a", "[b"), ("k", "x", "+")],
+    "zmscore": [("k", ["a", "none"]), ("k", []), ("k", ("a",)), ("k", "a")],
+    "zpopmax": [("k",), ("k", 2), ("k", None), ("none",)],
+    "zpopmin": [("k",), ("k", 2), ("k", 0)],
+    "zrange": [("k", 0, -1), ("k", 1, 1), ("k", "x", 1)],
+    "zrangebylex": [("k", "-", "+"), ("k", "(a", "+")],
+    "zrangebyscore": [("k", 1, 2), ("k", "-inf", "+inf")],
+    "zrank": [("k", "b"), ("k", "none")],
+    "zrem": [("k", "a", "none")],
+    "zremrangebylex": [("k", "-", "[a")],
+    "zremrangebyrank": [("k", 0, 0)],
+    "zremrangebyscore": [("k", 1, 1)],
+    "zrevrange": [("k", 0, -1)],
+    "zrevrangebylex": [("k", "+", "-")],
+    "zrevrangebyscore": [("k", "+inf", "-inf")],
+    "zrevrank": [("k", "b"), ("k", "none")],
+    "zscore": [("k", "a"), ("k", "none"), ("k", 1)],
+    "pfadd": [("k", "a", "b"), ("new", "a")],
+    "pfcount": [("k", "none"), ("none",)],
+}
+# Those that only pipelines have: clients have typed calls.
+QUEUED: dict[str, list[tuple[Any, ...]]] = {
+    "get": [("k",)],
+    "set": [("k", "v"), ("k", 1), ("k", b"\xc3\xa9")],
+    "mget": [(["k", "o"],), ("k", "o")],
+    "mset": [({"k": 1, "o": "x"},)],
+    "delete": [("k", "o")],
+    "exists": [("k", "k", "none")],
+    "expire": [("k", 10_000), ("k", -1)],
+    "ttl": [("o",)],
+    "incr": [("k",), ("k", 5), ("new", "x")],
+    "incrby": [("k", 2)],
+    "decr": [("k",), ("k", 5)],
+    "decrby": [("k",)],
+    "lpush": [("k", "x", 1)],
+    "rpush": [("k", "x", 1)],
+    "lpop": [("k",), ("k", 2), ("k", None)],
+    "rpop": [("k",), ("k", 2)],
+    "lrange": [("k", 0, -1)],
+    "llen": [("k",)],
+    "hget": [("k", "f")],
+    "hset": [("k", "f", 1)],
+    "sadd": [("k", "x", 1)],
+    "sismember": [("k", "a")],
+}
+
+# What the key holds: each makes it with redis-py's own methods.
+STATES: dict[str, Callable[[Any], Any]] = {
+    "absent": lambda _: None,
+    "string": lambda r: r.set("k", "value"),
+    "integer": lambda r: r.set("k", 41),
+    "float": lambda r: r.set("k", "1.25"),
+    "expiring": lambda r: r.set("k", "value", exat=LATER),
+    "list": lambda r: r.rpush("k", "a", "b", "c"),
+    "hash": lambda r: r.hset("k", mapping={"f": "v", "g": "w", "1": "2"}),
+    "large hash": lambda r: r.hset("k", mapping={str(n): n for n in range(300)}),
+    "set": lambda r: r.sadd("k", "a", "b", "c"),
+    "integers": lambda r: r.sadd("k", 1, 2, 3),
+    "sorted set": lambda r: r.zadd("k", {"a": 1, "b": 2, "c": 3.5}),
+    "large sorted set": lambda r: r.zadd("k", {str(n): n / 3 for n in range(300)}),
+}
+
+
+@pytest.fixture(params=[False, True], ids=["bytes", "str"])
+def pair(request: pytest.FixtureRequest, path: str) -> Iterator[tuple[Any, Any]]:
+    """Two clients of stores that hold the same."""
+    decode = request.param
+    with (
+        undercroft.Redis(f"{path}-ours", decode_responses=decode) as ours,
+        undercroft.Redis(f"{path}-theirs", decode_responses=decode) as theirs,
+    ):
+        yield ours, theirs
+
+
+def prepare(client: Any, state: str) -> None:
+    client.flushall()
+    client.set("o", "other")
+    client.rpush("l", "one")
+    client.sadd("s", "a", "x")
+    client.sadd("one", "only")
+    STATES[state](client)
+
+
+def outcome(call: Callable[[], Any]) -> tuple[str, Any]:
+    """Return what a call gives: a value with its type, or an exception."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            value = call()
+    except Exception as error:
+        return "raised", (type(error), str(error))
+    return type(value).__name__, value
+
+
+def contents(client: Any) -> dict[Any, Any]:
+    """Return all that a store holds, by key, with when it expires."""
+    return {key: (client.dump(key), client.pexpiretime(key) > 0) for key in client.scan_iter()}
+
+
+def rows(kind: type) -> set[str]:
+    """Return the names of a class' methods from the table."""
+    own = vars(kind).items()
+    return {name for name, method in own if type(method).__name__ == "method_descriptor"}
+
+
+def test_every_row_is_called() -> None:
+    assert rows(EmbeddedRedis) == set(CALLS)
+    assert rows(Pipeline) == set(CALLS) | set(QUEUED)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_calls_are_redis_pys(pair: tuple[Any, Any], state: str) -> None:
+    ours, theirs = pair
+    for name, calls in CALLS.items():
+        for arguments in calls:
+            prepare(ours, state)
+            prepare(theirs, state)
+            own = outcome(lambda: getattr(ours, name)(*arguments))  # noqa: B023
+            redis_pys = outcome(lambda: getattr(CoreCommands, name)(theirs, *arguments))  # noqa: B023
+            assert own == redis_pys, (name, arguments)
+            assert contents(ours) == contents(theirs), (name, arguments)
+
+
+@pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transaction"])
+@pytest.mark.parametrize("state", ["absent", "string", "list", "hash", "set", "sorted set"])
+def test_pipelines_are_redis_pys(pair: tuple[Any, Any], state: str, transaction: bool) -> None:
+    ours, theirs = pair
+    for client in pair:
+        prepare(client, state)
+    queues = ours.pipeline(transaction), theirs.pipeline(transaction)
+    for name, calls in {**CALLS, **QUEUED}.items():
+        for arguments in calls:
+            if [] in arguments:
+                # It is refused, and a transaction is with it.
+                continue
+            own = outcome(lambda: getattr(queues[0], name)(*arguments) is queues[0])  # noqa: B023
+            redis_pys = outcome(
+                lambda: getattr(CoreCommands, name)(queues[1], *arguments) is queues[1]  # noqa: B023
+            )
+            assert own == redis_pys, (name, arguments)
+    stacks = [[words for words, _ in queue.command_stack] for queue in queues]
+    assert stacks[0] == stacks[1]
+    results = [queue.execute(raise_on_error=False) for queue in queues]
+    for at, (own, redis_pys) in enumerate(zip(*results, strict=True)):
+        if isinstance(redis_pys, Exception):
+            assert (type(own), str(own)) == (type(redis_pys), str(redis_pys)), stacks[0][at]
+        else:
+            assert (type(own), own) == (type(redis_pys), redis_pys), stacks[0][at]
+    assert contents(ours) == contents(theirs)
+
+
+def test_a_callback_of_the_programs_own_is_called(pair: tuple[Any, Any]) -> None:
+    client, _ = pair
+    client.zadd("k", {"a": 1.5})
+    assert client.zscore("k", "a") == 1.5
+    client.set_response_callback("ZSCORE", lambda reply: ("mine", float(reply)))
+    assert client.zscore("k", "a") == ("mine", 1.5)
+    assert client.execute_command("zscore", "k", "a") == ("mine", 1.5)
+    with client.pipeline() as pipe:
+        assert pipe.zscore("k", "a").zcard("k").execute() == [("mine", 1.5), 1]
+
+
+def test_while_keys_are_watched_a_pipeline_runs_commands_at_once(pair: tuple[Any, Any]) -> None:
+    client, _ = pair
+    with client.pipeline() as pipe:
+        pipe.watch("k")
+        assert pipe.scard("k") == 0
+        assert pipe.command_stack == []
+        pipe.multi()
+        assert pipe.sadd("k", "a") is pipe
+        assert len(pipe.command_stack) == 1
+        assert pipe.execute() == [1]
