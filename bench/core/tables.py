@@ -2,7 +2,19 @@
 
 from collections.abc import Callable, Sequence
 
-from core import classic, embedded, lists, messages, native, remote, served, sets
+from core import (
+    calls,
+    classic,
+    embedded,
+    everyday,
+    lists,
+    many,
+    messages,
+    native,
+    remote,
+    served,
+    sets,
+)
 from core.bench import Bench
 from core.report import Grid, Row
 
@@ -37,5 +49,15 @@ TABLES: dict[str, dict[str, Group]] = {
         "replies": remote.replies,
         "embedded": remote.embedded_gets,
         "classic": classic.rows,
+    },
+    "everyday": {
+        "large": everyday.large_rows,
+        "insertion": everyday.insertion_rows,
+        "pipelines": everyday.pipeline_rows,
+        "calls": calls.rows,
+        "collections": everyday.collection_rows,
+        "awaiting": everyday.awaiting_rows,
+        "start": everyday.start_rows,
+        "many": many.rows,
     },
 }
