@@ -10,6 +10,7 @@
 - `everyday`: rows of what Python programs do all day: large values, new keys, pipelines,
   collections, awaiting, starting.
 - `lists`: rows of lists: their memory, ranges, both ends, the middle.
+- `loads`: rows of the server under large values, and while its store grows.
 - `machine`: what the figures were measured on.
 - `many`: rows of one command with many items, at three sizes.
 - `messages`: rows of messages: latency and rate to embedded subscribers, beside Redis.

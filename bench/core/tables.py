@@ -8,6 +8,7 @@ from core import (
     embedded,
     everyday,
     lists,
+    loads,
     many,
     messages,
     native,
@@ -59,5 +60,10 @@ TABLES: dict[str, dict[str, Group]] = {
         "awaiting": everyday.awaiting_rows,
         "start": everyday.start_rows,
         "many": many.rows,
+    },
+    "server": {
+        "short": loads.short_rows,
+        "large": loads.large_rows,
+        "slowest": loads.slowest_rows,
     },
 }
