@@ -63,7 +63,7 @@ def _queries(pyplot: Any, grid: Grid) -> Any:
 def _course(pyplot: Any, course: Course) -> Any:
     """Draw the slowest calls, a panel for each thing that happens, all of one height."""
     figure, row = pyplot.subplots(
-        1, len(course.panels), figsize=(13, 5.5), sharey=True, squeeze=False
+        1, len(course.panels), figsize=(13, 6), sharey=True, squeeze=False
     )
     for axes, panel in zip(row[0], course.panels, strict=True):
         # Ours lies above the others.
@@ -79,9 +79,11 @@ def _course(pyplot: Any, course: Course) -> Any:
     first.yaxis.set_major_formatter("{x:g}")
     first.set_ylabel("slowest call, milliseconds")
     lines, names = first.get_legend_handles_labels()
-    figure.legend(lines, names, loc="upper right", fontsize=9, frameon=False, ncols=len(names))
+    # Under the title, which may be as wide as the picture.
+    place = {"loc": "upper left", "bbox_to_anchor": (0.045, 0.95)}
+    figure.legend(lines, names, fontsize=9, frameon=False, ncols=len(names), **place)
     figure.suptitle(course.title, x=0.05, ha="left", fontsize=12)
-    figure.subplots_adjust(left=0.05, right=0.99, top=0.85, bottom=0.15, wspace=0.06)
+    figure.subplots_adjust(left=0.05, right=0.99, top=0.84, bottom=0.14, wspace=0.06)
     return figure
 
 

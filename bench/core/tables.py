@@ -7,6 +7,7 @@ from core import (
     classic,
     embedded,
     everyday,
+    growth,
     lists,
     loads,
     many,
@@ -17,11 +18,11 @@ from core import (
     sets,
 )
 from core.bench import Bench
-from core.report import Grid, Row
+from core.report import Course, Grid, Row
 
 __all__ = ["TABLES", "Bench"]
 
-Group = Callable[[Bench], Sequence[Row | Grid]]
+Group = Callable[[Bench], Sequence[Row | Grid | Course]]
 
 TABLES: dict[str, dict[str, Group]] = {
     "core": {
@@ -65,5 +66,9 @@ TABLES: dict[str, dict[str, Group]] = {
         "short": loads.short_rows,
         "large": loads.large_rows,
         "slowest": loads.slowest_rows,
+    },
+    "growth": {
+        "life": growth.rows,
+        "crowd": growth.crowd_rows,
     },
 }
