@@ -6,7 +6,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 .PHONY: help build test demo lint format bench crash fuzz loom dist clean
 
-# Which table `make bench` measures.
+# Which table `make bench` measures: core, types, python, everyday, server or growth.
 TABLE ?= core
 
 help: ## Show this list

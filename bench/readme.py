@@ -11,6 +11,7 @@ from pathlib import Path
 
 from core import report
 from core.report import Figure, Result, Row
+from core.tables import TABLES
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"
@@ -102,18 +103,21 @@ def whole_table(table: str) -> str:
     path, found = result
     text = report.markdown(found)
     picture = path.with_suffix(".svg")
-    if picture.exists():
-        title = next(grid.title for grid in found.grids if grid.plot)
-        text += f"\n\n![{title}](../{picture.relative_to(ROOT)})"
+    if picture.exists() and found.drawn:
+        text += f"\n\n![{found.drawn.title}](../{picture.relative_to(ROOT)})"
     return text
 
 
 def filled(page: str, table: str, text: str, where: Path) -> str:
-    """Return a page with the text between a table's two comments."""
+    """Return a page with the text between a table's two comments, where it has them."""
     begin = f"<!-- bench: {table} -->"
     before, found, rest = page.partition(begin)
+    if not found:
+        # A result may be there before the page has a place for it.
+        print(f"{where.relative_to(ROOT)}: has no line {begin}, and gets no table {table}")
+        return page
     _, ended, after = rest.partition(END)
-    if not found or not ended:
+    if not ended:
         raise SystemExit(f"{where}: expected a line {begin} and after it a line {END}")
     return f"{before}{begin}\n{text}\n{END}{after}"
 
@@ -126,9 +130,7 @@ def main() -> int:
     stale = 0
     for name, table, text in (
         ("README.md", "core", short_table()),
-        ("docs/benchmarks.md", "core", whole_table("core")),
-        ("docs/benchmarks.md", "types", whole_table("types")),
-        ("docs/benchmarks.md", "python", whole_table("python")),
+        *(("docs/benchmarks.md", table, whole_table(table)) for table in TABLES),
     ):
         path = ROOT / name
         page = path.read_text(encoding="utf-8")

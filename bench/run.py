@@ -25,9 +25,8 @@ def main() -> int:
     )
     parser.add_argument("--table", choices=sorted(tables.TABLES), default="core")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    parser.add_argument(
-        "--only", metavar="GROUP", nargs="+", help=f"of: {', '.join(tables.TABLES['core'])}"
-    )
+    known = "; ".join(f"{name}: {', '.join(groups)}" for name, groups in tables.TABLES.items())
+    parser.add_argument("--only", metavar="GROUP", nargs="+", help=f"of {known}")
     parser.add_argument(
         "--binaries",
         type=Path,
@@ -77,11 +76,10 @@ def main() -> int:
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(report.to_json(result), encoding="utf-8")
     print(f"written to {output}", file=sys.stderr)
-    for grid in result.grids:
-        if grid.plot:
-            picture = output.with_suffix(".svg")
-            plot.write(grid, picture, f"{result.date[:10]}, {result.machine['processor']}")
-            print(f"drawn in {picture}", file=sys.stderr)
+    if result.drawn:
+        picture = output.with_suffix(".svg")
+        plot.write(result.drawn, picture, f"{result.date[:10]}, {result.machine['processor']}")
+        print(f"drawn in {picture}", file=sys.stderr)
     if failed:
         print(f"error: could not measure {', '.join(failed)}", file=sys.stderr)
     return int(bool(failed))

@@ -2,16 +2,22 @@
 
 - `bench`: what every group of rows is told.
 - `callgrind`: what a process costs in instructions, which do not depend on how busy the machine is.
+- `calls`: rows of commands with short replies, one after another, from Python.
 - `classic`: the classic comparison: KEYS * on a near-empty database, so many queries by each
   client.
 - `clients`: the clients of a server that the table `python` compares, each in a process of its own.
 - `embedded`: rows of the Python client of a store, beside dict, redis-py and py-lmdb.
+- `everyday`: rows of what Python programs do all day: large values, new keys, pipelines,
+  collections, awaiting, starting.
+- `growth`: rows and a picture of the slowest calls: while a store grows and ends, and in a crowd.
 - `lists`: rows of lists: their memory, ranges, both ends, the middle.
+- `loads`: rows of the server under large values, and while its store grows.
 - `machine`: what the figures were measured on.
+- `many`: rows of one command with many items, at three sizes.
 - `messages`: rows of messages: latency and rate to embedded subscribers, beside Redis.
 - `native`: rows that native code measures: Rust, readers, memory, opening, instructions.
 - `peers`: servers beside us that are started and stopped, and Python environments of their own.
-- `plot`: the classic comparison as a picture: time over queries, a line for each client.
+- `plot`: pictures: the classic comparison, and the slowest calls over time.
 - `remote`: rows of the table `python`: our client of a server beside the others, and beside a raw
   socket.
 - `report`: rows of a table, and how they are written down.

@@ -1,17 +1,18 @@
-"""The classic comparison as a picture: time over queries, a line for each client."""
+"""Pictures: time over queries, a line for each client, and the slowest call over time."""
 
 from pathlib import Path
 from typing import Any
 
-from core.report import Grid
+from core.report import Course, Grid
 
 OURS, THEIRS = "#c0392b", "#5d6d7e"
+STYLE = {"linewidth": 1.4, "marker": "."}
 # The least distance between two names, as a part of the axis' height.
 APART = 0.034
 
 
-def write(grid: Grid, path: Path, caption: str) -> None:
-    """Draw a grid whose lines are counts of queries and whose figures are milliseconds."""
+def write(drawn: Grid | Course, path: Path, caption: str) -> None:
+    """Draw what a table has to draw."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -19,6 +20,19 @@ def write(grid: Grid, path: Path, caption: str) -> None:
     mpl.rcParams.update({"svg.hashsalt": "undercroft", "svg.fonttype": "none"})
     from matplotlib import pyplot
 
+    if isinstance(drawn, Grid):
+        figure = _queries(pyplot, drawn)
+        more = "Dashed: blocking calls."
+    else:
+        figure = _course(pyplot, drawn)
+        more = drawn.caption
+    figure.text(0.01, 0.01, f"{caption}. {more}", fontsize=8, color="0.4")
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _queries(pyplot: Any, grid: Grid) -> Any:
+    """Draw a grid whose lines are counts of queries and whose figures are milliseconds."""
     queries = [int(label.replace(",", "")) for label, _ in grid.rows]
     figure, axes = pyplot.subplots(figsize=(11, 7))
     # The longest first, so that names can be moved down and never up.
@@ -41,17 +55,51 @@ def write(grid: Grid, path: Path, caption: str) -> None:
     axes.set_xlabel("queries")
     axes.set_ylabel("seconds")
     axes.set_title(grid.title)
+    _plain(axes)
+    figure.subplots_adjust(left=0.07, right=0.68, top=0.94, bottom=0.11)
+    return figure
+
+
+def _course(pyplot: Any, course: Course) -> Any:
+    """Draw the slowest calls, a panel for each thing that happens, all of one height."""
+    figure, row = pyplot.subplots(
+        1, len(course.panels), figsize=(13, 6), sharey=True, squeeze=False
+    )
+    for axes, panel in zip(row[0], course.panels, strict=True):
+        # Ours lies above the others.
+        for name, points in sorted(panel.lines.items(), key=lambda line: _is_ours(line[0])):
+            style = {"linewidth": 0.8, "linestyle": ":"} if name in panel.thin else STYLE
+            axes.plot(*zip(*points, strict=True), color=_colour(name), label=name, **style)
+        axes.set_yscale("log")
+        axes.set_xlim(left=0)
+        axes.set_xlabel(panel.axis)
+        axes.set_title(panel.title, fontsize=9.5)
+        _plain(axes)
+    first = row[0][0]
+    first.yaxis.set_major_formatter("{x:g}")
+    first.set_ylabel("slowest call, milliseconds")
+    lines, names = first.get_legend_handles_labels()
+    # Under the title, which may be as wide as the picture.
+    place = {"loc": "upper left", "bbox_to_anchor": (0.045, 0.95)}
+    figure.legend(lines, names, fontsize=9, frameon=False, ncols=len(names), **place)
+    figure.suptitle(course.title, x=0.05, ha="left", fontsize=12)
+    figure.subplots_adjust(left=0.05, right=0.99, top=0.84, bottom=0.14, wspace=0.06)
+    return figure
+
+
+def _plain(axes: Any) -> None:
+    """Leave out what says nothing."""
     axes.grid(alpha=0.3)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    figure.text(0.01, 0.01, f"{caption}. Dashed: blocking calls.", fontsize=8, color="0.4")
-    figure.subplots_adjust(left=0.07, right=0.68, top=0.94, bottom=0.11)
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith("undercroft")
 
 
 def _colour(name: str) -> str:
-    return OURS if name.startswith("undercroft") else THEIRS
+    return OURS if _is_ours(name) else THEIRS
 
 
 def _name(axes: Any, ends: list[tuple[float, str]], right: float) -> None:

@@ -36,7 +36,8 @@ class Row:
     """One line of the table: ours beside a peer's, their ratio, and what it must reach.
 
     ``ratio`` is what ``target`` speaks of; a row without a target is only printed. A row
-    that could not be measured has no figures and says why in ``note``.
+    that could not be measured has no figures and says why in ``note``. One of ours that
+    was cut off, or ended with an error, has ``failed``: it misses its target without a ratio.
     """
 
     id: str
@@ -47,10 +48,13 @@ class Row:
     at_most: float | None = None
     at_least: float | None = None
     note: str = ""
+    failed: bool = False
 
     @property
     def met(self) -> bool | None:
         """Whether the target is met; None where there is none, or nothing was measured."""
+        if self.failed:
+            return False
         if self.ratio is None:
             return None
         if self.at_most is not None:
@@ -95,6 +99,28 @@ class Grid:
 
 
 @dataclasses.dataclass
+class Panel:
+    """A part of a picture: the lines of ours and of peers, over what the axis says.
+
+    A line of ``thin`` only explains another one.
+    """
+
+    title: str
+    axis: str
+    lines: dict[str, list[tuple[float, float]]]
+    thin: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Course:
+    """How long the slowest call of each moment took, in milliseconds: a picture, and no table."""
+
+    title: str
+    panels: list[Panel]
+    caption: str = ""
+
+
+@dataclasses.dataclass
 class Result:
     """A whole table with all that is needed to judge it."""
 
@@ -105,15 +131,25 @@ class Result:
     versions: dict[str, str]
     rows: list[Row] = dataclasses.field(default_factory=list)
     grids: list[Grid] = dataclasses.field(default_factory=list)
+    courses: list[Course] = dataclasses.field(default_factory=list)
     seconds: int = 0
     date: str = dataclasses.field(
         default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
     )
 
-    def add(self, found: Sequence[Row | Grid]) -> None:
+    def add(self, found: Sequence[Row | Grid | Course]) -> None:
         """Take what a group has measured."""
         self.rows += [each for each in found if isinstance(each, Row)]
         self.grids += [each for each in found if isinstance(each, Grid)]
+        self.courses += [each for each in found if isinstance(each, Course)]
+
+    @property
+    def drawn(self) -> Grid | Course | None:
+        """What of it is a picture; a table has one or none."""
+        for grid in self.grids:
+            if grid.plot:
+                return grid
+        return self.courses[0] if self.courses else None
 
 
 def number(value: float) -> str:
@@ -145,7 +181,13 @@ def from_json(text: str) -> Result:
                 written[side] = Figure(**written[side])
         rows.append(Row(**written))
     grids = [Grid(**written) for written in plain.pop("grids", [])]
-    return Result(rows=rows, grids=grids, **plain)
+    courses = [
+        Course(
+            written["title"], [Panel(**panel) for panel in written["panels"]], written["caption"]
+        )
+        for written in plain.pop("courses", [])
+    ]
+    return Result(rows=rows, grids=grids, courses=courses, **plain)
 
 
 def markdown(result: Result) -> str:
@@ -161,7 +203,7 @@ def markdown(result: Result) -> str:
         peer = f"{row.peer.name}: {row.peer}" if row.peer else "-"
         ratio = number(row.ratio) if row.ratio is not None else "-"
         met = {True: "yes", False: "**no**", None: "-"}[row.met]
-        ours = str(row.ours) if row.ours else "not measured"
+        ours = str(row.ours) if row.ours else "failed" if row.failed else "not measured"
         lines.append(f"| {row.work} | {ours} | {peer} | {ratio} | {row.target} | {met} |")
     lines += ["", f"Targets met: {sum(mets)} of {len(mets)}.", ""]
     lines += [f"- {row.work}: {row.note}" for row in result.rows if row.note]

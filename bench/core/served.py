@@ -19,7 +19,8 @@ CLIENTS = 50
 # No more rounds of one operation after this long, if three are done.
 SECONDS = 20
 # For each pipeline: how much faster, and how much of the CPU, and requests a round (quick, full).
-TARGETS = {
+Targets = dict[int, tuple[float, float, int, int]]
+TARGETS: Targets = {
     1: (1.0, 0.95, 30_000, 100_000),
     16: (2.0, 0.5, 200_000, 800_000),
     64: (2.5, 0.4, 300_000, 1_500_000),
@@ -34,6 +35,8 @@ class Load:
     user: float
     kernel: float
     tool_busy: float
+    # Of one request, in milliseconds.
+    slowest: float
 
 
 def _load(server: Server, operation: str, pipeline: int, requests: int) -> Load:
@@ -42,14 +45,14 @@ def _load(server: Server, operation: str, pipeline: int, requests: int) -> Load:
     return load(server, requests, *options, "-r", str(KEYS))
 
 
-def load(server: Server, requests: int, *options: str) -> Load:
+def load(server: Server, requests: int, *options: str, limit: float = 120) -> Load:
     """Run redis-benchmark once, on the client's core."""
     command = [
         *("taskset", "--cpu-list", str(peers.CLIENT_CORE), "redis-benchmark"),
         *("-s", str(server.path), "-n", str(requests), "--csv", *options),
     ]
     before, tool, start = server.cpu(), _children(), time.monotonic()
-    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=limit)
     elapsed, after = time.monotonic() - start, server.cpu()
     (row,) = csv.DictReader(io.StringIO(run.stdout))
     return Load(
@@ -57,6 +60,7 @@ def load(server: Server, requests: int, *options: str) -> Load:
         user=(after[0] - before[0]) / requests * 1e6,
         kernel=(after[1] - before[1]) / requests * 1e6,
         tool_busy=(_children() - tool) / elapsed,
+        slowest=float(row["max_latency_ms"]),
     )
 
 
@@ -66,7 +70,7 @@ def _children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def rows(bench: Bench) -> list[Row]:
+def rows(bench: Bench, targets: Targets = TARGETS) -> list[Row]:
     """Measure throughput and CPU for each pipeline length, GET and SET."""
     if missing := peers.has("redis-server", "redis-benchmark", "taskset"):
         return [Row(id="server", work="server, beside redis-server", note=missing)]
@@ -74,7 +78,7 @@ def rows(bench: Bench) -> list[Row]:
     with both(bench) as servers:
         for server in servers:
             server.fill(KEYS, b"v" * 64)
-        for pipeline, (faster, share, quick, full) in TARGETS.items():
+        for pipeline, (faster, share, quick, full) in targets.items():
             for operation in ("get", "set"):
                 loads: dict[str, list[Load]] = {server.name: [] for server in servers}
                 # Turn 0 is for warming up.

@@ -2,13 +2,27 @@
 
 from collections.abc import Callable, Sequence
 
-from core import classic, embedded, lists, messages, native, remote, served, sets
+from core import (
+    calls,
+    classic,
+    embedded,
+    everyday,
+    growth,
+    lists,
+    loads,
+    many,
+    messages,
+    native,
+    remote,
+    served,
+    sets,
+)
 from core.bench import Bench
-from core.report import Grid, Row
+from core.report import Course, Grid, Row
 
 __all__ = ["TABLES", "Bench"]
 
-Group = Callable[[Bench], Sequence[Row | Grid]]
+Group = Callable[[Bench], Sequence[Row | Grid | Course]]
 
 TABLES: dict[str, dict[str, Group]] = {
     "core": {
@@ -37,5 +51,24 @@ TABLES: dict[str, dict[str, Group]] = {
         "replies": remote.replies,
         "embedded": remote.embedded_gets,
         "classic": classic.rows,
+    },
+    "everyday": {
+        "large": everyday.large_rows,
+        "insertion": everyday.insertion_rows,
+        "pipelines": everyday.pipeline_rows,
+        "calls": calls.rows,
+        "collections": everyday.collection_rows,
+        "awaiting": everyday.awaiting_rows,
+        "start": everyday.start_rows,
+        "many": many.rows,
+    },
+    "server": {
+        "short": loads.short_rows,
+        "large": loads.large_rows,
+        "slowest": loads.slowest_rows,
+    },
+    "growth": {
+        "life": growth.rows,
+        "crowd": growth.crowd_rows,
     },
 }

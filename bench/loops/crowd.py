@@ -1,0 +1,118 @@
+"""Eight processes on two cores that do nothing but write: how long their slowest calls take.
+
+The arguments are the client (``embedded`` or ``redis``), a store or a unix socket, and the cores.
+A line ``set MILLISECONDS`` or ``mset MILLISECONDS`` lets all processes write for so long, and is
+answered with JSON: how many calls there were, and how long the slowest of all and that of the
+99.9th percentile took.
+"""
+
+import json
+import multiprocessing
+import os
+import random
+import sys
+import time
+from array import array
+from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+PROCESSES, AT_ONCE, KEYS = 8, 10, 100_000
+VALUE = b"v" * 64
+# Seconds that the processes may take to be ready, and to tell what they saw.
+PATIENCE = 60.0
+
+
+def opened(kind: str, path: str) -> Any:
+    """Return a client of this process' own."""
+    if kind == "embedded":
+        import undercroft
+
+        return undercroft.Redis(path, maxmemory=0)
+    import redis
+
+    return redis.Redis(unix_socket_path=path)
+
+
+def write(
+    where: tuple[str, str], work: str, seconds: float, start: Barrier, told: Connection
+) -> None:
+    """Write for so long, and tell the nanoseconds of each call."""
+    client = opened(*where)
+    order = [b"key:%012d" % number for number in range(KEYS)]
+    random.Random(os.getpid()).shuffle(order)
+    put: Any = client.set
+    arguments: list[Any] = [(key, VALUE) for key in order]
+    if work == "mset":
+        put = client.mset
+        groups = (order[at : at + AT_ONCE] for at in range(0, KEYS, AT_ONCE))
+        arguments = [(dict.fromkeys(group, VALUE),) for group in groups]
+    put(*arguments[0])
+    clock, times = time.perf_counter_ns, array("q")
+    start.wait(PATIENCE)
+    end = clock() + int(seconds * 1e9)
+    now = 0
+    while now < end:
+        for each in arguments:
+            before = clock()
+            put(*each)
+            now = clock()
+            times.append(now - before)
+            if now > end:
+                break
+    told.send_bytes(times.tobytes())
+
+
+def crowd(where: tuple[str, str], work: str, seconds: float) -> str:
+    """Let all processes write at once; return what they saw."""
+    context = multiprocessing.get_context("fork")
+    start = context.Barrier(PROCESSES)
+    running, pipes = [], []
+    for _ in range(PROCESSES):
+        receiving, sending = context.Pipe(duplex=False)
+        arguments = (where, work, seconds, start, sending)
+        process = context.Process(target=write, args=arguments, daemon=True)
+        process.start()
+        # Else a process that ended early would not be noticed.
+        sending.close()
+        running.append(process)
+        pipes.append(receiving)
+    times = array("q")
+    try:
+        for pipe in pipes:
+            if not pipe.poll(seconds + PATIENCE):
+                raise AssertionError("a process does not answer")
+            times.frombytes(pipe.recv_bytes())
+    finally:
+        for process in running:
+            process.join(PATIENCE)
+            process.kill()
+    ordered = sorted(times)
+    return json.dumps(
+        {
+            "calls": len(ordered),
+            "late_us": ordered[int(len(ordered) * 0.999)] / 1e3,
+            "slowest_us": ordered[-1] / 1e3,
+        }
+    )
+
+
+def main() -> None:
+    """Answer one line at a time until standard input ends."""
+    where = (sys.argv[1], sys.argv[2])
+    os.sched_setaffinity(0, {int(core) for core in sys.argv[3].split(",")})
+    if where[0] == "redis":
+        import redis
+
+        print(f"redis-py {redis.__version__} with hiredis", flush=True)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        work, milliseconds = line.split()
+        try:
+            print(crowd(where, work, int(milliseconds) / 1e3), flush=True)
+        except Exception as error:
+            print("error", type(error).__name__, " ".join(str(error).split())[:200], flush=True)
+
+
+if __name__ == "__main__":
+    main()
