@@ -123,6 +123,10 @@ impl DerefMut for Lent<'_, '_> {
 impl Drop for Lent<'_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
+        // A panic may have left it in the midst of something; the next command begins with another one.
+        if std::thread::panicking() {
+            return;
+        }
         if let Some(session) = self.session.take() {
             self.client
                 .state

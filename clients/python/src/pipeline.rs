@@ -5,6 +5,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use undercroft_commands::{Context, execute};
+use undercroft_embedded::OpenStore;
 
 use crate::client::Client;
 use crate::error;
@@ -40,34 +41,42 @@ pub(crate) fn run<'py>(
     let shared = client.enter(py)?;
     let mut session = client.session(py);
     let mut context = shared.context(&mut session);
-    let mut failed = None;
+    let ran = run_all(client, py, &shared, &mut context, commands, &replies);
+    let is_kept = |error: &PyErr| goes_on && error.is_instance_of::<Locked>(py);
+    if ran.as_ref().is_err_and(|error| !is_kept(error)) {
+        end_transaction(client, py, &mut context);
+    }
+    ran.map(|()| replies)
+}
+
+/// Runs the commands that have no reply yet, and adds theirs.
+fn run_all<'py>(
+    client: &Client,
+    py: Python<'py>,
+    shared: &OpenStore,
+    context: &mut Context<'_>,
+    commands: &Bound<'py, PyList>,
+    replies: &Bound<'py, PyList>,
+) -> PyResult<()> {
     for command in commands.iter().skip(replies.len()) {
         let (words, options) = parts(&command)?;
         let decode = options.is_empty() || !options.contains(intern!(py, "NEVER_DECODE"))?;
         let answer = with_words(&client.codec, words.iter_borrowed(), |words| {
             let mut reply = Objects::new(py, &client.codec, decode);
-            execute(&mut context, words, &mut reply)
+            execute(context, words, &mut reply)
                 .map_err(|blocked| error::raise_wait(py, &blocked))?;
             context.session.finish_command();
             reply.finish()
-        });
+        })?;
         match answer {
-            Ok(Answer::Value(value)) => replies.append(value)?,
-            Ok(Answer::Error(text)) => {
+            Answer::Value(value) => replies.append(value)?,
+            Answer::Error(text) => {
                 let raised = error::raise_reply(py, &shared.store, &text);
                 replies.append(raised.into_value(py))?;
             }
-            Err(error) => {
-                failed = Some(error);
-                break;
-            }
         }
     }
-    let is_kept = |error: &PyErr| goes_on && error.is_instance_of::<Locked>(py);
-    if failed.as_ref().is_some_and(|error| !is_kept(error)) {
-        end_transaction(client, py, &mut context);
-    }
-    failed.map_or(Ok(replies), Err)
+    Ok(())
 }
 
 /// Ends a transaction that was begun.

@@ -280,18 +280,19 @@ macro_rules! rows {
             }
         )*
 
-        /// Adds the methods to a class of clients, and to one of pipelines.
+        /// Adds the methods to a class of clients, and to one of pipelines. Returns the names of the commands whose
+        /// methods are native, those with a typed call among them.
         #[pyfunction]
         pub(crate) fn add_rows(
             clients: &Bound<'_, PyType>,
             pipelines: &Bound<'_, PyType>,
-        ) -> PyResult<()> {
+        ) -> PyResult<Vec<&'static str>> {
             $(
                 add::<Client, $command>(clients)?;
                 add::<Queue, $command>(pipelines)?;
             )*
             $(add::<Queue, queued::$queued_name>(pipelines)?;)*
-            Ok(())
+            Ok(vec![$(stringify!($command),)* $(stringify!($queued),)*])
         }
     };
 }

@@ -169,24 +169,17 @@ fn pairs(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     Ok(made)
 }
 
-/// What redis-py does with replies where nobody has said anything else: a dictionary of functions by command.
-fn usual(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
-    static USUAL: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-    let usual = USUAL.get_or_try_init(py, || {
-        let client = py.import("undercroft.client")?;
-        let remote = client.call_method1("_remote", (false, "utf-8", "strict"))?;
-        let callbacks = remote.getattr("response_callbacks")?;
-        Ok::<_, PyErr>(callbacks.cast_into::<PyDict>()?.unbind())
-    })?;
-    Ok(usual.bind(py))
-}
-
-/// What is known of redis-py's functions, by their addresses; they live as long as its dictionary does.
-fn known(py: Python<'_>) -> PyResult<&'static [(usize, Known)]> {
-    static KNOWN: PyOnceLock<Vec<(usize, Known)>> = PyOnceLock::new();
+/// What is known of redis-py's functions. They are those of a client of its own, whose dictionary no program has
+/// changed; they are kept, so that no other function comes to lie where one of them was.
+fn known(py: Python<'_>) -> PyResult<&'static [(Py<PyAny>, Known)]> {
+    static KNOWN: PyOnceLock<Vec<(Py<PyAny>, Known)>> = PyOnceLock::new();
     let known = KNOWN.get_or_try_init(py, || {
-        let usual = usual(py)?;
-        let mut known = Vec::new();
+        let options = PyDict::new(py);
+        options.set_item("protocol", 2)?;
+        let class = py.import("redis")?.getattr("Redis")?;
+        let usual = class.call((), Some(&options))?;
+        let usual = usual.getattr("response_callbacks")?;
+        let mut known: Vec<(Py<PyAny>, Known)> = Vec::new();
         // Each by a command that has it.
         for (command, meaning) in [
             ("EXPIRE", Known::Plain(Shape::Truth)),
@@ -202,11 +195,9 @@ fn known(py: Python<'_>) -> PyResult<&'static [(usize, Known)]> {
             ("ZRANK", Known::Rank),
             ("SET", Known::SetResult),
         ] {
-            if let Some(function) = usual.get_item(command)? {
-                let address = function.as_ptr().addr();
-                if !known.iter().any(|(other, _)| *other == address) {
-                    known.push((address, meaning));
-                }
+            let function = usual.call_method1("get", (command,))?;
+            if !function.is_none() && !known.iter().any(|(other, _)| other.is(&function)) {
+                known.push((function.unbind(), meaning));
             }
         }
         Ok::<_, PyErr>(known)
@@ -273,8 +264,7 @@ pub(crate) fn plan<'py>(
     let Some(function) = callback(callbacks, name)? else {
         return Ok(Plan::Known(Shape::Reply));
     };
-    let address = function.as_ptr().addr();
-    if let Some((_, known)) = known(py)?.iter().find(|(other, _)| *other == address)
+    if let Some((_, known)) = known(py)?.iter().find(|(other, _)| other.is(&function))
         && let Some(shape) = known.shape(options)?
     {
         return Ok(Plan::Known(shape));

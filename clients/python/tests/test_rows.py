@@ -1,5 +1,7 @@
 """Methods that hand their arguments on do what redis-py's of the same names do."""
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import pytest
 import undercroft
 from redis.commands import CoreCommands
+from redis.commands.core import BasicKeyCommands
 from undercroft.client import EmbeddedRedis
 from undercroft.pipeline import Pipeline
 
@@ -253,3 +256,46 @@ def test_while_keys_are_watched_a_pipeline_runs_commands_at_once(pair: tuple[Any
         assert pipe.sadd("k", "a") is pipe
         assert len(pipe.command_stack) == 1
         assert pipe.execute() == [1]
+
+
+def test_a_callback_in_the_shared_dictionary_is_never_taken_for_redis_pys() -> None:
+    program = """
+import tempfile, undercroft
+with tempfile.TemporaryDirectory(dir="/dev/shm") as home:
+    with undercroft.Redis(home + "/store") as client:
+        client.response_callbacks["EXPIRE"] = lambda reply: ("mine", reply)
+        assert client.execute_command("EXPIRE", "none", 1) == ("mine", 0)
+        assert client.execute_command("SETNX", "k", "v") is True
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_callback_leaves_other_commands_native(
+    pair: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, _ = pair
+
+    def called(*_: Any) -> str:
+        return "redis-py's"
+
+    for method in ("strlen", "get"):
+        monkeypatch.setattr(BasicKeyCommands, method, called)
+    client.set_response_callback("INFO", str)
+    assert (client.strlen("k"), client.get("k")) == (0, None)
+    client.set_response_callback("strlen", str)
+    assert client.strlen("k") == "redis-py's"
+
+
+def test_what_is_no_command_leaves_no_transaction_begun(pair: tuple[Any, Any]) -> None:
+    link = pair[0].pipeline().link
+    wrong: Any = "nonsense"
+    with pytest.raises(TypeError):
+        link._execute_many([(("MULTI",), {}), wrong])
+    assert link._execute_many([(("STRLEN", "k"), {})]) == [0]
+
+
+def test_the_first_answer_of_a_transaction_is_no_commands(pair: tuple[Any, Any]) -> None:
+    pipe = pair[0].pipeline()
+    pipe.link._execute_many([(("MULTI",), {})])
+    # MULTI is refused within one, and what follows is run by that one.
+    assert pipe.strlen("k").strlen("k").execute() == [0, 0]

@@ -33,8 +33,11 @@ _Text: TypeAlias = Any  # bytes, or str where replies are decoded
 def command(words: list[str]) -> int:
     """Run the undercroft command with these words and return its exit status."""
 
-def add_rows(clients: type[Client], pipelines: type[Queue]) -> None:
-    """Add the methods that hand their arguments on to classes of clients and of pipelines."""
+def add_rows(clients: type[Client], pipelines: type[Queue]) -> list[str]:
+    """Add the methods that hand their arguments on to classes of clients and of pipelines.
+
+    Returns the names of the commands whose methods are native.
+    """
 
 def errors(replies: list[Any]) -> list[int]:
     """Return the places of the errors among replies."""

@@ -183,8 +183,9 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
         # The callbacks are shared by all clients until one of them is changed.
         self.response_callbacks = type(self.response_callbacks)(self.response_callbacks)
         self.response_callbacks[command] = callback
-        # The native methods know of no callbacks but redis-py's; execute_command does.
-        self._shape()
+        if command.upper() in _NATIVE:
+            # The native methods know of no callbacks but redis-py's; execute_command does.
+            self._shape()
 
     def get_encoder(self) -> Any:
         """Return redis-py's encoder with this client's encoding."""
@@ -244,4 +245,4 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
 
 
 # What these methods do not know is left to redis-py's of the same names.
-add_rows(EmbeddedRedis, Pipeline)
+_NATIVE = frozenset(add_rows(EmbeddedRedis, Pipeline))

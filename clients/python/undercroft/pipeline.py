@@ -198,11 +198,12 @@ class Pipeline(Queue, Modules, CoreCommands):
         replies = answers.pop()
         self.watching = False
         unasked = [at for at, command in enumerate(commands) if EMPTY_RESPONSE in command[1]]
-        for place in errors(answers):
-            # The first answer is MULTI's.
+        # The first answer is MULTI's.
+        queued = answers[1:]
+        for place in errors(queued):
             asked = [at for at in range(len(commands)) if at not in unasked]
-            at = asked[place - 1]
-            raise _annotated(answers[place], at + 1, commands[at])
+            at = asked[place]
+            raise _annotated(queued[place], at + 1, commands[at])
         if isinstance(replies, Exception):
             raise replies
         if replies is None:
