@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList, PyTuple};
 use undercroft_commands::session::Session;
 use undercroft_embedded::{OpenStore, Place};
 use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
@@ -16,6 +16,7 @@ use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
 use crate::attached::Attached;
 use crate::codec::Codec;
 use crate::error;
+use crate::execute;
 use crate::haste::{Backlog, hasten};
 use crate::opening;
 use crate::pipeline;
@@ -361,6 +362,16 @@ impl Client {
     fn set_response_callbacks(&self, py: Python<'_>, callbacks: Py<PyAny>) {
         let replaced = self.callbacks.with(py, |known| known.replace(callbacks));
         drop(replaced);
+    }
+
+    /// Run a command, with what redis-py says about its reply. Return the result, and False; or the reply, and True
+    /// where a function makes the result that only Python can call.
+    fn _execute<'py>(
+        &self,
+        words: &Bound<'py, PyTuple>,
+        options: &Bound<'py, PyDict>,
+    ) -> PyResult<(Bound<'py, PyAny>, bool)> {
+        execute::run(self, words, options)
     }
 
     /// Run commands, each a tuple of its arguments and of what is said about its

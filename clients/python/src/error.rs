@@ -15,10 +15,9 @@ mod exceptions {
     use super::import_exception;
     import_exception!(redis.exceptions, ConnectionError);
     import_exception!(redis.exceptions, DataError);
-    import_exception!(redis.exceptions, ResponseError);
     import_exception!(redis.exceptions, TimeoutError);
 }
-pub(crate) use exceptions::{ConnectionError, DataError, ResponseError, TimeoutError};
+pub(crate) use exceptions::{ConnectionError, DataError, TimeoutError};
 
 /// redis-py's own choice of exception for an error reply: an object, not raised.
 pub(crate) fn from_reply<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {

@@ -1,19 +1,17 @@
 //! Any command, through the one command table.
 
-use std::ffi::CStr;
-
-use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyMemoryView, PyString};
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyMemoryView, PyString, PyTuple,
+};
 use pyo3::{Borrowed, intern};
 use smallvec::SmallVec;
 
 use crate::client::Client;
 use crate::codec::{self, Codec};
-use crate::error::{self, DataError, ResponseError};
-use crate::method::{Call, Method, Miss, Outcome};
+use crate::error::{self, DataError};
 use crate::reply::{Answer, Objects};
-use crate::shape::{self, Plan, Shape};
+use crate::shape::{self, Shape};
 
 /// Commands of up to so many words are run without an allocation for them.
 pub(crate) const FEW: usize = 8;
@@ -151,71 +149,28 @@ fn encode_any<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Ar
     )))
 }
 
-/// Any command, by its words.
-pub(crate) struct ExecuteCommand;
-
-/// What redis-py says with a command about its reply.
-struct Said<'a, 'py> {
-    /// Strings in it may be decoded.
-    decode: bool,
-    /// What an error means.
-    if_refused: Option<Borrowed<'a, 'py, PyAny>>,
-    /// What else the command's function is told.
-    told: SmallVec<[(Borrowed<'a, 'py, PyString>, Borrowed<'a, 'py, PyAny>); 2]>,
-}
-
-impl Method for ExecuteCommand {
-    const NAME: &'static CStr = c"execute_command";
-    const DOC: &'static CStr = c"execute_command($self, *args, **options)\n--\n\nRun any command and return its reply, in the form redis-py gives it.";
-
-    #[inline(always)]
-    fn call(call: &Call<'_, '_>) -> Outcome {
-        match execute(call) {
-            Ok(value) => Ok(value.into_ptr()),
-            Err(error) => Err(Miss::Raised(error)),
-        }
+/// Runs a command, with what redis-py says about its reply. Returns the result, and false; or the reply, and true where
+/// a function makes the result that only Python can call.
+pub(crate) fn run<'py>(
+    client: &Client,
+    words: &Bound<'py, PyTuple>,
+    options: &Bound<'py, PyDict>,
+) -> PyResult<(Bound<'py, PyAny>, bool)> {
+    let py = words.py();
+    let name = words.get_item(0)?;
+    let callbacks = client.callbacks(py);
+    let callbacks = callbacks.as_ref().and_then(|all| all.cast::<PyDict>().ok());
+    let shape = match callbacks {
+        Some(callbacks) => shape::of_command(callbacks, &name, options)?,
+        None => None,
+    };
+    let decode = options.is_empty() || !options.contains(intern!(py, "NEVER_DECODE"))?;
+    let numbers = shape.is_some_and(Shape::takes_numbers);
+    let reply = with_words(&client.codec, words.iter_borrowed(), |words| {
+        ask(client, py, words, decode, numbers)
+    })?;
+    match shape {
+        Some(shape) => Ok((shape.apply(reply)?, false)),
+        None => Ok((reply, true)),
     }
-}
-
-fn execute<'py>(call: &Call<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-    let py = call.py;
-    let Some(name) = call.objects().next() else {
-        return Err(PyIndexError::new_err("expected a command's name"));
-    };
-    let said = said(call);
-    let plan = match call.client.callbacks(py) {
-        Some(callbacks) => shape::plan(&callbacks, &name, &said.told)?,
-        None => Plan::Known(Shape::Reply),
-    };
-    let numbers = matches!(&plan, Plan::Known(shape) if shape.takes_numbers());
-    let answer = with_words(&call.client.codec, call.objects(), |words| {
-        ask(call.client, py, words, said.decode, numbers)
-    });
-    let reply = match (answer, said.if_refused) {
-        (Err(error), Some(meaning)) if error.is_instance_of::<ResponseError>(py) => {
-            return Ok(meaning.to_owned());
-        }
-        (answer, _) => answer?,
-    };
-    plan.apply(reply, &said.told)
-}
-
-/// What came by name.
-#[inline]
-fn said<'a, 'py>(call: &Call<'a, 'py>) -> Said<'a, 'py> {
-    let mut said = Said {
-        decode: true,
-        if_refused: None,
-        told: SmallVec::new(),
-    };
-    for (name, value) in call.options() {
-        if !shape::is_about_asking(&name) {
-            said.told.push((name, value));
-        } else if name.is(intern!(call.py, "NEVER_DECODE")) || *name == "NEVER_DECODE" {
-            said.decode = false;
-        } else if *name == "EMPTY_RESPONSE" {
-            said.if_refused = Some(value);
-        }
-    }
-    said
 }

@@ -14,7 +14,7 @@ use std::ptr;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::pyclass::boolean_struct::True;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::PyType;
 use pyo3::{Borrowed, PyClass, ffi};
 use undercroft_engine::Error;
 
@@ -111,36 +111,6 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
     pub(crate) fn receiver(&self) -> Borrowed<'a, 'py, PyAny> {
         // SAFETY: the caller of the method keeps it alive until it returns, and `'a` ends before.
         unsafe { Borrowed::from_ptr(self.py, self.receiver) }
-    }
-
-    /// The arguments that came by position, as objects.
-    pub(crate) fn objects(&self) -> impl ExactSizeIterator<Item = Borrowed<'a, 'py, PyAny>> {
-        let py = self.py;
-        self.by_position().iter().map(move |&object| {
-            // SAFETY: the caller of the method keeps its arguments alive until it returns, and `'a` ends before.
-            unsafe { Borrowed::from_ptr(py, object) }
-        })
-    }
-
-    /// The arguments that came by name, as objects.
-    pub(crate) fn options(
-        &self,
-    ) -> impl Iterator<Item = (Borrowed<'a, 'py, PyString>, Borrowed<'a, 'py, PyAny>)> {
-        let (py, names) = (self.py, self.names);
-        let values = &self.arguments[self.positional..];
-        values
-            .iter()
-            .enumerate()
-            .filter_map(move |(index, &value)| {
-                // SAFETY: `names` is a tuple of as many `str` as there are values; the caller keeps all of them alive until
-                // the method returns, and `'a` ends before.
-                let (name, value) = unsafe {
-                    let name = ffi::PyTuple_GetItem(names, index as ffi::Py_ssize_t);
-                    (Borrowed::from_ptr(py, name), Borrowed::from_ptr(py, value))
-                };
-                let name: Borrowed<'a, 'py, PyAny> = name;
-                Some((name.cast::<PyString>().ok()?, value))
-            })
     }
 }
 

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyBaseException;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use undercroft_commands::{Context, execute};
 use undercroft_embedded::OpenStore;
 
@@ -12,7 +12,7 @@ use crate::error;
 use crate::execute::with_words;
 use crate::haste::Locked;
 use crate::reply::{Answer, Objects};
-use crate::shape::{self, Plan, Shape};
+use crate::shape::{self, Shape};
 
 /// The parts of a command of a pipeline: its words, and what is said about its reply.
 pub(crate) fn parts<'a, 'py>(
@@ -110,55 +110,36 @@ fn is_error(reply: &Bound<'_, PyAny>) -> bool {
     reply.is_instance_of::<PyBaseException>()
 }
 
-/// Makes the results of replies to commands, in their places; errors stay.
+/// Makes the results of replies to commands, in their places; errors stay. Returns the places of those that a function
+/// makes which only Python can call.
 #[pyfunction]
 pub(crate) fn shape_replies<'py>(
-    callbacks: &Bound<'py, PyAny>,
+    callbacks: &Bound<'py, PyDict>,
     commands: &Bound<'py, PyList>,
     replies: &Bound<'py, PyList>,
-) -> PyResult<()> {
+) -> PyResult<Vec<usize>> {
+    let mut left = Vec::new();
     // In long pipelines most names are one and the same object.
-    let mut last: Option<(Bound<'py, PyAny>, Shape)> = None;
+    let mut last: Option<(Bound<'py, PyAny>, Option<Shape>)> = None;
     for (place, (command, reply)) in commands.iter().zip(replies.iter()).enumerate() {
-        let (words, options) = parts(&command)?;
-        let name = words.get_borrowed_item(0)?;
-        let known = match &last {
-            Some((other, shape)) if options.is_empty() && other.is(name) => Some(*shape),
-            _ => None,
-        };
-        if known == Some(Shape::Reply) || is_error(&reply) {
+        if is_error(&reply) {
             continue;
         }
-        let result = match known {
-            Some(shape) => shape.apply(reply)?,
-            None => {
-                let told = told(&options)?;
-                let told: Vec<_> = told
-                    .iter()
-                    .map(|(name, value)| (name.as_borrowed(), value.as_borrowed()))
-                    .collect();
-                let plan = shape::plan(callbacks, &name, &told)?;
-                if let (Plan::Known(shape), true) = (&plan, options.is_empty()) {
-                    last = Some((name.to_owned(), *shape));
-                }
-                plan.apply(reply, &told)?
+        let (words, options) = parts(&command)?;
+        let name = words.get_borrowed_item(0)?;
+        let shape = match &last {
+            Some((other, shape)) if options.is_empty() && other.is(name) => *shape,
+            _ => {
+                let shape = shape::of_command(callbacks, &name, &options)?;
+                last = options.is_empty().then(|| (name.to_owned(), shape));
+                shape
             }
         };
-        replies.set_item(place, result)?;
-    }
-    Ok(())
-}
-
-/// What is said about a reply to the function that makes its result.
-fn told<'py>(
-    options: &Bound<'py, PyDict>,
-) -> PyResult<Vec<(Bound<'py, PyString>, Bound<'py, PyAny>)>> {
-    let mut told = Vec::new();
-    for (name, value) in options.iter() {
-        let name = name.cast_into::<PyString>()?;
-        if !shape::is_about_asking(&name) {
-            told.push((name, value));
+        match shape {
+            Some(Shape::Reply) => {}
+            Some(shape) => replies.set_item(place, shape.apply(reply)?)?,
+            None => left.push(place),
         }
     }
-    Ok(told)
+    Ok(left)
 }

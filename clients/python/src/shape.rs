@@ -1,13 +1,14 @@
 //! From a reply to what a method of redis-py's returns.
 //!
 //! redis-py has a function for each command that makes something of its reply. The usual ones are known by their
-//! identity and done here, in one step; any other, a program's own among them, is called.
+//! identity and done here, in one step; any other, a program's own among them, is for Python to call.
 
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PySet, PyString, PyTuple};
-use pyo3::{Borrowed, ffi, intern};
+use smallvec::SmallVec;
 
 /// What becomes of a reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,35 +48,6 @@ enum Known {
     Rank,
     /// It tells `OK` from an old value that was asked for.
     SetResult,
-}
-
-/// What is done with the reply of one command.
-pub(crate) enum Plan<'py> {
-    /// This is made of it.
-    Known(Shape),
-    /// A function is called with it.
-    Call(Bound<'py, PyAny>),
-}
-
-impl<'py> Plan<'py> {
-    /// The result of a whole reply.
-    pub(crate) fn apply(
-        self,
-        reply: Bound<'py, PyAny>,
-        options: Options<'_, 'py>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Plan::Known(shape) => shape.apply(reply),
-            Plan::Call(function) if options.is_empty() => function.call1((reply,)),
-            Plan::Call(function) => {
-                let named = PyDict::new(reply.py());
-                for (name, value) in options {
-                    named.set_item(name, value)?;
-                }
-                function.call((reply,), Some(&named))
-            }
-        }
-    }
 }
 
 impl Shape {
@@ -169,126 +141,110 @@ fn pairs(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     Ok(made)
 }
 
-/// What is known of redis-py's functions. They are those of a client of its own, whose dictionary no program has
-/// changed; they are kept, so that no other function comes to lie where one of them was.
-fn known(py: Python<'_>) -> PyResult<&'static [(Py<PyAny>, Known)]> {
-    static KNOWN: PyOnceLock<Vec<(Py<PyAny>, Known)>> = PyOnceLock::new();
-    let known = KNOWN.get_or_try_init(py, || {
-        let options = PyDict::new(py);
-        options.set_item("protocol", 2)?;
-        let class = py.import("redis")?.getattr("Redis")?;
-        let usual = class.call((), Some(&options))?;
-        let usual = usual.getattr("response_callbacks")?;
-        let mut known: Vec<(Py<PyAny>, Known)> = Vec::new();
-        // Each by a command that has it.
-        for (command, meaning) in [
-            ("EXPIRE", Known::Plain(Shape::Truth)),
-            ("INCRBYFLOAT", Known::Plain(Shape::Float)),
-            ("ZSCORE", Known::Plain(Shape::Float)),
-            ("LSET", Known::Plain(Shape::Ok)),
-            ("HGETALL", Known::Plain(Shape::Dict)),
-            ("SMEMBERS", Known::Plain(Shape::Set)),
-            ("ZMSCORE", Known::Plain(Shape::Floats)),
-            ("ZRANGE", Known::ScorePairs),
-            ("ZPOPMIN", Known::PopPairs),
-            ("ZADD", Known::Added),
-            ("ZRANK", Known::Rank),
-            ("SET", Known::SetResult),
-        ] {
-            let function = usual.call_method1("get", (command,))?;
-            if !function.is_none() && !known.iter().any(|(other, _)| other.is(&function)) {
-                known.push((function.unbind(), meaning));
-            }
+/// What is known of redis-py's functions. They are kept, so that no other function comes to lie where one of them was.
+static KNOWN: PyOnceLock<Vec<(Py<PyAny>, Known)>> = PyOnceLock::new();
+
+/// Takes note of redis-py's functions, in a dictionary by command that no program has changed. Meant for the time when
+/// the package is imported: a call runs no Python from native frames, as a thread may be in it when the interpreter
+/// ends, and would be unwound through them.
+#[pyfunction]
+pub(crate) fn know(usual: &Bound<'_, PyDict>) -> PyResult<()> {
+    let mut known: Vec<(Py<PyAny>, Known)> = Vec::new();
+    // Each by a command that has it.
+    for (command, meaning) in [
+        ("EXPIRE", Known::Plain(Shape::Truth)),
+        ("INCRBYFLOAT", Known::Plain(Shape::Float)),
+        ("ZSCORE", Known::Plain(Shape::Float)),
+        ("LSET", Known::Plain(Shape::Ok)),
+        ("HGETALL", Known::Plain(Shape::Dict)),
+        ("SMEMBERS", Known::Plain(Shape::Set)),
+        ("ZMSCORE", Known::Plain(Shape::Floats)),
+        ("ZRANGE", Known::ScorePairs),
+        ("ZPOPMIN", Known::PopPairs),
+        ("ZADD", Known::Added),
+        ("ZRANK", Known::Rank),
+        ("SET", Known::SetResult),
+    ] {
+        if let Some(function) = usual.get_item(command)?
+            && !known.iter().any(|(other, _)| other.is(&function))
+        {
+            known.push((function.unbind(), meaning));
         }
-        Ok::<_, PyErr>(known)
-    })?;
-    Ok(known)
+    }
+    let _ = KNOWN.set(usual.py(), known);
+    Ok(())
 }
 
 /// What was said about a command's reply besides what is asked of every command.
-pub(crate) type Options<'a, 'py> = &'a [(Borrowed<'a, 'py, PyString>, Borrowed<'a, 'py, PyAny>)];
+type Options<'py> = SmallVec<[(Bound<'py, PyString>, Bound<'py, PyAny>); 2]>;
 
-/// Whether what is said by this name is how to ask, and nothing about the answer.
-pub(crate) fn is_about_asking(name: &Bound<'_, PyString>) -> bool {
-    let py = name.py();
-    // Names of arguments are nearly always the very same objects.
-    let known = [
-        intern!(py, "keys"),
-        intern!(py, "NEVER_DECODE"),
-        intern!(py, "EMPTY_RESPONSE"),
-    ];
-    known.iter().any(|known| name.is(known))
-        || ["keys", "NEVER_DECODE", "EMPTY_RESPONSE"]
-            .iter()
-            .any(|known| name == known)
+/// What is said to the function that makes the result: the rest is how to ask, and nothing about the answer.
+fn told<'py>(options: &Bound<'py, PyDict>) -> PyResult<Options<'py>> {
+    let mut told = Options::new();
+    for (name, value) in options.iter() {
+        let name = name.cast_into::<PyString>()?;
+        let asks = ["keys", "NEVER_DECODE", "EMPTY_RESPONSE"];
+        if !asks.iter().any(|other| name == *other) {
+            told.push((name, value));
+        }
+    }
+    Ok(told)
 }
 
-fn option<'a, 'py>(options: Options<'a, 'py>, name: &str) -> Option<Borrowed<'a, 'py, PyAny>> {
-    let mut named = options.iter().filter(|(other, _)| *other == name);
-    named.next().map(|(_, value)| *value)
+fn option<'a, 'py>(options: &'a Options<'py>, name: &str) -> Option<&'a Bound<'py, PyAny>> {
+    let mut named = options.iter().filter(|(other, _)| other == name);
+    named.next().map(|(_, value)| value)
 }
 
 impl Known {
     /// What it makes of the reply with these options; None where it has to be called.
-    fn shape(self, options: Options<'_, '_>) -> PyResult<Option<Shape>> {
-        let is_asked = |name| match option(options, name) {
-            Some(value) => value.is_truthy(),
-            None => Ok(false),
+    fn shape(self, options: &Options<'_>) -> PyResult<Option<Shape>> {
+        // Whether another object is true may be for Python to say.
+        let asked = |name| match option(options, name) {
+            Some(value) if value.is_exact_instance_of::<PyBool>() => value.is_truthy().map(Some),
+            Some(value) => Ok(value.is_none().then_some(false)),
+            None => Ok(Some(false)),
         };
         let casts_plainly = || match option(options, "score_cast_func") {
             Some(cast) => cast.as_ptr() == cast.py().get_type::<PyFloat>().as_ptr(),
             None => true,
         };
-        Ok(match self {
+        let name = match self {
             // Whatever else was said, it would be told, and might not know it.
-            Known::Plain(shape) => options.is_empty().then_some(shape),
-            Known::ScorePairs if !is_asked("withscores")? => Some(Shape::Reply),
-            Known::ScorePairs | Known::PopPairs => casts_plainly().then_some(Shape::Pairs),
-            Known::Added => (!is_asked("as_score")?).then_some(Shape::Reply),
-            Known::Rank => (!is_asked("withscore")?).then_some(Shape::Reply),
-            Known::SetResult => match is_asked("get")? {
-                true => Some(Shape::Reply),
-                false => Some(Shape::OkOrNone),
-            },
+            Known::Plain(shape) => return Ok(options.is_empty().then_some(shape)),
+            Known::PopPairs => return Ok(casts_plainly().then_some(Shape::Pairs)),
+            Known::ScorePairs => "withscores",
+            Known::Added => "as_score",
+            Known::Rank => "withscore",
+            Known::SetResult => "get",
+        };
+        Ok(match (self, asked(name)?) {
+            (Known::SetResult, Some(false)) => Some(Shape::OkOrNone),
+            (Known::SetResult, Some(true)) | (_, Some(false)) => Some(Shape::Reply),
+            (Known::ScorePairs, Some(true)) => casts_plainly().then_some(Shape::Pairs),
+            _ => None,
         })
     }
 }
 
-/// What is done with the reply to a command of this name, with these callbacks.
-pub(crate) fn plan<'py>(
-    callbacks: &Bound<'py, PyAny>,
+/// What becomes of the reply to a command of this name, with these callbacks; None where a function makes it that only
+/// Python can call.
+pub(crate) fn of_command<'py>(
+    callbacks: &Bound<'py, PyDict>,
     name: &Bound<'py, PyAny>,
-    options: Options<'_, 'py>,
-) -> PyResult<Plan<'py>> {
-    let py = name.py();
-    let Some(function) = callback(callbacks, name)? else {
-        return Ok(Plan::Known(Shape::Reply));
+    options: &Bound<'py, PyDict>,
+) -> PyResult<Option<Shape>> {
+    let Ok(text) = name.cast_exact::<PyString>() else {
+        return Ok(None);
     };
-    if let Some((_, known)) = known(py)?.iter().find(|(other, _)| other.is(&function))
-        && let Some(shape) = known.shape(options)?
-    {
-        return Ok(Plan::Known(shape));
-    }
-    Ok(Plan::Call(function))
-}
-
-/// The function for a command of this name.
-fn callback<'py>(
-    callbacks: &Bound<'py, PyAny>,
-    name: &Bound<'py, PyAny>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    if let Ok(dictionary) = callbacks.cast::<PyDict>() {
-        if let Some(function) = dictionary.get_item(name)? {
-            return Ok(Some(function));
-        }
+    let Some(function) = callbacks.get_item(text)? else {
         // Names are written in capitals by redis-py, by others as they like; its dictionary finds them all.
-        let text = name.cast::<PyString>().map(|text| text.to_cow());
-        if let Ok(Ok(text)) = text
-            && !text.bytes().any(|byte| byte.is_ascii_lowercase())
-        {
-            return Ok(None);
-        }
+        let is_small = text.to_cow()?.bytes().any(|byte| byte.is_ascii_lowercase());
+        return Ok((!is_small).then_some(Shape::Reply));
+    };
+    let known = KNOWN.get(name.py()).map_or(&[][..], Vec::as_slice);
+    match known.iter().find(|(other, _)| other.is(&function)) {
+        Some((_, known)) => known.shape(&told(options)?),
+        None => Ok(None),
     }
-    let found = callbacks.call_method1("get", (name,))?;
-    Ok((!found.is_none()).then_some(found))
 }

@@ -22,6 +22,7 @@ __all__ = [
     "add_rows",
     "command",
     "errors",
+    "know",
     "shape_replies",
 ]
 
@@ -46,8 +47,14 @@ def shape_replies(
     callbacks: dict[str, Callable[..., Any]],
     commands: list[tuple[tuple[Any, ...], dict[str, Any]]],
     replies: list[Any],
-) -> None:
-    """Make the results of replies to commands, in their places; errors stay."""
+) -> list[int]:
+    """Make the results of replies to commands, in their places; errors stay.
+
+    Returns the places of those that a function makes which only Python can call.
+    """
+
+def know(usual: dict[str, Callable[..., Any]]) -> None:
+    """Take note of redis-py's functions, by the commands whose replies they make results of."""
 
 class Locked(TimeoutError):  # noqa: N818
     """A call of a client that hurries met a lock, and has changed nothing."""
@@ -70,7 +77,7 @@ class Backlog:
 
 @disjoint_base
 class Client:
-    """A client of one store: the hot methods, and ``execute_command`` for all commands."""
+    """A client of one store: the hot methods, and ``_execute`` for all commands."""
 
     response_callbacks: dict[str, Callable[..., Any]]
 
@@ -143,7 +150,7 @@ class Client:
     ) -> int: ...
     def sadd(self, name: _Key, *values: _Value) -> int: ...
     def sismember(self, name: _Key, value: _Value) -> int: ...
-    def execute_command(self, *args: Any, **options: Any) -> Any: ...
+    def _execute(self, words: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, bool]: ...
     def _execute_many(
         self,
         commands: list[tuple[tuple[Any, ...], dict[str, Any]]],

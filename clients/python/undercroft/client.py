@@ -9,13 +9,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
 
-from undercroft._native import Client, add_rows
+from undercroft._native import Client, add_rows, know
 from undercroft.base import Redis
 from undercroft.lock import Lock, Locks
 from undercroft.missing import Modules
 from undercroft.options import without_meaning
 from undercroft.pipeline import Pipeline
 from undercroft.pubsub import PubSub
+from undercroft.replies import EMPTY_RESPONSE, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,6 +179,18 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
             raise ValueError(f"expected undercroft://name or undercroft:///path, got {url!r}")
         return cls(url, **options)
 
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Run any command and return its reply, in the form redis-py gives it."""
+        try:
+            result, is_reply = self._execute(args, options)
+        except redis.ResponseError:
+            if EMPTY_RESPONSE in options:
+                return options[EMPTY_RESPONSE]
+            raise
+        if is_reply:
+            return shaped(self.response_callbacks, args[0], result, options)
+        return result
+
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
         """Let a function make the replies of a command into what its method returns."""
         # The callbacks are shared by all clients until one of them is changed.
@@ -244,5 +257,7 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
         )
 
 
+# A client of its own: no program has changed what it makes of replies.
+know(redis.Redis(protocol=2).response_callbacks)
 # What these methods do not know is left to redis-py's of the same names.
 _NATIVE = frozenset(add_rows(EmbeddedRedis, Pipeline))

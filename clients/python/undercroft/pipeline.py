@@ -184,7 +184,10 @@ class Pipeline(Queue, Modules, CoreCommands):
                 replies[place] = options[EMPTY_RESPONSE]
             elif raise_on_error:
                 raise _annotated(reply, place + 1, commands[place])
-        shape_replies(self.response_callbacks, commands, replies)
+        callbacks = self.response_callbacks
+        for place in shape_replies(callbacks, commands, replies):
+            args, options = commands[place]
+            replies[place] = shaped(callbacks, args[0], replies[place], options)
         return replies
 
     def around(self, commands: list[Command]) -> list[Command]:

@@ -11,7 +11,6 @@
 use pyo3::prelude::*;
 
 use crate::client::Client;
-use crate::execute::ExecuteCommand;
 use crate::method::add;
 
 mod counters;
@@ -24,10 +23,9 @@ mod strings;
 
 pub(crate) use keys::items;
 
-/// Adds them to the class, and the method that runs any command.
+/// Adds them to the class.
 pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
     let class = &py.get_type::<Client>();
-    add::<Client, ExecuteCommand>(class)?;
     add::<Client, strings::Get>(class)?;
     add::<Client, strings::Set>(class)?;
     add::<Client, multi_key::Mget>(class)?;
