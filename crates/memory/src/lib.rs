@@ -47,7 +47,7 @@ mod views;
 mod writing;
 
 pub use allocator::pool::Pool;
-pub use allocator::staging::Staged;
+pub use allocator::staging::{PutDown, Staged};
 pub use allocator::stock::Stock;
 pub use allocator::trim::Trimmed;
 pub use copying::image::Image;
@@ -60,6 +60,7 @@ pub use inspection::users::User;
 pub use mapped::classes::block_size;
 pub use mapped::layout;
 pub use mapped::platform::{coarse_milliseconds, effective_user};
+pub use mapped::words::last_word;
 pub use messages::bell::{Bell, remove_sockets};
 pub use messages::polling::Polling;
 pub use messages::ring::{RingCounts, counter_of};

@@ -1,6 +1,9 @@
 //! Blocks that are filled outside the lock: published in one step, or freed,
 //! whoever dies when.
 
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -108,6 +111,52 @@ fn what_another_living_process_stages_is_left_alone() {
     second.recover().expect("a recovery");
     assert_eq!(second.statistics().used, 0, "its owner is dead");
     std::mem::forget(staged);
+}
+
+#[test]
+fn a_block_is_received_in_pieces_and_what_comes_behind_it_goes_elsewhere() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let segment = create(&directory.path().join("store"));
+    let (ours, mut theirs) = UnixStream::pair().expect("sockets");
+    let sent: Vec<u8> = (0..LENGTH as usize + 53).map(|at| (at / 3) as u8).collect();
+    for length in [LENGTH, LENGTH + 1, LENGTH + 7] {
+        let mut staged = segment.stage(1, length).expect("room");
+        // Memory that was used before, but for the part that came first.
+        staged.fill(0, &vec![0xee; length as usize]);
+        staged.fill(0, &sent[..1003]);
+        let mut block = staged.put_down();
+        let (mut position, mut more) = (1003, Vec::with_capacity(100));
+        for piece in sent[1003..].chunks(31_111) {
+            theirs.write_all(piece).expect("sent");
+            let mut staged = segment.take_up(block);
+            let at = (position as u64).min(length);
+            position += staged.receive(at, ours.as_fd(), &mut more).expect("bytes");
+            block = staged.put_down();
+        }
+        assert_eq!(position, sent.len());
+        let staged = segment.take_up(block);
+        let mut found = Vec::new();
+        staged.append_to(&mut found);
+        found.extend_from_slice(&more);
+        assert!(found == sent);
+        // The last word ends in zeros.
+        let word = segment.write(ShardSet::one(1), |transaction| {
+            let at = transaction.adopt(&staged)?;
+            let word = transaction.view().word(at + length / 8 * 8)?;
+            transaction.free(1, at);
+            Ok::<_, Error>(word)
+        });
+        staged.adopted();
+        if !length.is_multiple_of(8) {
+            assert_eq!(word.expect("room") >> (length % 8 * 8), 0);
+        }
+        assert_eq!(segment.statistics().used, 0);
+    }
+    // One that is taken up again is freed like any other.
+    let block = segment.stage(0, LENGTH).expect("room").put_down();
+    assert!(segment.statistics().used >= LENGTH);
+    drop(segment.take_up(block));
+    assert_eq!(segment.statistics().used, 0);
 }
 
 /// A runtime with a signal to handle, which it must not be asked for.

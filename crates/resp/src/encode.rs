@@ -162,13 +162,15 @@ pub fn bulk_integer(out: &mut Vec<u8>, value: i64) {
 
 /// The header of a bulk string whose `len` bytes and final `\r\n` the caller appends (see [`bulk_end`]).
 ///
-/// For values that are copied straight from elsewhere into the output.
+/// For values that are copied straight from elsewhere into the output. It makes no room for them: a length that was read
+/// from there may yet turn out to be wrong.
+#[inline]
 pub fn bulk_begin(out: &mut Vec<u8>, len: usize) {
-    out.reserve(len + 24);
     header(out, b'$', len);
 }
 
 /// Ends what [`bulk_begin`] began.
+#[inline]
 pub fn bulk_end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }

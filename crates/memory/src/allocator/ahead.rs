@@ -84,7 +84,7 @@ impl Transaction<'_> {
         // An arena that was read from the store is looked at first.
         self.segment.mapping.pool_words(pool)?;
         let Some(page) = self.try_grant(pool, pages, 1)? else {
-            self.ahead.push(Ahead::Run(pages));
+            self.rest().ahead.push(Ahead::Run(pages));
             return Ok(None);
         };
         self.use_run(pool, page, pages).map(Some)

@@ -77,7 +77,7 @@ impl Transaction<'_> {
         let page = mapping.page_of(words);
         let home = self.home(pool);
         self.careful = true;
-        self.moved.add(Moved {
+        self.rest().moved.add(Moved {
             page,
             pages: 1,
             arena: true,
@@ -116,7 +116,7 @@ impl Transaction<'_> {
     /// was then. Any other pool stays what it is.
     #[inline(always)]
     pub(crate) fn where_it_is(&self, pool: Pool) -> Result<Pool, Error> {
-        if !pool.is_arena() || self.moved.is_empty() {
+        if !pool.is_arena() || !self.has_moved() {
             return Ok(pool);
         }
         let mapping = &self.segment.mapping;
@@ -248,7 +248,7 @@ impl Transaction<'_> {
     /// the order of undoing certain.
     #[inline(always)]
     pub(crate) fn home(&self, pool: Pool) -> usize {
-        if !pool.is_arena() || self.moved.is_empty() {
+        if !pool.is_arena() || !self.has_moved() {
             pool.shard()
         } else {
             self.home_of_arena(pool)
@@ -258,7 +258,7 @@ impl Transaction<'_> {
     #[cold]
     fn home_of_arena(&self, pool: Pool) -> usize {
         let page = self.segment.mapping.page_of(pool.arena());
-        let moved = self.moved.arena(page);
+        let moved = self.rest.as_ref().and_then(|rest| rest.moved.arena(page));
         moved.map_or(pool.shard(), |moved| moved.from)
     }
 
@@ -268,17 +268,18 @@ impl Transaction<'_> {
     pub(crate) fn log_of(&mut self, at: u64) -> Option<usize> {
         let mapping = &self.segment.mapping;
         let page = mapping.page_concerned(at)?;
-        if let Some(moved) = self.moved.at(page) {
+        let moved = &self.rest.as_ref()?.moved;
+        if let Some(moved) = moved.at(page) {
             return Some(moved.from);
         }
-        if !self.moved.has_arena() {
+        if !moved.has_arena() {
             return None;
         }
         let (first, pages, arena) = mapping.arena_around(page)?;
-        let from = self.moved.arena(arena)?.from;
+        let from = moved.arena(arena)?.from;
         if pages > 1 {
             // Spares the next look for the start of the run.
-            self.moved.add(Moved {
+            self.rest().moved.add(Moved {
                 page: first,
                 pages,
                 arena: false,

@@ -72,7 +72,6 @@ impl Segment {
             tail: control::HEAP_LOG_TAIL,
             area: self.mapping.layout().heap_log,
             limit: HEAP_LOG_RESERVED,
-            quick: 0,
         }
     }
 
@@ -238,7 +237,7 @@ impl Heap<'_> {
         if log.is_empty() {
             self.segment.begin_writing()?;
         }
-        log.save_long(at, words).map_err(|_| Error::OutOfMemory)
+        log.save(at, words).map_err(|_| Error::OutOfMemory)
     }
 
     pub(crate) fn load(&self, at: u64) -> u64 {

@@ -116,8 +116,10 @@ impl Transaction<'_> {
         let next_age = (age + 1) % AGES;
         let busy = mapping.load(base + shard::STAGING) != 0
             || !self.frees.is_empty()
-            || !self.granted.is_empty()
-            || !self.moved.is_empty();
+            || self
+                .rest
+                .as_ref()
+                .is_some_and(|rest| !rest.granted.is_empty() || !rest.moved.is_empty());
         // A run must not be of the age of others that were left long ago.
         let too_many = place != 0 && mapping.load(base + shard::LEFT_SINCE) == next_age;
         if busy || too_many {

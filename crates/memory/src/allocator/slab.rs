@@ -59,6 +59,10 @@ impl Transaction<'_> {
     /// Frees a block, as the last step of the transaction (W4).
     #[inline]
     pub fn free(&mut self, pool: impl Into<Pool>, at: Offset) {
+        // The page's descriptor is wanted when the transaction ends, and often lies in no cache.
+        let mapping = &self.segment.mapping;
+        let page = at.wrapping_sub(mapping.layout().heap) / PAGE;
+        mapping.prefetch(mapping.layout().descriptor(page));
         self.frees.push((pool.into(), at));
     }
 
@@ -69,15 +73,15 @@ impl Transaction<'_> {
         let BlockPlace::Large(page, pages) = self.segment.mapping.place(from.into(), at)? else {
             return Ok(false);
         };
-        let again = self.moved.at(page).is_some();
-        if again || self.granted.contains(&page) {
+        let rest = self.rest();
+        if rest.moved.at(page).is_some() || rest.granted.contains(&page) {
             return Ok(false);
         }
         // A return that was interrupted may name this very run, of an earlier
         // time: it would be returned once it is the shard's again.
         self.finish_return(to)?;
         self.careful = true;
-        self.moved.add(Moved {
+        self.rest().moved.add(Moved {
             page,
             pages,
             arena: false,
@@ -327,8 +331,8 @@ impl Transaction<'_> {
         let index = self.home(pool);
         let log = self.log(index)?;
         let mut full = None;
-        let granted = &mut self.granted;
-        let result = self.segment.with_heap(|heap| {
+        let (segment, granted) = (self.segment, &mut self.rest().granted);
+        let result = segment.with_heap(|heap| {
             heap.grant(index, pages, runs, |page| {
                 granted.push(page);
                 log.save_grant(page).map_err(|error| {
@@ -342,7 +346,7 @@ impl Transaction<'_> {
         }
         let page = result?;
         if let Some(page) = page {
-            self.granted_pages += pages;
+            self.rest().granted_pages += pages;
             self.add(pool.shard(), shard::PAGES, pages as i64)?;
             if pool.is_arena() {
                 self.join_arena(pool, page, pages, runs)?;
@@ -410,9 +414,11 @@ impl Transaction<'_> {
         if self.frees.is_empty() {
             return Ok(());
         }
-        for (pool, at) in std::mem::take(&mut self.frees) {
+        for number in 0..self.frees.len() {
+            let (pool, at) = self.frees[number];
             self.apply_free(pool, at)?;
         }
+        self.frees.clear();
         Ok(())
     }
 

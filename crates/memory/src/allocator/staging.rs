@@ -6,6 +6,8 @@
 //! or whoever needs the memory or reclaims its slot. Where the process itself cannot free one now, it does so
 //! when it stages the next one.
 
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -31,6 +33,15 @@ pub struct Staged<'a> {
     block: StagedBlock,
     length: u64,
     adopted: bool,
+}
+
+/// A staged block that nobody works on for now, as plain numbers: whoever fills one bit by bit keeps it so, and
+/// [takes it up](Segment::take_up) for each of them. One that is not taken up again stays as long as the process.
+#[derive(Debug)]
+#[must_use]
+pub struct PutDown {
+    block: StagedBlock,
+    length: u64,
 }
 
 /// A staged block, and the process that fills it as its descriptor names it.
@@ -78,6 +89,16 @@ impl Segment {
         // Filled without the lock: what a copy of the store still needs of these pages is saved before.
         self.save_staged_for_copy(index, page, bytes)?;
         Ok(staged)
+    }
+
+    /// Goes on with a staged block of this process.
+    pub fn take_up(&self, block: PutDown) -> Staged<'_> {
+        Staged {
+            segment: self,
+            block: block.block,
+            length: block.length,
+            adopted: false,
+        }
     }
 
     /// Frees a block that was staged and not adopted.
@@ -244,6 +265,47 @@ impl Staged<'_> {
         assert!(position.is_multiple_of(8) && end <= self.length);
         let mapping = &self.segment.mapping;
         mapping.fill_staged(mapping.layout().page(self.block.page) + position, bytes);
+    }
+
+    /// Receives from a socket, straight into the block from a position on; what comes behind its end goes to `more`, as
+    /// much as that has room for. Returns how many bytes came in all, none at the end of the stream.
+    ///
+    /// # Errors
+    /// Those of the system.
+    ///
+    /// # Panics
+    /// If the position lies beyond the length asked for.
+    pub fn receive(
+        &mut self,
+        position: u64,
+        socket: BorrowedFd<'_>,
+        more: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        assert!(position <= self.length);
+        let mapping = &self.segment.mapping;
+        let at = mapping.layout().page(self.block.page);
+        let last = self.length / 8 * 8;
+        if position <= last && last < self.length {
+            // What lies behind the bytes in the last word is zeros, as in every block.
+            mapping.fill_staged(at + last, &[0; 8]);
+        }
+        mapping.receive_staged(at + position, self.length - position, socket, more)
+    }
+
+    /// Appends all bytes of the block to `out`.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        let mapping = &self.segment.mapping;
+        let at = mapping.layout().page(self.block.page);
+        mapping.append_to(at, self.length as usize, out);
+    }
+
+    /// Leaves the block as it is, for later.
+    pub fn put_down(mut self) -> PutDown {
+        self.adopted = true;
+        PutDown {
+            block: self.block,
+            length: self.length,
+        }
     }
 
     /// The transaction that adopted the block was committed: the block is no

@@ -93,7 +93,7 @@ impl Stock {
     /// still wanted.
     #[cold]
     fn say_what_is_missing(&self, transaction: &mut Transaction<'_>) {
-        transaction.missing = Missing {
+        transaction.rest().missing = Missing {
             shard: self.pool.shard(),
             bytes: self.wanted(),
         };

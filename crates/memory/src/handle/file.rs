@@ -182,12 +182,13 @@ impl Segment {
             Visibility::Private => Map::private(&file, layout.file_length),
         };
         let map = map.map_err(fail("mapping"))?;
+        let mine = platform::pid_namespace();
         let namespace = if write {
-            share_namespace(&file).map_err(fail("locking"))?
+            share_namespace(&file, mine).map_err(fail("locking"))?
         } else {
             0
         };
-        users::mark(&file).map_err(fail("locking"))?;
+        users::mark(&file, mine).map_err(fail("locking"))?;
         let process = Process::new(&path, status.id, namespace)?;
         let mapping = Mapping::new(map, layout, write);
         let mut segment = Segment::new(mapping, process, hash_key, boot);
@@ -257,11 +258,10 @@ fn this_boot(file: &File) -> io::Result<u64> {
     }
 }
 
-/// Takes the lock of this process' pid namespace for a description that is
+/// Takes the lock of a pid namespace, this process' own, for a description that is
 /// mapped, so that it goes with the last process that inherits the mapping;
 /// returns which one, 0 for none.
-fn share_namespace(file: &File) -> io::Result<u32> {
-    let namespace = platform::pid_namespace();
+fn share_namespace(file: &File, namespace: u32) -> io::Result<u32> {
     let locked =
         namespace != 0 && platform::share_byte(file, slot::NAMESPACES + u64::from(namespace))?;
     Ok(if locked { namespace } else { 0 })

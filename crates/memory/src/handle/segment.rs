@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::mapped::layout::{control, shard};
 use crate::mapped::mapping::Mapping;
 use crate::mapped::platform;
+use crate::mapped::words::ShardWords;
 use crate::messages::seat::Lively;
 use crate::probes::fault;
 use crate::probes::work;
@@ -18,11 +19,10 @@ use crate::processes::process::{PathState, Process};
 use crate::processes::wait::{Suspicion, WaitHook, Waiter, Which, time_left};
 use crate::views::shards::ShardSet;
 use crate::writing::log::Log;
-use crate::writing::room::Runs;
-use crate::writing::transaction::Transaction;
+use crate::writing::recovery::is_settled;
+use crate::writing::room::{Runs, Used};
+use crate::writing::transaction::{Rest, Transaction};
 
-/// Bytes of an undo log up to which nobody looks whether it holds a word already.
-const SHORT_LOG: u64 = 4096;
 /// How long locks are held at most while another one is waited for, by who wants all of them for a moment.
 const HELD_WHILE_WAITING: Duration = Duration::from_micros(200);
 /// Default for [`Segment::set_patience`].
@@ -166,7 +166,6 @@ impl Segment {
         }
     }
 
-    #[inline(always)]
     pub(crate) fn shard_log(&self, index: usize) -> Log<'_> {
         let layout = self.mapping.layout();
         let base = layout.shard(index);
@@ -176,7 +175,6 @@ impl Segment {
             tail: base + shard::LOG_TAIL,
             area: base + shard::LOG,
             limit: reserved.min(layout.log_capacity),
-            quick: reserved.min(SHORT_LOG),
         }
     }
 
@@ -209,35 +207,56 @@ impl Segment {
         self.prepare_to_write()?;
         let mut runs = Runs::default();
         work::transaction();
-        let mut rerun = fault::reruns();
-        loop {
-            work::run();
-            let locked = Transaction::lock(self, shards, marks)?;
-            let mut transaction = Transaction::new(self, shards, locked);
-            let result = body(&mut transaction);
-            if rerun {
-                rerun = false;
-                continue;
-            }
-            let shortage = match (result, transaction.shortage) {
-                (Ok(value), None) => match transaction.commit()? {
-                    None => {
-                        let ahead = std::mem::take(&mut transaction.ahead);
-                        drop(transaction);
-                        if !ahead.is_empty() {
-                            self.make_ready(&ahead);
-                        }
-                        return Ok(value);
-                    }
-                    Some(shortage) => shortage,
-                },
-                (Err(error), None) => return Err(error),
-                (_, Some(shortage)) => shortage,
-            };
-            let used = transaction.used(shortage);
-            drop(transaction);
-            self.make_room(&used, &mut runs)?;
+        if fault::reruns() {
+            self.run_in_vain(shards, marks, &mut body)?;
         }
+        loop {
+            match self.run_once(shards, marks, &mut body)? {
+                Ran::Whole(value, None) => return Ok(value),
+                Ran::Whole(value, Some(rest)) => {
+                    self.make_ready(&rest.ahead);
+                    return Ok(value);
+                }
+                Ran::Short(used) => self.make_room(&used, &mut runs)?,
+            }
+        }
+    }
+
+    /// Runs a body once, as a transaction. The transaction ends here, where it was built: it is too long to be handed on.
+    #[inline(always)]
+    fn run_once<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        marks: Marks,
+        body: &mut impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<Ran<R>, E> {
+        work::run();
+        let locked = Transaction::lock(self, shards, marks)?;
+        let mut transaction = Transaction::new(self, shards, locked);
+        let result = body(&mut transaction);
+        let shortage = match (result, transaction.shortage) {
+            (Ok(value), None) => match transaction.commit()? {
+                None => return Ok(Ran::Whole(value, transaction.rest.take())),
+                Some(shortage) => shortage,
+            },
+            (Err(error), None) => return Err(error),
+            (_, Some(shortage)) => shortage,
+        };
+        Ok(Ran::Short(transaction.used(shortage)))
+    }
+
+    /// Runs a body and rolls it back, to show whether it leaves anything to its next run.
+    #[cold]
+    fn run_in_vain<R, E: From<Error>>(
+        &self,
+        shards: ShardSet,
+        marks: Marks,
+        body: &mut impl FnMut(&mut Transaction<'_>) -> Result<R, E>,
+    ) -> Result<(), E> {
+        work::run();
+        let locked = Transaction::lock(self, shards, marks)?;
+        let _ = body(&mut Transaction::new(self, shards, locked));
+        Ok(())
     }
 
     #[inline(always)]
@@ -325,23 +344,28 @@ impl Segment {
         self.process.abandon(&self.mapping);
     }
 
-    /// Takes the locks in order (W7) and settles each shard (W3).
+    /// Takes the locks in order (W7) and settles each shard (W3). Returns the
+    /// words of the shard, where it is only one.
     #[inline(always)]
-    pub(crate) fn lock_shards(&self, shards: ShardSet, marks: Marks) -> Result<(), Error> {
-        let me = self.process.owner();
-        if let Some(index) = shards.single() {
-            let word = self
-                .mapping
-                .half(self.mapping.layout().shard(index) + shard::LOCK);
-            if !lock::try_acquire(word, me) {
-                self.wait_for_shard(index)?;
-            }
-            fault::step();
-            return self
-                .settle(index, marks)
-                .inspect_err(|_| self.unlock_shards(shards));
+    pub(crate) fn lock_shards(
+        &self,
+        shards: ShardSet,
+        marks: Marks,
+    ) -> Result<Option<ShardWords<'_>>, Error> {
+        let Some(index) = shards.single() else {
+            self.lock_several(shards, marks)?;
+            return Ok(None);
+        };
+        let shard = self.mapping.shard_words(index);
+        if !lock::try_acquire(shard.lock(), self.process.owner()) {
+            self.wait_for_shard(index)?;
         }
-        self.lock_several(shards, marks)
+        fault::step();
+        if !is_settled(shard) {
+            self.settle_slowly(index, marks)
+                .inspect_err(|_| self.unlock(shard))?;
+        }
+        Ok(Some(shard))
     }
 
     fn lock_several(&self, shards: ShardSet, marks: Marks) -> Result<(), Error> {
@@ -429,17 +453,18 @@ impl Segment {
             .inspect_err(|_| self.unlock_shards(ShardSet::one(index)))
     }
 
-    #[inline(always)]
     pub(crate) fn unlock_shards(&self, shards: ShardSet) {
-        shards.for_each(|index| {
-            let word = self
-                .mapping
-                .half(self.mapping.layout().shard(index) + shard::LOCK);
-            if lock::release(word) {
-                platform::futex_wake_one(word);
-            }
-            fault::step();
-        });
+        for index in shards.iter() {
+            self.unlock(self.mapping.shard_words(index));
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn unlock(&self, shard: ShardWords<'_>) {
+        if lock::release(shard.lock()) {
+            platform::futex_wake_one(shard.lock());
+        }
+        fault::step();
     }
 
     pub(crate) fn unlock_heap(&self) {
@@ -449,6 +474,14 @@ impl Segment {
         }
         fault::step();
     }
+}
+
+/// What a run of a body came to.
+enum Ran<R> {
+    /// What it returned, and what few transactions have: it is committed.
+    Whole(R, Option<Box<Rest>>),
+    /// What it had used when it ran short: it is rolled back.
+    Short(Used),
 }
 
 impl Drop for Segment {

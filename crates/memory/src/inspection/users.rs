@@ -34,11 +34,10 @@ pub struct User {
     pub member: Option<Member>,
 }
 
-/// Takes this process' mark on a description that is mapped, until that mapping
-/// and all that inherited it are gone.
-pub(crate) fn mark(file: &File) -> io::Result<()> {
-    let me = (platform::pid_namespace(), std::process::id());
-    platform::share_byte(file, place(me)).map(drop)
+/// Takes the mark of this process, in its pid namespace, on a description that is
+/// mapped, until that mapping and all that inherited it are gone.
+pub(crate) fn mark(file: &File, namespace: u32) -> io::Result<()> {
+    platform::share_byte(file, place((namespace, std::process::id()))).map(drop)
 }
 
 fn place((namespace, pid): (u32, u32)) -> u64 {

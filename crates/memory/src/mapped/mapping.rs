@@ -2,12 +2,15 @@
 //! comparisons, all bounds-checked (S1, S3). No reference into the file leaves
 //! this module.
 
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::error::Fault;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
-use crate::mapped::platform::Map;
+use crate::mapped::platform::{self, Map};
+use crate::mapped::words::{last_word, words_of};
 use crate::probes::race::Race;
 use crate::probes::work;
 
@@ -97,6 +100,12 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn writable(&self) -> bool {
         self.writable
+    }
+
+    /// Where the file is in this process' memory.
+    #[inline(always)]
+    pub(super) fn start(&self) -> *mut u8 {
+        self.map.start()
     }
 
     /// Backs a range with memory; widened to whole pages.
@@ -394,7 +403,7 @@ impl Mapping {
         assert!(
             self.writable
                 && at & 7 == 0
-                && at + bytes.len().next_multiple_of(8) as u64 <= self.layout.file_length
+                && at + words_of(bytes.len() as u64) * 8 <= self.layout.file_length
         );
         // SAFETY: the target is aligned, inside the mapping and writable
         // (asserted), written by atomic words; the source is a slice.
@@ -406,11 +415,26 @@ impl Mapping {
                 AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
             });
             if !bytes.len().is_multiple_of(8) {
-                let mut last = [0; 8];
-                last[..bytes.len() % 8].copy_from_slice(&bytes[whole * 8..]);
-                AtomicU64::from_ptr(target.add(whole))
-                    .store(u64::from_le_bytes(last), Ordering::Relaxed);
+                AtomicU64::from_ptr(target.add(whole)).store(last_word(bytes), Ordering::Relaxed);
             }
+        }
+    }
+
+    /// Receives from a socket into a staged block, and what is more into `more`; see
+    /// [`fill_staged`](Self::fill_staged).
+    pub(crate) fn receive_staged(
+        &self,
+        at: u64,
+        length: u64,
+        socket: BorrowedFd<'_>,
+        more: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        assert!(self.writable && at + length <= self.layout.file_length);
+        // SAFETY: the target is inside the mapping and writable (asserted). It is no Rust reference's: the kernel writes
+        // to it as another process might.
+        unsafe {
+            let target = self.map.start().add(at as usize);
+            platform::receive(socket, target, length as usize, more)
         }
     }
 
@@ -464,13 +488,29 @@ impl Mapping {
         }
     }
 
+    /// Copies whole words of the file to another place in it.
+    ///
+    /// # Safety
+    /// `target` is aligned and inside the mapping, with so many words from there on.
+    #[inline(always)]
+    pub(super) unsafe fn copy_words_out(&self, from: u64, words: u64, target: *mut u64) {
+        let room = self.layout.file_length;
+        assert!(from & 7 == 0 && words <= room / 8 && from <= room - words * 8);
+        // SAFETY: the source is aligned and inside the mapping (asserted), the target is (the caller's duty).
+        unsafe {
+            let source = self.map.start().add(from as usize).cast::<u64>();
+            for_words(words as usize, |index| {
+                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
+                AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
+            });
+        }
+    }
+
     /// Whether the bytes of a range that was checked equal `bytes`.
     #[inline]
     pub(crate) fn equals(&self, at: u64, bytes: &[u8]) -> bool {
         let whole = bytes.len() / 8;
-        assert!(
-            at & 7 == 0 && at + bytes.len().next_multiple_of(8) as u64 <= self.layout.file_length
-        );
+        assert!(at & 7 == 0 && at + words_of(bytes.len() as u64) * 8 <= self.layout.file_length);
         // SAFETY: the range in the file is aligned and inside the mapping
         // (asserted) and read by atomic words; `bytes` is a slice.
         unsafe {
@@ -483,11 +523,9 @@ impl Mapping {
                 }
             }
             if !bytes.len().is_multiple_of(8) {
-                let mut last = [0; 8];
-                last[..bytes.len() % 8].copy_from_slice(&bytes[whole * 8..]);
                 let mask = (1 << (bytes.len() % 8 * 8)) - 1;
                 let word = AtomicU64::from_ptr(left.add(whole)).load(Ordering::Relaxed);
-                if word & mask != u64::from_le_bytes(last) {
+                if word & mask != last_word(bytes) {
                     return false;
                 }
             }

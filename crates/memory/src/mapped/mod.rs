@@ -4,8 +4,10 @@
 //! - `layout`: where everything lies in the file.
 //! - `mapping`: access to words, copies and comparisons, all of them checked.
 //! - `platform`: the few system calls that the store needs.
+//! - `words`: words that every transaction looks at, found and checked once.
 
 pub(crate) mod classes;
 pub mod layout;
 pub(crate) mod mapping;
 pub(crate) mod platform;
+pub(crate) mod words;

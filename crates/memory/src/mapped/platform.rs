@@ -523,6 +523,37 @@ pub(crate) fn poll_of(descriptors: &[BorrowedFd<'_>]) -> io::Result<OwnedFd> {
     Ok(poll)
 }
 
+/// Receives from a socket into memory, and what is more behind what `more` holds, in one call. Returns how many bytes
+/// came in all.
+///
+/// # Safety
+/// So many bytes from `target` on must be writable, and no Rust reference to any of them may be in use.
+pub(crate) unsafe fn receive(
+    socket: BorrowedFd<'_>,
+    target: *mut u8,
+    length: usize,
+    more: &mut Vec<u8>,
+) -> io::Result<usize> {
+    let room = more.spare_capacity_mut();
+    let parts = [
+        libc::iovec {
+            iov_base: target.cast(),
+            iov_len: length,
+        },
+        libc::iovec {
+            iov_base: room.as_mut_ptr().cast(),
+            iov_len: room.len(),
+        },
+    ];
+    // SAFETY: the first part is the caller's promise, the second is the spare capacity of a vector that nobody else has.
+    let received = unsafe { libc::readv(socket.as_raw_fd(), parts.as_ptr(), 2) };
+    let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    let beyond = received.saturating_sub(length);
+    // SAFETY: the kernel wrote so many bytes of the spare capacity, once the first part was full.
+    unsafe { more.set_len(more.len() + beyond) };
+    Ok(received)
+}
+
 /// A clock of a few milliseconds' grain that costs a few nanoseconds:
 /// milliseconds since boot.
 #[inline]

@@ -563,7 +563,14 @@ pub(crate) fn boot() -> Option<u64> {
     (first | second != 0).then_some((first ^ second).max(1))
 }
 
+/// Asked of the system once: no process outlives its boot. Kept without a lock, which a
+/// child that is forked meanwhile would find taken.
 fn boot_id() -> [u64; 2] {
+    static KNOWN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+    let known = KNOWN.each_ref().map(|half| half.load(Ordering::Relaxed));
+    if !known.contains(&0) {
+        return known;
+    }
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let half = |range| {
@@ -572,7 +579,11 @@ fn boot_id() -> [u64; 2] {
             .and_then(|part| u64::from_str_radix(part, 16).ok())
             .unwrap_or(0)
     };
-    [half(0..16), half(16..32)]
+    let halves = [half(0..16), half(16..32)];
+    for (known, half) in KNOWN.iter().zip(halves) {
+        known.store(half, Ordering::Relaxed);
+    }
+    halves
 }
 
 pub(crate) fn unix_milliseconds() -> u64 {

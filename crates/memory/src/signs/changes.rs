@@ -122,17 +122,19 @@ impl Transaction<'_> {
             return;
         }
         debug_assert!(self.shards().contains(index));
+        let changes = &mut self.rest().changes;
         for counter in counters(hash) {
-            self.changes.push((index as u8, counter as u16));
+            changes.push((index as u8, counter as u16));
         }
     }
 
     /// Counts the changes, just before the commit. Not logged: one more than
     /// there were does no harm.
     pub(crate) fn note_changes(&mut self) {
-        for (index, counter) in self.changes.drain(..) {
-            let place = self.segment.change_place(index.into(), counter.into());
-            let counter = self.segment.mapping.half(place);
+        let segment = self.segment;
+        for (index, counter) in self.rest().changes.drain(..) {
+            let place = segment.change_place(index.into(), counter.into());
+            let counter = segment.mapping.half(place);
             let count = counter.load(Ordering::Relaxed);
             counter.store(count.wrapping_add(1), Ordering::Relaxed);
         }

@@ -105,9 +105,9 @@ impl Segment {
 
     #[inline(always)]
     fn hint_bits(&self, index: usize) -> u64 {
-        let base = self.mapping.layout().shard(index);
-        self.mapping
-            .load(base + shard::HINT_BITS)
+        let shard = self.mapping.shard_words(index);
+        shard
+            .load::<{ shard::HINT_BITS }>()
             .min(shard::HINT_BITS_MAX)
     }
 }
@@ -122,7 +122,7 @@ impl Transaction<'_> {
     /// time.
     pub fn expect_keys(&mut self, index: usize, keys: u64) {
         if bits_for(keys) > self.segment.hint_bits(index) {
-            self.ahead.push(Ahead::Hints(index, keys));
+            self.rest().ahead.push(Ahead::Hints(index, keys));
         }
     }
 }

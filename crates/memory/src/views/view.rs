@@ -5,7 +5,7 @@
 //! throws the result away and tries again.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Fault;
 use crate::mapped::layout::shard;
@@ -238,9 +238,8 @@ impl<'a> View<'a> {
     /// If the index is not below [`ROOT_WORDS`](crate::ROOT_WORDS).
     #[inline(always)]
     pub fn root(&self, index: usize, word: usize) -> u64 {
-        assert!((word as u64) < shard::ROOT_WORDS);
         self.watch().looking();
-        let at = self.mapping.layout().shard(index) + shard::ROOTS;
-        self.mapping.load(at + word as u64 * 8)
+        let root = self.mapping.shard_words(index).root(word);
+        root.load(Ordering::Relaxed)
     }
 }

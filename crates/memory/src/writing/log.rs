@@ -17,14 +17,16 @@
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::{Error, Fault};
+use crate::mapped::layout::shard;
 use crate::mapped::mapping::Mapping;
+use crate::mapped::words::{self, ShardWords};
 use crate::probes::fault;
 use crate::probes::work;
 
 const KIND_SHIFT: u32 = 56;
 const WORDS: u64 = 0;
 const GRANT: u64 = 1;
-const DESCRIPTION: u64 = 16;
+const DESCRIPTION: u64 = words::DESCRIPTION * 8;
 
 /// One undo log.
 #[derive(Clone, Copy)]
@@ -36,8 +38,33 @@ pub(crate) struct Log<'a> {
     pub(crate) area: u64,
     /// Bytes of the area that are backed by memory.
     pub(crate) limit: u64,
-    /// Bytes up to which [`save`](Self::save) goes.
-    pub(crate) quick: u64,
+}
+
+impl ShardWords<'_> {
+    /// Saves `words` words from `at` on, while the shard's log is short. Returns whether it was.
+    #[inline(always)]
+    pub(crate) fn save(self, mapping: &Mapping, at: u64, words: u64) -> bool {
+        let tail = self.load::<{ shard::LOG_TAIL }>();
+        let description = [at, words | WORDS << KIND_SHIFT];
+        let Some(next) = self.copy_to_log(mapping, tail, (at, words), description) else {
+            return false;
+        };
+        work::logged(words + words::DESCRIPTION);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        self.store::<{ shard::LOG_TAIL }>(next);
+        compiler_fence(Ordering::SeqCst);
+        fault::step();
+        true
+    }
+
+    /// Forgets all entries of the shard's log: the changes stay.
+    #[inline(always)]
+    pub(crate) fn forget_log(self) {
+        compiler_fence(Ordering::SeqCst);
+        self.store::<{ shard::LOG_TAIL }>(0);
+        compiler_fence(Ordering::SeqCst);
+    }
 }
 
 /// The log's area is too short for the next entry.
@@ -53,36 +80,18 @@ impl Log<'_> {
         self.mapping.load(self.tail) == 0
     }
 
-    /// Saves `words` words from `at` on, while the log is short. Returns whether
-    /// it was.
-    #[inline(always)]
-    pub(crate) fn save(&self, at: u64, words: u64) -> bool {
-        let tail = self.mapping.load(self.tail);
-        let next = tail + words * 8 + DESCRIPTION;
-        if next > self.quick {
-            return false;
-        }
-        self.append(at, words, tail, next);
-        true
-    }
-
     /// Saves `words` words from `at` on.
-    pub(crate) fn save_long(&self, at: u64, words: u64) -> Result<(), Full> {
+    pub(crate) fn save(&self, at: u64, words: u64) -> Result<(), Full> {
         let tail = self.mapping.load(self.tail);
         let next = tail + words * 8 + DESCRIPTION;
         if next > self.limit {
             return Err(Full { needed: next });
         }
-        self.append(at, words, tail, next);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn append(&self, at: u64, words: u64, tail: u64, next: u64) {
-        work::logged(words + DESCRIPTION / 8);
+        work::logged(words + words::DESCRIPTION);
         let (top, body) = (self.area + tail, words * 8);
         self.mapping.copy_within(at, top, words);
         self.finish(top + body, at, words | WORDS << KIND_SHIFT, next);
+        Ok(())
     }
 
     /// Notes that the run at `page` is about to be granted.
@@ -96,7 +105,6 @@ impl Log<'_> {
         Ok(())
     }
 
-    #[inline(always)]
     fn finish(&self, description: u64, at: u64, kind: u64, tail: u64) {
         self.mapping.store(description, at);
         self.mapping.store(description + 8, kind);
@@ -108,7 +116,6 @@ impl Log<'_> {
     }
 
     /// Forgets all entries: the changes stay.
-    #[inline(always)]
     pub(crate) fn clear(&self) {
         compiler_fence(Ordering::SeqCst);
         self.mapping.store(self.tail, 0);

@@ -11,7 +11,7 @@
 pub(crate) mod log;
 pub(crate) mod moves;
 mod once;
-mod recovery;
+pub(crate) mod recovery;
 pub(crate) mod room;
 pub(crate) mod savepoint;
 pub(crate) mod transaction;

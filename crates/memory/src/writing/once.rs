@@ -33,21 +33,16 @@ impl Saved {
         self.epoch.set(self.epoch.get() + 1);
     }
 
-    /// The words among `wanted` that are not saved yet.
-    fn missing(&self, place: u64, wanted: u64) -> u64 {
-        match self.words.get(&place) {
-            Some(&(epoch, saved)) if epoch == self.epoch.get() => wanted & !saved,
-            _ => wanted,
-        }
-    }
-
-    fn note(&mut self, place: u64, saved: u64) {
+    /// The words among `wanted` that are not saved yet, and count as saved from now on.
+    fn take_missing(&mut self, place: u64, wanted: u64) -> u64 {
         let now = self.epoch.get();
         let (epoch, words) = self.words.entry(place).or_insert((now, 0));
         if *epoch != now {
             (*epoch, *words) = (now, 0);
         }
-        *words |= saved;
+        let missing = wanted & !*words;
+        *words |= wanted;
+        missing
     }
 }
 
@@ -73,31 +68,29 @@ impl Hasher for PlaceHasher {
 }
 
 impl Transaction<'_> {
-    fn saved(&mut self) -> &mut Saved {
-        self.saved.get_or_insert_default()
-    }
-
     /// Saves those of some words that a long log does not hold yet.
     #[cold]
     #[inline(never)]
     pub(crate) fn save_once(&mut self, index: usize, at: u64, words: u64) -> Result<(), Error> {
         let log = self.log(index)?;
+        let saved = self.rest().saved.get_or_insert_default();
         let (mut from, end) = (at, at + words * 8);
         while from < end {
             let place = from / BYTES;
             let start = place * BYTES;
             let to = end.min(start + BYTES);
             let wanted = bits((from - start) / 8, (to - start) / 8);
-            let mut missing = self.saved().missing(place, wanted);
+            let mut missing = saved.take_missing(place, wanted);
             while missing != 0 {
                 let first = missing.trailing_zeros();
                 let count = (missing >> first).trailing_ones();
-                if let Err(full) = log.save_long(start + u64::from(first) * 8, count.into()) {
+                if let Err(full) = log.save(start + u64::from(first) * 8, count.into()) {
+                    // The log does not hold them, whatever becomes of the transaction.
+                    saved.forget();
                     return Err(self.log_full(index, full));
                 }
                 missing &= !bits(first.into(), (first + count).into());
             }
-            self.saved().note(place, wanted);
             from = to;
         }
         Ok(())
@@ -122,15 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_missing_until_it_is_noted_and_after_a_savepoint() {
+    fn a_word_is_missing_once_and_again_after_a_savepoint() {
         let mut saved = Saved::default();
-        assert_eq!(saved.missing(7, 0b111), 0b111);
-        saved.note(7, 0b010);
-        assert_eq!(saved.missing(7, 0b111), 0b101);
-        assert_eq!(saved.missing(8, 0b111), 0b111);
+        assert_eq!(saved.take_missing(7, 0b010), 0b010);
+        assert_eq!(saved.take_missing(7, 0b111), 0b101);
+        assert_eq!(saved.take_missing(7, 0b111), 0);
+        assert_eq!(saved.take_missing(8, 0b111), 0b111);
         saved.forget();
-        assert_eq!(saved.missing(7, 0b111), 0b111);
-        saved.note(7, 0b001);
-        assert_eq!(saved.missing(7, 0b111), 0b110);
+        assert_eq!(saved.take_missing(7, 0b001), 0b001);
+        assert_eq!(saved.take_missing(7, 0b111), 0b110);
     }
 }

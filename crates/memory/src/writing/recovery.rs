@@ -7,21 +7,32 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Fault};
 use crate::handle::{Marks, Segment};
 use crate::mapped::layout::{SLOTS, control, ring, shard, slot};
+use crate::mapped::words::ShardWords;
 use crate::probes::fault;
 use crate::processes::lock::{self, Owner};
 use crate::processes::wait::{Waiter, Which};
 use crate::views::counter;
 use crate::views::shards::ShardSet;
 
+/// Whether nobody left anything in a shard, whose lock is held, and it has no mark.
+#[inline(always)]
+pub(crate) fn is_settled(shard: ShardWords<'_>) -> bool {
+    shard.load::<{ shard::LOG_TAIL }>() == 0
+        && counter::is_plain(shard.load::<{ shard::COUNTER }>())
+}
+
 impl Segment {
     /// W3: whoever gets a shard's lock recovers what a dead owner left.
-    #[inline(always)]
     pub(crate) fn settle(&self, index: usize, marks: Marks) -> Result<(), Error> {
-        let base = self.mapping.layout().shard(index);
-        let counter = self.mapping.load(base + shard::COUNTER);
-        if self.mapping.load(base + shard::LOG_TAIL) == 0 && counter::is_plain(counter) {
-            return Ok(());
+        match is_settled(self.mapping.shard_words(index)) {
+            true => Ok(()),
+            false => self.settle_slowly(index, marks),
         }
+    }
+
+    /// The same where [something is left](is_settled), or the shard has a mark.
+    #[cold]
+    pub(crate) fn settle_slowly(&self, index: usize, marks: Marks) -> Result<(), Error> {
         self.recover_shard(index)?;
         match marks {
             Marks::Respected if self.is_marked(index) && !self.was_looked_after(index) => {
@@ -32,7 +43,6 @@ impl Segment {
     }
 
     /// Keeps what a dead transaction committed, and undoes it otherwise (W6).
-    #[cold]
     fn recover_shard(&self, index: usize) -> Result<(), Error> {
         self.check_place();
         let base = self.mapping.layout().shard(index);
@@ -93,7 +103,6 @@ impl Segment {
     }
 
     /// Ends a change as readers see it.
-    #[inline(always)]
     pub(crate) fn even_counter(&self, index: usize) {
         let at = self.mapping.layout().shard(index) + shard::COUNTER;
         counter::make_even(self.mapping.word(at));

@@ -72,6 +72,9 @@ impl Transaction<'_> {
     /// What a run that is short has used, before it is rolled back.
     #[cold]
     pub(crate) fn used(&self, shortage: Shortage) -> Used {
+        let rest = self.rest.as_ref();
+        let (granted_pages, missing) =
+            rest.map_or_else(Default::default, |rest| (rest.granted_pages, rest.missing));
         let mapping = &self.segment.mapping;
         let tail = |index| {
             let tail = mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
@@ -81,8 +84,8 @@ impl Transaction<'_> {
             shortage,
             shards: self.shards(),
             logs: self.shards().iter().map(tail).collect(),
-            granted: self.granted_pages * PAGE,
-            missing: self.missing,
+            granted: granted_pages * PAGE,
+            missing,
         }
     }
 }

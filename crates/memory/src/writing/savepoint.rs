@@ -25,17 +25,23 @@ pub struct LogSavepoint {
 impl Transaction<'_> {
     /// Remembers the transaction's state. O(locked shards).
     pub fn savepoint(&self) -> LogSavepoint {
-        if let Some(saved) = &self.saved {
-            saved.forget();
-        }
+        self.forget_saved();
+        let rest = self.rest.as_ref();
         let mapping = &self.segment.mapping;
         let tail = |index| mapping.load(mapping.layout().shard(index) + shard::LOG_TAIL);
         LogSavepoint {
             tails: self.shards().iter().map(tail).collect(),
             frees: self.frees.len(),
-            granted: self.granted.len(),
-            moved: self.moved.len(),
-            changes: self.changes.len(),
+            granted: rest.map_or(0, |rest| rest.granted.len()),
+            moved: rest.map_or(0, |rest| rest.moved.len()),
+            changes: rest.map_or(0, |rest| rest.changes.len()),
+        }
+    }
+
+    /// What was saved before now counts no more.
+    fn forget_saved(&self) {
+        if let Some(saved) = self.rest.as_ref().and_then(|rest| rest.saved.as_ref()) {
+            saved.forget();
         }
     }
 
@@ -47,17 +53,17 @@ impl Transaction<'_> {
     /// Where memory cannot be given back because the heap is locked for longer
     /// than the patience. Then the transaction must not be committed.
     pub fn roll_back_to(&mut self, savepoint: &LogSavepoint) -> Result<(), Error> {
-        if let Some(saved) = &self.saved {
-            saved.forget();
-        }
+        self.forget_saved();
         for (index, &tail) in self.shards().iter().zip(&savepoint.tails) {
             self.segment.roll_back_shard_to(index, tail)?;
             self.segment.renew_mark(index);
         }
         self.frees.truncate(savepoint.frees);
-        self.granted.truncate(savepoint.granted);
-        self.moved.truncate(savepoint.moved);
-        self.changes.truncate(savepoint.changes);
+        if let Some(rest) = &mut self.rest {
+            rest.granted.truncate(savepoint.granted);
+            rest.moved.truncate(savepoint.moved);
+            rest.changes.truncate(savepoint.changes);
+        }
         Ok(())
     }
 }

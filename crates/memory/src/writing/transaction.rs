@@ -9,6 +9,7 @@ use crate::allocator::pool::Pool;
 use crate::error::Error;
 use crate::handle::{Marks, Segment};
 use crate::mapped::layout::{shard, slot};
+use crate::mapped::words::{RecordWords, ShardWords, words_of};
 use crate::probes::fault;
 use crate::views::counter;
 use crate::views::shards::ShardSet;
@@ -33,15 +34,25 @@ pub struct Transaction<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) view: View<'a>,
     shards: ShardSet,
-    record: u64,
-    number: u64,
+    locked: Locked<'a>,
     /// The log headers are written and the counters odd.
     open: bool,
     pub(crate) shortage: Option<Shortage>,
     /// Blocks to be freed as the last step (W4).
     pub(crate) frees: SmallVec<[(Pool, Offset); 4]>,
+    /// Whether this transaction has cut off part of a block in place.
+    cut: bool,
+    /// Whether changes need a closer look: a copy of the store is being made, or something was moved.
+    pub(crate) careful: bool,
+    /// What few transactions have; it costs the others one word.
+    pub(crate) rest: Option<Box<Rest>>,
+}
+
+/// What few transactions have.
+#[derive(Default)]
+pub(crate) struct Rest {
     /// Runs granted to shards by this transaction.
-    pub(crate) granted: SmallVec<[u64; 4]>,
+    pub(crate) granted: Vec<u64>,
     /// Pages in them.
     pub(crate) granted_pages: u64,
     /// What it is known to have wanted next when it ran short.
@@ -52,37 +63,50 @@ pub struct Transaction<'a> {
     pub(crate) changes: Vec<(u8, u16)>,
     /// Runs and arenas that this transaction moved to another shard.
     pub(crate) moved: Moves,
-    /// Whether this transaction has cut off part of a block in place.
-    cut: bool,
-    /// Whether changes need a closer look: a copy of the store is being made, or something was moved.
-    pub(crate) careful: bool,
     /// What its logs hold, where they are long.
-    pub(crate) saved: Option<Box<Saved>>,
+    pub(crate) saved: Option<Saved>,
+}
+
+/// The record and the locks of a transaction.
+#[derive(Clone, Copy)]
+pub(crate) struct Locked<'a> {
+    record: u64,
+    words: RecordWords<'a>,
+    number: u64,
+    /// The shard, where it is only one.
+    single: Option<ShardWords<'a>>,
 }
 
 impl<'a> Transaction<'a> {
-    /// Locks the shards and settles what dead owners left (W3). Returns the
-    /// record and the number of the transaction that [`new`](Self::new) is to
-    /// begin: apart, so that the transaction is built where it stays.
+    /// Locks the shards and settles what dead owners left (W3), for
+    /// [`new`](Self::new) to begin: apart, so that the transaction is built
+    /// where it stays.
     #[inline(always)]
     pub(crate) fn lock(
-        segment: &Segment,
+        segment: &'a Segment,
         shards: ShardSet,
         marks: Marks,
-    ) -> Result<(u64, u64), Error> {
+    ) -> Result<Locked<'a>, Error> {
         let record = segment.process.take_record();
-        let mapping = &segment.mapping;
-        let at = mapping.layout().record(segment.process.slot(), record);
-        let number = mapping.load(at + slot::NUMBER).wrapping_add(1);
+        let words = segment.mapping.record_words(segment.process.slot(), record);
+        let number = words.load::<{ slot::NUMBER }>().wrapping_add(1);
         // The record lists its shards before the first lock (W6).
-        mapping.store(at + slot::SHARDS, shards.bits());
-        mapping.store(at + slot::NUMBER, number);
+        words.store::<{ slot::SHARDS }>(shards.bits());
+        words.store::<{ slot::NUMBER }>(number);
         compiler_fence(Ordering::SeqCst);
         fault::step();
-        segment
-            .lock_shards(shards, marks)
-            .inspect_err(|_| segment.process.put_record(record))?;
-        Ok((record, number))
+        match segment.lock_shards(shards, marks) {
+            Ok(single) => Ok(Locked {
+                record,
+                words,
+                number,
+                single,
+            }),
+            Err(error) => {
+                segment.process.put_record(record);
+                Err(error)
+            }
+        }
     }
 
     /// Begins a transaction that [`lock`](Self::lock) has prepared.
@@ -90,7 +114,7 @@ impl<'a> Transaction<'a> {
     pub(crate) fn new(
         segment: &'a Segment,
         shards: ShardSet,
-        (record, number): (u64, u64),
+        locked: Locked<'a>,
     ) -> Transaction<'a> {
         Transaction {
             segment,
@@ -99,20 +123,49 @@ impl<'a> Transaction<'a> {
                 notes: Notes::Locked,
             },
             shards,
-            record,
-            number,
+            locked,
             open: false,
             shortage: None,
             frees: SmallVec::new(),
-            granted: SmallVec::new(),
-            granted_pages: 0,
-            missing: Missing::default(),
-            ahead: Vec::new(),
-            changes: Vec::new(),
-            moved: Moves::default(),
             cut: false,
             careful: segment.mapping.copy_is_on(),
-            saved: None,
+            rest: None,
+        }
+    }
+
+    /// What few transactions have.
+    #[cold]
+    pub(crate) fn rest(&mut self) -> &mut Rest {
+        self.rest.get_or_insert_default()
+    }
+
+    /// Whether something was moved to another shard.
+    #[inline(always)]
+    pub(crate) fn has_moved(&self) -> bool {
+        matches!(&self.rest, Some(rest) if !rest.moved.is_empty())
+    }
+
+    /// Calls `each` with the words of the locked shards, ascending. Without a
+    /// loop where it is one: the hot paths' case.
+    #[inline(always)]
+    fn for_each(&self, mut each: impl FnMut(ShardWords<'a>)) {
+        let mapping = &self.segment.mapping;
+        match self.locked.single {
+            Some(shard) => each(shard),
+            None => self
+                .shards
+                .iter()
+                .for_each(|index| each(mapping.shard_words(index))),
+        }
+    }
+
+    /// The words of a locked shard.
+    #[inline(always)]
+    fn words(&self, index: usize) -> ShardWords<'a> {
+        debug_assert!(self.shards.contains(index), "shard {index} is not locked");
+        match self.locked.single {
+            Some(shard) => shard,
+            None => self.segment.mapping.shard_words(index),
         }
     }
 
@@ -147,21 +200,18 @@ impl<'a> Transaction<'a> {
 
     /// Writes the log headers and makes all counters odd, before the first
     /// change (W5).
-    #[cold]
+    #[inline(never)]
     fn open(&mut self) -> Result<(), Error> {
         self.segment.begin_writing()?;
-        let mapping = &self.segment.mapping;
-        let owner = (self.segment.process.slot() << 8) | self.record;
-        self.shards.for_each(|index| {
-            let at = mapping.layout().shard(index);
-            mapping.store(at + shard::LOG_OWNER, owner);
-            mapping.store(at + shard::LOG_NUMBER, self.number);
+        let owner = (self.segment.process.slot() << 8) | self.locked.record;
+        self.for_each(|shard| {
+            shard.store::<{ shard::LOG_OWNER }>(owner);
+            shard.store::<{ shard::LOG_NUMBER }>(self.locked.number);
         });
         compiler_fence(Ordering::SeqCst);
         fault::step();
-        self.shards.for_each(|index| {
-            let at = mapping.layout().shard(index) + shard::COUNTER;
-            counter::make_odd(mapping.word(at));
+        self.for_each(|shard| {
+            counter::make_odd(shard.word::<{ shard::COUNTER }>());
             fault::step();
         });
         counter::start_of_changes::<AtomicU64>();
@@ -170,11 +220,16 @@ impl<'a> Transaction<'a> {
     }
 
     #[inline(always)]
-    pub(crate) fn log(&mut self, index: usize) -> Result<Log<'a>, Error> {
-        debug_assert!(self.shards.contains(index), "shard {index} is not locked");
-        if !self.open {
-            self.open()?;
+    fn open_first(&mut self) -> Result<(), Error> {
+        match self.open {
+            true => Ok(()),
+            false => self.open(),
         }
+    }
+
+    /// The whole log of a shard, ready for entries.
+    pub(crate) fn log(&mut self, index: usize) -> Result<Log<'a>, Error> {
+        self.open_first()?;
         Ok(self.segment.shard_log(index))
     }
 
@@ -192,7 +247,8 @@ impl<'a> Transaction<'a> {
         } else {
             index
         };
-        if self.log(index)?.save(at, words) {
+        self.open_first()?;
+        if self.words(index).save(&self.segment.mapping, at, words) {
             return Ok(());
         }
         self.save_once(index, at, words)
@@ -204,9 +260,9 @@ impl<'a> Transaction<'a> {
     #[inline(never)]
     fn look_closer(&mut self, index: usize, at: u64, words: u64) -> usize {
         self.segment.mapping.save_for_copy(at, words * 8);
-        match self.moved.is_empty() {
-            true => index,
-            false => self.log_of(at).unwrap_or(index),
+        match self.has_moved() {
+            false => index,
+            true => self.log_of(at).unwrap_or(index),
         }
     }
 
@@ -245,7 +301,7 @@ impl<'a> Transaction<'a> {
     #[inline]
     pub fn write(&mut self, index: usize, at: Offset, bytes: &[u8]) -> Result<(), Error> {
         self.view.check(at, bytes.len() as u64)?;
-        self.save(index, at, bytes.len().div_ceil(8) as u64)?;
+        self.save(index, at, words_of(bytes.len() as u64))?;
         self.segment.mapping.copy_from(at, bytes);
         fault::step();
         Ok(())
@@ -256,7 +312,7 @@ impl<'a> Transaction<'a> {
     #[inline]
     pub fn preserve(&mut self, index: usize, at: Offset, length: u64) -> Result<(), Error> {
         self.view.check(at, length)?;
-        self.save(index, at, length.div_ceil(8))
+        self.save(index, at, words_of(length))
     }
 
     /// Fills memory that no reader and no later writer can reach: a block that
@@ -355,32 +411,38 @@ impl<'a> Transaction<'a> {
                 None => Err(error),
             };
         }
-        if !self.changes.is_empty() {
+        if self.rest.is_some() {
             self.note_changes();
         }
         if !self.open {
             return Ok(None);
         }
-        let mapping = &self.segment.mapping;
-        let record = mapping
-            .layout()
-            .record(self.segment.process.slot(), self.record);
+        let Locked { words, number, .. } = self.locked;
         compiler_fence(Ordering::SeqCst);
-        mapping.store(record + slot::COMMITTED, self.number);
+        words.store::<{ slot::COMMITTED }>(number);
         compiler_fence(Ordering::SeqCst);
         fault::step();
-        self.shards.for_each(|index| {
-            self.segment.shard_log(index).clear();
+        self.for_each(|shard| {
+            shard.forget_log();
             fault::step();
         });
-        self.shards.for_each(|index| {
-            self.segment.even_counter(index);
+        let mut buried = 0;
+        self.for_each(|shard| {
+            counter::make_even(shard.word::<{ shard::COUNTER }>());
             fault::step();
+            buried |= shard.load::<{ shard::GRAVEYARD }>() | shard.load::<{ shard::RETURNING }>();
         });
         self.open = false;
+        if buried != 0 {
+            self.drain_graveyards();
+        }
+        Ok(None)
+    }
+
+    #[cold]
+    fn drain_graveyards(&self) {
         self.shards
             .for_each(|index| self.segment.drain_graveyard(index));
-        Ok(None)
     }
 }
 
@@ -399,7 +461,7 @@ impl Drop for Transaction<'_> {
                 }
             }
         }
-        self.segment.unlock_shards(self.shards);
-        self.segment.process.put_record(self.record);
+        self.for_each(|shard| self.segment.unlock(shard));
+        self.segment.process.put_record(self.locked.record);
     }
 }

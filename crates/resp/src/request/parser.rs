@@ -178,6 +178,14 @@ impl RequestParser {
         }
     }
 
+    /// Where a command goes on beyond the input and only its last argument is missing: the arguments before that one, and
+    /// where it lies. To be asked after [`Parsed::Incomplete`].
+    pub fn unfinished(&self) -> Option<(&[Span], Span)> {
+        let len = self.bulk.filter(|_| self.missing == 1)?;
+        let start = self.position;
+        Some((&self.spans, Span { start, len }))
+    }
+
     /// Bytes of heap memory held, for a server's account of its clients.
     pub fn allocated(&self) -> usize {
         self.spans.capacity() * size_of::<Span>() + self.inline_text.capacity()
