@@ -77,6 +77,11 @@ pub fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
 }
 
+/// The case files of what a real Redis does not have.
+pub fn own_directory() -> PathBuf {
+    directory().join("own")
+}
+
 /// Reads all `*.case` files of a directory, in the order of their names.
 ///
 /// # Errors

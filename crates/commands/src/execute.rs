@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use undercroft_engine::{Load, Ranges};
+use undercroft_engine::{Load, Ranges, Staged};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::Value;
@@ -40,9 +40,7 @@ pub fn execute<R: Reply>(
     reply: &mut R,
 ) -> Result<(), Blocked> {
     if let [[first, second, b't' | b'T'], key, rest @ ..] = arguments
-        && context.session.user.is_some()
-        && context.direct
-        && context.session.subscriptions.is_empty()
+        && is_plain(context)
     {
         match ([first | 0x20, second | 0x20], rest) {
             ([b'g', b'e'], []) => {
@@ -63,6 +61,40 @@ pub fn execute<R: Reply>(
         }
     }
     execute_any(context, arguments, reply)
+}
+
+/// Whether a GET or a SET is nothing but that: neither timed by itself nor queued, shown or refused.
+#[inline(always)]
+pub fn is_plain(context: &Context<'_>) -> bool {
+    context.session.user.is_some() && context.direct && context.session.subscriptions.is_empty()
+}
+
+/// [`execute`] of a SET that [is plain](is_plain), whose value lies in memory of the store already
+/// ([`Store::stage_room`](undercroft_engine::Store::stage_room)).
+///
+/// # Errors
+/// As those of `execute`, with the value: for another try.
+pub fn execute_staged_set<'s, R: Reply>(
+    context: &mut Context<'_>,
+    key: &[u8],
+    value: Staged<'s>,
+    reply: &mut R,
+) -> Result<(), (Blocked, Staged<'s>)> {
+    context.session.last_command = Some(SET);
+    let timing = context.start_fast();
+    let (store, database) = (context.store, context.database());
+    let (outcome, value) = match store.set_staged(database, &store.key(key), value) {
+        Ok(()) => {
+            reply.ok();
+            (Ok(()), None)
+        }
+        Err((error, value)) => (Err(Failure::from(error)), Some(value)),
+    };
+    context.end_fast(SET, timing, &outcome);
+    match (finish(context, outcome, reply), value) {
+        (Err(blocked), Some(value)) => Err((blocked, value)),
+        _ => Ok(()),
+    }
 }
 
 fn execute_any(
@@ -235,12 +267,9 @@ fn queue(
         now.push(context, command, handler, arguments);
     }
     let too_long =
-        now.bytes as u64 > QUEUE_ALWAYS_ALLOWED && now.bytes as u64 > longest_queue(context);
+        now.bytes() as u64 > QUEUE_ALWAYS_ALLOWED && now.bytes() as u64 > longest_queue(context);
     if too_long {
-        *now = Multi {
-            failed: true,
-            ..Multi::default()
-        };
+        *now = Multi::refused();
     }
     context.session.multi = Some(multi);
     if too_long {

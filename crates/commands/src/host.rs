@@ -164,7 +164,8 @@ pub trait Inbox: Send + Sync {
     fn subscribe(&self, session: &Session, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
         let _ = (session, topic, names);
         Err(Error::Name(
-            "expected a connection that messages can be sent to; embedded, there are subscribers (in Python pubsub())"
+            "expected a connection that messages can be sent to; embedded, there are subscribers (in Python pubsub(), \
+             in C uc_subscription_open())"
                 .into(),
         ))
     }

@@ -62,6 +62,6 @@ pub mod table;
 mod tape;
 pub mod wait;
 
-pub use execute::execute;
+pub use execute::{execute, execute_staged_set, is_plain};
 pub use handler::{Blocked, Context};
 pub use undercroft_engine::glob;

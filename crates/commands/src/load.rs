@@ -38,13 +38,13 @@ fn of_many(command: &Command, arguments: &[&[u8]]) -> Load {
 /// What all commands of a transaction bring.
 pub(crate) fn of_queue(multi: &Multi) -> Load {
     let mut all = Load::default();
-    if multi.queue.len() <= FEW && multi.bytes <= FEW * FEW {
+    if multi.queue.len() <= FEW && multi.bytes() <= FEW * FEW {
         return all;
     }
     for queued in &multi.queue {
-        let load = of(queued.command, &queued.arguments());
+        let load = of(queued.command, &multi.arguments(queued));
         all.keys += load.keys + KEYS_OF_COMMAND;
     }
-    all.bytes = multi.bytes as u64;
+    all.bytes = multi.bytes() as u64;
     all
 }

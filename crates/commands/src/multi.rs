@@ -1,5 +1,6 @@
 //! What a connection remembers between MULTI and EXEC.
 
+use smallvec::SmallVec;
 use undercroft_engine::{ShardSet, Topic};
 
 use crate::arguments::is_keyword;
@@ -16,8 +17,9 @@ pub(crate) struct Multi {
     pub(crate) shards: ShardSet,
     /// Some command may need memory.
     pub(crate) may_need_memory: bool,
-    /// Bytes of all their arguments.
-    pub(crate) bytes: usize,
+    /// All their arguments, one behind the other, and where each ends.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
     /// Bytes of memory that the queue takes.
     pub(crate) memory: usize,
     /// Some command changes what the connection is subscribed to.
@@ -25,31 +27,45 @@ pub(crate) struct Multi {
 }
 
 /// One command that waits for EXEC.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
     pub(crate) command: &'static Command,
     pub(crate) handler: Handler,
     /// Whether it is part of the transaction; otherwise it runs behind the commit.
     pub(crate) inside: bool,
-    /// All arguments, one behind the other, and where each ends.
-    bytes: Box<[u8]>,
-    ends: Box<[usize]>,
+    /// Which of all arguments are its own: the first, and how many.
+    arguments: (usize, usize),
 }
 
-impl Queued {
-    /// The arguments, the command's name first.
-    pub(crate) fn arguments(&self) -> Vec<&[u8]> {
-        let mut start = 0;
+/// The arguments of a queued command.
+pub(crate) type Arguments<'m> = SmallVec<[&'m [u8]; 8]>;
+
+impl Multi {
+    /// A queue that EXEC will refuse.
+    pub(crate) fn refused() -> Multi {
+        Multi {
+            failed: true,
+            ..Multi::default()
+        }
+    }
+
+    /// The arguments of a command of the queue, the command's name first.
+    pub(crate) fn arguments(&self, queued: &Queued) -> Arguments<'_> {
+        let (first, count) = queued.arguments;
+        let mut start = first.checked_sub(1).map_or(0, |before| self.ends[before]);
         let cut = |end: &usize| {
             let argument = &self.bytes[start..*end];
             start = *end;
             argument
         };
-        self.ends.iter().map(cut).collect()
+        self.ends[first..first + count].iter().map(cut).collect()
     }
-}
 
-impl Multi {
+    /// Bytes of all arguments.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Adds a command whose arguments are as many as its arity says.
     pub(crate) fn push(
         &mut self,
@@ -80,20 +96,18 @@ impl Multi {
         }
         self.may_need_memory |= command.flags.has(Flag::DenyOom);
         self.subscribes |= command.name.ends_with("subscribe");
-        let mut end = 0;
-        let ends = arguments.iter().map(|argument| {
-            end += argument.len();
-            end
-        });
         self.queue.push(Queued {
             command,
             handler,
             inside,
-            ends: ends.collect(),
-            bytes: arguments.concat().into(),
+            arguments: (self.ends.len(), arguments.len()),
         });
-        self.bytes += end;
-        self.memory += end + size_of::<Queued>() + size_of_val(arguments);
+        let before = self.bytes.len();
+        for argument in arguments {
+            self.bytes.extend_from_slice(argument);
+            self.ends.push(self.bytes.len());
+        }
+        self.memory += self.bytes.len() - before + size_of::<Queued>() + size_of_val(arguments);
     }
 }
 

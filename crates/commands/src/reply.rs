@@ -5,7 +5,7 @@
 //! command line prints text; each of them is one implementation of `Reply`. Aggregates announce their length
 //! first and are followed by that many replies, as on the wire, so no writer needs to buffer.
 
-use undercroft_engine::Ranges;
+use undercroft_engine::{Ranges, TextBuffer};
 
 use crate::protocol::Protocol;
 
@@ -28,6 +28,11 @@ pub trait Reply {
     fn integer(&mut self, value: i64);
     /// A string of arbitrary bytes.
     fn bulk(&mut self, bytes: &[u8]);
+    /// Where a string may be read to straight from the store, as a whole reply: of a writer that can take it so. It
+    /// writes nothing where nothing is read.
+    fn text(&mut self) -> Option<&mut dyn TextBuffer> {
+        None
+    }
     /// No value: RESP2's null bulk string, RESP3's null.
     fn null(&mut self);
     /// No array: RESP2's null array (`*-1`), RESP3's null.
@@ -91,6 +96,9 @@ impl<R: Reply + ?Sized> Reply for &mut R {
     }
     fn bulk(&mut self, bytes: &[u8]) {
         (**self).bulk(bytes);
+    }
+    fn text(&mut self) -> Option<&mut dyn TextBuffer> {
+        (**self).text()
     }
     fn null(&mut self) {
         (**self).null();

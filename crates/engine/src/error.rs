@@ -16,6 +16,8 @@ pub enum Error {
     NotAnInteger,
     /// The sum does not fit an `i64`.
     Overflow,
+    /// A row is not an item of the feed that it is added to.
+    WrongItem,
     /// The score would be no number.
     NotANumber,
     /// The store uses its `maxmemory`, and nothing may be evicted.
@@ -93,6 +95,7 @@ impl fmt::Display for Error {
             Error::TooLong => f.write_str("string exceeds maximum allowed size"),
             Error::NotAnInteger => f.write_str("value is not an integer or out of range"),
             Error::Overflow => f.write_str("increment or decrement would overflow"),
+            Error::WrongItem => f.write_str("the item is not one of such a feed"),
             Error::NotANumber => f.write_str("resulting score is not a number (NaN)"),
             Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
             Error::OutsideTransaction => {

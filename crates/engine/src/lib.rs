@@ -60,6 +60,9 @@ pub use transaction::running::{Running, Savepoint};
 pub use transaction::watch::Watch;
 pub use transaction::writer::{Expiry, Writer};
 pub use types::contract::Description;
+pub use types::feed::{
+    ATTRIBUTES_MAX, Feed, FeedInfo, FeedRange, Filter, Order, Rows, Schema, Seen, Selection, Test,
+};
 pub use types::hash::{Hash, PackedLimits, Parts};
 pub use types::list::{End, Inserted, Positions};
 pub use types::registry::ValueType;
@@ -73,7 +76,7 @@ pub use types::value::Limits;
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited, Report, Scratch,
+    HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited, PutDown, Report, Scratch,
     ShardSet, Staged, Statistics, User, View, WaitHook, coarse_milliseconds, defer_signals,
     is_patience_limited, limit_patience, remove_sockets, unlimited_patience, without_fork,
 };

@@ -1,6 +1,6 @@
 //! Values of every type, for the tests of what all types have in common.
 
-use undercroft_engine::{Ranges, ValueType};
+use undercroft_engine::{Order, Ranges, Schema, ValueType};
 
 /// What the items of an example are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,14 +14,29 @@ pub enum Items {
 /// A value of a type with so many elements, as the flat list that an export has, in the order in which it is read.
 /// The first item of an element is what [`Items`] says. Where it has a second one, it is a number that grows: a value,
 /// a score. A type whose elements must be something else has an arm of its own here.
+///
+/// # Panics
+/// Never: the schema of feeds is sound.
 pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
+    let first = |element| match items {
+        Items::Integers => format!("{}", 1000 + element),
+        Items::Texts(length) => format!("{element:08}{}", "x".repeat(length.max(8) - 8)),
+    };
     let mut all = Ranges::new();
+    if value_type == ValueType::Feed {
+        // What its items are is the first element; a value has 255 bytes at most.
+        let size = first(0).len().min(255);
+        let schema = Schema::new(size as u8, &[4, 3, 1], Order::List).expect("sound");
+        all.push(&schema.row());
+        for element in 1..elements {
+            let attributes = [element % 16, element % 5, element % 2];
+            let value = &first(element).into_bytes()[..size];
+            all.push(&schema.item_row(value, &attributes, element % 7 == 0));
+        }
+        return all;
+    }
     for element in 0..elements {
-        let first = match items {
-            Items::Integers => format!("{}", 1000 + element),
-            Items::Texts(length) => format!("{element:08}{}", "x".repeat(length.max(8) - 8)),
-        };
-        all.push(first.as_bytes());
+        all.push(first(element).as_bytes());
         for _ in 1..value_type.description().width {
             all.push(element.to_string().as_bytes());
         }

@@ -5,6 +5,7 @@ mod bits;
 mod blocking;
 mod every_type;
 mod eviction;
+mod feeds;
 mod hashes;
 mod lists;
 mod messages;
@@ -57,6 +58,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         lists::SCENARIOS,
         sets::SCENARIOS,
         sorted::SCENARIOS,
+        feeds::SCENARIOS,
         eviction::SCENARIOS,
         transactions::SCENARIOS,
         blocking::SCENARIOS,
@@ -162,6 +164,14 @@ const SCENARIOS: &[Scenario] = &[
         "SET overwrite 300,000, staged",
         |s| with(s, 300_000),
         |s| set(s, &key(0, 90), 290_000),
+    ),
+    steps("SET insert 70,000, received", some_keys, |s| {
+        set_received(s, &key(0, 90), 70_000)
+    }),
+    steps(
+        "SET overwrite 70,000, received",
+        |s| with(s, 70_000),
+        |s| set_received(s, &key(0, 90), 80_001),
     ),
     // Counting and changing in place.
     quick(
@@ -511,6 +521,18 @@ fn set_text(store: &Store, key: &[u8], value: &[u8]) {
 
 fn set(store: &Store, key: &[u8], length: usize) {
     set_text(store, key, &value(length));
+}
+
+/// As a server sets a key to a value that it receives bit by bit.
+fn set_received(store: &Store, key: &[u8], length: usize) {
+    let (key, value) = (store.key(key), value(length));
+    let (first, second) = value.split_at(length / 16 * 8);
+    let mut staged = store.stage_room(&key, length as u64).expect("room");
+    staged.fill(0, first);
+    let mut staged = store.take_up(staged.put_down());
+    staged.fill(first.len() as u64, second);
+    let set = store.set_staged(0, &key, staged);
+    set.map_err(|(error, _)| error).expect("room");
 }
 
 fn set_all(store: &Store, keys: &[Vec<u8>], length: usize) {

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::process::Signal;
+use undercroft_engine::Store;
 
 use crate::support::{Client, Place, Server, connect_tcp, fail, spare_port, succeed};
 
@@ -31,6 +32,30 @@ fn a_signal_ends_it_cleanly_and_the_data_stays() {
         );
         assert!(succeed(&["check", "--store", &place.path("served")]).starts_with("sound"));
     }
+}
+
+#[test]
+fn what_a_killed_server_was_receiving_is_freed() {
+    let place = Place::new();
+    let mut server = Server::start(&place, &[]);
+    assert_eq!(server.connect().call("SET k old"), "+OK");
+    let store = Store::open(Path::new(&place.path("served")), true).expect("the server made it");
+    let before = store.used_memory();
+    let mut client = server.connect();
+    let half = "x".repeat(500_000);
+    client.send(&format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n{half}"));
+    while store.used_memory() < before + 1_000_000 {
+        std::thread::yield_now();
+    }
+    server.signal(Signal::KILL);
+    server.wait();
+    succeed(&["recover", "--store", &place.path("served")]);
+    assert!(store.used_memory() <= before);
+    assert_eq!(
+        succeed(&["exec", "--store", &place.path("served"), "GET", "k"]),
+        "old\n"
+    );
+    assert!(succeed(&["check", "--store", &place.path("served")]).starts_with("sound"));
 }
 
 #[test]

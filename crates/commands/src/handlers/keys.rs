@@ -136,7 +136,7 @@ pub(crate) fn keys(
         return Err(TOO_COMPLEX.into());
     }
     reply.array(found.len());
-    found.iter().for_each(|key| reply.bulk(key));
+    reply.bulks(&found);
     Ok(())
 }
 

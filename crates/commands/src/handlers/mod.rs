@@ -8,6 +8,7 @@
 //! - `connection`: the connection itself: PING, SELECT, HELLO, AUTH and their like.
 //! - `embedded`: the processes that map the store, as CLIENT LIST shows them beside connections.
 //! - `expire`: deadlines of keys.
+//! - `feeds`: FEED.ADD, FEED.RANGE and their like, which Redis does not have.
 //! - `geo`: positions: sorted sets whose scores stand for places on the earth.
 //! - `hashes`: HSET, HGET and their like.
 //! - `hyperloglog`: counting different elements approximately: PFADD, PFCOUNT, PFMERGE.
@@ -35,6 +36,7 @@ pub(crate) mod command;
 pub(crate) mod connection;
 pub(crate) mod embedded;
 pub(crate) mod expire;
+pub(crate) mod feeds;
 pub(crate) mod geo;
 pub(crate) mod hashes;
 pub(crate) mod hyperloglog;

@@ -277,7 +277,9 @@ fn elements(
             }
             items = scored.members().clone();
         }
-        ValueType::String | ValueType::Hash => return Err(CommandError::WRONG_TYPE.into()),
+        ValueType::String | ValueType::Hash | ValueType::Feed => {
+            return Err(CommandError::WRONG_TYPE.into());
+        }
     }
     // The work begins only on what is not torn (R3).
     view.recheck().map_err(Error::from)?;

@@ -15,14 +15,19 @@ pub(crate) fn plain_get<R: Reply + ?Sized>(
     key: &[u8],
     reply: &mut R,
 ) -> Outcome {
-    let database = context.database();
-    let found = context
-        .store
-        .get(database, key, &mut context.session.scratch)?;
+    let (store, database) = (context.store, context.database());
+    let found = match reply.text() {
+        Some(mut text) => store.get(database, key, &mut text)?,
+        None => {
+            let found = store.get(database, key, &mut context.session.scratch)?;
+            if found {
+                reply.bulk(&context.session.scratch);
+            }
+            found
+        }
+    };
     context.count_lookup(found);
-    if found {
-        reply.bulk(&context.session.scratch);
-    } else {
+    if !found {
         reply.null();
     }
     Ok(())

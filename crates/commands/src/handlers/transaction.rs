@@ -188,7 +188,7 @@ impl Done {
             self.ran.push(None);
             return Ok(());
         }
-        let arguments = queued.arguments();
+        let arguments = multi.arguments(queued);
         let from = self.tape.mark();
         let savepoint = running.savepoint();
         let start = self.ended.unwrap_or_else(Instant::now);
@@ -252,14 +252,14 @@ impl Done {
                     context.count_error(error.text());
                 }
                 if is_slow(context, ran.time) {
-                    note_slow(context, queued.command, &queued.arguments(), ran.time);
+                    note_slow(context, queued.command, &multi.arguments(queued), ran.time);
                 }
                 if let Some(database) = self.databases.get(at) {
-                    monitor::show(context, *database, queued.command, &queued.arguments());
+                    monitor::show(context, *database, queued.command, &multi.arguments(queued));
                 }
                 continue;
             }
-            let arguments = queued.arguments();
+            let arguments = multi.arguments(queued);
             let start = Instant::now();
             let mut unsent = Tape::default();
             let told: &mut dyn Reply = if silent { &mut unsent } else { reply };

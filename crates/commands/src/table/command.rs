@@ -34,6 +34,8 @@ pub enum Group {
     Pubsub,
     /// Scripts.
     Scripting,
+    /// Feeds, which Redis does not have.
+    Feed,
 }
 
 impl Group {
@@ -54,6 +56,7 @@ impl Group {
             Group::Transaction => "transactions",
             Group::Pubsub => "pubsub",
             Group::Scripting => "scripting",
+            Group::Feed => "feed",
         }
     }
 }
@@ -357,7 +360,7 @@ pub struct Command {
     pub element: usize,
     /// The family it is documented under.
     pub group: Group,
-    /// The Redis version that brought it.
+    /// The Redis version that brought it; ours where Redis does not have it.
     pub since: &'static str,
     /// Time it takes.
     pub complexity: &'static str,

@@ -2,16 +2,16 @@
 //!
 //! An open-addressing table built at compile time. A name is read in two words, its first and its last eight bytes
 //! (which may overlap), with the case bit of every byte set. Of a name of letters only these words and the length say
-//! exactly which it is, in any case, and no byte is compared by itself; the few names with an underline are.
+//! exactly which it is, in any case, and no byte is compared by itself; the names with an underline or a dot are.
 
 use super::command::Command;
 use super::{
-    bitmap, connection, generic, geo, hashes, hyperloglog, lists, pubsub, scripting, server, sets,
-    sorted, strings, transaction,
+    bitmap, connection, feeds, generic, geo, hashes, hyperloglog, lists, pubsub, scripting, server,
+    sets, sorted, strings, transaction,
 };
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 14] = [
+const FAMILIES: [&[Command]; 15] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -26,18 +26,19 @@ const FAMILIES: [&[Command]; 14] = [
     transaction::COMMANDS,
     pubsub::COMMANDS,
     scripting::COMMANDS,
+    feeds::COMMANDS,
 ];
 const COUNT: usize = count();
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 12;
 const LONGEST_NAME: usize = 20;
 /// A slot that holds no command.
-const EMPTY: u8 = u8::MAX;
+const EMPTY: u16 = u16::MAX;
 
 static ALL: [&Command; COUNT] = flatten();
 static WORDS: [Words; COUNT] = words();
 static PLAIN: [bool; COUNT] = plain();
-static INDEX: [u8; SLOTS] = index();
+static INDEX: [u16; SLOTS] = index();
 
 /// GET and SET, which the fast path knows without a search.
 pub(crate) static GET: &Command = named("get");
@@ -165,7 +166,7 @@ const fn words() -> [Words; COUNT] {
         let name = all[at].name.as_bytes();
         let mut index = 0;
         while index < name.len() {
-            assert!(name[index].is_ascii_lowercase() || name[index] == b'_');
+            assert!(name[index].is_ascii_lowercase() || matches!(name[index], b'_' | b'.'));
             index += 1;
         }
         words[at] = fold(name);
@@ -191,7 +192,7 @@ const fn plain() -> [bool; COUNT] {
     plain
 }
 
-const fn index() -> [u8; SLOTS] {
+const fn index() -> [u16; SLOTS] {
     // A full table would make a miss search for ever; half full it is already slow.
     assert!(COUNT < EMPTY as usize && COUNT * 2 <= SLOTS);
     let all = flatten();
@@ -204,7 +205,7 @@ const fn index() -> [u8; SLOTS] {
         while slots[slot] != EMPTY {
             slot = (slot + 1) % SLOTS;
         }
-        slots[slot] = at as u8;
+        slots[slot] = at as u16;
         at += 1;
     }
     slots

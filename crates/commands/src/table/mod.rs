@@ -2,17 +2,19 @@
 //! COMMAND command.
 //!
 //! Names, arities, flags, keys, categories and tips are those of Redis 7.0.15; a test compares them with a real
-//! server field by field.
+//! server field by field. Only feeds are ours.
 //!
 //! - `command`: what the table says of one command.
 //! - `keys`: where commands have their keys and what they do with them, by name.
 //! - `lookup`: from a name to its command, in a few nanoseconds.
 //! - `bitmap`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`, `server`,
 //!   `sets`, `sorted`, `strings`, `transaction`: the rows, a file for each of Redis' groups of commands.
+//! - `feeds`: the rows of commands that Redis does not have.
 
 mod bitmap;
 mod command;
 mod connection;
+mod feeds;
 mod generic;
 mod geo;
 mod hashes;

@@ -1,10 +1,11 @@
-//! `docs/commands.md` is what the command table says, and the table knows no command that Redis 7.0 does not.
+//! `docs/commands.md` is what the command table says, and the table knows no command that Redis 7.0 does not but those
+//! of feeds.
 //!
 //! `UNDERCROFT_BLESS=1 cargo test -p undercroft-commands --test documented` writes the page anew.
 
 use std::fmt::Write as _;
 
-use undercroft_commands::table::{Command, find_full};
+use undercroft_commands::table::{Command, Group, all, find_full};
 
 const REDIS: &str = include_str!("redis-7.0.txt");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
@@ -74,11 +75,7 @@ fn page() -> String {
         }
         for one in &all {
             if let Some(command) = ours(one.name) {
-                let name = shown(one.name);
-                let syntax = command.syntax.replace('|', "\\|");
-                let call = format!("{name} {syntax}").trim_end().to_owned();
-                let (summary, time) = (command.summary, command.complexity);
-                let _ = writeln!(page, "| `{call}` | {} | {summary} | {time} |", one.since);
+                page.push_str(&row(one.name, one.since, command));
             }
         }
         if !missing.is_empty() {
@@ -90,7 +87,23 @@ fn page() -> String {
             let _ = writeln!(page, "{space}Not there: {}.", names.join(", "));
         }
     }
+    page.push_str(
+        "\n## Feeds\n\n\
+         Redis does not have these; [feeds.md](feeds.md) tells what feeds are.\n\n\
+         | command | since | what it does | time |\n| --- | --- | --- | --- |\n",
+    );
+    for command in all().iter().filter(|command| command.group == Group::Feed) {
+        page.push_str(&row(command.name, command.since, command));
+    }
     page
+}
+
+/// A command's row in the page.
+fn row(name: &str, since: &str, command: &Command) -> String {
+    let syntax = command.syntax.replace('|', "\\|");
+    let call = format!("{} {syntax}", shown(name)).trim_end().to_owned();
+    let (summary, time) = (command.summary, command.complexity);
+    format!("| `{call}` | {since} | {summary} | {time} |\n")
 }
 
 fn shown(name: &str) -> String {
@@ -124,7 +137,7 @@ fn every_group_and_every_command_of_ours_is_one_of_redis() {
             assert_eq!(own, (one.group, one.since), "{}", one.name);
         }
     }
-    for command in undercroft_commands::table::all() {
+    for command in all().iter().filter(|command| command.group != Group::Feed) {
         let own = std::iter::once(*command).chain(command.subcommands);
         for command in own.filter(|command| command.handler.is_some()) {
             assert!(

@@ -238,11 +238,19 @@ fn every_command_is_followed() {
         "GEOADD k 1 1 one".to_owned(),
         "PFADD k a b".to_owned(),
     ];
+    // A feed is made first, so that what fills it is a second line.
+    let feeds = [
+        "FEED.ADD k -1 one two",
+        "FEED.HIDE k two",
+        &large("FEED.ADD", "-1 one", |number| format!("{number:03}")),
+    ];
+    let feeds = feeds.map(|line| ["FEED.CREATE k SIZE 3 ATTRS 4:3:1", line]);
+    let setups = setups.iter().map(|line| ["PING", line]).chain(feeds);
     let mut client = Client::new(None);
     let mut copy = Copy::of(&client);
-    for setup in &setups {
+    for [first, setup] in setups {
         for line in mailboxes::LINES.split('|') {
-            for line in ["FLUSHALL", setup, line] {
+            for line in ["FLUSHALL", first, setup, line] {
                 client.store.set_time(copy.now);
                 let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
                 let _ = client.try_run(&words);

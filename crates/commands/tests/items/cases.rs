@@ -1,4 +1,4 @@
-//! What each command is given: `#` is a number of the item, and what stands in
+//! What each command is given: `#` is a number of the item, `%` the same in eight digits, and what stands in
 //! braces is there once for each item. `N` is the number of items, `H` half of it.
 
 /// A command, what is there before it, and what it is run as.
@@ -23,6 +23,8 @@ const HASH: &[&str] = &["HSET h {f# v#}"];
 const SET: &[&str] = &["SADD s {m#}", "SADD t {m#}", "SADD u no m1 m2"];
 const ZSET: &[&str] = &["ZADD z {# m#}", "ZADD y {# m#}", "ZADD x 1 no 2 m1"];
 const GEO: &[&str] = &["GEOADD g {1.# 2.# m#}"];
+pub(crate) const FEED_CREATED: &[&str] = &["FEED.CREATE f SIZE 8 ATTRS 4:3:1"];
+const FEED: &[&str] = &[FEED_CREATED[0], "FEED.ADD f -1 {%}"];
 
 /// At least one for each command whose time grows with what it is given or finds.
 pub(crate) const CASES: &[Case] = &[
@@ -166,6 +168,27 @@ pub(crate) const CASES: &[Case] = &[
         GEO,
         "GEORADIUSBYMEMBER_RO g m1 500 KM",
     ),
+    case("feed.add", FEED_CREATED, "FEED.ADD f -1 {%}"),
+    case("feed.add", FEED, "FEED.ADD f -1 {% ATTRS 3:1:0}"),
+    case("feed.add", FEED, "FEED.ADD f 0 {%}"),
+    case("feed.add", FEED, "FEED.ADD f 700 {%}"),
+    case("feed.del", FEED, "FEED.DEL f {%}"),
+    case("feed.del", FEED, "FEED.DEL f 00000001"),
+    case("feed.delwhere", FEED, "FEED.DELWHERE f 0::"),
+    case("feed.move", FEED, "FEED.MOVE f 00000001 0"),
+    case("feed.setattr", FEED, "FEED.SETATTR f 00000001 3::1"),
+    case("feed.hide", FEED, "FEED.HIDE f {%}"),
+    case("feed.show", FEED, "FEED.SHOW f {%}"),
+    case("feed.range", FEED, "FEED.RANGE f 0 N WITHATTRS"),
+    case("feed.range", FEED, "FEED.RANGE f 5 9 ALL WHERE ::1"),
+    case("feed.count", FEED, "FEED.COUNT f WHERE a0>0"),
+    case("feed.pos", FEED, "FEED.POS f 00000001"),
+    case("feed.pop", FEED, "FEED.POP f LEFT H"),
+    case("feed.pop", FEED, "FEED.POP f RIGHT H"),
+    case("feed.info", FEED, "FEED.INFO f"),
+    case("feed.compact", FEED, "FEED.COMPACT f"),
+    case("copy", FEED, "COPY f d"),
+    case("restore", FEED, "RESTORE d 0 DUMP:f"),
     case("copy", HASH, "COPY h d"),
     case("copy", LIST, "COPY l d"),
     case("copy", ZSET, "COPY z d"),

@@ -94,7 +94,9 @@ impl Client {
                 }
                 for item in (1..=items).rev() {
                     let words = group.iter().map(|word| word.trim_end_matches('}'));
-                    arguments.extend(words.map(|word| word.replace('#', &item.to_string()).into()));
+                    let words = words.map(|word| word.replace('#', &item.to_string()));
+                    arguments
+                        .extend(words.map(|word| word.replace('%', &format!("{item:08}")).into()));
                 }
             } else if let Some(key) = word.strip_prefix("DUMP:") {
                 match self.run(&[b"DUMP".to_vec(), key.into()]) {
@@ -211,13 +213,20 @@ fn the_work_of_many_commands_within_multi_is_linear_in_them() {
         "ZADD z 1 m#",
         "RPUSH l item:#",
         "INCR counter",
+        "FEED.ADD f -1 %",
+        "FEED.ADD f 0 %",
     ] {
         let [few, many] = [FEW, FEW * TIMES].map(|items| {
             let mut client = Client::new();
+            if line.starts_with("FEED") {
+                let feed = client.arguments(cases::FEED_CREATED[0], items);
+                client.run(&feed);
+            }
             client.count(|client| {
                 client.run(&[b"MULTI".to_vec()]);
                 for item in 1..=items {
                     let line = line.replace('#', &item.to_string());
+                    let line = line.replace('%', &format!("{item:08}"));
                     let words: Vec<Vec<u8>> = line.split(' ').map(Into::into).collect();
                     client.run(&words);
                 }

@@ -4,7 +4,7 @@ mod server;
 mod wire;
 
 use server::Served;
-use undercroft_conformance::cases::{Report, directory, read_all};
+use undercroft_conformance::cases::{Report, directory, own_directory, read_all};
 use undercroft_conformance::compare::Rules;
 use undercroft_conformance::differential::{Plan, run};
 use undercroft_conformance::expiry::keys_expire;
@@ -17,7 +17,8 @@ fn every_written_case_passes() {
     let mut report = Report::default();
     // Here nobody serves connections that messages could be pushed to, or that could be set aside while they wait or are
     // paused; the server is judged by these as well.
-    let files = read_all(&directory()).expect("the case files read");
+    let mut files = read_all(&directory()).expect("the case files read");
+    files.extend(read_all(&own_directory()).expect("the case files read"));
     for file in files
         .into_iter()
         .filter(|file| !["messages", "notify", "blocking", "paused"].contains(&file.name()))

@@ -58,6 +58,7 @@ fn family(command: &Command) -> Option<Family> {
         Group::Hash => Some(Family::Hash),
         Group::Set => Some(Family::Set),
         Group::SortedSet | Group::Geo => Some(Family::Sorted),
+        Group::Feed => Some(Family::Feed),
         _ => None,
     }
 }

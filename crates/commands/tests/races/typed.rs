@@ -82,7 +82,8 @@ const CALLS: &[(&str, Option<Family>, Call)] = &[
     ("count_keys", None, |store| say(store.count_keys(0))),
     ("keys_where", None, |store| {
         let keys = store.keys_where(0, |key| Ok(key != b"d"));
-        say(keys.map(|mut keys| {
+        say(keys.map(|keys| {
+            let mut keys: Vec<Vec<u8>> = keys.iter().map(<[u8]>::to_vec).collect();
             keys.sort_unstable();
             keys
         }))

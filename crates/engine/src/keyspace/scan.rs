@@ -5,11 +5,15 @@
 //! between calls, as the buckets that a bucket splits into have the same low
 //! bits. (The method is Pieter Noordhuis', of Redis' `dictScan`.)
 
+use std::collections::HashSet;
+
 use undercroft_memory::ShardSet;
 
 use crate::error::Error;
 use crate::store::{Reader, Store};
+use crate::structures::dictionary::Dictionary;
 use crate::structures::entry::Entry;
+use crate::structures::ranges::Ranges;
 use crate::structures::roots::{KEYS, Root};
 use crate::structures::walk::{BUCKET_BITS, scan_bucket};
 use crate::transaction::access::Access;
@@ -17,6 +21,8 @@ use crate::upkeep::expired;
 
 /// Buckets looked at in a call at most for each key asked for, as in Redis.
 const EMPTY_FACTOR: u64 = 10;
+/// Buckets that a walk looks at in one read at most.
+const BUCKETS: u64 = 64;
 
 impl Store {
     /// The next part of a walk over a database, starting with cursor 0; the
@@ -40,7 +46,7 @@ impl Store {
         &self,
         database: usize,
         pick: impl FnMut(&[u8]) -> Result<bool, Error>,
-    ) -> Result<Vec<Vec<u8>>, Error> {
+    ) -> Result<Ranges, Error> {
         self.access().keys_where(database, pick)
     }
 
@@ -65,29 +71,41 @@ impl Access<'_> {
         let mut position = cursor & ((1 << BUCKET_BITS) - 1);
         let mut visited = 0;
         let mut looked_at = 0;
+        let is_enough = |visited: u64, looked_at: u64| {
+            visited >= count || looked_at >= count.saturating_mul(EMPTY_FACTOR)
+        };
         while shard < self.shards() {
             let root = Root { shard, database };
-            let (found, next) = self.read(ShardSet::one(shard), |reader| {
-                let mut found = Vec::new();
-                let next = scan_bucket(reader.view(), root, position, |at| {
-                    let entry = Entry::load(reader.view(), at)?;
-                    if entry
-                        .expiry(reader.view())?
-                        .is_some_and(|expiry| expiry <= reader.now())
-                    {
-                        expired::remember(reader.view(), database, &entry);
-                        return Ok(());
+            let (found, next, looked) = self.read(ShardSet::one(shard), |reader| {
+                let view = reader.view();
+                let (mut found, mut next, mut looked) = (Vec::new(), position, 0);
+                loop {
+                    // R3: torn buckets may hold anything.
+                    view.recheck()?;
+                    next = scan_bucket(view, root, next, |at| {
+                        let entry = Entry::load(view, at)?;
+                        if entry
+                            .expiry(view)?
+                            .is_some_and(|expiry| expiry <= reader.now())
+                        {
+                            expired::remember(view, database, &entry);
+                            return Ok(());
+                        }
+                        if let Some(picked) = pick(reader, &entry)? {
+                            let mut key = Vec::new();
+                            entry.append_key(view, &mut key)?;
+                            found.push((key, picked));
+                        }
+                        Ok(())
+                    })?;
+                    looked += 1;
+                    let is_enough = is_enough(visited + found.len() as u64, looked_at + looked);
+                    if next == 0 || looked == BUCKETS || is_enough {
+                        return Ok::<_, Error>((found, next, looked));
                     }
-                    if let Some(picked) = pick(reader, &entry)? {
-                        let mut key = Vec::new();
-                        entry.append_key(reader.view(), &mut key)?;
-                        found.push((key, picked));
-                    }
-                    Ok(())
-                })?;
-                Ok::<_, Error>((found, next))
+                }
             })?;
-            looked_at += 1;
+            looked_at += looked;
             for (key, picked) in found {
                 visited += 1;
                 visit(key, picked);
@@ -96,7 +114,7 @@ impl Access<'_> {
             if position == 0 {
                 shard += 1;
             }
-            if visited >= count || looked_at >= count.saturating_mul(EMPTY_FACTOR) {
+            if is_enough(visited, looked_at) {
                 break;
             }
         }
@@ -111,31 +129,35 @@ impl Access<'_> {
         &self,
         database: usize,
         mut pick: impl FnMut(&[u8]) -> Result<bool, Error>,
-    ) -> Result<Vec<Vec<u8>>, Error> {
-        let mut keys = std::collections::HashSet::new();
-        let mut cursor = 0;
-        let mut failed = None;
-        loop {
-            cursor = self.scan(
-                database,
-                cursor,
-                1000,
-                |_, _| Ok(Some(())),
-                |key, ()| match pick(&key) {
-                    Ok(true) => {
-                        keys.insert(key);
+    ) -> Result<Ranges, Error> {
+        let mut keys = Ranges::new();
+        let mut part = Ranges::new();
+        for shard in 0..self.shards() {
+            let root = Root { shard, database };
+            let (first, mut position, mut size, mut is_resized) = (keys.len(), 0, None, false);
+            loop {
+                let (next, seen) =
+                    self.read_into(ShardSet::one(shard), &mut part, |reader, part| {
+                        part_of_walk(reader, root, position, part)
+                    })?;
+                is_resized |= size.is_some_and(|size| size != seen);
+                size = Some(seen);
+                for key in part.iter() {
+                    if pick(key)? {
+                        keys.push(key);
                     }
-                    Ok(false) => {}
-                    Err(error) => failed = Some(error),
-                },
-            )?;
-            if let Some(error) = failed {
-                return Err(error);
+                }
+                position = next;
+                if position == 0 {
+                    break;
+                }
             }
-            if cursor == 0 {
-                return Ok(keys.into_iter().collect());
+            // Only a table of another size lets a walk meet a key again.
+            if is_resized {
+                keep_first(&mut keys, first);
             }
         }
+        Ok(keys)
     }
 
     /// Some key of a database; see [`Store::random_key`].
@@ -181,5 +203,84 @@ impl Access<'_> {
             }
         }
         Ok(None)
+    }
+}
+
+/// The tables of a dictionary, as far as a walk depends on them.
+type Size = Option<(u64, Option<u64>)>;
+
+/// Appends the keys in the next buckets of a walk. Returns the position behind them, 0 at the end, and the size of the
+/// tables.
+fn part_of_walk(
+    reader: &Reader<'_, '_>,
+    root: Root,
+    mut position: u64,
+    part: &mut Ranges,
+) -> Result<(u64, Size), Error> {
+    let view = reader.view();
+    let tables = root.tables(view)?;
+    let size = tables.map(|tables| (tables.main.bits, tables.other.map(|(other, _)| other.bits)));
+    for _ in 0..BUCKETS {
+        // R3: torn buckets may hold anything.
+        view.recheck()?;
+        position = scan_bucket(view, root, position, |at| {
+            let entry = Entry::load(view, at)?;
+            let expiry = entry.expiry(view)?;
+            if expiry.is_some_and(|expiry| expiry <= reader.now()) {
+                expired::remember(view, root.database, &entry);
+                return Ok(());
+            }
+            part.push_with(|bytes| entry.append_key(view, bytes))
+        })?;
+        if position == 0 {
+            break;
+        }
+    }
+    Ok((position, size))
+}
+
+/// Keeps each key once, of those from an index on.
+fn keep_first(keys: &mut Ranges, first: usize) {
+    let mut kept = Ranges::new();
+    let mut seen = HashSet::new();
+    for (index, key) in keys.iter().enumerate() {
+        if index < first || seen.insert(key) {
+            kept.push(key);
+        }
+    }
+    *keys = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use undercroft_memory::Options;
+
+    use super::*;
+
+    #[test]
+    fn a_walk_over_tables_that_grow_meets_each_key_once() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let name = |number: u32| number.to_string().into_bytes();
+        for number in 0..5000 {
+            store.set(0, &name(number), b"v").expect("set");
+        }
+        let (mut asked, mut added) = (0, 5000);
+        let keys = store.keys_where(0, |_| {
+            // Between two reads, so that the walk goes on in tables that are longer.
+            if asked % 1000 == 0 && added < 65_000 {
+                for number in added..added + 20_000 {
+                    store.set(0, &name(number), b"v").expect("set");
+                }
+                added += 20_000;
+            }
+            asked += 1;
+            Ok(true)
+        });
+        let keys = keys.expect("walked");
+        let distinct: HashSet<_> = keys.iter().collect();
+        assert_eq!(distinct.len(), keys.len());
+        assert!((0..5000).all(|number| distinct.contains(&name(number)[..])));
     }
 }

@@ -594,6 +594,7 @@ fn resize<D: Dictionary>(
     }
     if moved < main.buckets() {
         root.set_word(transaction, MOVED, moved)?;
+        warm_next(transaction.view(), main, other, moved)?;
         return Ok(work);
     }
     root.set_word(transaction, TABLE, other.at)?;
@@ -621,6 +622,20 @@ fn start_resize<D: Dictionary>(
     Ok(ZERO_WORK)
 }
 
+/// Asks for what the next step will move, which lies anywhere in memory: it comes into the caches until then.
+fn warm_next(view: &View<'_>, main: Table, other: Table, moved: u64) -> Result<(), Error> {
+    for index in moved..moved + MOVE_STEP {
+        for entry in load_bucket(view, main.bucket(index))?.entries {
+            view.prefetch(entry);
+        }
+        // Where its entries go: one of these two, or both are one.
+        view.prefetch(other.bucket(index));
+        view.prefetch(other.bucket(index + main.buckets()));
+    }
+    view.prefetch_range(main.bucket(moved + MOVE_STEP), MOVE_STEP * BUCKET);
+    Ok(())
+}
+
 /// Moves the entries of one bucket and its chain to the other table. Returns how
 /// many.
 fn move_bucket<D: Dictionary>(
@@ -629,11 +644,13 @@ fn move_bucket<D: Dictionary>(
     from: Offset,
     other: Table,
 ) -> Result<u64, Error> {
-    let (mut at, mut entries) = (from, 0);
+    let (mut at, mut entries, mut key) = (from, 0, Vec::new());
     for _ in 0..CHAIN_MAX {
         let bucket = load_bucket(transaction.view(), at)?;
         for entry in bucket.entries.into_iter().filter(|&entry| entry != 0) {
-            let hash = hash_of::<D>(transaction, entry)?;
+            key.clear();
+            D::append_key(transaction.view(), entry, &mut key)?;
+            let hash = crate::structures::key::hash(transaction.hash_key(), &key);
             insert_into(transaction, root, other.bucket(hash), hash, entry)?;
             entries += 1;
         }
@@ -647,12 +664,6 @@ fn move_bucket<D: Dictionary>(
         at = bucket.next;
     }
     Err(chain_fault(from).into())
-}
-
-fn hash_of<D: Dictionary>(transaction: &Transaction<'_>, item: Offset) -> Result<u64, Error> {
-    let mut key = Vec::new();
-    D::append_key(transaction.view(), item, &mut key)?;
-    Ok(crate::structures::key::hash(transaction.hash_key(), &key))
 }
 
 #[cfg(test)]

@@ -47,6 +47,8 @@ pub enum Encoding {
     SkipList,
     /// A list.
     QuickList,
+    /// A feed, which Redis does not have.
+    Feed,
 }
 
 impl Encoding {
@@ -61,6 +63,7 @@ impl Encoding {
             Encoding::IntSet => "intset",
             Encoding::SkipList => "skiplist",
             Encoding::QuickList => "quicklist",
+            Encoding::Feed => "feed",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A key with its hash and shard. The names of elements of large collections are hashed as keys are.
 
+use undercroft_memory::last_word;
+
 /// A key with its hash and shard, made by [`Store::key`](crate::Store::key).
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'k> {
@@ -51,11 +53,9 @@ pub(crate) fn hash(secret: [u64; 2], key: &[u8]) -> u64 {
         round(u64::from_le_bytes(*word), 0);
     }
     // The last word holds the bytes left over, and the length.
-    let mut last = (key.len() as u64) << 56;
-    for (place, &byte) in rest.iter().enumerate() {
-        last |= u64::from(byte) << (place * 8);
-    }
-    round(last, 0);
+    let length = (key.len() as u64) << 56;
+    let rest = if rest.is_empty() { 0 } else { last_word(key) };
+    round(length | rest, 0);
     round(0, 0xff);
     round(0, 0);
     round(0, 0)

@@ -91,13 +91,17 @@ fn write_within<S: Scratch, R, E: From<Error>>(
     body: Change<'_, S, R, E>,
 ) -> Result<R, E> {
     scratch.clear();
-    let mut result = Err(Error::OutsideTransaction.into());
+    let mut result = None;
     if running.holds(shards) {
         running.write(&mut |writer| {
-            result = body(writer, scratch);
-            result.is_ok()
+            let done = body(writer, scratch);
+            let is_done = done.is_ok();
+            result = Some(done);
+            is_done
         });
     }
+    // An error may be long in the making: only where it is one.
+    let result = result.unwrap_or_else(|| Err(Error::OutsideTransaction.into()));
     if result.is_err() {
         scratch.clear();
     }
@@ -244,6 +248,16 @@ impl<'a> Access<'a> {
             None => self.store.stage(key, value),
             Some(_) => Ok(None),
         }
+    }
+
+    /// [`Store::set_staged`]. Not within a transaction.
+    pub fn set_staged<'s>(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        staged: Staged<'s>,
+    ) -> Result<(), (Error, Staged<'s>)> {
+        self.store.set_staged(database, key, staged)
     }
 
     /// Notes that a key was used; see [`Store::note_use`]. Within a transaction that is counted behind its commit, once

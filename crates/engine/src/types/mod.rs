@@ -2,6 +2,7 @@
 //!
 //! - `collection`: objects that are a dictionary of elements and nothing else.
 //! - `contract`: what every type answers.
+//! - `feed`: values of one size with attributes, and a mark that hides them.
 //! - `hash`: fields with their values.
 //! - `list`: items by position.
 //! - `registry`: the types, each with its number and with what answers for it.
@@ -12,6 +13,7 @@
 
 pub(crate) mod collection;
 pub(crate) mod contract;
+pub(crate) mod feed;
 pub(crate) mod hash;
 pub(crate) mod list;
 pub(crate) mod registry;

@@ -1,6 +1,7 @@
 //! The types of values, each with its number in the file and with what answers for it.
 
 use crate::types::contract::{Contract, Description, DyingTree};
+use crate::types::feed::Feeds;
 use crate::types::hash::Hashes;
 use crate::types::list::Lists;
 use crate::types::set::Sets;
@@ -49,6 +50,8 @@ value_types! {
     SortedSet = 3 => SortedSets,
     /// A hash: fields with their values.
     Hash = 4 => Hashes,
+    /// A feed: values of one size with attributes, by position.
+    Feed = 5 => Feeds,
 }
 
 impl ValueType {

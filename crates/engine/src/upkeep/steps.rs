@@ -64,8 +64,11 @@ const OF_MEMORY: &[Chore] = &[
     trim,
 ];
 
-/// Transactions of a sweep in one step at most: a thousand keys.
-const SWEEPS: usize = 16;
+/// Transactions of a sweep in one step at most,
+const SWEEPS: usize = 24;
+/// and keys after which it ends: some 350 us where each is a wait for memory, and what
+/// a million need to be gone within four seconds.
+const SWEPT: u64 = 1500;
 /// Where fewer of those seen have expired than one in so many, a step ends
 /// early.
 const WORTH_MORE: u64 = 10;
@@ -159,7 +162,7 @@ impl Store {
     }
 }
 
-/// Removes expired keys: about a thousand where most of those it sees have
+/// Removes expired keys: as many as [`SWEPT`] where most of those it sees have
 /// expired, and fewer the fewer there are among others.
 fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
     let mut pace = Pace::Idle;
@@ -181,7 +184,7 @@ fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {
                 swept.add(some);
                 upkept.expired += some.removed;
                 let much = swept.removed * WORTH_MORE >= swept.seen.max(1);
-                if round + 1 == SWEEPS || swept.removed >= 1000 || !much && swept.buckets >= 64 {
+                if round + 1 == SWEEPS || swept.removed >= SWEPT || !much && swept.buckets >= 64 {
                     let next = if much { shard } else { shard + 1 };
                     store.segment.set_upkeep_place(next as u64);
                     return Ok(if much { Pace::Hurry } else { pace });

@@ -68,7 +68,7 @@ impl Store {
     /// All tickets, in some order that is always the same. O(waiting clients).
     fn tickets(&self) -> Result<Vec<Ticket>, Error> {
         let names = self.keys_where(WAITERS, |_| Ok(true))?;
-        let tickets = names.iter().filter_map(|name| Ticket::from_bytes(name));
+        let tickets = names.iter().filter_map(Ticket::from_bytes);
         let mut tickets: Vec<Ticket> = tickets.collect();
         tickets.sort_unstable();
         Ok(tickets)

@@ -270,6 +270,55 @@ pub const CASES: &[Case] = &[
     case("lmove", &["LMOVE k j LEFT RIGHT", "LMOVE k k RIGHT LEFT"]),
     case("rpoplpush", &["RPOPLPUSH k j"]),
     case("lmpop", &["LMPOP 2 k j LEFT COUNT 3"]),
+    // Feeds.
+    case(
+        "feed.create",
+        &["FEED.CREATE k SIZE 8", "FEED.CREATE d SIZE 8"],
+    ),
+    case(
+        "feed.add",
+        &[
+            "FEED.ADD k -1 new00001 ATTRS 1:0:1 new00002",
+            "FEED.ADD k 0 new00001",
+            "FEED.ADD k 5 new00001",
+        ],
+    ),
+    case("feed.del", &["FEED.DEL k m0000004 m0000006 unknown0"]),
+    case(
+        "feed.delwhere",
+        &["FEED.DELWHERE k 3::", "FEED.DELWHERE k a1<2 HIDDEN"],
+    ),
+    case(
+        "feed.move",
+        &["FEED.MOVE k m0000004 0", "FEED.MOVE k m0000004 2"],
+    ),
+    case("feed.setattr", &["FEED.SETATTR k m0000004 15::0"]),
+    case("feed.hide", &["FEED.HIDE k m0000004 m0000008"]),
+    case("feed.show", &["FEED.SHOW k m0000000 m0000006"]),
+    case(
+        "feed.range",
+        &[
+            "FEED.RANGE k 0 3",
+            "FEED.RANGE k 0 1000 ALL WITHATTRS",
+            "FEED.RANGE k -20 10 HIDDEN REV",
+            "FEED.RANGE k 300 40 WHERE 3::1",
+        ],
+    ),
+    case(
+        "feed.count",
+        &[
+            "FEED.COUNT k",
+            "FEED.COUNT k ALL WHERE a0>12",
+            "FEED.COUNT k HIDDEN",
+        ],
+    ),
+    case(
+        "feed.pos",
+        &["FEED.POS k m0000008 ALL", "FEED.POS k m0000008"],
+    ),
+    case("feed.pop", &["FEED.POP k LEFT", "FEED.POP k RIGHT 3"]),
+    case("feed.info", &["FEED.INFO k"]),
+    case("feed.compact", &["FEED.COMPACT k"]),
     // Sets.
     case("sadd", &["SADD k m0 new"]),
     case("srem", &["SREM k m0 m1 5"]),

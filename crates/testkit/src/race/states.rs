@@ -17,6 +17,8 @@ pub enum Family {
     Set,
     /// Sorted sets.
     Sorted,
+    /// Feeds.
+    Feed,
 }
 
 /// A state of a key.
@@ -80,9 +82,27 @@ fn sorted(tag: char, members: usize, first: usize, length: usize) -> Vec<Words> 
     with_items("ZADD", (0..members).map(member))
 }
 
+/// Values of eight bytes, of which all feeds have the first, every third one hidden.
+fn feed(tag: char, items: usize) -> Vec<Words> {
+    let value = |number: usize| match number % 2 {
+        0 => format!("m{number:07}"),
+        _ => format!("m{number:06}{tag}"),
+    };
+    let mut commands = vec![words("FEED.CREATE @ SIZE 8 ATTRS 4:3:1")];
+    if items > 0 {
+        let item = |number| format!("{} ATTRS {}:{}:1", value(number), number % 16, number % 5);
+        commands.extend(with_items(
+            "FEED.ADD",
+            std::iter::once("-1".to_owned()).chain((0..items).map(item)),
+        ));
+        commands.extend(with_items("FEED.HIDE", (0..items).step_by(3).map(value)));
+    }
+    commands
+}
+
 /// All of them. The first one is no key.
 pub fn states() -> Vec<State> {
-    use Family::{Absent, Hash, List, Set, Sorted, String};
+    use Family::{Absent, Feed, Hash, List, Set, Sorted, String};
     let mut all = Vec::new();
     let mut add = |name, family, is_usual, commands| {
         all.push(State {
@@ -173,6 +193,15 @@ pub fn states() -> Vec<State> {
         with_items("GEOADD", (0..200).map(place))
     });
 
+    add("feed of nothing", Feed, false, feed('D', 0));
+    add("feed of 10", Feed, true, feed('E', 10));
+    add("feed of 1,500", Feed, true, feed('F', 1500));
+    add("queue of 400", Feed, false, {
+        let mut commands = feed('G', 400);
+        commands[0] = words("FEED.CREATE @ SIZE 8 ATTRS 4:3:1 ORDER QUEUE");
+        commands
+    });
+
     let living = ["string of 5,000", "hash of 200", "sorted set of 20"];
     let dead = [
         "integer",
@@ -182,6 +211,7 @@ pub fn states() -> Vec<State> {
         "list of 2,000",
         "set of 400",
         "sorted set of 300",
+        "feed of 1,500",
     ];
     let find = |name| {
         all.iter()

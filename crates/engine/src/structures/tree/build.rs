@@ -1,21 +1,25 @@
 //! A whole tree from its leaves, in order: full nodes, built from the left.
 
+use std::marker::PhantomData;
+
 use undercroft_memory::{Pool, Transaction};
 
 use super::node::children_max;
-use super::{Child, Node, Tree, fault};
+use super::{Child, Least, Merge, Node, Tree, fault};
 use crate::error::Error;
 
 /// Takes leaves and makes the nodes above them.
-pub(crate) struct Builder<const K: usize> {
+pub(crate) struct Builder<const K: usize, M = Least> {
     /// The nodes of each level that have no node above them yet.
     levels: Vec<Vec<Child<K>>>,
+    merge: PhantomData<M>,
 }
 
-impl<const K: usize> Builder<K> {
-    pub(crate) fn new() -> Builder<K> {
+impl<const K: usize, M: Merge<K>> Builder<K, M> {
+    pub(crate) fn new() -> Builder<K, M> {
         Builder {
             levels: vec![Vec::new()],
+            merge: PhantomData,
         }
     }
 
@@ -36,7 +40,7 @@ impl<const K: usize> Builder<K> {
                 nodes.push(child);
                 break;
             }
-            let full = Node::create(transaction, pool, level + 1, nodes)?;
+            let full = Node::create::<M>(transaction, pool, level + 1, nodes)?;
             nodes.clear();
             nodes.push(child);
             child = full;
@@ -55,19 +59,19 @@ impl<const K: usize> Builder<K> {
         for (level, mut nodes) in self.levels.into_iter().enumerate() {
             nodes.append(&mut below);
             if let (true, [root]) = (level == top, nodes.as_slice()) {
-                return Ok(Tree::<K>::root_words(root.at, root.count, level));
+                return Ok(Tree::<K, M>::root_words(root.at, root.count, level));
             }
             for nodes in nodes.chunks(children_max(K)) {
-                below.push(Node::create(transaction, pool, level + 1, nodes)?);
+                below.push(Node::create::<M>(transaction, pool, level + 1, nodes)?);
             }
         }
         // One node, or two.
         match below.as_slice() {
             [] => Err(fault(0)),
-            [root] => Ok(Tree::<K>::root_words(root.at, root.count, top + 1)),
+            [root] => Ok(Tree::<K, M>::root_words(root.at, root.count, top + 1)),
             several => {
-                let root = Node::create(transaction, pool, top + 2, several)?;
-                Ok(Tree::<K>::root_words(root.at, root.count, top + 2))
+                let root = Node::create::<M>(transaction, pool, top + 2, several)?;
+                Ok(Tree::<K, M>::root_words(root.at, root.count, top + 2))
             }
         }
     }

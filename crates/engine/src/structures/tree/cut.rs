@@ -4,13 +4,13 @@
 use undercroft_memory::{Pool, Transaction};
 
 use super::node::children_max;
-use super::{Child, Node, Tree, fault};
+use super::{Child, Merge, Node, Tree, fault};
 use crate::error::Error;
 
 /// A subtree that was cut off: its root, and levels of inner nodes.
 pub(crate) type Subtree = (u64, usize);
 
-impl<const K: usize> Tree<K> {
+impl<const K: usize, M: Merge<K>> Tree<K, M> {
     /// Cuts items `from..to` off; leaves begin at both positions, or the tree
     /// ends. What was cut off is appended to `off`, for the caller to free.
     /// O(log n).
@@ -88,7 +88,7 @@ impl<const K: usize> Tree<K> {
             [] => {}
             [child] => off.push((child.at, level - 1)),
             several => {
-                let subtree = Node::create(transaction, pool, level, several)?;
+                let subtree = Node::create::<M>(transaction, pool, level, several)?;
                 off.push((subtree.at, level));
             }
         }
@@ -101,7 +101,7 @@ impl<const K: usize> Tree<K> {
         Ok(Some(Child {
             at: node.at,
             count: kept.iter().map(|child| child.count).sum(),
-            key: kept[0].key,
+            note: M::of(&kept),
         }))
     }
 
@@ -124,7 +124,7 @@ impl<const K: usize> Tree<K> {
         }
         let mut all = one.load_children(view)?;
         all.extend(other.load_children(view)?);
-        kept[left] = Node::create(transaction, pool, level, &all)?;
+        kept[left] = Node::create::<M>(transaction, pool, level, &all)?;
         kept.remove(right);
         transaction.free(pool, one.at);
         transaction.free(pool, other.at);

@@ -3,15 +3,16 @@
 //! Inner nodes hold, for each child, at which position it begins, so that a
 //! position leads to its item, and an item to its position, in O(log n). What
 //! the leaves hold is the business of whoever uses the tree: here a leaf is a
-//! block with a number of items. Trees in order have a least key of `K` words
-//! for each child as well; `K` is 0 where the position alone counts.
+//! block with a number of items. For each child `K` words more may be noted, whose
+//! meaning is the user's ([`Merge`]): the least key in trees in order, sums and sets
+//! in feeds, nothing where the position alone counts.
 //!
 //! ```text
 //! an inner node of 256, 1024 or 4096 bytes:
 //! | level, number of children, size |                 8 bytes
 //! | positions at which they begin   |                 8 for each place, and 8
 //! | children                        |                 8 for each place
-//! | least keys of the children      |                 K * 8 for each place
+//! | notes of the children           |                 K * 8 for each place
 //! ```
 //!
 //! The positions are counted from any number, so that growth at the head is one
@@ -24,6 +25,7 @@
 //! - `cut`: taking a range of leaves out of a tree.
 //! - `free`: freeing a tree that nobody reaches any more.
 //! - `node`: an inner node: its layout, reading it, changing one child of it.
+//! - `note`: what is noted of children beside the number of items.
 //! - `ordered`: finding by key in a tree in order.
 //! - `splice`: replacing leaves by others: splits, merges, a new root.
 
@@ -31,8 +33,11 @@ mod build;
 mod cut;
 mod free;
 mod node;
+mod note;
 mod ordered;
 mod splice;
+
+use std::marker::PhantomData;
 
 use undercroft_memory::{Fault, Offset, Transaction, View};
 
@@ -41,6 +46,7 @@ pub(crate) use build::Builder;
 pub(crate) use cut::Subtree;
 pub(crate) use free::{for_each_left, free_next};
 pub(crate) use node::{Child, Node};
+pub(crate) use note::Least;
 
 /// The most levels of inner nodes. With a quarter of the smallest node's
 /// children in each, that is more items than memory holds.
@@ -53,13 +59,28 @@ const COUNT: u64 = 8;
 /// Root word: levels of inner nodes.
 const HEIGHT: u64 = 16;
 
+/// What is noted of a node, by what it notes of its children.
+pub(crate) trait Merge<const K: usize> {
+    /// The note of a node with these children, at least one.
+    fn of(children: &[Child<K>]) -> [u64; K];
+
+    /// The note of a node one of whose children has this note now; none where it is what it was.
+    fn above(
+        view: &View<'_>,
+        node: &Node<K>,
+        index: usize,
+        note: [u64; K],
+    ) -> Result<Option<[u64; K]>, Error>;
+}
+
 /// A tree: its root words, and where they lie.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tree<const K: usize> {
+#[derive(Debug)]
+pub(crate) struct Tree<const K: usize, M = Least> {
     words: Offset,
     root: Offset,
     count: u64,
     height: usize,
+    merge: PhantomData<M>,
 }
 
 /// The way to a leaf: on each level the node, and the place of the child taken
@@ -95,10 +116,10 @@ fn fault(at: Offset) -> Error {
     .into()
 }
 
-impl<const K: usize> Tree<K> {
+impl<const K: usize, M: Merge<K>> Tree<K, M> {
     /// Reads the root words.
     #[inline]
-    pub(crate) fn load(view: &View<'_>, words: Offset) -> Result<Tree<K>, Error> {
+    pub(crate) fn load(view: &View<'_>, words: Offset) -> Result<Tree<K, M>, Error> {
         let [root, count, height] = view.words::<3>(words)?;
         if height > HEIGHT_MAX as u64 {
             return Err(fault(words));
@@ -108,6 +129,7 @@ impl<const K: usize> Tree<K> {
             root,
             count,
             height: height as usize,
+            merge: PhantomData,
         })
     }
 
@@ -244,6 +266,14 @@ impl<const K: usize> Path<K> {
 }
 
 impl<const K: usize> Place<K> {
+    /// What is noted of the leaf; none where it is the only one.
+    pub(crate) fn note(&self, view: &View<'_>) -> Result<Option<[u64; K]>, Error> {
+        match self.path.steps().last() {
+            Some(step) => step.node.note(view, step.index).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Bytes of the inner nodes that this leaf is the first one of.
     pub(crate) fn nodes_begun(&self) -> u64 {
         let steps = self.path.steps().iter().rev();

@@ -2,7 +2,7 @@
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
-use super::fault;
+use super::{Merge, fault};
 use crate::error::Error;
 
 /// Sizes of inner nodes in bytes: small trees have small ones.
@@ -17,8 +17,8 @@ pub(crate) struct Child<const K: usize> {
     pub(crate) at: Offset,
     /// Items in it.
     pub(crate) count: u64,
-    /// Its least key.
-    pub(crate) key: [u64; K],
+    /// What else the node above notes of it.
+    pub(crate) note: [u64; K],
 }
 
 /// An inner node whose header was read.
@@ -32,14 +32,14 @@ pub(crate) struct Node<const K: usize> {
 }
 
 /// Children in the largest node.
-pub(crate) const fn children_max(key_words: usize) -> usize {
-    room(SIZES[SIZES.len() - 1], key_words) as usize
+pub(crate) const fn children_max(note_words: usize) -> usize {
+    room(SIZES[SIZES.len() - 1], note_words) as usize
 }
 
 /// Children that a node of this size has room for.
-const fn room(size: u64, key_words: usize) -> u64 {
+const fn room(size: u64, note_words: usize) -> u64 {
     // There is one position more than there are children.
-    (size - HEADER - 8) / (16 + 8 * key_words as u64)
+    (size - HEADER - 8) / (16 + 8 * note_words as u64)
 }
 
 impl<const K: usize> Node<K> {
@@ -100,7 +100,7 @@ impl<const K: usize> Node<K> {
         self.start_at(index + usize::from(self.room) + 1)
     }
 
-    fn key_at(&self, index: usize) -> Offset {
+    fn note_at(&self, index: usize) -> Offset {
         self.start_at(usize::from(self.room) * 2 + 1 + index * K)
     }
 
@@ -129,7 +129,7 @@ impl<const K: usize> Node<K> {
         mut before: impl FnMut([u64; K]) -> Result<bool, Error>,
     ) -> Result<usize, Error> {
         let block = view.block(self.at)?;
-        let keys = self.key_at(0) - self.at;
+        let keys = self.note_at(0) - self.at;
         let (mut low, mut high) = (0, self.children());
         while high - low > 1 {
             let middle = (low + high) / 2;
@@ -211,14 +211,14 @@ impl<const K: usize> Node<K> {
         let mut start = word(self.start_at(0))?;
         for index in 0..self.children() {
             let end = word(self.start_at(index + 1))?;
-            let mut key = [0; K];
-            for (value, at) in key.iter_mut().zip((self.key_at(index)..).step_by(8)) {
+            let mut note = [0; K];
+            for (value, at) in note.iter_mut().zip((self.note_at(index)..).step_by(8)) {
                 *value = word(at)?;
             }
             children.push(Child {
                 at: word(self.child_at(index))?,
                 count: end.wrapping_sub(start),
-                key,
+                note,
             });
             start = end;
         }
@@ -271,20 +271,29 @@ impl<const K: usize> Node<K> {
         Ok(())
     }
 
-    pub(crate) fn set_key(
+    /// What is noted of a child.
+    #[inline(always)]
+    pub(crate) fn note(&self, view: &View<'_>, index: usize) -> Result<[u64; K], Error> {
+        Ok(view.words::<K>(self.note_at(index))?)
+    }
+
+    /// Notes something else of a child. Returns whether it is something else.
+    pub(crate) fn set_note(
         &self,
         transaction: &mut Transaction<'_>,
         shard: usize,
         index: usize,
-        key: &[u64; K],
-    ) -> Result<(), Error> {
-        for (word, &value) in key.iter().enumerate() {
-            let at = self.key_at(index) + word as u64 * 8;
+        note: &[u64; K],
+    ) -> Result<bool, Error> {
+        let mut changed = false;
+        for (word, &value) in note.iter().enumerate() {
+            let at = self.note_at(index) + word as u64 * 8;
             if transaction.view().word(at)? != value {
                 transaction.store(shard, at, value)?;
+                changed = true;
             }
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// Whether so many children fit.
@@ -309,8 +318,8 @@ impl<const K: usize> Node<K> {
             let offsets: Vec<u8> = words(changed.iter().map(|child| child.at));
             transaction.write(shard, self.child_at(first), &offsets)?;
             if K > 0 {
-                let keys: Vec<u8> = words(changed.iter().flat_map(|child| child.key));
-                transaction.write(shard, self.key_at(first), &keys)?;
+                let notes: Vec<u8> = words(changed.iter().flat_map(|child| child.note));
+                transaction.write(shard, self.note_at(first), &notes)?;
             }
         }
         if children.len() != self.children() {
@@ -322,7 +331,7 @@ impl<const K: usize> Node<K> {
     }
 
     /// Makes a node of some children, at least one.
-    pub(crate) fn create(
+    pub(crate) fn create<M: Merge<K>>(
         transaction: &mut Transaction<'_>,
         pool: Pool,
         level: usize,
@@ -330,7 +339,7 @@ impl<const K: usize> Node<K> {
     ) -> Result<Child<K>, Error> {
         let needed = children.len() as u64;
         let fits = SIZES.into_iter().find(|&size| needed <= room(size, K));
-        let (Some(size), Some(first)) = (fits, children.first()) else {
+        let (Some(size), false) = (fits, children.is_empty()) else {
             return Err(fault(0));
         };
         let at = transaction.allocate(pool, size)?;
@@ -346,13 +355,13 @@ impl<const K: usize> Node<K> {
         let offsets: Vec<u8> = words(children.iter().map(|child| child.at));
         transaction.fill(node.child_at(0), &offsets)?;
         if K > 0 {
-            let keys: Vec<u8> = words(children.iter().flat_map(|child| child.key));
-            transaction.fill(node.key_at(0), &keys)?;
+            let notes: Vec<u8> = words(children.iter().flat_map(|child| child.note));
+            transaction.fill(node.note_at(0), &notes)?;
         }
         Ok(Child {
             at,
             count: children.iter().map(|child| child.count).sum(),
-            key: first.key,
+            note: M::of(children),
         })
     }
 }

@@ -1,11 +1,11 @@
-//! Finding by key in a tree in order, and keeping its least keys true.
+//! Finding by key in a tree in order.
 
-use undercroft_memory::{Transaction, View};
+use undercroft_memory::View;
 
-use super::{Node, Path, Place, Step, Tree};
+use super::{Merge, Node, Path, Place, Step, Tree};
 use crate::error::Error;
 
-impl<const K: usize> Tree<K> {
+impl<const K: usize, M: Merge<K>> Tree<K, M> {
     /// The leaf in which the items that `before` holds for end: it holds for
     /// the first items of the tree and for no others, and is asked about the
     /// least keys of subtrees. O(log n) questions.
@@ -30,23 +30,5 @@ impl<const K: usize> Tree<K> {
             before: skipped,
             count: total,
         })
-    }
-
-    /// Notes the least key of the leaf that a path leads to, as far up as it is
-    /// the least one.
-    pub(crate) fn set_least(
-        &self,
-        transaction: &mut Transaction<'_>,
-        shard: usize,
-        path: &Path<K>,
-        key: &[u64; K],
-    ) -> Result<(), Error> {
-        for step in path.steps().iter().rev() {
-            step.node.set_key(transaction, shard, step.index, key)?;
-            if step.index > 0 {
-                break;
-            }
-        }
-        Ok(())
     }
 }

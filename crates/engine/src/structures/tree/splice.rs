@@ -4,7 +4,7 @@
 use undercroft_memory::{Pool, Transaction};
 
 use super::node::children_max;
-use super::{Child, Node, Path, Tree};
+use super::{Child, Merge, Node, Path, Tree};
 use crate::error::Error;
 
 /// The most leaves that one splice puts in.
@@ -18,7 +18,7 @@ struct Outcome<const K: usize> {
     new: Vec<Child<K>>,
 }
 
-impl<const K: usize> Tree<K> {
+impl<const K: usize, M: Merge<K>> Tree<K, M> {
     /// Replaces `remove` leaves, from the one that the path leads to on, by
     /// others; all of them are under one node. The old leaves are the
     /// caller's to free. Paths are no longer valid afterwards. An empty tree
@@ -75,7 +75,7 @@ impl<const K: usize> Tree<K> {
                         shard,
                         path,
                         depth,
-                        &children[0].key,
+                        &M::of(&children),
                         new.wrapping_sub(old) as i64,
                     )?;
                 }
@@ -92,7 +92,7 @@ impl<const K: usize> Tree<K> {
                 [] => self.set_root(transaction, shard, 0, 0)?,
                 [root] => self.set_root(transaction, shard, root.at, height)?,
                 children => {
-                    let root = Node::create(transaction, pool, height + 1, children)?;
+                    let root = Node::create::<M>(transaction, pool, height + 1, children)?;
                     self.set_root(transaction, shard, root.at, height + 1)?;
                 }
             }
@@ -130,7 +130,7 @@ impl<const K: usize> Tree<K> {
         transaction.free(pool, node.at);
         let level = node.level();
         if children.len() <= max {
-            let larger = Node::create(transaction, pool, level, children)?;
+            let larger = Node::create::<M>(transaction, pool, level, children)?;
             return Ok(outcome(index, 1, vec![larger]));
         }
         // Growth at an end leaves a full node behind.
@@ -142,8 +142,8 @@ impl<const K: usize> Tree<K> {
             children.len() / 2
         };
         let (left, right) = children.split_at(left);
-        let left = Node::create(transaction, pool, level, left)?;
-        let right = Node::create(transaction, pool, level, right)?;
+        let left = Node::create::<M>(transaction, pool, level, left)?;
+        let right = Node::create::<M>(transaction, pool, level, right)?;
         Ok(outcome(index, 1, vec![left, right]))
     }
 
@@ -172,7 +172,7 @@ impl<const K: usize> Tree<K> {
         let mut all = neighbour.load_children(view)?;
         let place = if before { all.len() } else { 0 };
         all.splice(place..place, children.iter().copied());
-        let merged = Node::create(transaction, pool, node.level(), &all)?;
+        let merged = Node::create::<M>(transaction, pool, node.level(), &all)?;
         transaction.free(pool, node.at);
         transaction.free(pool, neighbour.at);
         Ok(Some(Outcome {
@@ -189,20 +189,16 @@ impl<const K: usize> Tree<K> {
         shard: usize,
         path: &Path<K>,
         depth: usize,
-        key: &[u64; K],
+        note: &[u64; K],
         change: i64,
     ) -> Result<(), Error> {
-        let mut leads = true;
-        for step in path.steps()[..depth].iter().rev() {
-            if change != 0 {
+        let above = &path.steps()[..depth];
+        if change != 0 {
+            for step in above.iter().rev() {
                 step.node.add(transaction, shard, step.index, change)?;
             }
-            if leads {
-                step.node.set_key(transaction, shard, step.index, key)?;
-            }
-            leads &= step.index == 0;
         }
-        Ok(())
+        Self::set_note_above(transaction, shard, above, note)
     }
 
     /// While the root has one child only, that is the root.

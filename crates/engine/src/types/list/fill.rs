@@ -227,7 +227,7 @@ impl ListItems {
         Ok(Child {
             at: leaf.at,
             count: leaf.count,
-            key: [],
+            note: [],
         })
     }
 }

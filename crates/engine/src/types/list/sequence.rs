@@ -250,7 +250,7 @@ impl Sequence {
         let old = Child {
             at: leaf.at,
             count: leaf.count,
-            key: [],
+            note: [],
         };
         if remade {
             transaction.free(pool, leaf.at);
@@ -314,7 +314,7 @@ impl Sequence {
         items: &ListItems,
         end: End,
     ) -> Result<[u64; WORDS], Error> {
-        let mut builder = Builder::new();
+        let mut builder: Builder<0> = Builder::new();
         let mut start = 0;
         while start < items.len() {
             let mut shape = Shape::new();

@@ -75,14 +75,14 @@ pub(super) fn copy(
     to: Pool,
 ) -> Result<[u64; WORDS], Error> {
     let tree = Sequence::load(transaction.view(), entry.value_at())?;
-    let mut builder = Builder::new();
+    let mut builder: Builder<0> = Builder::new();
     let mut stock = Stock::new(to);
     let mut place = tree.find(transaction.view(), 0)?;
     loop {
         let leaf = Leaf::load(transaction.view(), place.leaf)?;
         let at = copy_leaf(transaction, &leaf, &mut stock)?;
-        let (count, key) = (leaf.count, []);
-        builder.push(transaction, to, Child { at, count, key })?;
+        let (count, note) = (leaf.count, []);
+        builder.push(transaction, to, Child { at, count, note })?;
         if !place.step(transaction.view(), true)? {
             let tree = builder.finish(transaction, to)?;
             stock.close(transaction);

@@ -247,7 +247,7 @@ impl Leaf {
         Ok(Child {
             at: self.at,
             count: self.count as u64,
-            key: first.key(),
+            note: first.key(),
         })
     }
 

@@ -96,7 +96,7 @@ impl Ranks {
         if leaf.insert(transaction, shard, index, ranked)? {
             self.add(transaction, shard, &place.path, 1)?;
             if index == 0 {
-                self.set_least(transaction, shard, &place.path, &ranked.key())?;
+                self.set_note(transaction, shard, &place.path, &ranked.key())?;
             }
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl Ranks {
         if index == 0 {
             let at = leaf.element(transaction.view(), 0)?;
             let least = Ranked::load(transaction.view(), at)?;
-            self.set_least(transaction, shard, &place.path, &least.key())?;
+            self.set_note(transaction, shard, &place.path, &least.key())?;
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl Ranks {
     ) -> Result<[u64; 3], Error> {
         // Room for a few more in each leaf, but not in the last one alone.
         let leaves = members.len().div_ceil(ITEMS_MAX / 8 * 7).max(1);
-        let mut builder = Builder::new();
+        let mut builder: Builder<2> = Builder::new();
         for members in members.chunks(members.len().div_ceil(leaves).max(1)) {
             let leaf = Leaf::create(transaction, pool, members)?;
             builder.push(transaction, pool, leaf)?;

@@ -115,17 +115,40 @@ impl Text {
         self.for_each_part(view, (start, end), flip, |first, words| {
             let hit = words.iter().position(|&word| word != 0);
             found = hit.map(|place| {
-                (first + place as u64) * BITS + u64::from(words[place].leading_zeros())
+                let bits = words[place].swap_bytes().leading_zeros();
+                (first + place as u64) * BITS + u64::from(bits)
             });
             found.is_none()
         })?;
         Ok(found)
     }
 
-    /// Shows the bits of a range in parts of whole words, with the number of
-    /// each part's first word, until `visit` returns false. `flip` is applied to
-    /// every word; what of the first and the last one lies outside the range
-    /// is zero afterwards.
+    /// The words of the text from one on, as they lie in memory; what lies
+    /// beyond the text's end is zero.
+    fn copy_words(&self, view: &View<'_>, first: u64, words: &mut [u64]) -> Result<(), Error> {
+        let mut done = 0;
+        if let Text::Bytes(at, length) = *self {
+            let whole = (length / 8).saturating_sub(first);
+            done = whole.min(words.len() as u64) as usize;
+            let mut bytes = [0; PART * 8];
+            let bytes = &mut bytes[..done * 8];
+            if done > 0 {
+                view.copy_to(at.wrapping_add(first * 8), bytes)?;
+            }
+            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+                *word = u64::from_le_bytes(*bytes);
+            }
+        }
+        for (number, word) in (first..).zip(words.iter_mut()).skip(done) {
+            *word = self.bit_word(view, number)?.swap_bytes();
+        }
+        Ok(())
+    }
+
+    /// Shows the bits of a range in parts of whole words, as they lie in memory,
+    /// with the number of each part's first word, until `visit` returns false.
+    /// `flip` is applied to every word; what of the first and the last one lies
+    /// outside the range is zero afterwards.
     fn for_each_part(
         &self,
         view: &View<'_>,
@@ -137,30 +160,18 @@ impl Text {
             return Ok(());
         }
         let (first, last) = (start / BITS, (end - 1) / BITS);
-        let (mut part, mut bytes) = ([0; PART], [0; PART * 8]);
+        let mut part = [0; PART];
         let mut index = first;
         while index <= last {
             let count = (last - index + 1).min(PART as u64) as usize;
             let words = &mut part[..count];
-            match *self {
-                Text::Bytes(at, _) if count > 1 => {
-                    let bytes = &mut bytes[..count * 8];
-                    view.copy_to(at.wrapping_add(index * 8), bytes)?;
-                    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-                        *word = u64::from_be_bytes(*bytes) ^ flip;
-                    }
-                }
-                _ => {
-                    for (number, word) in (index..).zip(words.iter_mut()) {
-                        *word = self.bit_word(view, number)? ^ flip;
-                    }
-                }
-            }
+            self.copy_words(view, index, words)?;
+            words.iter_mut().for_each(|word| *word ^= flip);
             if index == first {
-                words[0] &= !high_bits(start % BITS);
+                words[0] &= !high_bits(start % BITS).swap_bytes();
             }
             if index + count as u64 > last {
-                words[count - 1] &= high_bits((end - 1) % BITS + 1);
+                words[count - 1] &= high_bits((end - 1) % BITS + 1).swap_bytes();
             }
             view.recheck()?;
             if !visit(index, words) {
@@ -467,18 +478,21 @@ fn combine_part(
     let mut part = [0; PART];
     for (number, text) in texts.iter().enumerate() {
         let words = &mut part[..result.len()];
-        for (index, word) in (first..).zip(words.iter_mut()) {
-            *word = text.bit_word(view, index)?.swap_bytes();
+        text.copy_words(view, first, words)?;
+        if number == 0 {
+            result.copy_from_slice(words);
+            continue;
         }
-        for (to, &word) in result.iter_mut().zip(&*words) {
-            *to = match operation {
-                BitOperation::Not => !word,
-                _ if number == 0 => word,
-                BitOperation::And => *to & word,
-                BitOperation::Or => *to | word,
-                BitOperation::Xor => *to ^ word,
-            };
+        let both = result.iter_mut().zip(&*words);
+        match operation {
+            BitOperation::And => both.for_each(|(to, word)| *to &= word),
+            BitOperation::Or => both.for_each(|(to, word)| *to |= word),
+            BitOperation::Xor => both.for_each(|(to, word)| *to ^= word),
+            BitOperation::Not => {}
         }
+    }
+    if operation == BitOperation::Not {
+        result.iter_mut().for_each(|word| *word = !*word);
     }
     Ok(())
 }

@@ -60,6 +60,18 @@ impl TextBuffer for Vec<u8> {
     }
 }
 
+impl<B: TextBuffer + ?Sized> TextBuffer for &mut B {
+    #[inline(always)]
+    fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error> {
+        (**self).fill(view, text)
+    }
+
+    #[inline(always)]
+    fn makes_room(&mut self) -> bool {
+        (**self).makes_room()
+    }
+}
+
 impl Access<'_> {
     /// Fills `out` with the string that a key holds; it is empty where there is none. Returns whether it was there.
     /// O(length).
@@ -204,7 +216,8 @@ impl Store {
                 condition: Condition::Always,
                 expiry: Expiry::Never,
             };
-            self.set_large(database, &key, staged, options)?;
+            self.set_large(database, &key, &staged, options)?;
+            staged.adopted();
             return Ok(());
         }
         self.write(ShardSet::one(key.shard), |writer| {
@@ -225,7 +238,11 @@ impl Store {
         let key = self.key(key);
         self.check_memory()?;
         if let Some(staged) = self.stage(&key, value)? {
-            return self.set_large(database, &key, staged, options);
+            let done = self.set_large(database, &key, &staged, options)?;
+            if done {
+                staged.adopted();
+            }
+            return Ok(done);
         }
         let done = self.write(ShardSet::one(key.shard), |writer| {
             let found = writer.find_slot(database, &key)?;

@@ -1,6 +1,6 @@
 //! Strings: setting, counting, changing in place.
 
-use undercroft_memory::{Offset, ShardSet, Staged};
+use undercroft_memory::{Offset, PutDown, ShardSet, Staged};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -11,7 +11,7 @@ use crate::structures::integer::parse_integer;
 use crate::structures::roots::{EXPIRES, Root};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Expiry, Found, Writer, root};
-use crate::types::string::hot::SetOptions;
+use crate::types::string::hot::{Condition, SetOptions};
 
 /// Longest string in bytes.
 pub const STRING_MAX: u64 = 512 << 20;
@@ -53,50 +53,84 @@ impl Store {
     /// Copies a large value into the store, without any lock held while it is
     /// copied, for [`Writer::set_staged`]. None where the value is too small
     /// for that to be worth while.
+    #[inline(always)]
     pub fn stage(&self, key: &Key<'_>, value: &[u8]) -> Result<Option<Staged<'_>>, Error> {
-        if value.len() < STAGED_MIN {
-            return Ok(None);
+        match value.len() {
+            0..STAGED_MIN => Ok(None),
+            _ => self.stage_large(key, value).map(Some),
         }
-        if value.len() as u64 > STRING_MAX {
-            return Err(Error::TooLong);
-        }
-        let mut staged = loop {
-            match self.segment.stage(key.shard, value.len() as u64) {
-                Err(undercroft_memory::Error::OutOfMemory) if self.reclaim(|| false)? => {}
-                staged => break staged?,
-            }
-        };
-        staged.fill(0, value);
-        Ok(Some(staged))
     }
 
-    /// Sets a key to a large string, which is copied outside the lock.
+    #[cold]
+    fn stage_large(&self, key: &Key<'_>, value: &[u8]) -> Result<Staged<'_>, Error> {
+        let mut staged = self.stage_room(key, value.len() as u64)?;
+        staged.fill(0, value);
+        Ok(staged)
+    }
+
+    /// Memory for a string of this length, to be filled and given to [`set_staged`](Self::set_staged). It counts as used
+    /// from now on, so the limit is to be [checked](Self::check_memory) before, and not again.
+    pub fn stage_room(&self, key: &Key<'_>, length: u64) -> Result<Staged<'_>, Error> {
+        if length > STRING_MAX {
+            return Err(Error::TooLong);
+        }
+        loop {
+            match self.segment.stage(key.shard, length) {
+                Err(undercroft_memory::Error::OutOfMemory) if self.reclaim(|| false)? => {}
+                staged => return Ok(staged?),
+            }
+        }
+    }
+
+    /// Goes on with memory that was [put down](Staged::put_down).
+    pub fn take_up(&self, staged: PutDown) -> Staged<'_> {
+        self.segment.take_up(staged)
+    }
+
+    /// Sets a key to a string of more than 20 bytes that does not expire, which was filled in memory of
+    /// [`stage_room`](Self::stage_room) for that key.
+    ///
+    /// # Errors
+    /// Those of [`set`](Self::set), with the memory: for another try, or to be freed.
+    pub fn set_staged<'s>(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        staged: Staged<'s>,
+    ) -> Result<(), (Error, Staged<'s>)> {
+        let options = SetOptions {
+            condition: Condition::Always,
+            expiry: Expiry::Never,
+        };
+        match self.set_large(database, key, &staged, options) {
+            Ok(_) => {
+                staged.adopted();
+                Ok(())
+            }
+            Err(error) => Err((error, staged)),
+        }
+    }
+
+    /// Sets a key to a large string, which was filled outside the lock. Returns whether it did; then the caller says
+    /// [`Staged::adopted`].
     #[cold]
     pub(crate) fn set_large(
         &self,
         database: usize,
         key: &Key<'_>,
-        staged: Staged<'_>,
+        staged: &Staged<'_>,
         options: SetOptions,
     ) -> Result<bool, Error> {
         let done = self.write(ShardSet::one(key.shard), |writer| {
             let found = writer.find_slot(database, key)?;
             let go = options.condition.met(found.is_some());
             if go {
-                writer.put(
-                    database,
-                    key,
-                    found,
-                    Stored::Staged(&staged),
-                    options.expiry,
-                )?;
+                writer.put(database, key, found, Stored::Staged(staged), options.expiry)?;
                 writer.tell_set(database, key, options.expiry);
             }
             Ok::<_, Error>(go)
         })?;
-        if done {
-            staged.adopted();
-        }
+        self.touch_written(key);
         Ok(done)
     }
 }
@@ -300,15 +334,15 @@ impl Writer<'_, '_> {
         bytes: &[u8],
         size: u64,
     ) -> Result<bool, Error> {
-        // An entry whose slack or shape differs is replaced.
-        if old.header.expires() != header.expires()
-            || !matches!(old.header.form(), Some(Form::Inline | Form::Integer))
-            || old.header.raw()
-            || undercroft_memory::block_size(old.size()) != undercroft_memory::block_size(size)
-        {
-            return Ok(false);
-        }
         if header != old.header {
+            // An entry whose slack or shape differs is replaced.
+            if old.header.expires() != header.expires()
+                || !matches!(old.header.form(), Some(Form::Inline | Form::Integer))
+                || old.header.raw()
+                || undercroft_memory::block_size(old.size()) != undercroft_memory::block_size(size)
+            {
+                return Ok(false);
+            }
             self.transaction.store(shard, old.at, header.0)?;
         }
         if let Some(expiry) = expiry {

@@ -1,0 +1,139 @@
+//! The calls on keys whatever they hold, and publishing.
+
+use std::ffi::{c_int, c_void};
+
+use undercroft_engine::{Error, Store, Topic};
+
+use crate::border::{Bytes, bytes, call, check_place, give, list};
+use crate::handle::Handle;
+use crate::status::{Outcome, Refused, Status};
+use crate::store::StoreHandle;
+
+/// Works on keys and counts some of them.
+type Count = fn(&Store, usize, &[&[u8]]) -> Result<u64, Error>;
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_del(
+    store: *const StoreHandle,
+    count: usize,
+    keys: *const Bytes,
+    removed: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    call(|| unsafe { counted(store, count, keys, removed, Store::delete) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_exists(
+    store: *const StoreHandle,
+    count: usize,
+    keys: *const Bytes,
+    found: *mut u64,
+) -> c_int {
+    // SAFETY: the caller's promises.
+    call(|| unsafe { counted(store, count, keys, found, Store::exists) })
+}
+
+/// # Safety
+/// As the header says of the two above.
+unsafe fn counted(
+    store: *const StoreHandle,
+    count: usize,
+    keys: *const Bytes,
+    place: *mut u64,
+    work: Count,
+) -> Outcome {
+    // SAFETY: the caller's promises.
+    let (on, keys) = unsafe { (Handle::shared(store)?, list(count, keys)?) };
+    let counted = work(&on.shared.store, on.number, &keys)
+        .map_err(|error| Refused::engine(&on.shared.store, error))?;
+    // SAFETY: the caller's promise.
+    unsafe { give(place, counted) };
+    Ok(Status::Ok)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_expire(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    milliseconds: i64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        let (on, key) = unsafe { (Handle::shared(store)?, bytes(key, key_length)?) };
+        let store = &on.shared.store;
+        let Some(at) = milliseconds.checked_add(store.now() as i64) else {
+            return Err(Refused::misuse(&format!(
+                "expected an expiry of less than 2^63 milliseconds, got {milliseconds}"
+            )));
+        };
+        match store.expire_at(on.number, key, u64::try_from(at).unwrap_or(0)) {
+            Ok(true) => Ok(Status::Ok),
+            Ok(false) => Ok(Status::None),
+            Err(error) => Err(Refused::engine(store, error)),
+        }
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_ttl(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    milliseconds: *mut i64,
+) -> c_int {
+    call(|| {
+        check_place(milliseconds)?;
+        // SAFETY: the caller's promises.
+        let (on, key) = unsafe { (Handle::shared(store)?, bytes(key, key_length)?) };
+        let store = &on.shared.store;
+        let left = match store.expiry(on.number, key) {
+            Ok(None) => return Ok(Status::None),
+            Ok(Some(None)) => -1,
+            Ok(Some(Some(at))) => at.saturating_sub(store.now()) as i64,
+            Err(error) => return Err(Refused::engine(store, error)),
+        };
+        // SAFETY: the place is there.
+        unsafe { milliseconds.write(left) };
+        Ok(Status::Ok)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_publish(
+    store: *const StoreHandle,
+    channel: *const c_void,
+    channel_length: usize,
+    message: *const c_void,
+    message_length: usize,
+    receivers: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        let (on, channel, message) = unsafe {
+            (
+                Handle::shared(store)?,
+                bytes(channel, channel_length)?,
+                bytes(message, message_length)?,
+            )
+        };
+        let store = &on.shared.store;
+        let reached = store
+            .publish(Topic::Channel, channel, message)
+            .map_err(|error| Refused::engine(store, error))?;
+        // SAFETY: the caller's promise.
+        unsafe { give(receivers, reached) };
+        Ok(Status::Ok)
+    })
+}

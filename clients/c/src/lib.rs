@@ -1,0 +1,34 @@
+//! The C interface. `undercroft.h` documents every function; here is what they do.
+//!
+//! No panic crosses the border (`border`), every pointer that C gives is looked at before it is used, and a handle that
+//! was closed is known as such (`handle`). The calls on strings (`strings`) work on the store directly; every other
+//! command goes through the one command table (`session`), and its reply becomes a tree that C reads (`reply`).
+//!
+//! - `border`: from C's arguments to ours, and back to a status.
+//! - `handle`: what C holds of ours.
+//! - `keys`: the calls on keys whatever they hold.
+//! - `options`: what C may say when it opens a store or sets a string.
+//! - `race`: changes in the midst of reads, and a panic, only in a build for tests.
+//! - `reply`: replies as trees, in memory that is used again.
+//! - `session`: commands by their words, pipelines, transactions.
+//! - `status`: how calls end, and the words about it.
+//! - `store`: opening and closing.
+//! - `strings`: the calls on strings.
+//! - `subscription`: receiving messages.
+//! - `value`: what C reads of a reply.
+//! - `waiting`: how a thread waits, and what interrupts it.
+
+mod border;
+mod handle;
+mod keys;
+mod options;
+#[cfg(feature = "races")]
+mod race;
+mod reply;
+mod session;
+mod status;
+mod store;
+mod strings;
+mod subscription;
+mod value;
+mod waiting;

@@ -1,0 +1,139 @@
+//! How calls end, and the words about it.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_char, c_int};
+
+use undercroft_commands::Blocked;
+use undercroft_commands::handler::Failure;
+use undercroft_engine::{Error, Store};
+
+/// How a call ended. The numbers are those of `uc_status` in the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Status {
+    Ok = 0,
+    None = 1,
+    TooSmall = 2,
+    Error = -1,
+    Misuse = -2,
+    WrongType = -3,
+    Full = -4,
+    Busy = -5,
+    Interrupted = -6,
+    ReadOnly = -7,
+    Removed = -8,
+    CannotOpen = -9,
+    Internal = -10,
+}
+
+impl Status {
+    const ALL: [(Status, &'static CStr); 13] = [
+        (Status::Ok, c"UC_OK"),
+        (Status::None, c"UC_NONE"),
+        (Status::TooSmall, c"UC_TOO_SMALL"),
+        (Status::Error, c"UC_ERROR"),
+        (Status::Misuse, c"UC_MISUSE"),
+        (Status::WrongType, c"UC_WRONG_TYPE"),
+        (Status::Full, c"UC_FULL"),
+        (Status::Busy, c"UC_BUSY"),
+        (Status::Interrupted, c"UC_INTERRUPTED"),
+        (Status::ReadOnly, c"UC_READ_ONLY"),
+        (Status::Removed, c"UC_REMOVED"),
+        (Status::CannotOpen, c"UC_CANNOT_OPEN"),
+        (Status::Internal, c"UC_INTERNAL"),
+    ];
+}
+
+/// Why a call failed. What is told of it is kept for [`uc_error_message`].
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) Status);
+
+/// How a call ended that could fail.
+pub(crate) type Outcome<T = Status> = Result<T, Refused>;
+
+thread_local! {
+    /// What the last call of this thread that failed has to say, with the zero behind it.
+    static MESSAGE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Refused {
+    /// Keeps the words.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn new(status: Status, text: &str) -> Refused {
+        // A thread that ends has no words any more.
+        let _ = MESSAGE.try_with(|message| {
+            if let Ok(mut message) = message.try_borrow_mut() {
+                message.clear();
+                let printed = text.bytes().map(|byte| if byte == 0 { b' ' } else { byte });
+                message.extend(printed.chain([0]));
+            }
+        });
+        Refused(status)
+    }
+
+    #[cold]
+    pub(crate) fn misuse(text: &str) -> Refused {
+        Refused::new(Status::Misuse, text)
+    }
+
+    /// A store that can be neither opened nor created.
+    #[cold]
+    pub(crate) fn opening(error: &Error) -> Refused {
+        let status = match error {
+            Error::Name(_) | Error::Terms(_) => Status::Misuse,
+            _ => Status::CannotOpen,
+        };
+        Refused::new(status, &error.to_string())
+    }
+
+    /// An error of the engine.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn engine(store: &Store, error: Error) -> Refused {
+        match Failure::from(error) {
+            Failure::Reply(error) => Refused::reply(store, error.text()),
+            Failure::Blocked(blocked) => Refused::blocked(&blocked),
+        }
+    }
+
+    /// A wait without success.
+    #[cold]
+    pub(crate) fn blocked(blocked: &Blocked) -> Refused {
+        let status = match blocked {
+            Blocked::Lock(error) if !error.is_busy() => Status::Interrupted,
+            _ => Status::Busy,
+        };
+        Refused::new(status, &blocked.to_string())
+    }
+
+    /// An error reply, whose code stands in front.
+    #[cold]
+    pub(crate) fn reply(store: &Store, text: &str) -> Refused {
+        let status = match text.split(' ').next() {
+            _ if store.removed() => Status::Removed,
+            Some("WRONGTYPE") => Status::WrongType,
+            Some("OOM") => Status::Full,
+            Some("READONLY") => Status::ReadOnly,
+            _ => Status::Error,
+        };
+        Refused::new(status, text)
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn uc_error_message() -> *const c_char {
+    let message = MESSAGE.try_with(|message| match message.try_borrow() {
+        Ok(message) if !message.is_empty() => message.as_ptr().cast(),
+        _ => c"".as_ptr(),
+    });
+    message.unwrap_or(c"".as_ptr())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn uc_status_name(status: c_int) -> *const c_char {
+    let known = Status::ALL
+        .iter()
+        .find(|(known, _)| *known as c_int == status);
+    known.map_or(c"unknown status", |(_, name)| name).as_ptr()
+}

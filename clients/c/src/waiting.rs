@@ -1,0 +1,54 @@
+//! How a thread waits, and what interrupts it.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, PoisonError};
+
+use undercroft_engine::{WaitHook, without_fork};
+
+use crate::border::call;
+use crate::status::Status;
+
+/// `uc_interrupt`.
+type Check = unsafe extern "C" fn(*mut c_void) -> c_int;
+
+/// What the program wants to be asked.
+#[derive(Clone, Copy)]
+struct Interrupt {
+    check: Check,
+    data: *mut c_void,
+}
+
+// SAFETY: the program says that any thread may call it.
+unsafe impl Send for Interrupt {}
+
+/// Locked only where no other thread forks, and for a look only.
+static INTERRUPT: Mutex<Option<Interrupt>> = Mutex::new(None);
+
+fn with_interrupt<R>(body: impl FnOnce(&mut Option<Interrupt>) -> R) -> R {
+    without_fork(|| body(&mut INTERRUPT.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// Asks the program whether a wait is to end.
+pub(crate) struct Program;
+
+impl WaitHook for Program {
+    fn blocked(&self, block: &mut dyn FnMut()) {
+        block();
+    }
+
+    fn interrupted(&self) -> bool {
+        let interrupt = with_interrupt(|interrupt| *interrupt);
+        // SAFETY: the program says that it may be called with this, in whichever thread.
+        interrupt.is_some_and(|interrupt| unsafe { (interrupt.check)(interrupt.data) } != 0)
+    }
+}
+
+/// # Safety
+/// `check` may be called with `data`, in whichever thread.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_set_interrupt(check: Option<Check>, data: *mut c_void) -> c_int {
+    call(|| {
+        with_interrupt(|interrupt| *interrupt = check.map(|check| Interrupt { check, data }));
+        Ok(Status::Ok)
+    })
+}

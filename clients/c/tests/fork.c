@@ -1,0 +1,163 @@
+/* A child uses what it inherited, beside its parent; what another thread was using at the fork is refused to it. */
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static uc_store *store;
+static uc_session *session;
+static uc_reply *reply;
+
+static void ended_well(pid_t child)
+{
+    int status;
+    EXPECT(waitpid(child, &status, 0) == child);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static int64_t run(const char *name, const char *key)
+{
+    uc_bytes words[2];
+    words[0] = uc_text(name);
+    words[1] = uc_text(key);
+    EXPECT_OK(uc_command(session, 2, words, reply));
+    return uc_value_integer(uc_reply_value(reply));
+}
+
+/* Parent and children count together, by typed calls and by commands; each of them makes children again. */
+static void count_together(int depth)
+{
+    pid_t children[3];
+    int i;
+    for (i = 0; i < 3; i++) {
+        children[i] = fork();
+        EXPECT(children[i] >= 0);
+        if (children[i] == 0) {
+            if (depth > 1)
+                count_together(depth - 1);
+            for (i = 0; i < 200; i++) {
+                EXPECT_OK(uc_incr(store, "typed", 5, 1, NULL));
+                run("INCR", "worded");
+            }
+            _exit(0);
+        }
+    }
+    for (i = 0; i < 3; i++)
+        ended_well(children[i]);
+}
+
+/* A transaction that was begun before the fork is of each by itself. */
+static void transactions(void)
+{
+    static const char *const multi[] = { "MULTI", NULL }, *const exec[] = { "EXEC", NULL };
+    pid_t child;
+    EXPECT_OK(command(session, reply, multi));
+    run("INCR", "both");
+    child = fork();
+    EXPECT(child >= 0);
+    EXPECT_OK(command(session, reply, exec));
+    EXPECT(uc_value_length(uc_reply_value(reply)) == 1);
+    if (child == 0)
+        _exit(0);
+    ended_well(child);
+    EXPECT(holds(store, "both", "2"));
+}
+
+static void subscriptions(void)
+{
+    uc_subscription *subscription;
+    uc_bytes name = uc_text("channel");
+    pid_t child;
+    int pipes[2];
+    char word;
+    EXPECT(pipe(pipes) == 0);
+    EXPECT_OK(uc_subscription_open(store, &subscription));
+    EXPECT_OK(uc_subscribe(subscription, UC_CHANNEL, 1, &name));
+    EXPECT_OK(uc_publish(store, "channel", 7, "of the parent", 13, NULL));
+    child = fork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+        EXPECT_STATUS(uc_subscription_next(subscription, 0, reply), UC_NONE);
+        EXPECT(write(pipes[1], "r", 1) == 1);
+        EXPECT_OK(uc_subscription_next(subscription, -1, reply));
+        EXPECT(is_text(uc_value_item(uc_reply_value(reply), 2), "of both"));
+        _exit(0);
+    }
+    EXPECT(read(pipes[0], &word, 1) == 1);
+    EXPECT_OK(uc_publish(store, "channel", 7, "of both", 7, NULL));
+    EXPECT_OK(uc_subscription_next(subscription, -1, reply));
+    EXPECT(is_text(uc_value_item(uc_reply_value(reply), 2), "of the parent"));
+    EXPECT_OK(uc_subscription_next(subscription, -1, reply));
+    EXPECT(is_text(uc_value_item(uc_reply_value(reply), 2), "of both"));
+    ended_well(child);
+    EXPECT_OK(uc_subscription_close(subscription));
+}
+
+/* Waits for a key, with the session in use. */
+static void *wait_for_key(void *data)
+{
+    uc_bytes words[3];
+    uc_reply *popped;
+    int status;
+    (void)data;
+    words[0] = uc_text("BLPOP");
+    words[1] = uc_text("queue");
+    words[2] = uc_text("0");
+    EXPECT_OK(uc_reply_new(&popped));
+    /* The other thread has it, too, now and then. */
+    do
+        status = uc_command(session, 3, words, popped);
+    while (status == UC_MISUSE);
+    EXPECT_OK(status);
+    EXPECT(is_text(uc_value_item(uc_reply_value(popped), 1), "item"));
+    EXPECT_OK(uc_reply_free(popped));
+    return NULL;
+}
+
+static void in_use(void)
+{
+    pthread_t thread;
+    pid_t child;
+    uc_bytes ping = uc_text("PING");
+    uc_session *other;
+    static const char *const push[] = { "RPUSH", "queue", "item", NULL };
+    EXPECT(pthread_create(&thread, NULL, wait_for_key, NULL) == 0);
+    /* The thread has the session from some moment behind this one on. */
+    while (uc_command(session, 1, &ping, reply) == UC_OK)
+        ;
+    EXPECT_STATUS(uc_command(session, 1, &ping, reply), UC_MISUSE);
+    EXPECT_STATUS(uc_session_close(session), UC_MISUSE);
+    child = fork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+        EXPECT_STATUS(uc_command(session, 1, &ping, reply), UC_MISUSE);
+        EXPECT_OK(uc_incr(store, "typed", 5, 1, NULL));
+        EXPECT_OK(uc_session_open(store, &other));
+        EXPECT_OK(uc_command(other, 1, &ping, reply));
+        _exit(0);
+    }
+    ended_well(child);
+    EXPECT_OK(uc_session_open(store, &other));
+    EXPECT_OK(command(other, reply, push));
+    EXPECT(pthread_join(thread, NULL) == 0);
+    EXPECT_OK(uc_command(session, 1, &ping, reply));
+    EXPECT_OK(uc_session_close(other));
+}
+
+int main(int argc, char **argv)
+{
+    EXPECT(argc == 2);
+    store = open_store(argv[1]);
+    EXPECT_OK(uc_session_open(store, &session));
+    EXPECT_OK(uc_reply_new(&reply));
+    count_together(2);
+    EXPECT(holds(store, "typed", "2400") && holds(store, "worded", "2400"));
+    transactions();
+    subscriptions();
+    in_use();
+    EXPECT_OK(uc_session_close(session));
+    EXPECT_OK(uc_reply_free(reply));
+    EXPECT_OK(uc_close(store));
+    return 0;
+}

@@ -1,0 +1,68 @@
+/* A store that is full, and one whose file is gone. */
+#include <unistd.h>
+
+#include "check.h"
+
+static void full(const char *path)
+{
+    uc_options options = UC_OPTIONS_INIT;
+    uc_store *store;
+    uc_session *session;
+    uc_reply *reply;
+    static char value[10000];
+    char key[32];
+    int status = UC_OK, i;
+    static const char *const push[] = { "RPUSH", "list", "item", NULL };
+    options.capacity = UINT64_C(1) << 30;
+    options.max_memory = 1 << 20;
+    options.policy = "noeviction";
+    EXPECT_OK(uc_open(path, &options, &store));
+    for (i = 0; status == UC_OK && i < 1000; i++) {
+        snprintf(key, sizeof key, "key %d", i);
+        status = uc_set(store, key, strlen(key), value, sizeof value);
+    }
+    EXPECT_STATUS(status, UC_FULL);
+    EXPECT(strncmp(uc_error_message(), "OOM ", 4) == 0);
+    EXPECT_OK(uc_session_open(store, &session));
+    EXPECT_OK(uc_reply_new(&reply));
+    EXPECT_STATUS(command(session, reply, push), UC_FULL);
+    /* What reads and removes goes on. */
+    EXPECT(holds(store, "key 999", NULL));
+    for (i = 0; i < 50; i++) {
+        uc_bytes name;
+        snprintf(key, sizeof key, "key %d", i);
+        name = uc_text(key);
+        EXPECT_OK(uc_del(store, 1, &name, NULL));
+    }
+    EXPECT_OK(command(session, reply, push));
+    EXPECT_OK(uc_reply_free(reply));
+    EXPECT_OK(uc_session_close(session));
+    EXPECT_OK(uc_close(store));
+}
+
+/* It is noticed once a second; what was done until then went to a file without a name. */
+static void removed(const char *path)
+{
+    uc_store *store;
+    int status;
+    EXPECT_OK(uc_open(path, NULL, &store));
+    EXPECT_OK(set(store, "a", "b"));
+    EXPECT(unlink(path) == 0);
+    do
+        status = set(store, "a", "c");
+    while (status == UC_OK);
+    EXPECT_STATUS(status, UC_REMOVED);
+    EXPECT_OK(uc_close(store));
+    /* Opened anew, it is a new one. */
+    store = open_store(path);
+    EXPECT(holds(store, "a", NULL));
+    EXPECT_OK(uc_close(store));
+}
+
+int main(int argc, char **argv)
+{
+    EXPECT(argc == 2);
+    full(argv[1]);
+    removed(argv[1]);
+    return 0;
+}

@@ -1,0 +1,93 @@
+/* Fails to compile where a signature, a number or a structure of the interface is another than it was: a change of any
+ * of these raises UC_ABI_VERSION. What is exported at all is in exports.txt. */
+#include <undercroft.h>
+
+#ifdef __cplusplus
+#define CHECK(condition) static_assert(condition, #condition)
+#else
+#define CHECK(condition) _Static_assert(condition, #condition)
+#endif
+
+/* Declares a function a second time, which compiles only if both declarations are the same. */
+#define SAME(result, name, ...) result name(__VA_ARGS__)
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+SAME(uint32_t, uc_abi_version, void);
+SAME(const char *, uc_version, void);
+SAME(const char *, uc_error_message, void);
+SAME(const char *, uc_status_name, int);
+SAME(int, uc_set_interrupt, int (*)(void *), void *);
+SAME(int, uc_open, const char *, const uc_options *, uc_store **);
+SAME(int, uc_close, uc_store *);
+SAME(int, uc_get, uc_store *, const void *, size_t, void *, size_t, size_t *);
+SAME(int, uc_set, uc_store *, const void *, size_t, const void *, size_t);
+SAME(int, uc_set_with, uc_store *, const void *, size_t, const void *, size_t, const uc_set_options *, uc_reply *);
+SAME(int, uc_incr, uc_store *, const void *, size_t, int64_t, int64_t *);
+SAME(int, uc_mget, uc_store *, size_t, const uc_bytes *, uc_reply *);
+SAME(int, uc_mset, uc_store *, size_t, const uc_bytes *, const uc_bytes *);
+SAME(int, uc_del, uc_store *, size_t, const uc_bytes *, uint64_t *);
+SAME(int, uc_exists, uc_store *, size_t, const uc_bytes *, uint64_t *);
+SAME(int, uc_expire, uc_store *, const void *, size_t, int64_t);
+SAME(int, uc_ttl, uc_store *, const void *, size_t, int64_t *);
+SAME(int, uc_session_open, uc_store *, uc_session **);
+SAME(int, uc_session_close, uc_session *);
+SAME(int, uc_command, uc_session *, size_t, const uc_bytes *, uc_reply *);
+SAME(int, uc_pipeline, uc_session *, size_t, const uc_words *, uc_reply *);
+SAME(int, uc_transaction, uc_session *, size_t, const uc_words *, uc_reply *);
+SAME(int, uc_reply_new, uc_reply **);
+SAME(int, uc_reply_free, uc_reply *);
+SAME(const uc_value *, uc_reply_value, const uc_reply *);
+SAME(int, uc_value_type, const uc_value *);
+SAME(const char *, uc_value_string, const uc_value *, size_t *);
+SAME(int64_t, uc_value_integer, const uc_value *);
+SAME(double, uc_value_double, const uc_value *);
+SAME(size_t, uc_value_length, const uc_value *);
+SAME(const uc_value *, uc_value_item, const uc_value *, size_t);
+SAME(const uc_value *, uc_value_key, const uc_value *, size_t);
+SAME(int, uc_publish, uc_store *, const void *, size_t, const void *, size_t, uint64_t *);
+SAME(int, uc_subscription_open, uc_store *, uc_subscription **);
+SAME(int, uc_subscription_close, uc_subscription *);
+SAME(int, uc_subscribe, uc_subscription *, int, size_t, const uc_bytes *);
+SAME(int, uc_unsubscribe, uc_subscription *, int, size_t, const uc_bytes *);
+SAME(int, uc_subscription_next, uc_subscription *, int64_t, uc_reply *);
+SAME(int, uc_subscription_descriptor, uc_subscription *, int *);
+SAME(int, uc_subscription_lost, uc_subscription *, uint64_t *);
+#ifdef __cplusplus
+}
+#endif
+
+CHECK(UC_ABI_VERSION == 1);
+CHECK(UC_OK == 0 && UC_NONE == 1 && UC_TOO_SMALL == 2);
+CHECK(UC_ERROR == -1 && UC_MISUSE == -2 && UC_WRONG_TYPE == -3 && UC_FULL == -4 && UC_BUSY == -5);
+CHECK(UC_INTERRUPTED == -6 && UC_READ_ONLY == -7 && UC_REMOVED == -8 && UC_CANNOT_OPEN == -9 && UC_INTERNAL == -10);
+CHECK(UC_TYPE_NIL == 0 && UC_TYPE_STATUS == 1 && UC_TYPE_STRING == 2 && UC_TYPE_INTEGER == 3);
+CHECK(UC_TYPE_DOUBLE == 4 && UC_TYPE_BOOLEAN == 5 && UC_TYPE_ERROR == 6);
+CHECK(UC_TYPE_ARRAY == 7 && UC_TYPE_MAP == 8 && UC_TYPE_SET == 9);
+CHECK(UC_CHANNEL == 0 && UC_PATTERN == 1 && UC_SHARD == 2);
+CHECK(UC_SET_NX == 1 && UC_SET_XX == 2 && UC_SET_KEEPTTL == 4 && UC_UNLIMITED == 0xffffffffffffffff);
+
+/* As clients/c/src/options.rs and border.rs have them. */
+#define FIELD(type, field, place, size) \
+    CHECK(offsetof(type, field) == (place) && sizeof(((type *)0)->field) == (size))
+CHECK(sizeof(uc_options) == 48 && sizeof(uc_set_options) == 32 && sizeof(uc_bytes) == 16 && sizeof(uc_words) == 16);
+FIELD(uc_options, size, 0, 8);
+FIELD(uc_options, capacity, 8, 8);
+FIELD(uc_options, max_memory, 16, 8);
+FIELD(uc_options, policy, 24, 8);
+FIELD(uc_options, timeout_ms, 32, 8);
+FIELD(uc_options, database, 40, 8);
+FIELD(uc_set_options, size, 0, 8);
+FIELD(uc_set_options, flags, 8, 8);
+FIELD(uc_set_options, expire_ms, 16, 8);
+FIELD(uc_set_options, expire_at_ms, 24, 8);
+FIELD(uc_bytes, data, 0, 8);
+FIELD(uc_bytes, length, 8, 8);
+FIELD(uc_words, count, 0, 8);
+FIELD(uc_words, words, 8, 8);
+
+int main(void)
+{
+    return 0;
+}

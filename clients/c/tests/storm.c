@@ -1,0 +1,222 @@
+/* Writers and readers of which one after the other is killed with SIGKILL, in the midst of whatever it does. Values say
+ * what they must be, and change their size all the time, so that a reader notices bytes of two of them.
+ *
+ * storm STORE KILLS SEED
+ */
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define WRITERS 3
+#define READERS 3
+#define KEYS 24
+#define LONGEST 70000
+
+/* What all processes see. */
+struct shared {
+    uint64_t written[WRITERS + READERS];
+    uint64_t found;
+};
+
+static struct shared *shared;
+static uc_store *store;
+static uc_session *session;
+static uc_reply *reply;
+static uint64_t state;
+
+static uint64_t chance(uint64_t below)
+{
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state % below;
+}
+
+/* A value: its seed, and bytes that follow from seed and length. */
+static size_t make_value(unsigned char *value)
+{
+    static const size_t longest[] = { 16, 100, 300, 5000, LONGEST };
+    size_t length = 8 + chance(longest[chance(5)] - 8), i;
+    uint64_t seed = state;
+    memcpy(value, &seed, 8);
+    for (i = 8; i < length; i++)
+        value[i] = (unsigned char)(seed + length + i * 31);
+    return length;
+}
+
+static void check_value(const void *data, size_t length)
+{
+    const unsigned char *value = (const unsigned char *)data;
+    uint64_t seed;
+    size_t i;
+    EXPECT(length >= 8 && length <= LONGEST);
+    memcpy(&seed, value, 8);
+    for (i = 8; i < length; i++)
+        EXPECT(value[i] == (unsigned char)(seed + length + i * 31));
+    __atomic_add_fetch(&shared->found, 1, __ATOMIC_RELAXED);
+}
+
+/* A key, or the second one of a pair that is always the same as the first. */
+static uc_bytes key_of(char *text, size_t size, uint64_t number, const char *which)
+{
+    snprintf(text, size, "%s %d", which, (int)number);
+    return uc_text(text);
+}
+
+static void write_once(void)
+{
+    static unsigned char value[LONGEST];
+    char name[32], first[32], second[32];
+    size_t length = make_value(value);
+    uint64_t number = chance(KEYS);
+    uc_bytes key = key_of(name, sizeof name, number, "single"), pair[2], values[2], words[6];
+    uc_set_options options = UC_SET_OPTIONS_INIT;
+    uc_words commands[2];
+    pair[0] = key_of(first, sizeof first, number, "first");
+    pair[1] = key_of(second, sizeof second, number, "second");
+    values[0] = values[1] = uc_data(value, length);
+    switch (chance(6)) {
+    case 0:
+        EXPECT_OK(uc_set(store, key.data, key.length, value, length));
+        break;
+    case 1:
+        options.expire_ms = 1 + (int64_t)chance(50);
+        EXPECT_OK(uc_set_with(store, key.data, key.length, value, length, &options, NULL));
+        break;
+    case 2:
+        EXPECT_OK(uc_set_with(store, key.data, key.length, value, length, NULL, reply));
+        if (uc_value_type(uc_reply_value(reply)) != UC_TYPE_NIL)
+            check_value(uc_value_string(uc_reply_value(reply), NULL), uc_value_length(uc_reply_value(reply)));
+        break;
+    case 3:
+        EXPECT_OK(uc_mset(store, 2, pair, values));
+        break;
+    case 4:
+        words[0] = words[3] = uc_text("SET");
+        words[1] = pair[0];
+        words[4] = pair[1];
+        words[2] = words[5] = values[0];
+        commands[0].count = commands[1].count = 3;
+        commands[0].words = words;
+        commands[1].words = words + 3;
+        EXPECT_OK(uc_transaction(session, 2, commands, reply));
+        break;
+    default:
+        EXPECT_OK(uc_del(store, 2, pair, NULL));
+        break;
+    }
+}
+
+static void read_once(void)
+{
+    static unsigned char value[LONGEST];
+    char name[32], first[32], second[32];
+    uint64_t number = chance(KEYS);
+    uc_bytes key = key_of(name, sizeof name, number, "single"), pair[2], words[2];
+    size_t length, room = chance(2) ? LONGEST : 8 + chance(400);
+    const uc_value *one, *other;
+    int status;
+    pair[0] = key_of(first, sizeof first, number, "first");
+    pair[1] = key_of(second, sizeof second, number, "second");
+    switch (chance(3)) {
+    case 0:
+        status = uc_get(store, key.data, key.length, value, room, &length);
+        if (status == UC_OK)
+            check_value(value, length);
+        else if (status == UC_TOO_SMALL)
+            EXPECT(length > room && length <= LONGEST);
+        else
+            EXPECT_STATUS(status, UC_NONE);
+        break;
+    case 1:
+        words[0] = uc_text("GET");
+        words[1] = key;
+        EXPECT_OK(uc_command(session, 2, words, reply));
+        one = uc_reply_value(reply);
+        if (uc_value_type(one) != UC_TYPE_NIL)
+            check_value(uc_value_string(one, NULL), uc_value_length(one));
+        break;
+    default:
+        EXPECT_OK(uc_mget(store, 2, pair, reply));
+        one = uc_value_item(uc_reply_value(reply), 0);
+        other = uc_value_item(uc_reply_value(reply), 1);
+        EXPECT(uc_value_type(one) == uc_value_type(other) && uc_value_length(one) == uc_value_length(other));
+        if (uc_value_type(one) != UC_TYPE_NIL) {
+            check_value(uc_value_string(one, NULL), uc_value_length(one));
+            EXPECT(memcmp(uc_value_string(one, NULL), uc_value_string(other, NULL), uc_value_length(one)) == 0);
+        }
+    }
+}
+
+static pid_t begin(const char *path, int place, uint64_t seed)
+{
+    pid_t child = fork();
+    EXPECT(child >= 0);
+    if (child != 0)
+        return child;
+    /* It goes with its parent, however that ends. */
+    EXPECT(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
+    state = seed * 2 + 1;
+    store = open_store(path);
+    EXPECT_OK(uc_session_open(store, &session));
+    EXPECT_OK(uc_reply_new(&reply));
+    for (;;) {
+        if (place < WRITERS)
+            write_once();
+        else
+            read_once();
+        __atomic_add_fetch(&shared->written[place], 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* Ends a process that is to be running still, and not to have found anything wrong. */
+static void end(pid_t child)
+{
+    int status;
+    EXPECT(kill(child, SIGKILL) == 0);
+    EXPECT(waitpid(child, &status, 0) == child);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
+        fprintf(stderr, "a process of the storm ended by itself with %#x\n", status);
+        exit(1);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    pid_t children[WRITERS + READERS];
+    struct timespec pause = { 0, 200000 };
+    uint64_t seed, kills, killed, done;
+    int place;
+    EXPECT(argc == 4);
+    kills = strtoull(argv[2], NULL, 10);
+    seed = strtoull(argv[3], NULL, 10);
+    shared = (struct shared *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT(shared != MAP_FAILED);
+    for (place = 0; place < WRITERS + READERS; place++)
+        children[place] = begin(argv[1], place, seed * 1000 + (uint64_t)place);
+    state = seed * 2 + 1;
+    for (killed = 0; killed < kills; killed++) {
+        /* Each has done something since it began; then it is somewhere in the midst of something else. */
+        place = (int)chance(WRITERS + READERS);
+        done = __atomic_load_n(&shared->written[place], __ATOMIC_SEQ_CST) + 1 + chance(40);
+        while (__atomic_load_n(&shared->written[place], __ATOMIC_SEQ_CST) < done) {
+            EXPECT(waitpid(children[place], NULL, WNOHANG) == 0);
+            nanosleep(&pause, NULL);
+        }
+        end(children[place]);
+        children[place] = begin(argv[1], place, seed * 1000 + 100 + killed);
+    }
+    for (place = 0; place < WRITERS + READERS; place++)
+        end(children[place]);
+    for (place = 0, done = 0; place < WRITERS; place++)
+        done += shared->written[place];
+    EXPECT(done > 0 && shared->found > 0);
+    printf("storm: %d kills of C programs, %llu writes, %llu values read whole, seed %llu\n", (int)kills,
+           (unsigned long long)done, (unsigned long long)shared->found, (unsigned long long)seed);
+    return 0;
+}

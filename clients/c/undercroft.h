@@ -1,0 +1,371 @@
+/*
+ * Undercroft: Redis data structures in shared memory.
+ *
+ *     #include <stdio.h>
+ *     #include <undercroft.h>
+ *
+ *     int main(void)
+ *     {
+ *         uc_store *store;
+ *         char value[64];
+ *         size_t length;
+ *
+ *         if (uc_open("undercroft://demo", NULL, &store) != UC_OK) {
+ *             fprintf(stderr, "%s\n", uc_error_message());
+ *             return 1;
+ *         }
+ *         uc_set(store, "greeting", 8, "hello", 5);
+ *         if (uc_get(store, "greeting", 8, value, sizeof value, &length) == UC_OK)
+ *             printf("%.*s\n", (int)length, value);
+ *         uc_close(store);
+ *     }
+ *
+ *     cc hello.c $(pkg-config --cflags --libs undercroft)
+ *
+ * What holds of every function:
+ *
+ * Results     A function returns a uc_status: UC_OK, another number from 0 on that is no failure, or a negative one.
+ *             After a failure uc_error_message() says what happened. Unless a function says otherwise, a call that
+ *             failed has changed nothing.
+ * Arguments   Keys and values are bytes with a length; they may hold zeros. NULL with the length 0 is the empty string.
+ *             NULL where something is needed, a length that memory cannot have, and a handle of another kind are
+ *             answered with UC_MISUSE. What a call is given stays the caller's and is not looked at after it returned.
+ *             A buffer that is filled must not overlap what is read.
+ * Handles     uc_store, uc_session, uc_reply and uc_subscription are made by a call and ended by another. To end NULL
+ *             is no failure. A call with a handle that was ended answers UC_MISUSE; a program should not rely on it,
+ *             as the memory serves another handle of that kind once 64 more were ended.
+ * Threads     All threads may use a uc_store at once, and end it when none of them does. Each of the other handles
+ *             belongs to one thread at a time; a second one that comes meanwhile gets UC_MISUSE. A signal's handler may
+ *             call nothing but uc_abi_version(), uc_version() and uc_status_name().
+ * Fork        A child may use every handle that it inherited, at once and beside its parent, except one that another
+ *             thread was using when it was forked. What it inherited in a uc_session (a transaction, watched keys) and
+ *             in a uc_subscription is a copy of its own; messages that were not taken at the fork are its parent's.
+ * Death       A process may be killed at any instruction. Others roll back what it had not finished, and go on.
+ * Time        Durations are milliseconds, moments are milliseconds since 1970 (Unix time).
+ * Waiting     A call waits where another process holds a lock (up to uc_options.timeout_ms), or where a command is for
+ *             waiting (BLPOP, uc_subscription_next()). uc_set_interrupt() can end such a wait.
+ * C++         The header is C11 and C++17. Nothing is thrown.
+ * Stability   A program built with this header runs with every library of the same UC_ABI_VERSION >> 16 and at least
+ *             its lower half. Only opaque handles and structures that begin with their size cross the border.
+ */
+#ifndef UNDERCROFT_H
+#define UNDERCROFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this interface. The upper 16 bits change, with the name of the shared library, when a program must be
+ * built anew; the lower ones when something is added. */
+#define UC_ABI_VERSION 1
+
+/* The UC_ABI_VERSION of the library that runs. */
+uint32_t uc_abi_version(void);
+
+/* The version of Undercroft that runs, such as "0.1.0". Never freed. */
+const char *uc_version(void);
+
+/* ---- Results ---------------------------------------------------------------------------------------------------- */
+
+/* How a call ended. */
+typedef enum uc_status {
+    UC_OK = 0,
+    /* Nothing is there: no such key, a condition was not met, the time is up. No failure. */
+    UC_NONE = 1,
+    /* The value is longer than the buffer. No failure. */
+    UC_TOO_SMALL = 2,
+
+    /* The command answered an error; the message is Redis' own, its code in front. */
+    UC_ERROR = -1,
+    /* The call itself is wrong: NULL, a handle that was ended, options that exclude each other. */
+    UC_MISUSE = -2,
+    /* The key holds a value of another type. */
+    UC_WRONG_TYPE = -3,
+    /* The store is full: its maxmemory, or its file system. */
+    UC_FULL = -4,
+    /* Another process holds a lock for longer than timeout_ms. The message says which, and whether it is stopped. */
+    UC_BUSY = -5,
+    /* The function given to uc_set_interrupt() ended the wait. */
+    UC_INTERRUPTED = -6,
+    /* The store can only be read. */
+    UC_READ_ONLY = -7,
+    /* Somebody removed the store's file. Open it anew. */
+    UC_REMOVED = -8,
+    /* The store can be neither opened nor created; the message says why. */
+    UC_CANNOT_OPEN = -9,
+    /* A bug in Undercroft. The handle that was used can only be ended. Please report the message. */
+    UC_INTERNAL = -10
+} uc_status;
+
+/* What the last call of this thread that failed has to say; "" where none did. The text is the library's, and stays
+ * until the next call of this thread. (In languages whose tasks change threads, ask in the same task and thread: in Go
+ * between runtime.LockOSThread and UnlockOSThread.) */
+const char *uc_error_message(void);
+
+/* The name of a status, such as "UC_BUSY". Never freed. */
+const char *uc_status_name(int status);
+
+/* Asked while a call waits: returns nonzero to end it. May be called by any thread that waits, by several at once. It
+ * may use the library, but not the handle that waits. */
+typedef int uc_interrupt(void *data);
+
+/* Has every wait of this process ask `check`, at least ten times a second and at once after a signal that did not
+ * restart the system call (sigaction without SA_RESTART). A nonzero answer ends the wait with UC_INTERRUPTED; nothing
+ * was changed. NULL asks nobody. `data` must stay valid while calls may wait. Meant to be set once, at the start. */
+int uc_set_interrupt(uc_interrupt *check, void *data);
+
+/* ---- Bytes ------------------------------------------------------------------------------------------------------ */
+
+/* Bytes of the caller's. */
+typedef struct uc_bytes {
+    const void *data;
+    size_t length;
+} uc_bytes;
+
+/* The bytes of a string that ends with a zero, which is not among them. */
+static inline uc_bytes uc_text(const char *text)
+{
+    uc_bytes bytes;
+    bytes.data = text;
+    bytes.length = strlen(text);
+    return bytes;
+}
+
+/* So many bytes. */
+static inline uc_bytes uc_data(const void *data, size_t length)
+{
+    uc_bytes bytes;
+    bytes.data = data;
+    bytes.length = length;
+    return bytes;
+}
+
+/* ---- Stores ----------------------------------------------------------------------------------------------------- */
+
+/* An open store, and a database of it. */
+typedef struct uc_store uc_store;
+
+/* The words and replies of commands, see below. */
+typedef struct uc_session uc_session;
+typedef struct uc_reply uc_reply;
+typedef struct uc_value uc_value;
+typedef struct uc_subscription uc_subscription;
+
+/* No limit, for uc_options.max_memory. */
+#define UC_UNLIMITED UINT64_MAX
+
+/* How to open a store. Begin with UC_OPTIONS_INIT; zero is the default of each. The limits are for the store's
+ * creation; one that is there already and has others is not opened (UC_MISUSE, with both in the message). */
+typedef struct uc_options {
+    size_t size;          /* sizeof(uc_options) */
+    uint64_t capacity;    /* address space for the data, in bytes; default 64 GiB or the file system's size */
+    uint64_t max_memory;  /* limit on the data, in bytes; default 1 GiB; UC_UNLIMITED is none */
+    const char *policy;   /* which keys make room then: "noeviction" (default), "allkeys-lru" and their like */
+    uint64_t timeout_ms;  /* how long a call waits for another process' lock; default 5000; for the whole process.
+                           * With less than 200 the first calls after a death may end with UC_BUSY */
+    uint64_t database;    /* 0 to 15 */
+} uc_options;
+
+#define UC_OPTIONS_INIT { sizeof(uc_options), 0, 0, NULL, 0, 0 }
+
+/* Opens a store, which is created where there is none: "undercroft://name" lies in the user's directory in /dev/shm,
+ * "undercroft:///path" and a plain path are that file. `options` may be NULL. *store is for uc_close(), and NULL where
+ * this fails: UC_MISUSE for a wrong name or option, UC_CANNOT_OPEN.
+ * A process has one mapping of a file, however often it is opened; so open it once more for another database. */
+int uc_open(const char *url, const uc_options *options, uc_store **store);
+
+/* Ends a uc_store. No other thread may be using it. The mapping goes with the last handle that was made from it. */
+int uc_close(uc_store *store);
+
+/* ---- Strings ---------------------------------------------------------------------------------------------------- */
+
+/* Copies the string that a key holds into a buffer. *length is its length in any case (0 where there is none).
+ * UC_NONE: there is no such key. UC_TOO_SMALL: *length is more than `capacity`; make room and call again, in a loop, as
+ * others may change it meanwhile. What is in the buffer without UC_OK is unspecified. No zero is put behind the value.
+ * The buffer may be NULL where `capacity` is 0. Makes no allocation and no system call. O(length). */
+int uc_get(uc_store *store, const void *key, size_t key_length, void *buffer, size_t capacity, size_t *length);
+
+/* Sets a key to a string that does not expire. O(length). */
+int uc_set(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_length);
+
+#define UC_SET_NX 1       /* only where the key is not there */
+#define UC_SET_XX 2       /* only where it is */
+#define UC_SET_KEEPTTL 4  /* the key keeps its expiry */
+
+/* How to set a string. Begin with UC_SET_OPTIONS_INIT. */
+typedef struct uc_set_options {
+    size_t size;           /* sizeof(uc_set_options) */
+    uint64_t flags;        /* UC_SET_* */
+    int64_t expire_ms;     /* expires so long from now; 0: not given */
+    int64_t expire_at_ms;  /* expires at this moment; 0: not given */
+} uc_set_options;
+
+#define UC_SET_OPTIONS_INIT { sizeof(uc_set_options), 0, 0, 0 }
+
+/* uc_set() with options; NULL is none. UC_NONE: the condition was not met, and nothing was set.
+ * Where `old` is not NULL it becomes the string that the key held before, or nil, whether it was set or not: the answer
+ * is UC_OK then, or UC_WRONG_TYPE. */
+int uc_set_with(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_length,
+                const uc_set_options *options, uc_reply *old);
+
+/* Adds to the integer that a key holds, 0 where there is no such key. *sum, which may be NULL, is what it holds then.
+ * UC_ERROR: it holds no integer, or the sum would not fit. */
+int uc_incr(uc_store *store, const void *key, size_t key_length, int64_t by, int64_t *sum);
+
+/* The strings that keys hold, all at one moment: an array with nil for each key that holds none. O(their lengths). */
+int uc_mget(uc_store *store, size_t count, const uc_bytes *keys, uc_reply *reply);
+
+/* Sets as many keys as there are values, all at one moment. */
+int uc_mset(uc_store *store, size_t count, const uc_bytes *keys, const uc_bytes *values);
+
+/* ---- Keys ------------------------------------------------------------------------------------------------------- */
+
+/* Removes keys, all at one moment. *removed, which may be NULL, is how many were there. */
+int uc_del(uc_store *store, size_t count, const uc_bytes *keys, uint64_t *removed);
+
+/* *found, which may be NULL, is how many of the keys are there, each counted as often as it is named. */
+int uc_exists(uc_store *store, size_t count, const uc_bytes *keys, uint64_t *found);
+
+/* Lets a key expire so long from now; 0 or less removes it. UC_NONE: there is no such key. */
+int uc_expire(uc_store *store, const void *key, size_t key_length, int64_t milliseconds);
+
+/* *milliseconds is the time until a key expires, -1 where it does not. UC_NONE: there is no such key. */
+int uc_ttl(uc_store *store, const void *key, size_t key_length, int64_t *milliseconds);
+
+/* ---- Commands --------------------------------------------------------------------------------------------------- */
+
+/* A session is what a connection is to a server: the database that SELECT chose, MULTI and what was queued since, the
+ * keys that WATCH named. It begins with the store's database. It keeps the store open by itself.
+ * *session is for uc_session_close(), and NULL where this fails. */
+int uc_session_open(uc_store *store, uc_session **session);
+
+/* Ends a session, and with it a transaction that was not executed. */
+int uc_session_close(uc_session *session);
+
+/* Runs any command of Redis' that docs/commands.md lists, its name first, as { "LPUSH", "queue", "job" }. The reply has
+ * the types of RESP3; after HELLO 2 the session's replies have those of RESP2.
+ * Where the reply is an error, the call fails with the status that fits (UC_WRONG_TYPE, UC_FULL, UC_ERROR ...), the
+ * error's text is the message, and the reply is that error. A command that waits (BLPOP, WAIT) waits here; nil is its
+ * reply, with UC_OK, when its time is up. SUBSCRIBE and its like fail: there is uc_subscription_open() for them. */
+int uc_command(uc_session *session, size_t count, const uc_bytes *words, uc_reply *reply);
+
+/* The words of one command of several. */
+typedef struct uc_words {
+    size_t count;
+    const uc_bytes *words;
+} uc_words;
+
+/* Runs commands one after the other; the reply is the array of their replies. One that answers an error does not end
+ * it: that error is among the replies, and the answer is UC_OK. Where one cannot run at all (UC_BUSY, UC_INTERRUPTED,
+ * UC_MISUSE) the call fails, and the reply has the replies of those before it, which did run. */
+int uc_pipeline(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
+
+/* Runs commands as one transaction, as MULTI, the commands and EXEC: all at one moment, and all or none should this
+ * process die. The reply is the array of their replies. UC_NONE: a key that the session watches (WATCH, by
+ * uc_command()) was changed, and nothing was done; the reply is nil. Where a command cannot be queued (no such command,
+ * a wrong number of words) the call fails with its error, and nothing was done. Watched keys are forgotten in any case
+ * but that of a session after MULTI, which is UC_MISUSE. */
+int uc_transaction(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply);
+
+/* ---- Replies ---------------------------------------------------------------------------------------------------- */
+
+/* Makes a reply, which is nil until a call fills it. A reply keeps its memory, as much as its largest content took, so
+ * that one which is used again and again makes no allocations. *reply is for uc_reply_free(). */
+int uc_reply_new(uc_reply **reply);
+
+/* Ends a reply. The values in it are gone. */
+int uc_reply_free(uc_reply *reply);
+
+/* The types of values. */
+typedef enum uc_type {
+    UC_TYPE_NIL = 0,
+    UC_TYPE_STATUS = 1,   /* text such as OK */
+    UC_TYPE_STRING = 2,
+    UC_TYPE_INTEGER = 3,
+    UC_TYPE_DOUBLE = 4,
+    UC_TYPE_BOOLEAN = 5,
+    UC_TYPE_ERROR = 6,    /* text, its code in front */
+    UC_TYPE_ARRAY = 7,
+    UC_TYPE_MAP = 8,
+    UC_TYPE_SET = 9
+} uc_type;
+
+/* The whole reply. The value, and all that are below it, are the reply's, and gone when the next call is given that
+ * reply. NULL for a reply that cannot be used. */
+const uc_value *uc_reply_value(const uc_reply *reply);
+
+/* The functions below take any value, NULL included (which is nil), and have an answer for each type. Several threads
+ * may look at a value at once. */
+
+/* A uc_type. */
+int uc_value_type(const uc_value *value);
+
+/* The bytes of a string, a status or an error, with a zero behind them; NULL for other types. *length may be NULL. */
+const char *uc_value_string(const uc_value *value, size_t *length);
+
+/* An integer, or 1 for a boolean that is true; 0 for other types. */
+int64_t uc_value_integer(const uc_value *value);
+
+/* A double, or an integer as one; 0 for other types. */
+double uc_value_double(const uc_value *value);
+
+/* How many items an array or a set has, pairs a map, bytes a text; 0 for other types. */
+size_t uc_value_length(const uc_value *value);
+
+/* An item of an array or a set, a value of a map, from 0 on; NULL where there is none. O(1). */
+const uc_value *uc_value_item(const uc_value *value, size_t index);
+
+/* A key of a map; NULL where there is none. O(1). */
+const uc_value *uc_value_key(const uc_value *value, size_t index);
+
+/* ---- Messages --------------------------------------------------------------------------------------------------- */
+
+/* Sends a message to those who subscribe to a channel, in all processes and over sockets. *receivers, which may be
+ * NULL, is how many they are. */
+int uc_publish(uc_store *store, const void *channel, size_t channel_length, const void *message, size_t message_length,
+               uint64_t *receivers);
+
+/* What is subscribed to. */
+typedef enum uc_topic {
+    UC_CHANNEL = 0,
+    UC_PATTERN = 1,  /* channels whose names match, as in "news.*" */
+    UC_SHARD = 2     /* shard channels */
+} uc_topic;
+
+/* A receiver of messages. It keeps the store open by itself. *subscription is for uc_subscription_close(), and NULL
+ * where this fails. A process can have 512. */
+int uc_subscription_open(uc_store *store, uc_subscription **subscription);
+
+/* Ends it, with all its subscriptions. */
+int uc_subscription_close(uc_subscription *subscription);
+
+/* Subscribes to names, all of them or none: what is published after the return is received. Names that it is subscribed
+ * to already stay. `topic` is a uc_topic. */
+int uc_subscribe(uc_subscription *subscription, int topic, size_t count, const uc_bytes *names);
+
+/* Ends subscriptions; names that it is not subscribed to do not matter. Messages that were not taken are gone. */
+int uc_unsubscribe(uc_subscription *subscription, int topic, size_t count, const uc_bytes *names);
+
+/* The next message; waits for it for up to `timeout_ms`, not at all where that is 0, for ever where it is negative.
+ * UC_NONE: none came. The reply is an array of strings: "message", channel, text; "smessage", channel, text; or
+ * "pmessage", pattern, channel, text. A receiver that fell so far behind that messages were overwritten gets the array
+ * "lost", nil, number of them, and goes on with the newest. */
+int uc_subscription_next(uc_subscription *subscription, int64_t timeout_ms, uc_reply *message);
+
+/* *descriptor becomes readable when there may be a message: for poll(), epoll and event loops. Then call
+ * uc_subscription_next() with 0 until it answers UC_NONE. It is the library's: do not read, write or close it. It ends
+ * with the subscription, and is another one after a fork. */
+int uc_subscription_descriptor(uc_subscription *subscription, int *descriptor);
+
+/* *lost is how many messages were overwritten before they were taken, since it was opened. */
+int uc_subscription_lost(uc_subscription *subscription, uint64_t *lost);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

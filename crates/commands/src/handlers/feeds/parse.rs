@@ -1,0 +1,236 @@
+//! Attributes, filters and positions as clients write them. An error says what was expected and what came.
+
+use undercroft_engine::{ATTRIBUTES_MAX, Filter, Order, Schema, Seen, Selection, Test};
+
+use crate::arguments::{CommandError, is_keyword, parse_integer};
+
+/// An error that repeats an argument.
+fn wrong(what: &str, got: &[u8], expected: &str) -> CommandError {
+    let (start, end) = (
+        format!("ERR {what} is '"),
+        format!("', expected {expected}"),
+    );
+    CommandError::from_parts(&[start.as_bytes(), got, end.as_bytes()])
+}
+
+/// A number from 0 on.
+fn number(text: &[u8]) -> Option<u64> {
+    parse_integer(text).and_then(|number| u64::try_from(number).ok())
+}
+
+/// The size of values.
+pub(super) fn size(argument: &[u8]) -> Result<u8, CommandError> {
+    let size = number(argument).and_then(|size| u8::try_from(size).ok());
+    let size = size.filter(|&size| size > 0);
+    size.ok_or_else(|| wrong("SIZE", argument, "1 to 255"))
+}
+
+/// The widths of attributes.
+pub(super) fn widths(argument: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let parts: Vec<&[u8]> = argument.split(|&byte| byte == b':').collect();
+    if parts.len() > ATTRIBUTES_MAX {
+        let text = format!(
+            "ERR ATTRS has {} attributes, expected up to {ATTRIBUTES_MAX}",
+            parts.len()
+        );
+        return Err(CommandError::new(text));
+    }
+    let widths = parts.into_iter().map(|part| {
+        let width = number(part).filter(|width| (1..=32).contains(width));
+        let width = width.map(|width| width as u8);
+        width.ok_or_else(|| wrong("a width in ATTRS", part, "1 to 32 bits"))
+    });
+    widths.collect()
+}
+
+/// The order of a feed.
+pub(super) fn order(argument: &[u8]) -> Result<Order, CommandError> {
+    let mut all = Order::ALL.into_iter();
+    let order = all.find(|order| is_keyword(argument, &order.name().to_ascii_uppercase()));
+    order.ok_or_else(|| wrong("ORDER", argument, "LIST or QUEUE"))
+}
+
+/// Whether a word says which items are seen.
+pub(super) fn seen(argument: &[u8]) -> Option<Seen> {
+    let words = [
+        ("VISIBLE", Seen::Visible),
+        ("HIDDEN", Seen::Hidden),
+        ("ALL", Seen::All),
+    ];
+    let mut words = words.into_iter();
+    words.find_map(|(word, seen)| is_keyword(argument, word).then_some(seen))
+}
+
+/// A value must have the size of the feed's.
+pub(super) fn check_values(schema: &Schema, values: &[&[u8]]) -> Result<(), CommandError> {
+    let expected = schema.value_size();
+    match values.iter().find(|value| value.len() != expected) {
+        None => Ok(()),
+        Some(value) => Err(CommandError::new(format!(
+            "ERR value has {} bytes, expected {expected}",
+            value.len()
+        ))),
+    }
+}
+
+/// Parts, one for each attribute of the feed.
+fn parts<'t>(schema: &Schema, what: &str, text: &'t [u8]) -> Result<Vec<&'t [u8]>, CommandError> {
+    let expected = schema.widths().len();
+    let parts: Vec<&[u8]> = match text {
+        b"" if expected == 0 => Vec::new(),
+        text => text.split(|&byte| byte == b':').collect(),
+    };
+    if parts.len() == expected {
+        return Ok(parts);
+    }
+    let text = format!("ERR {what} has {} parts, expected {expected}", parts.len());
+    Err(CommandError::new(text))
+}
+
+/// The value of an attribute.
+fn attribute(schema: &Schema, index: usize, text: &[u8]) -> Result<u32, CommandError> {
+    let greatest = schema.greatest(index);
+    let value = number(text).and_then(|value| u32::try_from(value).ok());
+    let value = value.filter(|&value| value <= greatest);
+    value.ok_or_else(|| {
+        wrong(
+            &format!("attribute {index}"),
+            text,
+            &format!("0 to {greatest}"),
+        )
+    })
+}
+
+/// Attributes as in `1:0:2`; none where a part is blank.
+pub(super) fn attributes(
+    schema: &Schema,
+    argument: &[u8],
+) -> Result<Vec<Option<u32>>, CommandError> {
+    let parts = parts(schema, "ATTRS", argument)?.into_iter().enumerate();
+    let attributes = parts.map(|(index, part)| match part {
+        b"" => Ok(None),
+        part => attribute(schema, index, part).map(Some),
+    });
+    attributes.collect()
+}
+
+/// A condition on an attribute: `3`, `=3`, `!=3`, `<3`, `>3`, `1|3`, `!=1|3`.
+fn test(schema: &Schema, index: usize, text: &[u8]) -> Result<Test, CommandError> {
+    let set = |text: &[u8]| {
+        let values = text.split(|&byte| byte == b'|');
+        let values = values.map(|value| attribute(schema, index, value));
+        values.collect::<Result<Vec<u32>, CommandError>>()
+    };
+    Ok(match text {
+        [b'!', b'=', values @ ..] => Test::NoneOf(set(values)?),
+        [b'<', limit @ ..] => Test::Less(attribute(schema, index, limit)?),
+        [b'>', limit @ ..] => Test::Greater(attribute(schema, index, limit)?),
+        [b'=', values @ ..] | values => Test::OneOf(set(values)?),
+    })
+}
+
+/// What a query sees: by mark, and by a filter, `3::1` or `a0=3 a2=1`.
+pub(super) fn selection(
+    schema: &Schema,
+    seen: Seen,
+    text: Option<&[u8]>,
+) -> Result<Selection<'static>, CommandError> {
+    let mut filter = Filter::default();
+    match text {
+        None | Some(b"") => {}
+        Some(text) if text.first() == Some(&b'a') => {
+            for word in text
+                .split(|&byte| byte == b' ')
+                .filter(|word| !word.is_empty())
+            {
+                let (index, condition) = named(schema, word)?;
+                filter.add(schema, index, test(schema, index, condition)?);
+            }
+        }
+        Some(text) => {
+            for (index, part) in parts(schema, "filter", text)?.into_iter().enumerate() {
+                if !part.is_empty() {
+                    filter.add(schema, index, test(schema, index, part)?);
+                }
+            }
+        }
+    }
+    Ok(Selection::new(seen, filter))
+}
+
+/// The attribute that a condition such as `a2=1` names, and the rest of it.
+fn named<'w>(schema: &Schema, word: &'w [u8]) -> Result<(usize, &'w [u8]), CommandError> {
+    let digits = word.strip_prefix(b"a").unwrap_or(b"");
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit());
+    let (name, condition) = digits.split_at(end.unwrap_or(digits.len()));
+    let index = number(name).filter(|&index| index < schema.widths().len() as u64);
+    match (index, condition) {
+        (Some(index), [b'=' | b'!' | b'<' | b'>', ..]) => Ok((index as usize, condition)),
+        (Some(_), _) => Err(wrong("a condition", word, "one of = != < > and a value")),
+        (None, _) => {
+            let expected = match schema.widths().len() {
+                0 => "none: the feed has no attributes".to_owned(),
+                count => format!("an attribute from a0 to a{}", count - 1),
+            };
+            Err(wrong("a condition", word, &expected))
+        }
+    }
+}
+
+/// In a queue items are put at the ends only.
+pub(super) fn check_position(
+    schema: &Schema,
+    position: i64,
+    items: u64,
+) -> Result<(), CommandError> {
+    let at_end = matches!(position, 0 | -1) || position > 0 && position as u64 >= items;
+    if schema.order() == Order::List || at_end {
+        return Ok(());
+    }
+    let text = format!("ERR position is {position}, expected 0 or -1 in a queue");
+    Err(CommandError::new(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema() -> Schema {
+        Schema::new(12, &[4, 3, 1], Order::List).expect("a sound schema")
+    }
+
+    fn error(text: &str) -> String {
+        let refused = selection(&schema(), Seen::All, Some(text.as_bytes()));
+        refused.expect_err(text).text().to_owned()
+    }
+
+    #[test]
+    fn what_is_no_filter_is_refused_by_name() {
+        for (filter, expected) in [
+            ("3:1", "ERR filter has 2 parts, expected 3"),
+            ("16::", "ERR attribute 0 is '16', expected 0 to 15"),
+            (":<x:", "ERR attribute 1 is 'x', expected 0 to 7"),
+            ("::1|2", "ERR attribute 2 is '2', expected 0 to 1"),
+            ("1|::", "ERR attribute 0 is '', expected 0 to 15"),
+            (
+                "a3=1",
+                "ERR a condition is 'a3=1', expected an attribute from a0 to a2",
+            ),
+            (
+                "a=1",
+                "ERR a condition is 'a=1', expected an attribute from a0 to a2",
+            ),
+            (
+                "a1",
+                "ERR a condition is 'a1', expected one of = != < > and a value",
+            ),
+            ("a0!1", "ERR attribute 0 is '!1', expected 0 to 15"),
+        ] {
+            assert_eq!(error(filter), expected, "{filter}");
+        }
+        for filter in ["", "::", "3::1", "a0=3 a2=1", "a0>1  a0<9", "!=1|3:<4:>0"] {
+            let parsed = selection(&schema(), Seen::All, Some(filter.as_bytes()));
+            assert!(parsed.is_ok(), "{filter}");
+        }
+    }
+}

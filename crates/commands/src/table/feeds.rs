@@ -1,0 +1,154 @@
+//! Feeds: commands that Redis does not have.
+
+use super::command::{Command, Flag, Group};
+use super::keys;
+use crate::handlers;
+
+const SINCE: &str = "0.1.0";
+
+const fn command(name: &'static str, arity: i32) -> Command {
+    Command::new(name, arity, Group::Feed, SINCE)
+}
+
+pub(super) const COMMANDS: &[Command] = &[
+    command("feed.create", -4)
+        .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
+        .keys(keys::ADD_KEY)
+        .doc(
+            "key SIZE bytes [ATTRS bits[:bits...]] [ORDER LIST | QUEUE]",
+            "O(1)",
+            "Makes a feed: a list of values of one size, with attributes of some bits each.",
+        )
+        .reply("simple string OK; an error where the key exists")
+        .handler(handlers::feeds::create),
+    command("feed.add", -4)
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .keys(keys::ADD_KEY)
+        .doc(
+            "key position value [ATTRS attributes] [value [ATTRS attributes] ...]",
+            "O(log N + M) for M values",
+            "Puts values into a feed, one behind the other, before the item at a position or behind the last.",
+        )
+        .reply("integer: number of items, hidden ones included")
+        .handler(handlers::feeds::add),
+    command("feed.del", -3)
+        .flags(&[Flag::Write])
+        .keys(keys::DROP_KEY)
+        .doc(
+            "key value [value ...]",
+            "O(N + M) for M values",
+            "Removes all items with some values from a feed.",
+        )
+        .reply("integer: items that were removed")
+        .handler(handlers::feeds::del),
+    command("feed.delwhere", -3)
+        .flags(&[Flag::Write])
+        .keys(keys::DROP_KEY)
+        .doc(
+            "key filter [VISIBLE | HIDDEN | ALL]",
+            "O(N), as far as parts of the feed can match",
+            "Removes all items of a feed that a filter lets through.",
+        )
+        .reply("integer: items that were removed")
+        .handler(handlers::feeds::delwhere),
+    command("feed.move", 4)
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .keys(keys::CHANGE_KEY)
+        .doc(
+            "key value position",
+            "O(N) to find it, O(log N) to move it",
+            "Moves the first item with a value to a position among the others.",
+        )
+        .reply("integer: 1 where there is such an item, else 0")
+        .handler(handlers::feeds::move_item),
+    command("feed.setattr", 4)
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .keys(keys::CHANGE_KEY)
+        .doc(
+            "key value attributes",
+            "O(N)",
+            "Sets attributes of all items with a value; those left blank stay.",
+        )
+        .reply("integer: items with the value")
+        .handler(handlers::feeds::setattr),
+    command("feed.hide", -3)
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .keys(keys::CHANGE_KEY)
+        .doc(
+            "key value [value ...]",
+            "O(N + M) for M values",
+            "Hides all items with some values, which stay where they are.",
+        )
+        .reply("integer: items that were visible")
+        .handler(handlers::feeds::hide),
+    command("feed.show", -3)
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .keys(keys::CHANGE_KEY)
+        .doc(
+            "key value [value ...]",
+            "O(N + M) for M values",
+            "Lets all items with some values be visible again.",
+        )
+        .reply("integer: items that were hidden")
+        .handler(handlers::feeds::show),
+    command("feed.range", -4)
+        .flags(&[Flag::ReadOnly])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key from count [VISIBLE | HIDDEN | ALL] [WHERE filter] [WITHATTRS] [REV]",
+            "O(log N + M) for M items returned; with a filter O(N), as far as parts of the feed can match",
+            "Returns values from a position on, counted among the items that are seen.",
+        )
+        .reply("array of bulk, each value with its attributes behind it where asked for")
+        .handler(handlers::feeds::range),
+    command("feed.count", -2)
+        .flags(&[Flag::ReadOnly])
+        .keys(keys::LOOK_KEY)
+        .doc(
+            "key [VISIBLE | HIDDEN | ALL] [WHERE filter]",
+            "O(log N); with a filter O(N), as far as parts of the feed can match",
+            "Counts items of a feed.",
+        )
+        .reply("integer: number of items")
+        .handler(handlers::feeds::count),
+    command("feed.pos", -3)
+        .flags(&[Flag::ReadOnly])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key value [VISIBLE | HIDDEN | ALL]",
+            "O(N)",
+            "Returns the position of the first item with a value among the items that are seen.",
+        )
+        .reply("integer: the position; null where it is not there, or not seen")
+        .handler(handlers::feeds::pos),
+    command("feed.pop", -3)
+        .flags(&[Flag::Write])
+        .keys(keys::TAKE_KEY)
+        .doc(
+            "key LEFT | RIGHT [count]",
+            "O(log N + M) for M items returned",
+            "Takes visible items from an end of a feed.",
+        )
+        .reply("bulk: the value, or array of bulk where a count is given; null where there is none")
+        .handler(handlers::feeds::pop),
+    command("feed.info", 2)
+        .flags(&[Flag::ReadOnly])
+        .keys(keys::LOOK_KEY)
+        .doc(
+            "key",
+            "O(N) in the inner nodes of the feed",
+            "Says what the items of a feed are, how many there are, and what they take.",
+        )
+        .reply("map of names and values")
+        .handler(handlers::feeds::info),
+    command("feed.compact", 2)
+        .flags(&[Flag::Write, Flag::DenyOom])
+        .keys(keys::CHANGE_KEY)
+        .doc(
+            "key",
+            "O(N)",
+            "Lays the items of a feed out anew, so that they take as little memory as they can.",
+        )
+        .reply("simple string OK")
+        .handler(handlers::feeds::compact),
+];

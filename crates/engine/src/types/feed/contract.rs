@@ -1,0 +1,169 @@
+//! What feeds answer as a type of value.
+//!
+//! The flat list that a feed is begins with a row that says what its items are; then comes a row for each item
+//! ([`Schema::row`], [`Schema::item_row`]).
+
+use undercroft_memory::{Offset, Pool, Transaction, View};
+
+use super::image::Rows;
+use super::schema::Schema;
+use super::summary::NOTE_WORDS;
+use super::whole::{self, Feed};
+use crate::error::Error;
+use crate::keyspace::check::Walk;
+use crate::rdb::{Input, Output};
+use crate::store::Key;
+use crate::structures::entry::{Encoding, Entry, Form, Header};
+use crate::structures::ranges::Ranges;
+use crate::structures::tree::{self, Subtree};
+use crate::transaction::writer::Writer;
+use crate::types::contract::{Contract, Description, DyingTree, Object};
+use crate::types::value::Limits;
+
+/// Redis has no such type: a number far from those that it may still give.
+const RDB_FEED: u8 = 128;
+
+/// The type whose values are feeds.
+pub(crate) struct Feeds;
+
+impl Contract for Feeds {
+    fn description(&self) -> &'static Description {
+        &Description {
+            name: "feed",
+            plural: "feeds",
+            width: 1,
+            ordered: true,
+            unique: false,
+            has_elements: false,
+        }
+    }
+
+    fn encoding(&self, _header: Header, _form: Form) -> Encoding {
+        Encoding::Feed
+    }
+
+    fn append_items(&self, view: &View<'_>, entry: &Entry, out: &mut Ranges) -> Result<(), Error> {
+        Feed::load(view, 0, entry)?.append_rows(view, out)
+    }
+
+    fn add_items(
+        &self,
+        writer: &mut Writer<'_, '_>,
+        (database, key): (usize, &Key<'_>),
+        items: &[&[u8]],
+        _limits: &Limits,
+    ) -> Result<(), Error> {
+        let there = writer.feed(database, key)?.map(|feed| *feed.schema());
+        let (schema, items) = match (there, items.split_first()) {
+            (there, Some((row, items))) if let Some(schema) = Schema::of_row(row) => {
+                match there {
+                    None => drop(writer.feed_create(database, key, &schema)?),
+                    Some(there) if there == schema => {}
+                    Some(_) => return Err(Error::WrongItem),
+                }
+                (schema, items)
+            }
+            (Some(schema), _) => (schema, items),
+            (None, _) => return Err(Error::WrongItem),
+        };
+        let (mut rows, mut attributes) = (Rows::new(&schema), Vec::new());
+        for row in items {
+            let item = schema.of_item_row(row, &mut attributes);
+            let (value, hidden) = item.ok_or(Error::WrongItem)?;
+            rows.push(value, &attributes, hidden);
+        }
+        writer.feed_add(database, key, -1, &rows).map(drop)
+    }
+
+    fn rdb_kinds(&self) -> &'static [u8] {
+        &[RDB_FEED]
+    }
+
+    fn dump(&self, _encoding: Encoding, items: &Ranges, out: &mut Output) {
+        out.kind(RDB_FEED);
+        out.length(items.len());
+        out.strings(items);
+    }
+
+    fn restore(&self, _kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {
+        let length = input.length()?;
+        input.strings(length, items)?;
+        let (mut rows, mut attributes) = (items.iter(), Vec::new());
+        let schema = Schema::of_row(rows.next()?)?;
+        rows.all(|row| schema.of_item_row(row, &mut attributes).is_some())
+            .then_some(())
+    }
+
+    fn object(&self) -> Option<&'static dyn Object> {
+        Some(&Feeds)
+    }
+}
+
+impl Object for Feeds {
+    fn pool(&self, view: &View<'_>, shard: usize, entry: &Entry) -> Result<Pool, Error> {
+        Ok(Feed::load(view, shard, entry)?.pool)
+    }
+
+    fn discard(
+        &self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        entry: &Entry,
+    ) -> Result<(), Error> {
+        Feed::load(transaction.view(), pool.shard(), entry)?.discard(transaction)
+    }
+
+    fn copy(
+        &self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        entry: &Entry,
+        pool: Pool,
+    ) -> Result<Vec<u64>, Error> {
+        let feed = Feed::load(transaction.view(), shard, entry)?;
+        Ok(feed.copy(transaction, pool)?.to_vec())
+    }
+
+    fn memory_usage(&self, view: &View<'_>, entry: &Entry, _samples: u64) -> Result<u64, Error> {
+        Feed::load(view, 0, entry)?.memory_usage(view)
+    }
+
+    fn check(&self, walk: &mut Walk<'_>, entry: &Entry) -> Result<(), Error> {
+        Feed::load(walk.view, walk.shard, entry)?.check(walk.view, walk.reach)
+    }
+
+    fn tree(&self) -> Option<&'static dyn DyingTree> {
+        Some(&Feeds)
+    }
+}
+
+impl DyingTree for Feeds {
+    fn number(&self) -> u64 {
+        5
+    }
+
+    fn free_next_leaf(
+        &self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        subtree: Subtree,
+        progress: u64,
+    ) -> Result<(Option<u64>, usize), Error> {
+        let free = |transaction: &mut Transaction<'_>, leaf| {
+            transaction.free(pool, leaf);
+            Ok(())
+        };
+        let further = tree::free_next::<NOTE_WORDS>(transaction, pool, subtree, progress, free)?;
+        Ok((further, 0))
+    }
+
+    fn check_left(
+        &self,
+        view: &View<'_>,
+        subtree: Subtree,
+        progress: u64,
+        reach: &mut dyn FnMut(Offset),
+    ) -> Result<(), Error> {
+        whole::check_left(view, subtree, progress, reach)
+    }
+}

@@ -1,0 +1,470 @@
+//! Changing the leaves of a feed: items put in, taken out, marked.
+//!
+//! At its ends a leaf is filled where nothing is: only its header is logged. Inside, the words that differ are changed,
+//! and logged; a leaf that becomes too full is divided, one with few items is joined with its neighbour.
+
+use undercroft_memory::{Pool, Transaction};
+
+use super::image::{Grows, Image, divide, runs};
+use super::leaf::{HIDDEN, Layout, Leaf};
+use super::schema::Schema;
+use super::summary::{NOTE_WORDS, Note, join};
+use super::walk::{Found, load_leaf};
+use super::whole::{Feed, FeedBuilder};
+use crate::error::Error;
+use crate::structures::tree::{Child, Place};
+
+/// Leaves' worth of items that one step puts in, so that what becomes of them fits one splice.
+const STEP_LEAVES: usize = 32;
+
+impl Feed {
+    /// The leaf that a place leads to.
+    fn leaf(
+        &self,
+        transaction: &Transaction<'_>,
+        place: &Place<NOTE_WORDS>,
+    ) -> Result<Leaf, Error> {
+        let view = transaction.view();
+        load_leaf(view, place.leaf, &self.full, &self.schema, place.count)
+    }
+
+    /// Puts items before the one at a position, or at the end. O(log n + items).
+    pub(super) fn insert(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        position: u64,
+        rows: &Image,
+    ) -> Result<(), Error> {
+        let step = self.full.places * STEP_LEAVES;
+        let mut todo = rows.places();
+        let at_end = position >= self.tree.count();
+        while !todo.is_empty() {
+            // At the end the first of them come first, elsewhere the last ones.
+            let some = if at_end {
+                todo.start..todo.end.min(todo.start + step)
+            } else {
+                todo.start.max(todo.end.saturating_sub(step))..todo.end
+            };
+            if at_end {
+                todo.start = some.end;
+            } else {
+                todo.end = some.start;
+            }
+            let hidden = rows.note(&self.schema, some.clone())[0];
+            if self.tree.count() == 0 {
+                let leaves = divide(&self.schema, &[(rows, some)], Grows::Right);
+                let place = self.tree.find(transaction.view(), 0)?;
+                self.splice(transaction, &place, 1, &leaves, None)?;
+            } else if at_end {
+                self.insert_at_end(transaction, rows, some, Grows::Right)?;
+            } else if position == 0 {
+                self.insert_at_end(transaction, rows, some, Grows::Left)?;
+            } else {
+                self.insert_inside(transaction, position, rows, some)?;
+            }
+            self.set_hidden(transaction, self.hidden + hidden)?;
+        }
+        Ok(())
+    }
+
+    fn insert_at_end(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        rows: &Image,
+        mut some: std::ops::Range<usize>,
+        grows: Grows,
+    ) -> Result<(), Error> {
+        let right = grows == Grows::Right;
+        let place = self.tree.find_end(transaction.view(), right)?;
+        let leaf = self.leaf(transaction, &place)?;
+        let room = if right {
+            leaf.layout.places - leaf.end()
+        } else {
+            leaf.start
+        };
+        let count = room.min(some.len());
+        if count > 0 {
+            let places = if right {
+                some.start..some.start + count
+            } else {
+                some.end - count..some.end
+            };
+            let part = (rows, places.clone());
+            fill_end(transaction, self.pool.shard(), &leaf, part, right)?;
+            if right {
+                some.start = places.end;
+            } else {
+                some.end = places.start;
+            }
+            let more = rows.note(&self.schema, places);
+            self.grow(transaction, &place, count, more)?;
+        }
+        if some.is_empty() {
+            return Ok(());
+        }
+        let place = self.tree.find_end(transaction.view(), right)?;
+        let leaf = self.leaf(transaction, &place)?;
+        let image = Image::load(transaction.view(), &leaf)?;
+        if leaf.layout.size < self.full.size {
+            // A small leaf is the only one.
+            let mut parts = [(&image, image.places()), (rows, some)];
+            if !right {
+                parts.reverse();
+            }
+            let leaves = divide(&self.schema, &parts, grows);
+            transaction.free(self.pool, leaf.at);
+            return self.splice(transaction, &place, 1, &leaves, None);
+        }
+        let leaves = divide(&self.schema, &[(rows, some)], grows);
+        let leaves: Vec<Image> = leaves
+            .into_iter()
+            .map(|leaf| leaf.enlarged(&self.full, grows))
+            .collect();
+        let note = match place.note(transaction.view())? {
+            Some(note) => note,
+            None => image.note(&self.schema, image.places()),
+        };
+        let old = Child {
+            at: leaf.at,
+            count: leaf.count as u64,
+            note,
+        };
+        self.splice(transaction, &place, 1, &leaves, Some((old, right)))
+    }
+
+    /// Counts items that were added to a leaf.
+    fn grow(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        place: &Place<NOTE_WORDS>,
+        count: usize,
+        more: Note,
+    ) -> Result<(), Error> {
+        let shard = self.pool.shard();
+        self.tree
+            .add(transaction, shard, &place.path, count as i64)?;
+        if let Some(note) = place.note(transaction.view())? {
+            let note = join(note, more);
+            self.tree.set_note(transaction, shard, &place.path, &note)?;
+        }
+        Ok(())
+    }
+
+    fn insert_inside(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        position: u64,
+        rows: &Image,
+        some: std::ops::Range<usize>,
+    ) -> Result<(), Error> {
+        let place = self.tree.find(transaction.view(), position)?;
+        let leaf = self.leaf(transaction, &place)?;
+        let old = Image::load(transaction.view(), &leaf)?;
+        let index = (position - place.before) as usize;
+        let mut new = Image::new(Layout::outside(&self.schema, some.len()));
+        new.append(rows, some);
+        if let Some(image) = old.with(index, &new) {
+            image.overwrite(transaction, self.pool.shard(), leaf.at, &old)?;
+            let more = new.note(&self.schema, new.places());
+            return self.grow(transaction, &place, new.count, more);
+        }
+        let at = old.start + index;
+        let parts = [
+            (&old, old.start..at),
+            (&new, new.places()),
+            (&old, at..old.end()),
+        ];
+        let leaves = divide(&self.schema, &parts, Grows::Inside);
+        transaction.free(self.pool, leaf.at);
+        self.splice(transaction, &place, 1, &leaves, None)
+    }
+
+    /// Replaces leaves by others, among which one that was there may stay, first or last.
+    fn splice(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        place: &Place<NOTE_WORDS>,
+        remove: usize,
+        leaves: &[Image],
+        stays: Option<(Child<NOTE_WORDS>, bool)>,
+    ) -> Result<(), Error> {
+        let mut children = Vec::with_capacity(leaves.len() + 1);
+        for leaf in leaves {
+            children.push(leaf.create(transaction, self.pool, &self.schema)?);
+        }
+        match stays {
+            Some((child, true)) => children.insert(0, child),
+            Some((child, false)) => children.push(child),
+            None => {}
+        }
+        self.tree
+            .splice(transaction, self.pool, &place.path, remove, &children)
+    }
+
+    /// Takes items out, which were found in this order. O(leaves * log n).
+    pub(super) fn remove(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        found: &[Found],
+    ) -> Result<(), Error> {
+        // From the last one on, so that the others stay where they were found.
+        for (before, found) in found.iter().enumerate().rev() {
+            let place = self.tree.find(transaction.view(), found.before)?;
+            let leaf = self.leaf(transaction, &place)?;
+            let old = Image::load(transaction.view(), &leaf)?;
+            let hidden = self.hidden.wrapping_sub(hidden_of(&old, &found.masks));
+            self.take(transaction, place, (&leaf, &old), &found.masks, before == 0)?;
+            self.set_hidden(transaction, hidden)?;
+        }
+        Ok(())
+    }
+
+    /// Takes items out of one leaf. Where it is `last`, it may be joined with the one before it.
+    fn take(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        mut place: Place<NOTE_WORDS>,
+        (leaf, old): (&Leaf, &Image),
+        masks: &[u64],
+        last: bool,
+    ) -> Result<(), Error> {
+        let shard = self.pool.shard();
+        let kept = runs(old.places(), masks, false);
+        let Some(first) = kept.first() else {
+            transaction.free(self.pool, leaf.at);
+            return self
+                .tree
+                .splice(transaction, self.pool, &place.path, 1, &[]);
+        };
+        // Items at the ends are left where they are.
+        let new = if kept.len() == 1 {
+            let mut new = old.clone();
+            (new.start, new.count) = (first.start, first.len());
+            new
+        } else {
+            old.without(masks)
+        };
+        if new.count < self.full.places / 4 {
+            for forward in [true, false] {
+                if !forward && !last {
+                    continue;
+                }
+                let Some((at, count)) = place.sibling(transaction.view(), forward)? else {
+                    continue;
+                };
+                let view = transaction.view();
+                let beside = load_leaf(view, at, &self.full, &self.schema, count)?;
+                if beside.count + new.count > self.full.places / 4 * 3 {
+                    continue;
+                }
+                let beside = Image::load(view, &beside)?;
+                let mut parts = [(&new, new.places()), (&beside, beside.places())];
+                if !forward {
+                    parts.reverse();
+                    place.step(view, false)?;
+                }
+                let joined = divide(&self.schema, &parts, Grows::Inside);
+                transaction.free(self.pool, leaf.at);
+                transaction.free(self.pool, at);
+                let joined = joined
+                    .into_iter()
+                    .map(|leaf| leaf.enlarged(&self.full, Grows::Inside));
+                let joined: Vec<Image> = joined.collect();
+                return self.splice(transaction, &place, 2, &joined, None);
+            }
+        }
+        let note = if kept.len() == 1 {
+            new.store_fill(transaction, shard, leaf.at)?;
+            transaction.note_cut();
+            // The values that may be there are still named.
+            let hidden = new.note(&self.schema, new.places())[0];
+            place
+                .note(transaction.view())?
+                .map(|note| [hidden, note[1], note[2]])
+        } else {
+            new.overwrite(transaction, shard, leaf.at, old)?;
+            Some(new.note(&self.schema, new.places()))
+        };
+        let change = new.count as i64 - old.count as i64;
+        self.tree.add(transaction, shard, &place.path, change)?;
+        match note {
+            Some(note) => self.tree.set_note(transaction, shard, &place.path, &note),
+            None => Ok(()),
+        }
+    }
+
+    /// Changes the bits of items that were found; `change` is given a leaf's image and a place.
+    pub(super) fn change(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        found: &[Found],
+        mut change: impl FnMut(&mut Image, usize),
+    ) -> Result<(), Error> {
+        let shard = self.pool.shard();
+        for found in found {
+            let place = self.tree.find(transaction.view(), found.before)?;
+            let leaf = self.leaf(transaction, &place)?;
+            let old = Image::load(transaction.view(), &leaf)?;
+            let mut new = old.clone();
+            for run in runs(old.places(), &found.masks, true) {
+                run.for_each(|place| change(&mut new, place));
+            }
+            new.overwrite(transaction, shard, leaf.at, &old)?;
+            let (before, note) = (
+                old.note(&self.schema, old.places()),
+                new.note(&self.schema, new.places()),
+            );
+            self.tree.set_note(transaction, shard, &place.path, &note)?;
+            self.set_hidden(
+                transaction,
+                self.hidden.wrapping_add(note[0]).wrapping_sub(before[0]),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// How many of some items are hidden.
+fn hidden_of(image: &Image, masks: &[u64]) -> u64 {
+    let hidden = masks.iter().enumerate().map(|(block, mask)| {
+        let word = image.word(image.layout.word(HIDDEN, block));
+        u64::from((word & mask).count_ones())
+    });
+    hidden.sum()
+}
+
+impl Image {
+    /// The same in a leaf of the full size, where the feed has several leaves.
+    fn enlarged(self, full: &Layout, grows: Grows) -> Image {
+        if self.layout == *full {
+            return self;
+        }
+        let mut image = Image::new(*full);
+        image.start = match grows {
+            Grows::Right => 0,
+            Grows::Left => full.places - self.count,
+            Grows::Inside => (full.places - self.count) / 2,
+        };
+        let places = self.places();
+        image.append(&self, places);
+        image
+    }
+}
+
+/// Adds items at an end of a leaf that has room for them. Nothing is there, so that it is not logged (W4).
+fn fill_end(
+    transaction: &mut Transaction<'_>,
+    shard: usize,
+    leaf: &Leaf,
+    (rows, places): (&Image, std::ops::Range<usize>),
+    right: bool,
+) -> Result<(), Error> {
+    let layout = &leaf.layout;
+    let to = if right {
+        leaf.end()
+    } else {
+        leaf.start - places.len()
+    };
+    let (start, values) = (layout.value_at(to), rows.values(&places));
+    fill_part(transaction, shard, leaf.at, start, values)?;
+    for plane in 0..layout.planes() {
+        let mut done = 0;
+        while done < places.len() {
+            let place = to + done;
+            let count = (64 - place % 64).min(places.len() - done);
+            let bits = rows.bits(plane, places.start + done, count);
+            let mask = (u64::MAX >> (64 - count)) << (place % 64);
+            let at = leaf.at + layout.word(plane, place / 64) as u64 * 8;
+            let word = transaction.view().word(at)? & !mask | bits << (place % 64);
+            transaction.fill_slack(shard, at, &word.to_le_bytes())?;
+            done += count;
+        }
+    }
+    let (start, count) = (leaf.start.min(to), leaf.count + places.len());
+    let [_, fill] = Leaf::header(layout.size, start, count);
+    Ok(transaction.store(shard, leaf.at + 8, fill)?)
+}
+
+/// Fills bytes of a leaf where nothing is, leaving what shares their words as it is.
+fn fill_part(
+    transaction: &mut Transaction<'_>,
+    shard: usize,
+    leaf: u64,
+    start: usize,
+    bytes: &[u8],
+) -> Result<(), Error> {
+    let (first, end) = (start & !7, start + bytes.len());
+    let mut words = vec![0; end.next_multiple_of(8) - first];
+    let at = leaf + first as u64;
+    let view = transaction.view();
+    let last = words.len() - 8;
+    words[..8].copy_from_slice(&view.word(at)?.to_le_bytes());
+    words[last..].copy_from_slice(&view.word(at + last as u64)?.to_le_bytes());
+    words[start - first..end - first].copy_from_slice(bytes);
+    Ok(transaction.fill_slack(shard, at, &words)?)
+}
+
+/// Packs items into full leaves, one after the other.
+pub(super) struct Packer<'p> {
+    schema: &'p Schema,
+    pool: Pool,
+    image: Image,
+    builder: FeedBuilder,
+    /// Leaves that were made.
+    leaves: usize,
+}
+
+impl<'p> Packer<'p> {
+    pub(super) fn new(schema: &'p Schema, pool: Pool) -> Packer<'p> {
+        Packer {
+            schema,
+            pool,
+            image: Image::new(Layout::full(schema)),
+            builder: FeedBuilder::new(),
+            leaves: 0,
+        }
+    }
+
+    /// Adds items.
+    pub(super) fn add(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        from: &Image,
+        mut places: std::ops::Range<usize>,
+    ) -> Result<(), Error> {
+        while !places.is_empty() {
+            let room = self.image.layout.places - self.image.count;
+            if room == 0 {
+                self.flush(transaction)?;
+                continue;
+            }
+            let some = places.start..places.end.min(places.start + room);
+            places.start = some.end;
+            self.image.append(from, some);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
+        let leaf = self.image.create(transaction, self.pool, self.schema)?;
+        self.builder.push(transaction, self.pool, leaf)?;
+        self.leaves += 1;
+        self.image.count = 0;
+        Ok(())
+    }
+
+    /// The words of the tree.
+    pub(super) fn finish(mut self, transaction: &mut Transaction<'_>) -> Result<[u64; 3], Error> {
+        if self.image.count == 0 && self.leaves == 0 {
+            return Ok([0; 3]);
+        }
+        if self.leaves == 0 {
+            let parts = [(&self.image, self.image.places())];
+            self.image = divide(self.schema, &parts, Grows::Right).remove(0);
+        }
+        if self.image.count > 0 {
+            self.flush(transaction)?;
+        }
+        self.builder.finish(transaction, self.pool)
+    }
+}

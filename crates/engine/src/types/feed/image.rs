@@ -1,0 +1,479 @@
+//! Items outside the store, laid out as leaves are: what leaves are taken apart into and made from.
+
+use undercroft_memory::{Offset, Pool, Transaction, View};
+
+use super::leaf::{HEADER_WORDS, HIDDEN, Layout, Leaf};
+use super::schema::Schema;
+use super::summary::NOTE_WORDS;
+use crate::error::Error;
+use crate::structures::tree::Child;
+
+/// Items on their way into a feed.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    schema: Schema,
+    values: Vec<u8>,
+    attributes: Vec<u32>,
+    hidden: Vec<bool>,
+}
+
+impl Rows {
+    /// No items yet.
+    pub fn new(schema: &Schema) -> Rows {
+        Rows {
+            schema: *schema,
+            values: Vec::new(),
+            attributes: Vec::new(),
+            hidden: Vec::new(),
+        }
+    }
+
+    /// Adds an item.
+    ///
+    /// # Panics
+    /// If it is not one of the schema.
+    pub fn push(&mut self, value: &[u8], attributes: &[u32], hidden: bool) {
+        assert!(value.len() == self.schema.value_size());
+        assert!(attributes.len() == self.schema.widths().len());
+        for (index, &attribute) in attributes.iter().enumerate() {
+            assert!(attribute <= self.schema.greatest(index));
+        }
+        self.values.extend_from_slice(value);
+        self.attributes.extend_from_slice(attributes);
+        self.hidden.push(hidden);
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.hidden.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.hidden.is_empty()
+    }
+
+    /// The items as an image.
+    pub(super) fn image(&self) -> Image {
+        let mut image = Image::new(Layout::outside(&self.schema, self.len()));
+        image.count = self.len();
+        let at = image.layout.values;
+        image.bytes[at..at + self.values.len()].copy_from_slice(&self.values);
+        let attributes = self.schema.widths().len();
+        for (place, &hidden) in self.hidden.iter().enumerate() {
+            image.set_bit(HIDDEN, place, hidden);
+            let own = &self.attributes[place * attributes..(place + 1) * attributes];
+            image.set_attributes(&self.schema, place, own.iter().map(|&value| Some(value)));
+        }
+        image
+    }
+}
+
+/// Items at places, as in a leaf.
+#[derive(Clone, Debug)]
+pub(super) struct Image {
+    pub(super) layout: Layout,
+    /// The place of the first item.
+    pub(super) start: usize,
+    pub(super) count: usize,
+    bytes: Vec<u8>,
+}
+
+impl Image {
+    /// No items.
+    pub(super) fn new(layout: Layout) -> Image {
+        Image {
+            layout,
+            start: 0,
+            count: 0,
+            bytes: vec![0; layout.size as usize],
+        }
+    }
+
+    /// The items of a leaf.
+    pub(super) fn load(view: &View<'_>, leaf: &Leaf) -> Result<Image, Error> {
+        let mut image = Image::new(leaf.layout);
+        view.copy_to(leaf.at, &mut image.bytes)?;
+        (image.start, image.count) = (leaf.start, leaf.count);
+        Ok(image)
+    }
+
+    /// Behind the place of the last item.
+    pub(super) fn end(&self) -> usize {
+        self.start + self.count
+    }
+
+    /// The places of its items.
+    pub(super) fn places(&self) -> std::ops::Range<usize> {
+        self.start..self.end()
+    }
+
+    /// A word.
+    #[inline(always)]
+    pub(super) fn word(&self, index: usize) -> u64 {
+        u64::from_le_bytes(self.bytes.as_chunks::<8>().0[index])
+    }
+
+    #[inline(always)]
+    fn set_word(&mut self, index: usize, word: u64) {
+        self.bytes.as_chunks_mut::<8>().0[index] = word.to_le_bytes();
+    }
+
+    /// The value at a place.
+    pub(super) fn value(&self, place: usize) -> &[u8] {
+        let at = self.layout.value_at(place);
+        &self.bytes[at..at + self.layout.value]
+    }
+
+    /// The values at some places, one behind the other.
+    pub(super) fn values(&self, places: &std::ops::Range<usize>) -> &[u8] {
+        &self.bytes[self.layout.value_at(places.start)..self.layout.value_at(places.end)]
+    }
+
+    /// A bit of the item at a place.
+    pub(super) fn bit(&self, plane: usize, place: usize) -> bool {
+        self.word(self.layout.word(plane, place / 64)) >> (place % 64) & 1 == 1
+    }
+
+    /// Sets a bit of the item at a place.
+    pub(super) fn set_bit(&mut self, plane: usize, place: usize, bit: bool) {
+        let index = self.layout.word(plane, place / 64);
+        let word = self.word(index) & !(1 << (place % 64));
+        self.set_word(index, word | u64::from(bit) << (place % 64));
+    }
+
+    /// The attributes of the item at a place.
+    pub(super) fn attributes<'i>(
+        &'i self,
+        schema: &'i Schema,
+        place: usize,
+    ) -> impl Iterator<Item = u32> + 'i {
+        let attributes = schema.first_planes().zip(schema.widths());
+        attributes.map(move |(first, &width)| {
+            let bits = 0..usize::from(width);
+            bits.fold(0, |all, bit| {
+                all | u32::from(self.bit(first + bit, place)) << bit
+            })
+        })
+    }
+
+    /// Sets attributes of the item at a place; none stay as they are.
+    pub(super) fn set_attributes(
+        &mut self,
+        schema: &Schema,
+        place: usize,
+        attributes: impl Iterator<Item = Option<u32>>,
+    ) {
+        let spans = schema.first_planes().zip(schema.widths());
+        for ((first, &width), attribute) in spans.zip(attributes) {
+            if let Some(attribute) = attribute {
+                for bit in 0..usize::from(width) {
+                    self.set_bit(first + bit, place, attribute >> bit & 1 == 1);
+                }
+            }
+        }
+    }
+
+    /// Bits of items from a place on, at most 64.
+    #[inline]
+    pub(super) fn bits(&self, plane: usize, place: usize, count: usize) -> u64 {
+        let (index, shift) = (self.layout.word(plane, place / 64), place % 64);
+        let mut bits = self.word(index) >> shift;
+        if shift + count > 64 {
+            bits |= self.word(index + 1) << (64 - shift);
+        }
+        bits & (u64::MAX >> (64 - count))
+    }
+
+    /// Copies items of another image of the same schema to places from `to` on.
+    pub(super) fn put(&mut self, to: usize, from: &Image, places: std::ops::Range<usize>) {
+        if places.is_empty() {
+            return;
+        }
+        let at = self.layout.value_at(to);
+        let values = from.values(&places);
+        self.bytes[at..at + values.len()].copy_from_slice(values);
+        for plane in 0..self.layout.planes() {
+            let mut done = 0;
+            while done < places.len() {
+                let place = to + done;
+                let count = (64 - place % 64).min(places.len() - done);
+                let bits = from.bits(plane, places.start + done, count);
+                let mask = (u64::MAX >> (64 - count)) << (place % 64);
+                let index = self.layout.word(plane, place / 64);
+                let word = self.word(index) & !mask | bits << (place % 64);
+                self.set_word(index, word);
+                done += count;
+            }
+        }
+    }
+
+    /// Adds items of another image behind its own.
+    pub(super) fn append(&mut self, from: &Image, places: std::ops::Range<usize>) {
+        let (end, count) = (self.end(), places.len());
+        self.put(end, from, places);
+        self.count += count;
+    }
+
+    /// The same with other items put before the one at an index; none where there is no room for them. What moves is
+    /// the shorter side, where it has room.
+    pub(super) fn with(&self, index: usize, rows: &Image) -> Option<Image> {
+        let (more, places) = (rows.count, self.layout.places);
+        if self.count + more > places {
+            return None;
+        }
+        let at = self.start + index;
+        let (left, right) = (self.start, places - self.end());
+        let start = if right >= more && (left < more || self.count - index <= index) {
+            self.start
+        } else if left >= more {
+            self.start - more
+        } else {
+            (places - self.count - more) / 2
+        };
+        let mut image = self.clone();
+        (image.start, image.count) = (start, self.count + more);
+        if start != self.start {
+            image.put(start, self, self.start..at);
+        }
+        image.put(start + index, rows, rows.places());
+        if start + more != self.start {
+            image.put(start + index + more, self, at..self.end());
+        }
+        Some(image)
+    }
+
+    /// The same without the items that some masks, one for each block, stand for.
+    pub(super) fn without(&self, masks: &[u64]) -> Image {
+        let mut image = self.clone();
+        image.count = 0;
+        for run in runs(self.places(), masks, false) {
+            let moved = run.start != image.end();
+            if moved {
+                image.append(self, run);
+            } else {
+                image.count += run.len();
+            }
+        }
+        image
+    }
+
+    /// Makes a leaf of it.
+    pub(super) fn create(
+        &self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        schema: &Schema,
+    ) -> Result<Child<NOTE_WORDS>, Error> {
+        let at = transaction.allocate(pool, self.layout.size)?;
+        transaction.fill(at, &self.bytes)?;
+        let header = Leaf::header(self.layout.size, self.start, self.count);
+        for (word, value) in header.into_iter().enumerate() {
+            transaction.fill_word(at + word as u64 * 8, value)?;
+        }
+        Ok(Child {
+            at,
+            count: self.count as u64,
+            note: self.note(schema, self.places()),
+        })
+    }
+
+    /// Lets a leaf that held another image of the same layout hold this one: words that differ are changed.
+    pub(super) fn overwrite(
+        &self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        at: Offset,
+        old: &Image,
+    ) -> Result<(), Error> {
+        let (new, old) = (&self.bytes, &old.bytes);
+        let words = new.len() / 8;
+        let differs = |word: usize| new[word * 8..word * 8 + 8] != old[word * 8..word * 8 + 8];
+        let mut word = HEADER_WORDS;
+        while word < words {
+            if !differs(word) {
+                word += 1;
+                continue;
+            }
+            let first = word;
+            while word < words && differs(word) {
+                word += 1;
+            }
+            transaction.write(shard, at + first as u64 * 8, &new[first * 8..word * 8])?;
+        }
+        // What items left is free now, and comes back with a rollback.
+        transaction.note_cut();
+        self.store_fill(transaction, shard, at)
+    }
+
+    /// Stores where the items of a leaf begin and how many they are.
+    pub(super) fn store_fill(
+        &self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        at: Offset,
+    ) -> Result<(), Error> {
+        let [_, fill] = Leaf::header(self.layout.size, self.start, self.count);
+        Ok(transaction.store(shard, at + 8, fill)?)
+    }
+}
+
+/// The runs of places of a range whose bits are set in masks, one for each block, or are not.
+pub(super) fn runs(
+    places: std::ops::Range<usize>,
+    masks: &[u64],
+    set: bool,
+) -> Vec<std::ops::Range<usize>> {
+    let word = |block: usize| masks.get(block).copied().unwrap_or(0);
+    let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
+    let mut place = places.start;
+    while place < places.end {
+        let rest = word(place / 64) >> (place % 64);
+        let is_set = rest & 1 == 1;
+        let same = if is_set { !rest } else { rest }.trailing_zeros() as usize;
+        let end = (place + same.clamp(1, 64 - place % 64)).min(places.end);
+        if is_set == set {
+            match runs.last_mut() {
+                Some(last) if last.end == place => last.end = end,
+                _ => runs.push(place..end),
+            }
+        }
+        place = end;
+    }
+    runs
+}
+
+/// Divides items among leaves: full ones and a rest at the end where the feed grows, else about as many in each.
+pub(super) fn divide(
+    schema: &Schema,
+    parts: &[(&Image, std::ops::Range<usize>)],
+    grows: Grows,
+) -> Vec<Image> {
+    let full = Layout::full(schema);
+    let mut left: usize = parts.iter().map(|(_, places)| places.len()).sum();
+    let leaves = left.div_ceil(full.places);
+    let mut images = Vec::with_capacity(leaves);
+    let mut parts = parts.iter().cloned();
+    let mut part = parts.next();
+    for index in 0..leaves {
+        let behind = leaves - 1 - index;
+        let count = match grows {
+            Grows::Right => left.min(full.places),
+            Grows::Left => left - behind * full.places,
+            Grows::Inside => left.div_ceil(behind + 1),
+        };
+        let layout = if leaves == 1 {
+            Layout::small(schema, left + left / 4)
+        } else {
+            full
+        };
+        let mut image = Image::new(layout);
+        image.start = match grows {
+            Grows::Right => 0,
+            Grows::Left => layout.places - count,
+            Grows::Inside => (layout.places - count) / 2,
+        };
+        while image.count < count {
+            let Some((from, places)) = &mut part else {
+                break;
+            };
+            let some = places.start..places.end.min(places.start + count - image.count);
+            places.start = some.end;
+            let is_done = places.start == places.end;
+            image.append(from, some);
+            if is_done {
+                part = parts.next();
+            }
+        }
+        left -= count;
+        images.push(image);
+    }
+    images
+}
+
+/// Where a feed is likely to grow next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grows {
+    /// Before its first item.
+    Left,
+    /// Behind its last item.
+    Right,
+    /// Anywhere.
+    Inside,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::Order;
+    use super::*;
+
+    type Item = (Vec<u8>, Vec<u32>, bool);
+
+    fn items(image: &Image, schema: &Schema) -> Vec<Item> {
+        let item = |place| {
+            let attributes = image.attributes(schema, place).collect();
+            (
+                image.value(place).to_vec(),
+                attributes,
+                image.bit(HIDDEN, place),
+            )
+        };
+        image.places().map(item).collect()
+    }
+
+    #[test]
+    fn images_are_what_a_list_of_items_would_be() {
+        let mut random = fastrand::Rng::with_seed(17);
+        for _ in 0..400 {
+            let widths: Vec<u8> = (0..random.usize(0..5)).map(|_| random.u8(1..=32)).collect();
+            let schema = Schema::new(random.u8(1..30), &widths, Order::List).expect("sound");
+            let mut some = |count: usize| {
+                let (mut rows, mut list) = (Rows::new(&schema), Vec::new());
+                for _ in 0..count {
+                    let value: Vec<u8> = (0..schema.value_size()).map(|_| random.u8(..)).collect();
+                    let greatest = (0..widths.len()).map(|index| schema.greatest(index));
+                    let own: Vec<u32> = greatest.map(|most| random.u32(..=most)).collect();
+                    let hidden = random.bool();
+                    rows.push(&value, &own, hidden);
+                    list.push((value, own, hidden));
+                }
+                (rows.image(), list)
+            };
+            let (rows, mut list) = some(90);
+            assert_eq!(items(&rows, &schema), list);
+            let grows = [Grows::Left, Grows::Right, Grows::Inside];
+            let mut leaf = divide(&schema, &[(&rows, 0..30)], Grows::Inside).remove(0);
+            list.truncate(30);
+            assert_eq!(items(&leaf, &schema), list);
+            for count in [0, 1, 2, 5] {
+                let (more, new) = some(count);
+                let index = count * 7 % (list.len() + 1);
+                if let Some(with) = leaf.with(index, &more) {
+                    list.splice(index..index, new);
+                    leaf = with;
+                }
+                assert_eq!(items(&leaf, &schema), list, "{count} at {index}");
+            }
+            let masks: Vec<u64> = (0..leaf.layout.blocks)
+                .map(|block| 0x1234_5678_9abc << block)
+                .collect();
+            let kept = leaf.without(&masks);
+            let is_kept = |place: usize| masks[place / 64] >> (place % 64) & 1 == 0;
+            let naive = leaf
+                .places()
+                .zip(&list)
+                .filter(|(place, _)| is_kept(*place));
+            let naive: Vec<Item> = naive.map(|(_, item)| item.clone()).collect();
+            assert_eq!(items(&kept, &schema), naive);
+            let (many, list) = some(700);
+            for grows in grows {
+                let leaves = divide(&schema, &[(&many, 0..123), (&many, 123..700)], grows);
+                let all: Vec<Item> = leaves
+                    .iter()
+                    .flat_map(|leaf| items(leaf, &schema))
+                    .collect();
+                assert_eq!(all, list, "{grows:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Feeds: long lists of values of one size, each with attributes of a few bits and a mark that hides it.
+//!
+//! A feed is a counted tree of packed leaves, of whatever length it is. Inner nodes note of each child how many of its
+//! items are hidden and which values of attributes may be there, so that positions count only what a query sees, and
+//! subtrees in which nothing can match are passed over.
+//!
+//! - `contract`: what feeds answer as a type of value.
+//! - `edit`: changing the leaves of a feed: items put in, taken out, marked.
+//! - `filter`: which items a query sees: conditions on attributes, many items at a time.
+//! - `image`: items outside the store, laid out as leaves are.
+//! - `leaf`: a leaf: its layout, reading it.
+//! - `read`: reading feeds, optimistically or under a lock.
+//! - `schema`: what the items of a feed are.
+//! - `summary`: what inner nodes note of their children.
+//! - `walk`: the items of a query, leaf after leaf.
+//! - `whole`: whole feeds: their root words, copying, making anew, checking, measuring.
+//! - `write`: changing feeds.
+
+mod contract;
+mod edit;
+mod filter;
+mod image;
+mod leaf;
+mod read;
+mod schema;
+mod summary;
+mod walk;
+mod whole;
+mod write;
+
+pub(crate) use contract::Feeds;
+pub use filter::{Filter, Seen, Selection, Test};
+pub use image::Rows;
+pub use read::{FeedInfo, FeedRange};
+pub use schema::{ATTRIBUTES_MAX, Order, Schema};
+pub use whole::Feed;
+
+use crate::structures::entry::Kind;
+use crate::types::registry::ValueType;
+
+const FEED: Kind = Kind {
+    value_type: ValueType::Feed,
+    detail: 0,
+};

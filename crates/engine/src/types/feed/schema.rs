@@ -1,0 +1,218 @@
+//! What the items of a feed are: the size of their values, the widths of their attributes, their order.
+
+/// The most attributes.
+pub const ATTRIBUTES_MAX: usize = 16;
+/// Words of a schema in a feed's root.
+pub(super) const SCHEMA_WORDS: usize = 3;
+/// The first byte of the row that is a schema; those of items are 0, or 1 where they are hidden.
+pub(super) const SCHEMA_ROW: u8 = 2;
+/// The widest attribute, in bits.
+const WIDTH_MAX: u8 = 32;
+
+/// How a feed is ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By position: items come and go anywhere.
+    List = 0,
+    /// By position: items come and move to the ends only.
+    Queue = 1,
+}
+
+impl Order {
+    /// All of them, by their numbers.
+    pub const ALL: [Order; 2] = [Order::List, Order::Queue];
+
+    /// Its name in commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::List => "list",
+            Order::Queue => "queue",
+        }
+    }
+}
+
+/// What the items of a feed are. It never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schema {
+    size: u8,
+    order: Order,
+    attributes: u8,
+    widths: [u8; ATTRIBUTES_MAX],
+}
+
+impl Schema {
+    /// Items with values of so many bytes and attributes of so many bits; none where a size is 0, a width not 1 to 32,
+    /// or there are more than [`ATTRIBUTES_MAX`] attributes.
+    pub fn new(size: u8, widths: &[u8], order: Order) -> Option<Schema> {
+        let sound = size > 0
+            && widths.len() <= ATTRIBUTES_MAX
+            && widths.iter().all(|width| (1..=WIDTH_MAX).contains(width));
+        let mut all = [0; ATTRIBUTES_MAX];
+        all.iter_mut()
+            .zip(widths)
+            .for_each(|(to, &from)| *to = from);
+        sound.then_some(Schema {
+            size,
+            order,
+            attributes: widths.len() as u8,
+            widths: all,
+        })
+    }
+
+    /// Bytes of a value.
+    pub fn value_size(&self) -> usize {
+        self.size.into()
+    }
+
+    /// How the feed is ordered.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Bits of each attribute.
+    pub fn widths(&self) -> &[u8] {
+        &self.widths[..usize::from(self.attributes)]
+    }
+
+    /// The greatest value of an attribute.
+    ///
+    /// # Panics
+    /// If there is no such attribute.
+    pub fn greatest(&self, attribute: usize) -> u32 {
+        u32::MAX >> (32 - self.widths()[attribute])
+    }
+
+    /// Bits that an item has beside its value: whether it is hidden, and its attributes.
+    pub(super) fn planes(&self) -> usize {
+        1 + self
+            .widths()
+            .iter()
+            .map(|&width| usize::from(width))
+            .sum::<usize>()
+    }
+
+    /// The first bit of each attribute among those.
+    pub(super) fn first_planes(&self) -> impl Iterator<Item = usize> {
+        self.widths().iter().scan(1, |next, &width| {
+            let first = *next;
+            *next += usize::from(width);
+            Some(first)
+        })
+    }
+
+    /// The words that stand for it in the store.
+    pub(super) fn words(&self) -> [u64; SCHEMA_WORDS] {
+        let halves = self.widths.as_chunks::<8>().0;
+        let first =
+            u64::from(self.size) | (self.order as u64) << 8 | u64::from(self.attributes) << 16;
+        [
+            first,
+            u64::from_le_bytes(halves[0]),
+            u64::from_le_bytes(halves[1]),
+        ]
+    }
+
+    /// The schema that words stand for, if they do.
+    pub(super) fn of_words(words: [u64; SCHEMA_WORDS]) -> Option<Schema> {
+        let mut widths = [0; ATTRIBUTES_MAX];
+        widths[..8].copy_from_slice(&words[1].to_le_bytes());
+        widths[8..].copy_from_slice(&words[2].to_le_bytes());
+        let [size, order, attributes, ..] = words[0].to_le_bytes();
+        Schema::of_parts(size, order, widths.get(..attributes.into())?)
+    }
+
+    fn of_parts(size: u8, order: u8, widths: &[u8]) -> Option<Schema> {
+        Schema::new(size, widths, *Order::ALL.get(usize::from(order))?)
+    }
+
+    /// The first row of the flat list that a feed is: `2 | size | order | widths`, a byte each.
+    pub fn row(&self) -> Vec<u8> {
+        let mut row = vec![SCHEMA_ROW, self.size, self.order as u8];
+        row.extend_from_slice(self.widths());
+        row
+    }
+
+    /// The schema that a row stands for, if it does.
+    pub(super) fn of_row(row: &[u8]) -> Option<Schema> {
+        match row {
+            [SCHEMA_ROW, size, order, widths @ ..] => Schema::of_parts(*size, *order, widths),
+            _ => None,
+        }
+    }
+
+    /// The row of an item: `0, or 1 where it is hidden | value | attributes, each in whole bytes, little-endian`.
+    pub fn item_row(&self, value: &[u8], attributes: &[u32], hidden: bool) -> Vec<u8> {
+        let mut row = vec![u8::from(hidden)];
+        row.extend_from_slice(value);
+        for (&width, attribute) in self.widths().iter().zip(attributes) {
+            let bytes = usize::from(width).div_ceil(8);
+            row.extend_from_slice(&attribute.to_le_bytes()[..bytes]);
+        }
+        row
+    }
+
+    /// Value, attributes and mark of the item that a row stands for, if it does.
+    pub(super) fn of_item_row<'r>(
+        &self,
+        row: &'r [u8],
+        attributes: &mut Vec<u32>,
+    ) -> Option<(&'r [u8], bool)> {
+        let (&mark, rest) = row.split_first()?;
+        let (value, mut rest) = rest.split_at_checked(self.value_size())?;
+        attributes.clear();
+        for (index, &width) in self.widths().iter().enumerate() {
+            let (bytes, behind) = rest.split_at_checked(usize::from(width).div_ceil(8))?;
+            let mut word = [0; 4];
+            word[..bytes.len()].copy_from_slice(bytes);
+            let attribute = u32::from_le_bytes(word);
+            if attribute > self.greatest(index) {
+                return None;
+            }
+            attributes.push(attribute);
+            rest = behind;
+        }
+        (mark <= 1 && rest.is_empty()).then_some((value, mark == 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_comes_back_from_its_words_and_its_row() {
+        for widths in [&[][..], &[4, 3, 1], &[32; 16], &[1]] {
+            for order in Order::ALL {
+                let schema = Schema::new(12, widths, order).expect("a schema");
+                assert_eq!(Schema::of_words(schema.words()), Some(schema));
+                assert_eq!(Schema::of_row(&schema.row()), Some(schema));
+                let bits: usize = widths.iter().map(|&width| usize::from(width)).sum();
+                assert_eq!(schema.planes(), 1 + bits);
+            }
+        }
+        assert!(Schema::new(0, &[], Order::List).is_none());
+        assert!(Schema::new(1, &[33], Order::List).is_none());
+        assert!(Schema::new(1, &[0], Order::List).is_none());
+        assert!(Schema::new(1, &[1; 17], Order::List).is_none());
+        assert!(Schema::of_words([12 | 2 << 8, 0, 0]).is_none(), "an order");
+        assert!(Schema::of_words([12 | 17 << 16, !0, !0]).is_none());
+    }
+
+    #[test]
+    fn a_row_is_an_item_or_nothing() {
+        let schema = Schema::new(3, &[4, 12], Order::List).expect("a schema");
+        let row = schema.item_row(b"abc", &[15, 4095], true);
+        let mut attributes = Vec::new();
+        let item = schema.of_item_row(&row, &mut attributes);
+        assert_eq!(item, Some((&b"abc"[..], true)));
+        assert_eq!(attributes, [15, 4095]);
+        for length in 0..row.len() {
+            assert_eq!(schema.of_item_row(&row[..length], &mut attributes), None);
+        }
+        for (place, byte) in [(0, 2), (4, 16), (6, 16)] {
+            let mut bad = row.clone();
+            bad[place] = byte;
+            assert_eq!(schema.of_item_row(&bad, &mut attributes), None, "{place}");
+        }
+    }
+}

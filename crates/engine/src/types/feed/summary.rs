@@ -1,0 +1,154 @@
+//! What inner nodes note of their children: how many items are hidden, and which values of attributes may be there.
+//!
+//! ```text
+//! | hidden items | 128 bits: a bit for each value, or for each range of values, of each attribute |
+//! ```
+//!
+//! Attributes have as many bits each, up to 64: one for each value where there are so few, else one for each range of
+//! values with the same upper bits. A bit that is not set says that there is no such item. One that is set says that
+//! there may be: of items that leave a leaf at its ends, the bits stay until the leaf is made anew.
+
+use undercroft_memory::View;
+
+use super::image::Image;
+use super::leaf::{HIDDEN, range_mask};
+use super::schema::Schema;
+use crate::error::Error;
+use crate::structures::tree::{Child, Merge, Node, Tree};
+
+/// Words of a note.
+pub(super) const NOTE_WORDS: usize = 3;
+/// What is noted of a subtree.
+pub(super) type Note = [u64; NOTE_WORDS];
+/// Bits for all attributes.
+const BITS: usize = 128;
+/// The tree of a feed.
+pub(super) type FeedTree = Tree<NOTE_WORDS, Sums>;
+
+/// Sums of hidden items, unions of what may be there.
+#[derive(Debug)]
+pub(crate) struct Sums;
+
+/// The note of both of two parts.
+pub(super) fn join(one: Note, other: Note) -> Note {
+    [
+        one[0].wrapping_add(other[0]),
+        one[1] | other[1],
+        one[2] | other[2],
+    ]
+}
+
+impl Merge<NOTE_WORDS> for Sums {
+    fn of(children: &[Child<NOTE_WORDS>]) -> Note {
+        let notes = children.iter().map(|child| child.note);
+        notes.fold(Note::default(), join)
+    }
+
+    fn above(
+        view: &View<'_>,
+        node: &Node<NOTE_WORDS>,
+        _index: usize,
+        _note: Note,
+    ) -> Result<Option<Note>, Error> {
+        let mut all = Note::default();
+        for index in 0..node.children() {
+            all = join(all, node.note(view, index)?);
+        }
+        Ok(Some(all))
+    }
+}
+
+/// The bits of a note that stand for an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    /// The first of them.
+    first: usize,
+    /// The logarithm of their number.
+    log: usize,
+    /// The attribute's lower bits, which do not count.
+    pub(super) shift: usize,
+}
+
+impl Span {
+    /// Those of each attribute.
+    pub(super) fn all(schema: &Schema) -> impl Iterator<Item = Span> {
+        let share = (BITS / schema.widths().len().max(1)).min(64);
+        let most = share.ilog2() as usize;
+        schema.widths().iter().scan(0, move |next, &width| {
+            let log = most.min(width.into());
+            let span = Span {
+                first: *next,
+                log,
+                shift: usize::from(width) - log,
+            };
+            *next += 1 << log;
+            Some(span)
+        })
+    }
+
+    /// How many there are.
+    pub(super) fn buckets(self) -> usize {
+        1 << self.log
+    }
+
+    /// Those that are set in a note.
+    pub(super) fn of(self, note: &Note) -> u64 {
+        let bits = u128::from(note[1]) | u128::from(note[2]) << 64;
+        (bits >> self.first) as u64 & (u64::MAX >> (64 - self.buckets()))
+    }
+
+    /// A note in which some are set.
+    fn note(self, bits: u64) -> Note {
+        let bits = u128::from(bits) << self.first;
+        [0, bits as u64, (bits >> 64) as u64]
+    }
+}
+
+impl Image {
+    /// What is noted of items at some places.
+    pub(super) fn note(&self, schema: &Schema, places: std::ops::Range<usize>) -> Note {
+        let mut note = Note::default();
+        for block in places.start / 64..places.end.div_ceil(64) {
+            let mask = range_mask(block, places.start, places.end);
+            let hidden = self.word(self.layout.word(HIDDEN, block)) & mask;
+            note[0] += u64::from(hidden.count_ones());
+            let attributes = schema.first_planes().zip(schema.widths());
+            for ((first, &width), span) in attributes.zip(Span::all(schema)) {
+                let lowest = first + span.shift;
+                let mut bits = 0;
+                self.spread(
+                    block,
+                    lowest..first + usize::from(width),
+                    mask,
+                    0,
+                    &mut bits,
+                );
+                note = join(note, span.note(bits));
+            }
+        }
+        note
+    }
+
+    /// Sets a bit for each value that some items have in some planes: the items are divided by one plane after the
+    /// other, from the highest on, as long as there are any.
+    fn spread(
+        &self,
+        block: usize,
+        planes: std::ops::Range<usize>,
+        mask: u64,
+        value: u32,
+        bits: &mut u64,
+    ) {
+        if mask == 0 {
+            return;
+        }
+        let Some(plane) = planes.clone().next_back() else {
+            *bits |= 1 << value;
+            return;
+        };
+        let word = self.word(self.layout.word(plane, block));
+        let rest = planes.start..plane;
+        self.spread(block, rest.clone(), mask & !word, value << 1, bits);
+        self.spread(block, rest, mask & word, value << 1 | 1, bits);
+    }
+}

@@ -1,0 +1,277 @@
+//! The items of a query, leaf after leaf: subtrees in which there are none, or no more than are to be passed over, are
+//! not looked into.
+
+use undercroft_memory::{Offset, View};
+
+use super::filter::{Judged, Selection};
+use super::leaf::{Leaf, fault};
+use super::schema::Schema;
+use super::summary::NOTE_WORDS;
+use super::whole::Feed;
+use crate::error::Error;
+use crate::structures::tree::Node;
+
+/// Items of a leaf that a query found.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Items of the feed before the leaf.
+    pub(super) before: u64,
+    /// For each block the items that are meant.
+    pub(super) masks: Vec<u64>,
+}
+
+impl Found {
+    /// How many they are.
+    pub(super) fn items(&self) -> u64 {
+        self.masks
+            .iter()
+            .map(|mask| u64::from(mask.count_ones()))
+            .sum()
+    }
+}
+
+/// Which of the items that a query sees are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// So many are passed over.
+    pub(super) skip: u64,
+    /// And so many then taken.
+    pub(super) most: u64,
+    /// From the last one on backwards.
+    pub(super) reverse: bool,
+}
+
+/// Is given a leaf with what was found in it.
+type Visit<'v> = dyn FnMut(&Leaf, Found) -> Result<(), Error> + 'v;
+
+struct Walk<'w, 'v> {
+    view: &'w View<'v>,
+    feed: &'w Feed,
+    selection: &'w Selection<'w>,
+    wanted: Wanted,
+    /// All items are seen, so that counts lead to them.
+    plain: bool,
+}
+
+impl Feed {
+    /// Visits the leaves that hold wanted items of those that a query sees.
+    pub(super) fn walk(
+        &self,
+        view: &View<'_>,
+        selection: &Selection<'_>,
+        wanted: Wanted,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), Error> {
+        let count = self.tree.count();
+        if count == 0 || wanted.most == 0 {
+            return Ok(());
+        }
+        let mut walk = Walk {
+            view,
+            feed: self,
+            selection,
+            wanted,
+            plain: selection.sees_all(count, self.hidden),
+        };
+        if walk.plain && wanted.skip >= count {
+            return Ok(());
+        }
+        walk.below(self.tree.root(), self.tree.height(), 0, count, visit)?;
+        Ok(())
+    }
+
+    /// All that a walk finds.
+    pub(super) fn collect(
+        &self,
+        view: &View<'_>,
+        selection: &Selection<'_>,
+        wanted: Wanted,
+    ) -> Result<Vec<Found>, Error> {
+        let mut all = Vec::new();
+        self.walk(view, selection, wanted, &mut |_, found| {
+            all.push(found);
+            Ok(())
+        })?;
+        if wanted.reverse {
+            all.reverse();
+        }
+        Ok(all)
+    }
+
+    /// Number of items that a query sees among those before a position. O(log n) where marks alone decide.
+    pub(super) fn count(
+        &self,
+        view: &View<'_>,
+        selection: &Selection<'_>,
+        position: u64,
+    ) -> Result<u64, Error> {
+        let position = position.min(self.tree.count());
+        if selection.sees_all(self.tree.count(), self.hidden) {
+            return Ok(position);
+        }
+        if position == 0 {
+            return Ok(0);
+        }
+        let root = (self.tree.root(), self.tree.height());
+        self.count_below(view, selection, root, position)
+    }
+
+    fn count_below(
+        &self,
+        view: &View<'_>,
+        selection: &Selection<'_>,
+        (at, level): (Offset, usize),
+        position: u64,
+    ) -> Result<u64, Error> {
+        // R3: what is torn must not go on for long.
+        view.recheck()?;
+        if level == 0 {
+            let leaf = Leaf::load(view, at, &self.full, &self.schema)?;
+            let end = leaf.start as u64 + position.min(leaf.count as u64);
+            let mut sum = 0;
+            for block in leaf.start / 64..end.div_ceil(64) as usize {
+                let mask = selection.of_block(view, &leaf, block)?;
+                let mask = mask & super::leaf::range_mask(block, 0, end as usize);
+                sum += u64::from(mask.count_ones());
+            }
+            return Ok(sum);
+        }
+        let node = Node::<NOTE_WORDS>::load(view, at, level)?;
+        let (mut sum, mut before) = (0_u64, 0_u64);
+        for index in 0..node.children() {
+            if before >= position {
+                break;
+            }
+            let (child, count) = node.child(view, index)?;
+            let left = position - before;
+            let judged = selection.judge(count, &node.note(view, index)?);
+            let below = match judged {
+                Judged::Exactly(0) => 0,
+                Judged::Exactly(seen) if left >= count => seen,
+                _ => self.count_below(view, selection, (child, level - 1), left.min(count))?,
+            };
+            sum = sum.wrapping_add(below);
+            before = before.saturating_add(count);
+        }
+        Ok(sum)
+    }
+}
+
+impl Walk<'_, '_> {
+    /// Walks through a subtree. Returns whether that was all.
+    fn below(
+        &mut self,
+        at: Offset,
+        level: usize,
+        before: u64,
+        total: u64,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, Error> {
+        // R3: what is torn must not go on for long.
+        self.view.recheck()?;
+        if level == 0 {
+            return self.leaf(at, before, visit);
+        }
+        let node = Node::<NOTE_WORDS>::load(self.view, at, level)?;
+        let (children, reverse) = (node.children(), self.wanted.reverse);
+        // Counts lead to the child at once where all items are seen.
+        let mut first = 0;
+        if self.plain && self.wanted.skip > 0 {
+            let skip = self.wanted.skip.min(total.saturating_sub(1));
+            let position = if reverse { total - 1 - skip } else { skip };
+            let (index, start) = node.seek(self.view, total, position)?;
+            let (_, count) = node.child(self.view, index)?;
+            let passed = if reverse {
+                first = children - 1 - index;
+                total.saturating_sub(start.saturating_add(count))
+            } else {
+                first = index;
+                start
+            };
+            self.wanted.skip = self.wanted.skip.saturating_sub(passed);
+        }
+        for step in first..children {
+            let index = if reverse { children - 1 - step } else { step };
+            let (child, count) = node.child(self.view, index)?;
+            if !self.plain {
+                match self.selection.judge(count, &node.note(self.view, index)?) {
+                    Judged::Exactly(0) => continue,
+                    Judged::Exactly(seen) if seen <= self.wanted.skip => {
+                        self.wanted.skip -= seen;
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
+            let start = before.wrapping_add(node.count_before(self.view, index)?);
+            if self.below(child, level - 1, start, count, visit)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn leaf(&mut self, at: Offset, before: u64, visit: &mut Visit<'_>) -> Result<bool, Error> {
+        let leaf = Leaf::load(self.view, at, &self.feed.full, &self.feed.schema)?;
+        let mut masks = Vec::new();
+        let blocks = leaf.blocks();
+        for step in 0..blocks.len() {
+            let reverse = self.wanted.reverse;
+            let block = if reverse {
+                blocks.end - 1 - step
+            } else {
+                blocks.start + step
+            };
+            let mut mask = self.selection.of_block(self.view, &leaf, block)?;
+            let items = u64::from(mask.count_ones());
+            if items <= self.wanted.skip {
+                self.wanted.skip -= items;
+                continue;
+            }
+            mask = drop_bits(mask, self.wanted.skip, reverse);
+            let left = items - self.wanted.skip;
+            self.wanted.skip = 0;
+            mask = drop_bits(mask, left.saturating_sub(self.wanted.most), !reverse);
+            self.wanted.most -= left.min(self.wanted.most);
+            if masks.is_empty() {
+                masks.resize(leaf.layout.blocks, 0);
+            }
+            masks[block] = mask;
+            if self.wanted.most == 0 {
+                break;
+            }
+        }
+        if !masks.is_empty() {
+            visit(&leaf, Found { before, masks })?;
+        }
+        Ok(self.wanted.most == 0)
+    }
+}
+
+/// A mask without its lowest or its highest bits.
+fn drop_bits(mut mask: u64, count: u64, highest: bool) -> u64 {
+    for _ in 0..count {
+        mask &= if highest {
+            !(1_u64 << 63 >> mask.leading_zeros().min(63))
+        } else {
+            mask.wrapping_sub(1)
+        };
+    }
+    mask
+}
+
+/// A leaf with as many items as the node above it counts.
+pub(super) fn load_leaf(
+    view: &View<'_>,
+    at: Offset,
+    full: &super::leaf::Layout,
+    schema: &Schema,
+    count: u64,
+) -> Result<Leaf, Error> {
+    let leaf = Leaf::load(view, at, full, schema)?;
+    if leaf.count as u64 == count {
+        Ok(leaf)
+    } else {
+        Err(fault(at))
+    }
+}

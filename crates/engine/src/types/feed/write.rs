@@ -1,0 +1,277 @@
+//! Changing feeds.
+
+use super::FEED;
+use super::edit::Packer;
+use super::filter::Selection;
+use super::image::{Image, Rows};
+use super::leaf::{HIDDEN, Layout};
+use super::read::{FeedRange, place_of};
+use super::schema::Schema;
+use super::walk::{Found, Wanted};
+use super::whole::Feed;
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::store::Key;
+use crate::structures::elements;
+use crate::structures::ranges::Ranges;
+use crate::transaction::effect::Effect;
+use crate::transaction::writer::{self, Writer};
+use crate::types::list::End;
+use crate::types::registry::ValueType;
+use crate::upkeep::graveyard;
+
+/// A feed of which at least this part of the leaves loses items is made anew.
+const MADE_ANEW: u64 = 4;
+/// All items that a query sees.
+const ALL: Wanted = Wanted {
+    skip: 0,
+    most: u64::MAX,
+    reverse: false,
+};
+
+/// The position that an index means: from 0 on before an item, from -1 on behind one, counted from the end.
+fn resolve(position: i64, count: u64) -> u64 {
+    match u64::try_from(position) {
+        Ok(position) => position.min(count),
+        Err(_) => (count + 1).saturating_sub(position.unsigned_abs()),
+    }
+}
+
+impl Writer<'_, '_> {
+    /// The feed at a key, where there is one.
+    pub fn feed(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Feed>, Error> {
+        Ok(self.find_feed(database, key)?.map(|(_, feed)| feed))
+    }
+
+    fn find_feed(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+    ) -> Result<Option<(writer::Found, Feed)>, Error> {
+        let Some(found) = self.find_type(database, key, ValueType::Feed)? else {
+            return Ok(None);
+        };
+        let feed = Feed::load(self.view(), key.shard, &found.entry)?;
+        Ok(Some((found, feed)))
+    }
+
+    /// Says and tells that a feed was changed.
+    fn feed_changed(&mut self, database: usize, key: &Key<'_>, event: KeyEvent) {
+        self.changed(database, key, Effect::Changed);
+        self.tell(event, database, key);
+    }
+
+    /// Makes a feed without items. Returns whether it did: nothing may be at the key.
+    pub fn feed_create(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        schema: &Schema,
+    ) -> Result<bool, Error> {
+        if self.find(database, key)?.is_some() {
+            return Ok(false);
+        }
+        let words = Feed::root_words(schema, [0; 3], 0, key.shard.into());
+        self.put_object(database, key, None, FEED, &words)?;
+        self.feed_changed(database, key, KeyEvent::FeedCreate);
+        Ok(true)
+    }
+
+    /// Puts items in before the one at a position, or behind the last one; those of its schema. Returns how many there
+    /// are now; none where there is no feed. O(log n + items).
+    pub fn feed_add(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        position: i64,
+        rows: &Rows,
+    ) -> Result<Option<u64>, Error> {
+        let Some((found, mut feed)) = self.find_feed(database, key)? else {
+            return Ok(None);
+        };
+        if rows.is_empty() {
+            return Ok(Some(feed.items()));
+        }
+        graveyard::free_along(self, key.shard, rows.len())?;
+        let (rows, more) = (rows.image(), rows.len() as u64);
+        if feed.items() == 0 && rows.count > feed.full.places {
+            let pool = elements::new_pool(self.transaction, key.shard, feed.bytes_of(more))?;
+            let mut packer = Packer::new(&feed.schema, pool);
+            packer.add(self.transaction, &rows, rows.places())?;
+            let tree = packer.finish(self.transaction)?;
+            let hidden = rows.note(&feed.schema, rows.places())[0];
+            let words = Feed::root_words(&feed.schema, tree, hidden, pool);
+            self.put_object(database, key, Some(found), FEED, &words)?;
+        } else {
+            feed.settle(self.transaction, more)?;
+            let position = resolve(position, feed.items());
+            feed.insert(self.transaction, position, &rows)?;
+        }
+        self.feed_changed(database, key, KeyEvent::FeedAdd);
+        Ok(Some(feed.items().max(more)))
+    }
+
+    /// Removes the items that a query sees. Returns how many. O(n), as far as notes of nodes leave anything to search.
+    pub fn feed_remove(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        selection: &Selection<'_>,
+    ) -> Result<u64, Error> {
+        let Some((found, mut feed)) = self.find_feed(database, key)? else {
+            return Ok(0);
+        };
+        let gone = feed.collect(self.view(), selection, ALL)?;
+        let items = gone.iter().map(Found::items).sum();
+        if items == 0 {
+            return Ok(0);
+        }
+        let leaves = feed.items() / feed.full.places as u64;
+        if gone.len() as u64 * MADE_ANEW > leaves && gone.len() > 1 {
+            self.make_feed_anew(database, key, (found, feed), &gone)?;
+        } else {
+            feed.remove(self.transaction, &gone)?;
+        }
+        self.feed_changed(database, key, KeyEvent::FeedDel);
+        Ok(items)
+    }
+
+    /// Lets a key hold a feed without some of its items, in full leaves.
+    fn make_feed_anew(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        (found, feed): (writer::Found, Feed),
+        without: &[Found],
+    ) -> Result<(), Error> {
+        let gone: u64 = without.iter().map(Found::items).sum();
+        let bytes = feed.bytes_of(feed.items().saturating_sub(gone));
+        let pool = elements::new_pool(self.transaction, key.shard, bytes)?;
+        let words = feed.make_anew(self.transaction, pool, without)?;
+        self.put_object(database, key, Some(found), FEED, &words)
+    }
+
+    /// Fills the leaves of a feed. Returns whether there is one. O(n).
+    pub fn feed_compact(&mut self, database: usize, key: &Key<'_>) -> Result<bool, Error> {
+        let Some((found, feed)) = self.find_feed(database, key)? else {
+            return Ok(false);
+        };
+        self.make_feed_anew(database, key, (found, feed), &[])?;
+        self.changed(database, key, Effect::Changed);
+        Ok(true)
+    }
+
+    /// Takes up to `count` visible items from an end, and appends them to `out`. Returns whether there is a feed.
+    /// O(log n + items).
+    pub fn feed_pop(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        end: End,
+        count: u64,
+        out: &mut Ranges,
+    ) -> Result<bool, Error> {
+        let Some((_, mut feed)) = self.find_feed(database, key)? else {
+            return Ok(false);
+        };
+        let selection = Selection::visible();
+        let range = FeedRange {
+            from: 0,
+            count,
+            reverse: end == End::Right,
+            attributes: false,
+        };
+        feed.range(self.view(), &selection, range, out)?;
+        let wanted = Wanted {
+            skip: 0,
+            most: count,
+            reverse: range.reverse,
+        };
+        let gone = feed.collect(self.view(), &selection, wanted)?;
+        if gone.is_empty() {
+            return Ok(true);
+        }
+        feed.remove(self.transaction, &gone)?;
+        self.feed_changed(database, key, KeyEvent::FeedPop);
+        Ok(true)
+    }
+
+    /// Moves the first item with a value to a position among the others. Returns whether there was one.
+    pub fn feed_move(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value: &[u8],
+        position: i64,
+    ) -> Result<bool, Error> {
+        let Some((_, mut feed)) = self.find_feed(database, key)? else {
+            return Ok(false);
+        };
+        let Some((found, leaf)) = feed.first(self.view(), value)? else {
+            return Ok(false);
+        };
+        let (place, from) = place_of(&leaf, &found);
+        let to = resolve(position, feed.items() - 1);
+        if from != to {
+            let old = Image::load(self.view(), &leaf)?;
+            let mut item = Image::new(Layout::outside(&feed.schema, 1));
+            item.append(&old, place..place + 1);
+            feed.remove(self.transaction, &[found])?;
+            feed.insert(self.transaction, to, &item)?;
+        }
+        self.feed_changed(database, key, KeyEvent::FeedMove);
+        Ok(true)
+    }
+
+    /// Sets attributes of all items with a value; those that are none stay. Returns how many items there are.
+    pub fn feed_set_attributes(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value: &[u8],
+        attributes: &[Option<u32>],
+    ) -> Result<u64, Error> {
+        let values = [value];
+        let selection = Selection::of_values(&values);
+        let Some((_, mut feed)) = self.find_feed(database, key)? else {
+            return Ok(0);
+        };
+        let found = feed.collect(self.view(), &selection, ALL)?;
+        let schema = feed.schema;
+        feed.change(self.transaction, &found, |image, place| {
+            image.set_attributes(&schema, place, attributes.iter().copied());
+        })?;
+        if !found.is_empty() {
+            self.feed_changed(database, key, KeyEvent::FeedSetAttr);
+        }
+        Ok(found.iter().map(Found::items).sum())
+    }
+
+    /// Hides the items that a query sees, or shows them. Returns of how many that changed anything.
+    pub fn feed_hide(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        selection: &Selection<'_>,
+        hide: bool,
+    ) -> Result<u64, Error> {
+        let Some((_, mut feed)) = self.find_feed(database, key)? else {
+            return Ok(0);
+        };
+        let found = feed.collect(self.view(), selection, ALL)?;
+        let before = feed.hidden;
+        feed.change(self.transaction, &found, |image, place| {
+            image.set_bit(HIDDEN, place, hide);
+        })?;
+        let changed = feed.hidden.abs_diff(before);
+        if changed > 0 {
+            let event = if hide {
+                KeyEvent::FeedHide
+            } else {
+                KeyEvent::FeedShow
+            };
+            self.feed_changed(database, key, event);
+        }
+        Ok(changed)
+    }
+}
