@@ -1,10 +1,11 @@
 //! One connection: its buffers, and running the commands in them.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, recv};
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::session::{Buffers, ReplyMode, Session};
 use undercroft_commands::{Blocked, Context};
@@ -12,8 +13,10 @@ use undercroft_engine::Answer;
 use undercroft_resp::{Limits as ParserLimits, Parsed, RequestParser, encode};
 
 use crate::hub;
+use crate::incoming::Incoming;
 use crate::limits::{Limits, OutputLimit};
 use crate::log::log;
+use crate::output::{Output, Spares};
 use crate::poll::Interest;
 use crate::registry::Card;
 use crate::shared::Shared;
@@ -25,7 +28,7 @@ const OUTPUT_BEFORE_LOGIN: usize = 64 * 1024;
 /// Buffers up to this many bytes are kept from one batch to the next.
 const KEPT: usize = 64 * 1024;
 /// Bytes read at a time where no more are known to come.
-pub(crate) const READ: usize = 64 * 1024;
+pub(crate) const READ: usize = 32 * 1024;
 
 /// A connection and what it is in the middle of.
 pub(crate) struct Connection {
@@ -36,11 +39,11 @@ pub(crate) struct Connection {
     /// Received; from `start` on, where a command starts, not yet run. Empty between commands.
     input: Vec<u8>,
     start: usize,
+    /// A command whose value is received straight into the store.
+    incoming: Option<Incoming>,
     /// Bytes that the current command still misses, at least.
     wanted: usize,
-    /// Replies, of which the first `sent` bytes are on their way.
-    output: Vec<u8>,
-    sent: usize,
+    output: Output,
     /// The interest it is registered with; None where it is not registered any more.
     pub(crate) registered: Option<Interest>,
     /// The peer will send nothing more: what has come is still answered.
@@ -89,17 +92,19 @@ pub(crate) enum Next {
     Close,
 }
 
-/// Buffers of a thread that its connections use in turn, so that an idle connection has none.
+/// Buffers of a thread that its connections use in turn, so that an idle connection has none; and what it moved.
 pub(crate) struct Workspace {
     input: Vec<u8>,
-    output: Vec<u8>,
+    pub(crate) spares: Spares,
+    pub(crate) moved: Moved,
 }
 
 impl Workspace {
     pub(crate) fn new() -> Workspace {
         Workspace {
             input: Vec::with_capacity(READ),
-            output: Vec::with_capacity(READ),
+            spares: Spares::default(),
+            moved: Moved::default(),
         }
     }
 }
@@ -113,9 +118,9 @@ impl Connection {
             parser: RequestParser::default(),
             input: Vec::new(),
             start: 0,
+            incoming: None,
             wanted: 0,
-            output: Vec::new(),
-            sent: 0,
+            output: Output::default(),
             registered: None,
             ended: false,
             closing: false,
@@ -134,11 +139,6 @@ impl Connection {
         self.parser.set_limits(parser_limits(limits, &self.session));
     }
 
-    /// Bytes of replies that wait to be sent.
-    fn pending(&self) -> usize {
-        self.output.len() - self.sent
-    }
-
     /// Whether something is sent to the client that it has not asked for just now.
     fn is_told(&self) -> bool {
         !self.session.subscriptions.is_empty() || self.session.monitors
@@ -154,29 +154,34 @@ impl Connection {
 
     /// Takes a message to be sent to the client. Returns whether somebody must look after it: it had nothing to be sent
     /// before, or has too much now.
-    pub(crate) fn post(&mut self, parcel: &[u8], limits: &Limits) -> bool {
-        let was_idle = self.pending() == 0;
-        hub::append(
-            &mut self.output,
-            parcel,
-            self.session.protocol == Protocol::Resp3,
-        );
-        was_idle || self.pending() > limits.messages.hard
+    pub(crate) fn post(&mut self, parcel: &[u8], limits: &Limits, space: &mut Workspace) -> bool {
+        let was_idle = self.output.pending() == 0;
+        let resp3 = self.session.protocol == Protocol::Resp3;
+        self.output.append(&mut space.spares, |out| {
+            hub::append(out, parcel, resp3);
+        });
+        was_idle || self.output.pending() > limits.messages.hard
     }
 
     /// Takes lines of MONITOR and sends what goes at once.
-    pub(crate) fn send_lines(&mut self, lines: &[u8], limits: &Limits, moved: &mut Moved) -> Next {
+    pub(crate) fn send_lines(
+        &mut self,
+        lines: &[u8],
+        limits: &Limits,
+        space: &mut Workspace,
+    ) -> Next {
         // One that ends is not kept by what others do.
         if self.session.reply_mode == ReplyMode::Off || self.closing {
             return Next::Wait;
         }
-        self.output.extend_from_slice(lines);
-        self.send_messages(limits, moved)
+        self.output
+            .append(&mut space.spares, |out| out.extend_from_slice(lines));
+        self.send_messages(limits, space)
     }
 
     /// Sends messages that were taken. A client that does not read them is closed once its limit is reached.
-    pub(crate) fn send_messages(&mut self, limits: &Limits, moved: &mut Moved) -> Next {
-        if self.send_output(moved).is_err() || self.has_too_much(limits) {
+    pub(crate) fn send_messages(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
+        if self.send_output(space).is_err() || self.has_too_much(limits) {
             return Next::Close;
         }
         Next::Wait
@@ -185,7 +190,7 @@ impl Connection {
     /// Whether the client is to be closed for what waits to be sent to it, which is logged.
     fn has_too_much(&self, limits: &Limits) -> bool {
         let limit = self.output_limit(limits).hard;
-        let too_much = self.pending() > limit;
+        let too_much = self.output.pending() > limit;
         if too_much {
             self.log_closing(&format!("more than its limit of {limit} bytes"));
         }
@@ -198,7 +203,7 @@ impl Connection {
             "client {} at {} is closed: {} bytes wait to be sent to it, {reason} (client-output-buffer-limit)",
             self.session.id,
             self.session.address,
-            self.pending()
+            self.output.pending()
         ));
     }
 
@@ -212,7 +217,7 @@ impl Connection {
         } else {
             OUTPUT_BEFORE_LOGIN
         };
-        self.pending() > most
+        self.output.pending() > most
     }
 
     /// What the connection waits for. Commands that are parked or queued come before new input.
@@ -220,7 +225,7 @@ impl Connection {
         let listens = !self.ended && !self.closing && self.parked.is_none() && !self.queued;
         Interest {
             read: listens && !self.is_full(limits),
-            write: self.pending() > 0,
+            write: self.output.pending() > 0,
         }
     }
 
@@ -230,28 +235,27 @@ impl Connection {
         shared: &Shared,
         limits: &Limits,
         space: &mut Workspace,
-        moved: &mut Moved,
     ) -> Next {
         if !self.input.is_empty() {
             // Grows with what has arrived, not with what was announced: a client pays for its memory in bytes.
             let room = self.wanted.clamp(READ / 4, self.input.len().max(READ));
             self.input.reserve(room);
             let mut input = std::mem::take(&mut self.input);
-            let read = self.receive(&mut input, moved);
+            let read = self.receive(&mut input, &mut space.moved);
             self.input = input;
             return match read {
                 Read::Nothing => Next::Wait,
                 Read::Broken => Next::Close,
-                Read::Some => self.run_rest(shared, limits, space, moved),
+                Read::Some => self.run_rest(shared, limits, space),
             };
         }
         let mut input = std::mem::take(&mut space.input);
         input.clear();
-        let next = match self.receive(&mut input, moved) {
+        let next = match self.receive(&mut input, &mut space.moved) {
             Read::Nothing => Next::Wait,
             Read::Broken => Next::Close,
             Read::Some => {
-                let (used, next) = self.run(&input, shared, limits, space, moved);
+                let (used, next) = self.run(&input, shared, limits, space);
                 if used < input.len() && !self.closing {
                     self.input.extend_from_slice(&input[used..]);
                 }
@@ -263,10 +267,10 @@ impl Connection {
     }
 
     /// Reads what comes while a command waits for keys: it is run later, unless the client is gone.
-    pub(crate) fn read_ahead(&mut self, limits: &Limits, moved: &mut Moved) -> Next {
+    pub(crate) fn read_ahead(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
         self.input.reserve(READ / 4);
         let mut input = std::mem::take(&mut self.input);
-        let read = self.receive(&mut input, moved);
+        let read = self.receive(&mut input, &mut space.moved);
         self.input = input;
         let too_much = self.input.len() - self.start > limits.input;
         match read {
@@ -282,24 +286,25 @@ impl Connection {
         answer: &Answer,
         shared: &Shared,
         limits: &Limits,
-        moved: &mut Moved,
+        space: &mut Workspace,
     ) -> Next {
         let Some(wait) = self.session.waiting.take() else {
             return Next::Wait;
         };
-        let out = std::mem::take(&mut self.output);
+        let out = self.output.take(&mut space.spares);
         let before = out.len();
         let mut writer = Writer::new(out, self.session.protocol);
         let is_error = wait.answer(answer, &mut writer);
-        self.output = writer.out;
+        let mut out = writer.out;
         if is_error {
-            let text = String::from_utf8_lossy(&self.output[before + 1..]);
+            let text = String::from_utf8_lossy(&out[before + 1..]);
             count_error(&mut self.session, shared, &text);
         }
         if !self.session.finish_command() {
-            self.output.truncate(before);
+            out.truncate(before);
         }
-        if self.send_output(moved).is_err() || self.has_too_much(limits) {
+        self.output.put(out);
+        if self.send_output(space).is_err() || self.has_too_much(limits) {
             return Next::Close;
         }
         if self.input.is_empty() {
@@ -315,10 +320,9 @@ impl Connection {
         shared: &Shared,
         limits: &Limits,
         space: &mut Workspace,
-        moved: &mut Moved,
     ) -> Next {
         let mut input = std::mem::take(&mut self.input);
-        let (used, next) = self.run(&input[self.start..], shared, limits, space, moved);
+        let (used, next) = self.run(&input[self.start..], shared, limits, space);
         self.start += used;
         if self.start == input.len() || self.closing {
             self.start = 0;
@@ -339,19 +343,28 @@ impl Connection {
     }
 
     fn receive(&mut self, input: &mut Vec<u8>, moved: &mut Moved) -> Read {
-        let buffer = rustix::buffer::spare_capacity(input);
-        match recv(&self.socket, buffer, RecvFlags::empty()) {
-            Ok((0, _)) => {
+        let received = match &mut self.incoming {
+            Some(incoming) => incoming.receive(&self.socket, input),
+            None => {
+                let buffer = rustix::buffer::spare_capacity(input);
+                let received = recv(&self.socket, buffer, RecvFlags::empty());
+                received.map(|(bytes, _)| bytes).map_err(io::Error::from)
+            }
+        };
+        match received {
+            Ok(0) => {
                 self.ended = true;
                 Read::Some
             }
-            Ok((bytes, _)) => {
+            Ok(bytes) => {
                 moved.input += bytes as u64;
                 moved.reads += 1;
                 Read::Some
             }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Read::Nothing,
-            Err(_) => Read::Broken,
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Read::Nothing,
+                _ => Read::Broken,
+            },
         }
     }
 
@@ -363,34 +376,28 @@ impl Connection {
         shared: &Shared,
         limits: &Limits,
         space: &mut Workspace,
-        moved: &mut Moved,
     ) -> (usize, Next) {
         self.session.buffers.input = input.len();
         self.session.buffers.input_free = 0;
-        // The thread's buffer, unless replies wait already.
-        let borrowed = self.output.is_empty();
-        let out = if borrowed {
-            std::mem::take(&mut space.output)
-        } else {
-            std::mem::take(&mut self.output)
-        };
+        let out = self.output.take(&mut space.spares);
         let mut turn = Turn {
             writer: Writer::new(out, self.session.protocol),
             context: Context::new(&mut self.session, shared.host(), &shared.store),
             parser: &mut self.parser,
+            incoming: &mut self.incoming,
             limits,
             warms: !shared.waits(),
             shared,
         };
         let (used, end) = turn.commands(input);
-        self.output = turn.writer.out;
+        self.output.put(turn.writer.out);
         match end {
             End::Closing => self.closing = true,
             End::Used { wanted } => self.wanted = wanted,
             End::More | End::Blocked(_) | End::Waiting => {}
         }
         // A client that has read a reply finds what the command has changed.
-        let output_peak = self.session.buffers.output_peak.max(self.pending());
+        let output_peak = self.session.buffers.output_peak.max(self.output.pending());
         self.show(Shown {
             buffers: Buffers {
                 output_peak,
@@ -399,10 +406,7 @@ impl Connection {
             parked: false,
             waiting: self.session.waiting.is_some(),
         });
-        let sent = self.send_output(moved);
-        if borrowed && self.output.is_empty() {
-            std::mem::swap(&mut space.output, &mut self.output);
-        }
+        let sent = self.send_output(space);
         let next = match end {
             _ if sent.is_err() => Next::Close,
             End::Blocked(blocked) => Next::Park(blocked),
@@ -420,7 +424,7 @@ impl Connection {
 
     /// What is next where no command is left.
     fn rest(&self) -> Next {
-        if (self.ended || self.closing) && self.pending() == 0 {
+        if (self.ended || self.closing) && self.output.pending() == 0 {
             Next::Close
         } else {
             Next::Wait
@@ -428,42 +432,20 @@ impl Connection {
     }
 
     /// Sends what the socket takes.
-    fn send_output(&mut self, moved: &mut Moved) -> Result<(), rustix::io::Errno> {
-        while self.sent < self.output.len() {
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            match send(&self.socket, &self.output[self.sent..], flags) {
-                Ok(bytes) => {
-                    self.sent += bytes;
-                    self.taken += bytes;
-                    moved.output += bytes as u64;
-                    moved.writes += 1;
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) => {
-                    // Sent bytes go once they are the larger half: each byte is moved once at most.
-                    if self.sent > self.output.len() / 2 {
-                        self.output.drain(..self.sent);
-                        self.sent = 0;
-                    }
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.output.clear();
-        self.sent = 0;
-        if self.output.capacity() > 16 * KEPT {
-            self.output = Vec::new();
-        }
-        Ok(())
+    fn send_output(&mut self, space: &mut Workspace) -> Result<(), rustix::io::Errno> {
+        let Workspace { spares, moved, .. } = space;
+        let before = moved.output;
+        let sent = self.output.send(&self.socket, spares, moved);
+        self.taken += (moved.output - before) as usize;
+        sent
     }
 
     /// The socket takes output again.
-    pub(crate) fn write(&mut self, limits: &Limits, moved: &mut Moved) -> Next {
-        if self.send_output(moved).is_err() {
+    pub(crate) fn write(&mut self, limits: &Limits, space: &mut Workspace) -> Next {
+        if self.send_output(space).is_err() {
             return Next::Close;
         }
-        if self.closing || self.input.is_empty() {
+        if self.closing || !self.has_commands() {
             return self.rest();
         }
         if self.parked.is_some() || self.session.waiting.is_some() || self.is_full(limits) {
@@ -477,17 +459,34 @@ impl Connection {
     /// otherwise commands that it sent are still to be run.
     pub(crate) fn hang_up(&mut self) -> bool {
         self.ended = true;
-        self.input.is_empty() || self.pending() > 0 || self.session.waiting.is_some()
+        !self.has_commands() || self.output.pending() > 0 || self.session.waiting.is_some()
+    }
+
+    /// Whether something was received that is still to be run.
+    fn has_commands(&self) -> bool {
+        !self.input.is_empty() || self.incoming.is_some()
     }
 
     /// Gives up on the command that waits for a lock: its reply is this error.
-    pub(crate) fn refuse_parked(&mut self, blocked: &Blocked, shared: &Shared) {
-        if let Ok(Parsed::Command(length)) = self.parser.parse(&self.input[self.start..]) {
-            let before = self.output.len();
+    pub(crate) fn refuse_parked(
+        &mut self,
+        blocked: &Blocked,
+        shared: &Shared,
+        space: &mut Workspace,
+    ) {
+        let length = match self.incoming.take() {
+            Some(_) => Some(0),
+            None => match self.parser.parse(&self.input[self.start..]) {
+                Ok(Parsed::Command(length)) => Some(length),
+                _ => None,
+            },
+        };
+        if let Some(length) = length {
             let text = format!("BUSY {blocked}");
-            encode::error(&mut self.output, text.as_bytes());
-            if !self.session.finish_command() {
-                self.output.truncate(before);
+            if self.session.finish_command() {
+                self.output.append(&mut space.spares, |out| {
+                    encode::error(out, text.as_bytes());
+                });
             }
             self.session.counters.commands += 1;
             count_error(&mut self.session, shared, &text);
@@ -499,12 +498,9 @@ impl Connection {
     /// buffers that it does not need for now.
     pub(crate) fn look_after(&mut self, limits: &Limits, now: i64) -> bool {
         let idle = now - self.session.last_command_at;
-        self.session.buffers.output_peak = self.pending();
+        self.session.buffers.output_peak = self.output.pending();
         if idle > 2_000 && self.input.is_empty() {
             self.input = Vec::new();
-        }
-        if idle > 2_000 && self.output.is_empty() {
-            self.output = Vec::new();
         }
         let too_idle = limits.idle_seconds > 0
             && idle > limits.idle_seconds.saturating_mul(1000)
@@ -515,7 +511,7 @@ impl Connection {
         let taken = std::mem::take(&mut self.taken);
         // One reply may take longer to send than the limit's time: a client that reads it at the limit's pace may.
         let keeps_pace = !self.is_told() && taken >= limit.soft / limit.seconds.max(1) as usize;
-        let is_over = self.pending() > limit.soft && !keeps_pace;
+        let is_over = self.output.pending() > limit.soft && !keeps_pace;
         self.over_limit_since = match (is_over, self.over_limit_since) {
             (false, _) => None,
             (true, None) => Some(now),
@@ -533,13 +529,15 @@ impl Connection {
 
     /// Shows other threads how the connection is now, if it is not what they were shown before its replies went out.
     pub(crate) fn update_card(&mut self) {
+        let incoming = self.incoming.as_ref();
+        let (received, missing) = incoming.map_or((0, 0), Incoming::progress);
         let now = Shown {
             buffers: Buffers {
-                input: self.input.len() - self.start,
-                input_free: self.input.capacity() - self.input.len(),
-                output: self.output.capacity(),
+                input: self.input.len() - self.start + received,
+                input_free: self.input.capacity() - self.input.len() + missing,
+                output: self.output.memory(),
                 output_peak: self.session.buffers.output_peak,
-                output_pending: self.pending(),
+                output_pending: self.output.pending(),
                 state: size_of::<Connection>(),
             },
             parked: self.parked.is_some(),

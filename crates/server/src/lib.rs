@@ -12,10 +12,12 @@
 //! - `error`: why a server does not start.
 //! - `host`: the server as commands see it.
 //! - `hub`: messages on their way from the store to the connections of one thread.
+//! - `incoming`: a long value on its way from a socket straight into the store.
 //! - `limits`: what connections may take: limits that the configuration sets, and open descriptors.
 //! - `listener`: listening sockets: TCP addresses, and a unix socket that nobody else can reach before it is ready.
 //! - `log`: the server's log: lines on standard error.
 //! - `monitors`: lines for connections that MONITOR.
+//! - `output`: replies on their way to a client, and the memory that they wait in.
 //! - `poll`: readiness of sockets: one epoll instance for each thread, and a way to wake it.
 //! - `registry`: every connection of the server, as CLIENT LIST and CLIENT KILL see it from any thread.
 //! - `server`: starting and stopping.
@@ -30,10 +32,12 @@ mod connection;
 mod error;
 mod host;
 mod hub;
+mod incoming;
 mod limits;
 mod listener;
 mod log;
 mod monitors;
+mod output;
 mod poll;
 mod registry;
 mod server;

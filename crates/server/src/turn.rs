@@ -12,6 +12,7 @@ use undercroft_resp::{Parsed, ProtocolError, RequestParser, Span};
 
 use crate::connection::{count_error, parser_limits};
 use crate::hub;
+use crate::incoming::{self, Incoming};
 use crate::limits::Limits;
 use crate::shared::Shared;
 use crate::writer::Writer;
@@ -44,6 +45,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) writer: Writer,
     pub(crate) context: Context<'a>,
     pub(crate) parser: &'a mut RequestParser,
+    /// The command whose value is being received, from one turn to the next.
+    pub(crate) incoming: &'a mut Option<Incoming>,
     pub(crate) limits: &'a Limits,
     /// Whether keys are warmed. Not while some lock is held for long: a look at its shard would wait for it.
     pub(crate) warms: bool,
@@ -88,6 +91,11 @@ enum Ran {
 impl Turn<'_> {
     /// Runs commands from the start of `input`. Returns how many bytes are done with.
     pub(crate) fn commands(&mut self, input: &[u8]) -> (usize, End) {
+        if self.incoming.is_some()
+            && let Some(end) = self.run_received()
+        {
+            return (0, end);
+        }
         let mut used = 0;
         for _ in 0..BATCHES_A_TURN {
             let rest = &input[used..];
@@ -103,7 +111,12 @@ impl Turn<'_> {
             used += batch.length;
             match behind {
                 Behind::More => {}
-                Behind::Incomplete { wanted } => return (used, End::Used { wanted }),
+                Behind::Incomplete { wanted } => {
+                    if wanted >= incoming::REST && self.receives(&input[used..]) {
+                        used = input.len();
+                    }
+                    return (used, End::Used { wanted });
+                }
                 Behind::Broken(error) => {
                     self.refuse(&error);
                     return (used, End::Closing);
@@ -115,6 +128,43 @@ impl Turn<'_> {
             }
         }
         (used, End::More)
+    }
+
+    /// Runs the command whose value has been received, if it is all there. Returns how the turn ends, where it does.
+    #[cold]
+    fn run_received(&mut self) -> Option<End> {
+        let Some(mut whole) = self.incoming.take_if(|incoming| incoming.is_whole()) else {
+            return Some(End::Used { wanted: 1 });
+        };
+        self.context.begin_batch();
+        let key = whole.key().to_vec();
+        let ran = self.step(&[b"SET", &key, b""], |context, reply| {
+            whole.run(context, reply)
+        });
+        self.context.end_batch();
+        match ran {
+            Ok(Ran::On | Ran::Again) => None,
+            Ok(Ran::Closing) => Some(End::Closing),
+            Ok(Ran::Waits) => Some(End::Waiting),
+            Err(blocked) => {
+                *self.incoming = Some(whole);
+                Some(End::Blocked(blocked))
+            }
+        }
+    }
+
+    /// Whether the value of the command at the start of `input`, all of which is its, is received into the store from
+    /// now on.
+    fn receives(&mut self, input: &[u8]) -> bool {
+        if !self.warms || self.shared.pause.is_set() {
+            return false;
+        }
+        let store = &self.shared.store;
+        *self.incoming = Incoming::begin(store, &self.context, self.parser, input, self.limits);
+        if self.incoming.is_some() {
+            self.parse_again();
+        }
+        self.incoming.is_some()
     }
 
     /// Runs the commands of a batch. Where the turn ends with one of them: how many bytes are done with, and why.
@@ -281,6 +331,18 @@ impl Turn<'_> {
 
     #[inline]
     fn command(&mut self, arguments: &[&[u8]]) -> Result<Ran, Blocked> {
+        self.step(arguments, |context, reply| {
+            execute(context, arguments, reply)
+        })
+    }
+
+    /// One command, which `run` runs; the arguments say which it is.
+    #[inline]
+    fn step(
+        &mut self,
+        arguments: &[&[u8]],
+        run: impl FnOnce(&mut Context<'_>, &mut Writer) -> Result<(), Blocked>,
+    ) -> Result<Ran, Blocked> {
         if self.shared.pause.is_set() && !self.context.session.monitors {
             let now = self.context.host.now_microseconds() / 1000;
             let pause = &self.shared.pause;
@@ -291,7 +353,7 @@ impl Turn<'_> {
         let before = self.writer.out.len();
         let was_logged_in = self.context.session.user.is_some();
         let was_subscribed = !self.context.session.subscriptions.is_empty();
-        execute(&mut self.context, arguments, &mut self.writer)?;
+        run(&mut self.context, &mut self.writer)?;
         let session = &mut *self.context.session;
         if session.waiting.is_some() {
             return Ok(Ran::Waits);

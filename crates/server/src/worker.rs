@@ -14,7 +14,7 @@ use undercroft_commands::session::{Counters, Session};
 use undercroft_engine::Topic;
 
 use crate::blocked::Blocked as BlockedConnections;
-use crate::connection::{Connection, Moved, Next, Workspace};
+use crate::connection::{Connection, Next, Workspace};
 use crate::limits::Limits;
 use crate::listener::{Accepted, Listener, tune};
 use crate::log::log;
@@ -61,7 +61,6 @@ pub(crate) struct Worker {
     blocked: BlockedConnections,
     retry_at: Instant,
     retry_delay: Duration,
-    moved: Moved,
     counters: Counters,
     /// Readable when messages come for its connections; from the first subscription on.
     bell: Option<OwnedFd>,
@@ -97,7 +96,6 @@ impl Worker {
             blocked: BlockedConnections::new(),
             retry_at: Instant::now(),
             retry_delay: FIRST_RETRY,
-            moved: Moved::default(),
             counters: Counters::default(),
             bell: None,
             rung: false,
@@ -123,40 +121,41 @@ impl Worker {
     /// Serves until the server stops.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::new();
-        let mut next_look = Instant::now() + LOOK;
+        let mut now = Instant::now();
+        let mut next_look = now + LOOK;
         while !self.shared.stopping() {
-            self.poll.wait(&mut events, self.patience(next_look))?;
-            let start = Instant::now();
+            self.poll.wait(&mut events, self.patience(next_look, now))?;
             self.blocked.awake(&self.shared, self.index);
             self.limits.refresh(&self.shared.process.config);
-            let now = self.shared.process.now_microseconds() / 1000;
+            let time = self.shared.process.now_microseconds() / 1000;
             for ready in events.iter() {
-                self.event(ready, now);
+                self.event(ready, time);
             }
             self.take_turns();
-            if !self.parked.is_empty() && start >= self.retry_at {
-                self.retry(start);
+            // For all that is due, and for the next wait.
+            now = Instant::now();
+            if !self.parked.is_empty() && now >= self.retry_at {
+                self.retry(now);
             }
             // Behind all that runs commands: the first that subscribes or waits needs a bell before the thread sleeps.
             self.deliver();
             self.answer();
             self.show();
             self.add_totals();
-            if start >= next_look {
-                next_look = start + LOOK;
-                self.look_after_all(now);
+            if now >= next_look {
+                next_look = now + LOOK;
+                self.look_after_all(time);
             }
-            self.look_after_front(start);
+            self.look_after_front(now);
         }
         Ok(())
     }
 
     /// How long the next wait may be.
-    fn patience(&self, next_look: Instant) -> Duration {
+    fn patience(&self, next_look: Instant, now: Instant) -> Duration {
         if !self.queue.is_empty() || self.more_messages {
             return Duration::ZERO;
         }
-        let now = Instant::now();
         let mut until = next_look;
         if !self.parked.is_empty() {
             until = until.min(self.retry_at);
@@ -193,12 +192,12 @@ impl Worker {
             connection.session.last_command_at = now;
             let (shared, limits) = (&*self.shared, &self.limits);
             if connection.session.waiting.is_some() {
-                let next = connection.read_ahead(limits, &mut self.moved);
+                let next = connection.read_ahead(limits, &mut self.space);
                 return self.settle(token, next);
             }
-            connection.read_and_run(shared, limits, &mut self.space, &mut self.moved)
+            connection.read_and_run(shared, limits, &mut self.space)
         } else if ready.writable {
-            connection.write(&self.limits, &mut self.moved)
+            connection.write(&self.limits, &mut self.space)
         } else if ready.hung_up {
             if connection.hang_up() {
                 return self.close(token);
@@ -287,14 +286,14 @@ impl Worker {
         let mut receivers = Vec::new();
         for (token, parcel) in parcels {
             if let Some(connection) = self.connections.get(token)
-                && connection.post(&parcel, &self.limits)
+                && connection.post(&parcel, &self.limits, &mut self.space)
             {
                 receivers.push(token);
             }
         }
         for token in receivers {
             if let Some(connection) = self.connections.get(token) {
-                let next = connection.send_messages(&self.limits, &mut self.moved);
+                let next = connection.send_messages(&self.limits, &mut self.space);
                 self.settle(token, next);
             }
         }
@@ -325,7 +324,7 @@ impl Worker {
             if lines.is_empty() && !taken.overrun {
                 continue;
             }
-            let next = connection.send_lines(lines, &self.limits, &mut self.moved);
+            let next = connection.send_lines(lines, &self.limits, &mut self.space);
             if taken.overrun {
                 log(format_args!(
                     "a connection that monitors is closed: there was more than it can be shown"
@@ -347,7 +346,7 @@ impl Worker {
             if let Some(wait) = connection.session.waiting {
                 self.blocked.end(&wait, &self.shared);
             }
-            let next = connection.answer(&answer, &self.shared, &self.limits, &mut self.moved);
+            let next = connection.answer(&answer, &self.shared, &self.limits, &mut self.space);
             self.settle(token, next);
         }
     }
@@ -363,7 +362,7 @@ impl Worker {
             };
             connection.queued = false;
             let (shared, limits) = (&*self.shared, &self.limits);
-            let next = connection.run_rest(shared, limits, &mut self.space, &mut self.moved);
+            let next = connection.run_rest(shared, limits, &mut self.space);
             self.settle(token, next);
         }
     }
@@ -385,11 +384,11 @@ impl Worker {
                 continue;
             };
             let (shared, limits) = (&*self.shared, &self.limits);
-            let mut next = connection.run_rest(shared, limits, &mut self.space, &mut self.moved);
+            let mut next = connection.run_rest(shared, limits, &mut self.space);
             if let Next::Park(blocked @ Blocked::Lock(_)) = &next
                 && since.elapsed() >= LONGEST_WAIT
             {
-                connection.refuse_parked(blocked, shared);
+                connection.refuse_parked(blocked, shared, &mut self.space);
                 // The rest of its input has its own wait before it.
                 next = Next::Turn;
             }
@@ -484,12 +483,13 @@ impl Worker {
     fn add_totals(&mut self) {
         let (counters, moved) = (
             std::mem::take(&mut self.counters),
-            std::mem::take(&mut self.moved),
+            std::mem::take(&mut self.space.moved),
         );
         self.shared.totals.add(counters, moved);
     }
 
     fn look_after_all(&mut self, now: i64) {
+        self.space.spares.look_after();
         let limits = self.limits;
         // No message comes through a file that nobody finds any more, as other waits end (M7).
         let is_over = self.shared.store.removed();

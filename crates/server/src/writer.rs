@@ -2,7 +2,7 @@
 
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
-use undercroft_engine::Ranges;
+use undercroft_engine::{Error, Ranges, Scratch, Text, TextBuffer, View};
 use undercroft_resp::{Version, encode};
 
 /// Writes replies in the version of the protocol that the connection speaks.
@@ -10,6 +10,8 @@ pub(crate) struct Writer {
     /// Where replies go.
     pub(crate) out: Vec<u8>,
     version: Version,
+    /// Where the reply begins that is read from the store.
+    start: usize,
 }
 
 impl Writer {
@@ -17,7 +19,25 @@ impl Writer {
         Writer {
             out,
             version: version(protocol),
+            start: 0,
         }
+    }
+}
+
+impl Scratch for Writer {
+    #[inline]
+    fn clear(&mut self) {
+        self.out.truncate(self.start);
+    }
+}
+
+impl TextBuffer for Writer {
+    #[inline]
+    fn fill(&mut self, view: &View<'_>, text: Text) -> Result<(), Error> {
+        encode::bulk_begin(&mut self.out, text.length() as usize);
+        text.append_to(view, &mut self.out)?;
+        encode::bulk_end(&mut self.out);
+        Ok(())
     }
 }
 
@@ -46,6 +66,11 @@ impl Reply for Writer {
     #[inline]
     fn bulk(&mut self, bytes: &[u8]) {
         encode::bulk(&mut self.out, bytes);
+    }
+    #[inline]
+    fn text(&mut self) -> Option<&mut dyn TextBuffer> {
+        self.start = self.out.len();
+        Some(self)
     }
     #[inline]
     fn null(&mut self) {

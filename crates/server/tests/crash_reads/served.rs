@@ -65,11 +65,7 @@ impl Connection {
     /// Connects, and asks for a version of the protocol.
     pub(crate) fn new(socket: &Path, version: u8) -> Connection {
         let stream = UnixStream::connect(socket).expect("a server");
-        let mut connection = Connection {
-            stream,
-            reader: ReplyReader::new(ReplyLimits::default()),
-            received: Vec::new(),
-        };
+        let mut connection = Connection::of(stream);
         let version = version.to_string();
         let hello: &[&[u8]] = &[b"HELLO", version.as_bytes()];
         let replies = connection.pipeline(&[hello]).expect("a reply");
@@ -77,25 +73,46 @@ impl Connection {
         connection
     }
 
+    /// A connection whose first bytes were sent already.
+    pub(crate) fn of(stream: UnixStream) -> Connection {
+        Connection {
+            stream,
+            reader: ReplyReader::new(ReplyLimits::default()),
+            received: Vec::new(),
+        }
+    }
+
     /// Sends commands at once and receives as many replies.
     ///
     /// # Errors
     /// What is wrong with what came, or that nothing more comes.
     pub(crate) fn pipeline(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Value>, String> {
-        let mut request = Vec::new();
+        let mut all = Vec::new();
         for words in commands {
-            request.extend(format!("*{}\r\n", words.len()).into_bytes());
-            for word in *words {
-                request.extend(format!("${}\r\n", word.len()).into_bytes());
-                request.extend_from_slice(word);
-                request.extend(b"\r\n");
-            }
+            all.extend(request(words));
         }
-        let say = |error: std::io::Error| error.to_string();
-        self.stream.write_all(&request).map_err(say)?;
+        self.send(&all)?;
+        self.receive(commands.len())
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// That they cannot be.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.stream
+            .write_all(bytes)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Receives so many replies.
+    ///
+    /// # Errors
+    /// As those of [`pipeline`](Self::pipeline).
+    pub(crate) fn receive(&mut self, count: usize) -> Result<Vec<Value>, String> {
         let mut replies = Vec::new();
         let mut buffer = vec![0; 1 << 16];
-        while replies.len() < commands.len() {
+        while replies.len() < count {
             let mut input = self.received.as_slice();
             let reply = self
                 .reader
@@ -105,7 +122,11 @@ impl Connection {
             self.received.drain(..used);
             match reply {
                 Some(reply) => replies.push(reply),
-                None => match self.stream.read(&mut buffer).map_err(say)? {
+                None => match self
+                    .stream
+                    .read(&mut buffer)
+                    .map_err(|error| error.to_string())?
+                {
                     0 => return Err("the connection was closed".into()),
                     count => self.received.extend_from_slice(&buffer[..count]),
                 },
@@ -113,4 +134,15 @@ impl Connection {
         }
         Ok(replies)
     }
+}
+
+/// A command as it is sent.
+pub(crate) fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        request.extend(format!("${}\r\n", word.len()).into_bytes());
+        request.extend_from_slice(word);
+        request.extend(b"\r\n");
+    }
+    request
 }

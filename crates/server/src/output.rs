@@ -1,0 +1,195 @@
+//! Replies on their way to a client, and the memory that they wait in.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+
+use crate::connection::Moved;
+
+/// Memory that a new buffer has.
+const NEW: usize = 64 * 1024;
+/// Bytes of buffers that a thread keeps for the next replies.
+const KEPT: usize = 16 * 1024 * 1024;
+
+/// What is to be sent to one client. It has memory only while something waits in it.
+#[derive(Default)]
+pub(crate) struct Output {
+    bytes: Vec<u8>,
+    /// Of which so many are sent.
+    sent: usize,
+}
+
+impl Output {
+    /// Bytes that wait to be sent.
+    pub(crate) fn pending(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    /// Memory that they take.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Takes the buffer, to append to it; to be [put back](Self::put).
+    #[inline]
+    pub(crate) fn take(&mut self, spares: &mut Spares) -> Vec<u8> {
+        if self.bytes.capacity() == 0 {
+            return spares.take();
+        }
+        // Sent bytes go once they are the larger half: each byte is moved once at most.
+        if self.sent > self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Puts the buffer back.
+    #[inline]
+    pub(crate) fn put(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
+    }
+
+    /// Appends what `write` writes.
+    pub(crate) fn append(&mut self, spares: &mut Spares, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = self.take(spares);
+        write(&mut bytes);
+        self.put(bytes);
+    }
+
+    /// Sends what the socket takes.
+    #[inline]
+    pub(crate) fn send(
+        &mut self,
+        socket: impl AsFd,
+        spares: &mut Spares,
+        moved: &mut Moved,
+    ) -> Result<(), Errno> {
+        while self.sent < self.bytes.len() {
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match send(&socket, &self.bytes[self.sent..], flags) {
+                Ok(bytes) => {
+                    self.sent += bytes;
+                    moved.output += bytes as u64;
+                    moved.writes += 1;
+                    if self.sent < self.bytes.len() {
+                        // There was no room for more.
+                        return Ok(());
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.sent = 0;
+        spares.give(std::mem::take(&mut self.bytes));
+        Ok(())
+    }
+}
+
+/// Buffers that the replies of a thread's connections are written to in turn: memory that was written to before costs
+/// a long reply less than its copy, new memory more.
+#[derive(Default)]
+pub(crate) struct Spares {
+    buffers: Vec<Vec<u8>>,
+    /// Memory of all of them.
+    memory: usize,
+    /// The fewest there were since the last look.
+    fewest: usize,
+}
+
+impl Spares {
+    /// An empty buffer, the one used last where there is one.
+    #[inline]
+    fn take(&mut self) -> Vec<u8> {
+        let Some(buffer) = self.buffers.pop() else {
+            return Vec::with_capacity(NEW);
+        };
+        self.memory -= buffer.capacity();
+        self.fewest = self.fewest.min(self.buffers.len());
+        buffer
+    }
+
+    /// Takes a buffer back.
+    #[inline]
+    fn give(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() > 0 && self.memory + buffer.capacity() <= KEPT {
+            self.memory += buffer.capacity();
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// Gives back to the system what was not used since the last look.
+    pub(crate) fn look_after(&mut self) {
+        for unused in self.buffers.drain(..self.fewest) {
+            self.memory -= unused.capacity();
+        }
+        self.fewest = self.buffers.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn what_a_socket_does_not_take_waits_and_nothing_is_lost() {
+        let (ours, mut theirs) = UnixStream::pair().expect("sockets");
+        let (mut output, mut spares) = (Output::default(), Spares::default());
+        let mut moved = Moved::default();
+        let (mut expected, mut received) = (Vec::new(), Vec::new());
+        let mut piece = vec![0; 300_000];
+        for round in 0..20_u8 {
+            piece.fill(round);
+            output.append(&mut spares, |bytes| bytes.extend_from_slice(&piece));
+            expected.extend_from_slice(&piece);
+            output.send(&ours, &mut spares, &mut moved).expect("sent");
+            assert!(output.pending() > 0, "a socket takes less at a time");
+            // One that reads more slowly than is written.
+            let mut some = vec![0; 100_000];
+            let read = theirs.read(&mut some).expect("bytes");
+            received.extend_from_slice(&some[..read]);
+            assert!(output.memory() < 3 * (output.pending() + piece.len()));
+        }
+        while received.len() < expected.len() {
+            output.send(&ours, &mut spares, &mut moved).expect("sent");
+            let mut some = vec![0; 100_000];
+            let read = theirs.read(&mut some).expect("bytes");
+            received.extend_from_slice(&some[..read]);
+        }
+        assert!(received == expected);
+        assert_eq!(moved.output as usize, expected.len());
+        assert_eq!((output.pending(), output.memory()), (0, 0));
+    }
+
+    #[test]
+    fn buffers_are_used_again_and_go_when_they_are_not() {
+        let mut spares = Spares::default();
+        let [mut one, two] = [spares.take(), spares.take()];
+        one.extend_from_slice(&[1; 2 * NEW]);
+        let memory = one.capacity() + two.capacity();
+        spares.give(two);
+        spares.give(one);
+        assert_eq!(spares.memory, memory);
+        spares.look_after();
+        for _ in 0..3 {
+            let one = spares.take();
+            assert!(one.is_empty() && one.capacity() >= 2 * NEW);
+            spares.give(one);
+        }
+        spares.look_after();
+        assert_eq!(spares.buffers.len(), 1, "the other was not used");
+        spares.look_after();
+        assert_eq!((spares.buffers.len(), spares.memory), (0, 0));
+        // More than is kept.
+        spares.give(Vec::with_capacity(KEPT));
+        spares.give(Vec::with_capacity(1));
+        assert_eq!(spares.buffers.len(), 1);
+    }
+}
