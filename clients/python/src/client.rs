@@ -15,7 +15,7 @@ use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
 
 use crate::attached::Attached;
 use crate::codec::Codec;
-use crate::error;
+use crate::error::{self, Raises};
 use crate::execute;
 use crate::haste::{Backlog, hasten};
 use crate::opening;
@@ -236,7 +236,7 @@ impl Client {
             }
             Err(error) => {
                 self.open.with(py, |open| open.users -= 1);
-                Err(error::raise_opening(&error))
+                Err(error::raise_opening(self.codec.raises, &error))
             }
         }
     }
@@ -272,6 +272,30 @@ impl Client {
         }
     }
 
+    /// Another client of the same store, with a connection's state of its own.
+    pub(crate) fn link(&self, py: Python<'_>) -> PyResult<Client> {
+        let (shared, hurries) = {
+            let _use = self.enter(py)?;
+            self.open
+                .with(py, |open| (open.shared.clone(), open.hurries))
+        };
+        let left = self.left(py);
+        let session = self.state.with(py, |state| state.another());
+        Ok(Client {
+            place: self.place.clone(),
+            codec: self.codec.clone(),
+            open: Attached::new(Opened {
+                shared,
+                users: 0,
+                hurries,
+            }),
+            state: Attached::new(State::new(session)),
+            shaped: AtomicBool::new(false),
+            left: Attached::new(left),
+            callbacks: Attached::new(None),
+        })
+    }
+
     /// What makes results of replies, by command: redis-py's dictionary, or one of the program's own.
     pub(crate) fn callbacks<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
         let cloned = |callbacks: &mut Option<Py<PyAny>>| {
@@ -294,7 +318,7 @@ fn eviction_policy(name: &str) -> PyResult<EvictionPolicy> {
 #[pymethods]
 impl Client {
     #[new]
-    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, timeout=None, client_name=None))]
+    #[pyo3(signature = (store="undercroft://default", db=0, *, decode_responses=false, encoding="utf-8", encoding_errors="strict", capacity=None, maxmemory=None, maxmemory_policy=None, timeout=None, client_name=None, like_redis_py=false))]
     #[expect(clippy::too_many_arguments, reason = "Python's arguments have names")]
     fn new(
         py: Python<'_>,
@@ -308,7 +332,12 @@ impl Client {
         maxmemory_policy: Option<&str>,
         timeout: Option<f64>,
         client_name: Option<&str>,
+        like_redis_py: bool,
     ) -> PyResult<Client> {
+        let raises = match like_redis_py {
+            true => Raises::RedisPys,
+            false => Raises::Own,
+        };
         if db >= DATABASES {
             let text = format!("expected a db below {DATABASES}, got {db}");
             return Err(PyValueError::new_err(text));
@@ -322,12 +351,13 @@ impl Client {
             max_memory: maxmemory,
             policy: maxmemory_policy.map(eviction_policy).transpose()?,
         };
-        let codec = Codec::new(encoding, encoding_errors, decode_responses)?;
-        let place = Place::new(store, terms).map_err(|error| error::raise_opening(&error))?;
-        let shared = opening::open(&place).map_err(|error| error::raise_opening(&error))?;
+        let codec = Codec::new(encoding, encoding_errors, decode_responses, raises)?;
+        let place =
+            Place::new(store, terms).map_err(|error| error::raise_opening(raises, &error))?;
+        let shared = opening::open(&place).map_err(|error| error::raise_opening(raises, &error))?;
         place
             .check_terms(&shared.store)
-            .map_err(|error| error::raise_opening(&error))?;
+            .map_err(|error| error::raise_opening(raises, &error))?;
         if let Some(patience) = patience {
             shared.store.set_patience(patience);
         }
@@ -335,7 +365,8 @@ impl Client {
         session.database = db as u32;
         if let Some(name) = client_name {
             let named = session.set_name(name.as_bytes());
-            named.map_err(|refused| error::raise_reply(py, &shared.store, refused.text()))?;
+            named
+                .map_err(|refused| error::raise_reply(py, raises, &shared.store, refused.text()))?;
         }
         Ok(Client {
             place,
@@ -393,36 +424,12 @@ impl Client {
         pipeline::discard(self, py)
     }
 
-    /// Another client of the same store, with a connection's state of its own.
-    fn _link(&self, py: Python<'_>) -> PyResult<Client> {
-        let (shared, hurries) = {
-            let _use = self.enter(py)?;
-            self.open
-                .with(py, |open| (open.shared.clone(), open.hurries))
-        };
-        let left = self.left(py);
-        let session = self.state.with(py, |state| state.another());
-        Ok(Client {
-            place: self.place.clone(),
-            codec: self.codec.clone(),
-            open: Attached::new(Opened {
-                shared,
-                users: 0,
-                hurries,
-            }),
-            state: Attached::new(State::new(session)),
-            shaped: AtomicBool::new(false),
-            left: Attached::new(left),
-            callbacks: Attached::new(None),
-        })
-    }
-
     /// Change the store now, by a handle of its own to which it is the year 1970. Return what failed.
     #[cfg(feature = "races")]
     fn _change(&self, py: Python<'_>, change: crate::race::Change) -> PyResult<Vec<String>> {
         let shared = self.enter(py)?;
         let changed = crate::race::change(&shared.store, &change);
-        changed.map_err(|error| error::raise(py, &shared.store, error))
+        changed.map_err(|error| error::raise(py, self.codec.raises, &shared.store, error))
     }
 
     /// Make one change each time that a read has run and is not checked yet, until none is left. Return how many were
@@ -431,7 +438,7 @@ impl Client {
     fn _interrupt(&self, py: Python<'_>, changes: Vec<crate::race::Change>) -> PyResult<u64> {
         let shared = self.enter(py)?;
         let set = crate::race::interrupt(&shared.store, changes);
-        set.map_err(|error| error::raise(py, &shared.store, error))
+        set.map_err(|error| error::raise(py, self.codec.raises, &shared.store, error))
     }
 
     /// Leave all hot methods to redis-py's, which shape their results.
@@ -450,6 +457,16 @@ impl Client {
     /// Return for how many seconds calls wait for locks, whether or not they hurry.
     fn _patience(&self, py: Python<'_>) -> PyResult<f64> {
         Ok(self.shared(py)?.store.patience().as_secs_f64())
+    }
+
+    /// Return the exception for a wait without success.
+    fn _busy(&self, text: String) -> PyErr {
+        self.codec.raises.busy(text)
+    }
+
+    /// Return the exception for a store that is not there any more.
+    fn _unavailable(&self, text: String) -> PyErr {
+        self.codec.raises.unavailable(text)
     }
 
     /// Return what was left to be done behind calls, if anything was.

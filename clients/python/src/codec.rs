@@ -6,6 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::error::Raises;
+
 /// How a client encodes text, and whether it decodes replies.
 #[derive(Clone)]
 pub(crate) struct Codec {
@@ -15,10 +17,17 @@ pub(crate) struct Codec {
     pub(crate) utf8: bool,
     /// Strings in replies become `str`.
     pub(crate) decode: bool,
+    /// What becomes of errors.
+    pub(crate) raises: Raises,
 }
 
 impl Codec {
-    pub(crate) fn new(encoding: &str, errors: &str, decode: bool) -> PyResult<Codec> {
+    pub(crate) fn new(
+        encoding: &str,
+        errors: &str,
+        decode: bool,
+        raises: Raises,
+    ) -> PyResult<Codec> {
         let plain = encoding.to_ascii_lowercase().replace(['-', '_'], "");
         let c_string = |text: &str| {
             CString::new(text).map_err(|_| PyValueError::new_err("embedded null character"))
@@ -28,6 +37,7 @@ impl Codec {
             encoding: c_string(encoding)?,
             errors: c_string(errors)?,
             decode,
+            raises,
         })
     }
 

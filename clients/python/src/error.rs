@@ -1,11 +1,11 @@
-//! Errors as redis-py's exceptions.
+//! Errors as exceptions: redis-py's, or this package's own where redis-py has no part in it.
 
 use std::fmt::Display;
 
-use pyo3::exceptions::PyValueError;
-use pyo3::import_exception;
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::{create_exception, import_exception};
 use undercroft_commands::handler::Failure;
 use undercroft_engine::{Error, Store, is_patience_limited};
 
@@ -19,8 +19,77 @@ mod exceptions {
 }
 pub(crate) use exceptions::{ConnectionError, DataError, TimeoutError};
 
-/// redis-py's own choice of exception for an error reply: an object, not raised.
-pub(crate) fn from_reply<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+create_exception!(
+    undercroft,
+    StoreError,
+    PyException,
+    "What a store cannot do; all errors of undercroft.Store are of this class."
+);
+create_exception!(
+    undercroft,
+    CommandError,
+    StoreError,
+    "A command is refused. The text is what Redis answers."
+);
+create_exception!(
+    undercroft,
+    BusyError,
+    StoreError,
+    "Another process holds a lock, and makes no progress. Nothing was changed."
+);
+create_exception!(
+    undercroft,
+    UnavailableError,
+    StoreError,
+    "The store cannot be opened, or its file was removed."
+);
+
+/// Whose exceptions a client raises.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Raises {
+    RedisPys,
+    Own,
+}
+
+impl Raises {
+    /// The exception for an error reply: an object, not raised.
+    pub(crate) fn reply<'py>(self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Raises::RedisPys => from_reply(py, text),
+            Raises::Own => Ok(CommandError::new_err(text.to_owned())
+                .into_value(py)
+                .into_bound(py)
+                .into_any()),
+        }
+    }
+
+    /// The exception for an argument that no command takes.
+    pub(crate) fn argument(self, text: String) -> PyErr {
+        match self {
+            Raises::RedisPys => DataError::new_err(text),
+            Raises::Own => PyTypeError::new_err(text),
+        }
+    }
+
+    /// The exception for a store that is not there.
+    pub(crate) fn unavailable(self, text: String) -> PyErr {
+        match self {
+            Raises::RedisPys => ConnectionError::new_err(text),
+            Raises::Own => UnavailableError::new_err(text),
+        }
+    }
+
+    /// The exception for a wait without success.
+    pub(crate) fn busy(self, text: String) -> PyErr {
+        match self {
+            Raises::RedisPys => TimeoutError::new_err(text),
+            Raises::Own => BusyError::new_err(text),
+        }
+    }
+}
+
+/// redis-py's own choice of exception for an error reply.
+fn from_reply<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let parse = PARSE.get_or_try_init(py, || {
         let parser = py.import("redis._parsers")?.getattr("BaseParser")?;
@@ -30,11 +99,11 @@ pub(crate) fn from_reply<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py
 }
 
 /// The exception for an error reply.
-pub(crate) fn raise_reply(py: Python<'_>, store: &Store, text: &str) -> PyErr {
+pub(crate) fn raise_reply(py: Python<'_>, raises: Raises, store: &Store, text: &str) -> PyErr {
     if store.removed() {
-        return exceptions::ConnectionError::new_err(without_code(text).to_owned());
+        return raises.unavailable(without_code(text).to_owned());
     }
-    match from_reply(py, text) {
+    match raises.reply(py, text) {
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,
     }
@@ -42,35 +111,35 @@ pub(crate) fn raise_reply(py: Python<'_>, store: &Store, text: &str) -> PyErr {
 
 /// The exception for an error of the engine.
 #[cold]
-pub(crate) fn raise(py: Python<'_>, store: &Store, error: Error) -> PyErr {
+pub(crate) fn raise(py: Python<'_>, raises: Raises, store: &Store, error: Error) -> PyErr {
     if error.is_wait() {
-        return raise_wait(py, &error);
+        return raise_wait(py, raises, &error);
     }
     match Failure::from(error) {
-        Failure::Reply(error) => raise_reply(py, store, error.text()),
-        Failure::Blocked(blocked) => raise_wait(py, &blocked),
+        Failure::Reply(error) => raise_reply(py, raises, store, error.text()),
+        Failure::Blocked(blocked) => raise_wait(py, raises, &blocked),
     }
 }
 
 /// The exception for a wait without success: what a signal handler raised, or a
 /// timeout; where the call hurries, that it may be tried again.
 #[cold]
-pub(crate) fn raise_wait(py: Python<'_>, error: &dyn Display) -> PyErr {
+pub(crate) fn raise_wait(py: Python<'_>, raises: Raises, error: &dyn Display) -> PyErr {
     if let Some(raised) = PyErr::take(py) {
         return raised;
     }
     match is_patience_limited() {
         true => Locked::new_err(error.to_string()),
-        false => exceptions::TimeoutError::new_err(error.to_string()),
+        false => raises.busy(error.to_string()),
     }
 }
 
 /// The exception for a store that cannot be opened.
 #[cold]
-pub(crate) fn raise_opening(error: &Error) -> PyErr {
+pub(crate) fn raise_opening(raises: Raises, error: &Error) -> PyErr {
     match error {
         Error::Name(reason) | Error::Terms(reason) => PyValueError::new_err(reason.to_string()),
-        error => exceptions::ConnectionError::new_err(error.to_string()),
+        error => raises.unavailable(error.to_string()),
     }
 }
 

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::client::Client;
 use crate::codec::{self, Codec};
-use crate::error::{self, DataError};
+use crate::error;
 use crate::reply::{Answer, Objects};
 use crate::shape::{self, Shape};
 
@@ -83,26 +83,30 @@ fn name<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument
     }
 }
 
-/// Runs a command and returns its reply. `decode` says whether strings in it
-/// are decoded, if the client decodes them at all, `numbers` whether floating
-/// point numbers are such, and no text.
+/// Runs a command and returns what becomes of its reply. `decode` says whether
+/// strings in it are decoded, if the client decodes them at all.
 #[inline]
 pub(crate) fn ask<'py>(
     client: &Client,
     py: Python<'py>,
     words: &[&[u8]],
     decode: bool,
-    numbers: bool,
+    shape: Shape,
 ) -> PyResult<Bound<'py, PyAny>> {
     let shared = client.enter(py)?;
     let mut session = client.session(py);
-    let mut reply = Objects::new(py, &client.codec, decode).with_numbers(numbers);
+    let mut reply = Objects::new(py, &client.codec, decode).shaped(shape);
     let outcome = shared.execute(&mut session, words, &mut reply);
     drop(session);
-    outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
+    outcome.map_err(|blocked| error::raise_wait(py, client.codec.raises, &blocked))?;
     match reply.finish()? {
         Answer::Value(value) => Ok(value),
-        Answer::Error(text) => Err(error::raise_reply(py, &shared.store, &text)),
+        Answer::Error(text) => Err(error::raise_reply(
+            py,
+            client.codec.raises,
+            &shared.store,
+            &text,
+        )),
     }
 }
 
@@ -120,7 +124,10 @@ pub(crate) fn encode<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyRe
     encode_any(codec, object)
 }
 
-fn encode_any<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Argument<'a>> {
+pub(crate) fn encode_any<'a>(
+    codec: &Codec,
+    object: Borrowed<'a, '_, PyAny>,
+) -> PyResult<Argument<'a>> {
     if let Ok(bytes) = object.cast::<PyBytes>() {
         return Ok(Argument::Own(bytes.as_bytes().to_vec()));
     }
@@ -143,7 +150,7 @@ fn encode_any<'a>(codec: &Codec, object: Borrowed<'a, '_, PyAny>) -> PyResult<Ar
         let bytes = object.call_method1("encode", (encoding.as_ref(), errors.as_ref()))?;
         return Ok(Argument::Own(bytes.cast::<PyBytes>()?.as_bytes().to_vec()));
     }
-    Err(DataError::new_err(format!(
+    Err(codec.raises.argument(format!(
         "Invalid input of type: '{}'. Convert to a bytes, string, int or float first.",
         object.get_type().name()?
     )))
@@ -165,12 +172,8 @@ pub(crate) fn run<'py>(
         None => None,
     };
     let decode = options.is_empty() || !options.contains(intern!(py, "NEVER_DECODE"))?;
-    let numbers = shape.is_some_and(Shape::takes_numbers);
     let reply = with_words(&client.codec, words.iter_borrowed(), |words| {
-        ask(client, py, words, decode, numbers)
+        ask(client, py, words, decode, shape.unwrap_or(Shape::Reply))
     })?;
-    match shape {
-        Some(shape) => Ok((shape.apply(reply)?, false)),
-        None => Ok((reply, true)),
-    }
+    Ok((reply, shape.is_none()))
 }

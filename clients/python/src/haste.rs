@@ -17,7 +17,7 @@ use pyo3::types::{PyDict, PyTuple};
 use undercroft_embedded::OpenStore;
 use undercroft_engine::{PatienceLimited, limit_patience};
 
-use crate::error::TimeoutError;
+use crate::error::BusyError;
 
 /// For how long a call waits: more than others hold a lock where nothing is wrong.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -33,7 +33,7 @@ thread_local! {
 create_exception!(
     undercroft._native,
     Locked,
-    TimeoutError,
+    BusyError,
     "A call of a client that hurries met a lock, and has changed nothing."
 );
 

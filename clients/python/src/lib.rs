@@ -24,6 +24,7 @@
 //! - `queue`: what `undercroft.pipeline.Pipeline` is built on: the commands that wait.
 //! - `race`: changes in the midst of reads, only in a build for tests.
 //! - `reply`: replies as Python objects, in the shapes of RESP2.
+//! - `row`: one row of the table of methods: which words its parameters become, and its signature.
 //! - `rows`: methods that hand their arguments on, in one table.
 //! - `shape`: from a reply to what a method of redis-py's returns.
 //! - `subscription`: what `undercroft.PubSub` is built on: one receiver of messages.
@@ -51,6 +52,7 @@ mod queue;
 #[cfg(feature = "races")]
 mod race;
 mod reply;
+mod row;
 mod rows;
 mod shape;
 mod subscription;
@@ -72,15 +74,19 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<waiters::Wait>()?;
     module.add_class::<haste::Parked>()?;
     module.add_class::<haste::Backlog>()?;
-    module.add("Locked", module.py().get_type::<haste::Locked>())?;
+    let py = module.py();
+    module.add("Locked", py.get_type::<haste::Locked>())?;
+    module.add("StoreError", py.get_type::<error::StoreError>())?;
+    module.add("CommandError", py.get_type::<error::CommandError>())?;
+    module.add("BusyError", py.get_type::<error::BusyError>())?;
+    module.add("UnavailableError", py.get_type::<error::UnavailableError>())?;
     module.add_class::<wire::Wire>()?;
     module.add_class::<wire::Line>()?;
     module.add_class::<queue::Queue>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
-    module.add_function(wrap_pyfunction!(rows::add_rows, module)?)?;
     module.add_function(wrap_pyfunction!(shape::know, module)?)?;
     module.add_function(wrap_pyfunction!(pipeline::errors, module)?)?;
     module.add_function(wrap_pyfunction!(pipeline::shape_replies, module)?)?;
     busy::watch_forks(module)?;
-    hot::install(module.py())
+    rows::install(module)
 }

@@ -4,13 +4,16 @@
 //! A method works on exact `bytes`, `str` and `int` objects and the common
 //! options. For everything else it calls the method of the same name that comes
 //! next in the class's order, which is redis-py's, with the very same arguments;
-//! so unusual arguments, errors and all, are redis-py's own business.
+//! so unusual arguments, errors and all, are redis-py's own business. A class without one
+//! (`undercroft.Store`) raises a `TypeError`.
 
 use std::any::Any;
-use std::ffi::CStr;
+use std::ffi::CString;
+use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::pyclass::boolean_struct::True;
@@ -20,8 +23,9 @@ use undercroft_engine::Error;
 
 use crate::client::{Client, Use};
 use crate::codec::{self, Codec};
-use crate::error;
-use crate::execute::Argument;
+use crate::error::{self, Raises};
+use crate::execute::{Argument, encode_any};
+use crate::row::Row;
 
 /// One call of a method of a class, the client's for most.
 pub(crate) struct Call<'a, 'py, C = Client> {
@@ -51,10 +55,8 @@ pub(crate) type Outcome = Result<*mut ffi::PyObject, Miss>;
 
 /// A method of a class.
 pub(crate) trait Method<C = Client> {
-    /// Its name.
-    const NAME: &'static CStr;
-    /// Its signature, for `inspect`, and what it does.
-    const DOC: &'static CStr;
+    /// Its name, its parameters, and what it does.
+    const ROW: &'static Row;
 
     /// Runs it.
     fn call(call: &Call<'_, '_, C>) -> Outcome;
@@ -107,6 +109,17 @@ impl<'a, 'py, C> Call<'a, 'py, C> {
         })
     }
 
+    /// How many arguments came by name.
+    pub(crate) fn names_count(&self) -> usize {
+        self.arguments.len() - self.positional
+    }
+
+    /// The argument of this name, if it came by name.
+    pub(crate) fn named(&self, name: &[u8]) -> Option<*mut ffi::PyObject> {
+        let mut named = self.by_name().filter(|(other, _)| *other == name);
+        named.next().map(|(_, value)| value)
+    }
+
     /// The object that the method was called on.
     pub(crate) fn receiver(&self) -> Borrowed<'a, 'py, PyAny> {
         // SAFETY: the caller of the method keeps it alive until it returns, and `'a` ends before.
@@ -130,7 +143,8 @@ impl<'a, 'py> Call<'a, 'py> {
         unsafe { codec::integer(argument) }.ok_or(Miss::Unusual)
     }
 
-    /// An argument that is exactly a `bytes`, a `str`, an `int` of 64 bits or a `float`, as a word of a command.
+    /// An argument as a word of a command: exactly a `bytes`, a `str`, an `int` of 64 bits or a `float`, unless there is
+    /// no method of redis-py's to leave others to.
     #[inline(always)]
     pub(crate) fn word(&self, argument: *mut ffi::PyObject) -> Result<Argument<'a>, Miss> {
         // SAFETY: the caller of the method keeps its arguments alive until it returns, and `'a` ends before; so does
@@ -155,7 +169,12 @@ impl<'a, 'py> Call<'a, 'py> {
     /// The outcome for an error of the engine.
     #[cold]
     pub(crate) fn failed(&self, shared: &Use<'_, '_>, error: Error) -> Miss {
-        Miss::Raised(error::raise(self.py, &shared.store, error))
+        Miss::Raised(error::raise(
+            self.py,
+            self.client.codec.raises,
+            &shared.store,
+            error,
+        ))
     }
 
     /// A string as an object.
@@ -198,10 +217,13 @@ pub(crate) unsafe fn word<'a>(
         if let Some(value) = codec::integer(argument) {
             return Ok(Argument::integer(value));
         }
-        if ffi::PyFloat_CheckExact(argument) == 0 {
-            return Err(Miss::Unusual);
-        }
         let object: Borrowed<'_, '_, PyAny> = Borrowed::from_ptr(py, argument);
+        if ffi::PyFloat_CheckExact(argument) == 0 {
+            return match codec.raises {
+                Raises::RedisPys => Err(Miss::Unusual),
+                Raises::Own => encode_any(codec, object).map_err(Miss::Raised),
+            };
+        }
         let text = object.repr().map_err(Miss::Raised)?;
         let text = text.to_cow().map_err(Miss::Raised)?;
         Ok(Argument::Own(text.into_owned().into_bytes()))
@@ -226,12 +248,12 @@ where
 {
     let py = class.py();
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
-        ml_name: M::NAME.as_ptr(),
+        ml_name: leaked(M::ROW.name.to_owned())?,
         ml_meth: ffi::PyMethodDefPointer {
             PyCFunctionFastWithKeywords: trampoline::<C, M>,
         },
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: M::DOC.as_ptr(),
+        ml_doc: leaked(M::ROW.text())?,
     }));
     // SAFETY: the class is a type, and the definition is never freed; the
     // descriptor made of them lets only instances of `C` in.
@@ -240,10 +262,12 @@ where
         let descriptor = ffi::PyDescr_NewMethod(owner.as_type_ptr(), definition);
         Bound::from_owned_ptr_or_err(py, descriptor)?
     };
-    class.setattr(
-        M::NAME.to_str().expect("a method's name is ASCII"),
-        descriptor,
-    )
+    class.setattr(M::ROW.name, descriptor)
+}
+
+/// Text that the interpreter keeps for ever.
+fn leaked(text: String) -> PyResult<*const c_char> {
+    Ok(CString::new(text)?.into_raw())
 }
 
 /// The C function of a method.
@@ -309,7 +333,7 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
     PanicException::new_err(text.to_owned())
 }
 
-/// `super(C, self).NAME(...)` with the arguments of the call.
+/// `super(C, self).NAME(...)` with the arguments of the call, where there is such a method.
 #[cold]
 fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> *mut ffi::PyObject {
     Python::attach(|py| {
@@ -317,11 +341,11 @@ fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> *mut ffi::
         // SAFETY: it is the valid object that the method was called on.
         let receiver = unsafe { Bound::from_borrowed_ptr(py, call.receiver) };
         let next = pyo3::types::PySuper::new(&class, &receiver)
-            .and_then(|order| order.getattr(M::NAME.to_str().unwrap_or_default()));
+            .and_then(|order| order.getattr_opt(M::ROW.name));
         match next {
             // SAFETY: all objects are valid; the array is the one that this
             // method was called with, names included.
-            Ok(next) => unsafe {
+            Ok(Some(next)) => unsafe {
                 vectorcall(
                     next.as_ptr(),
                     call.arguments.as_ptr(),
@@ -329,6 +353,16 @@ fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> *mut ffi::
                     call.names,
                 )
             },
+            Ok(None) => {
+                let text = M::ROW.text();
+                let signature = text.lines().next().unwrap_or_default();
+                let text = format!(
+                    "unexpected arguments for {}",
+                    signature.replace("$self, ", "")
+                );
+                PyTypeError::new_err(text).restore(py);
+                ptr::null_mut()
+            }
             Err(error) => {
                 error.restore(py);
                 ptr::null_mut()

@@ -64,14 +64,14 @@ fn run_all<'py>(
         let answer = with_words(&client.codec, words.iter_borrowed(), |words| {
             let mut reply = Objects::new(py, &client.codec, decode);
             execute(context, words, &mut reply)
-                .map_err(|blocked| error::raise_wait(py, &blocked))?;
+                .map_err(|blocked| error::raise_wait(py, client.codec.raises, &blocked))?;
             context.session.finish_command();
             reply.finish()
         })?;
         match answer {
             Answer::Value(value) => replies.append(value)?,
             Answer::Error(text) => {
-                let raised = error::raise_reply(py, &shared.store, &text);
+                let raised = error::raise_reply(py, client.codec.raises, &shared.store, &text);
                 replies.append(raised.into_value(py))?;
             }
         }
@@ -88,7 +88,8 @@ pub(crate) fn discard(client: &Client, py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-fn end_transaction(client: &Client, py: Python<'_>, context: &mut Context<'_>) {
+/// Ends a transaction that was begun, if there is one.
+pub(crate) fn end_transaction(client: &Client, py: Python<'_>, context: &mut Context<'_>) {
     if context.session.queued().is_some() {
         let mut reply = Objects::new(py, &client.codec, false);
         // DISCARD uses no store, so it cannot be kept waiting.

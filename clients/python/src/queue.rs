@@ -1,64 +1,370 @@
-//! What `undercroft.pipeline.Pipeline` is built on: the commands that wait to be run together.
+//! What pipelines are built on: the commands that wait to be run together.
+//!
+//! Commands are kept as the objects that they were called with, and become words when they are run. Those whose results
+//! redis-py has a say in are run by the pipeline, all others here, in one call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::{Borrowed, intern};
+use smallvec::SmallVec;
+use undercroft_commands::{Context, execute};
+use undercroft_embedded::OpenStore;
 
 use crate::attached::Attached;
+use crate::client::Client;
+use crate::codec::Codec;
+use crate::error;
+use crate::execute::{Argument, FEW, encode};
+use crate::haste::Locked;
+use crate::held::Held;
+use crate::method::{Call, Miss, Outcome, is_word};
+use crate::pipeline::end_transaction;
+use crate::reply::{Answer, Objects};
+use crate::row::{Row, Word};
+use crate::shape::{self, Shape};
 
 /// Commands that wait. The methods that queue most of them are `rows`.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
 pub(crate) struct Queue {
-    /// Each a tuple of a command's words and of what is said about its reply.
-    stack: Attached<Py<PyList>>,
+    /// The connection that they are run on.
+    link: Py<Client>,
+    /// Results go through functions of the program's own, which redis-py's methods call.
+    shaped: bool,
+    state: Attached<State>,
     /// Keys are watched: commands are run at once, up to MULTI.
     watching: AtomicBool,
     /// There was a MULTI.
     explicit: AtomicBool,
 }
 
-impl Queue {
-    /// Whether a command is not to be queued.
-    pub(crate) fn runs_at_once(&self) -> bool {
-        self.watching.load(Ordering::Relaxed) && !self.explicit.load(Ordering::Relaxed)
+#[derive(Default)]
+struct State {
+    commands: Vec<Command>,
+    /// A run that met a lock, and goes on later.
+    run: Run,
+}
+
+/// One command that waits.
+struct Command {
+    words: SmallVec<[Kept; 4]>,
+    /// What becomes of its reply; none where the pipeline has to see to it.
+    shape: Option<Shape>,
+    /// What redis-py said about its reply, if anything.
+    options: Option<Py<PyDict>>,
+}
+
+/// A word that waits.
+enum Kept {
+    Object(Py<PyAny>),
+    Literal(&'static str),
+}
+
+/// How far a run of all commands has come.
+#[derive(Default)]
+struct Run {
+    /// Within a transaction that was begun.
+    is_begun: bool,
+    /// So many commands were run, or are part of the transaction.
+    done: usize,
+    /// The results of those that were run.
+    results: Vec<Py<PyAny>>,
+    /// The first one that failed, and with what.
+    failed: Option<(usize, Py<PyAny>)>,
+}
+
+/// What all commands gave: their results, none where a watched key was changed, or an error; and which command it is
+/// about, or the place of the first error among the results.
+type Ran<'py> = (Bound<'py, PyAny>, Option<usize>);
+
+impl Command {
+    fn words<'a>(
+        &'a self,
+        py: Python<'a>,
+        codec: &Codec,
+    ) -> PyResult<SmallVec<[Argument<'a>; FEW]>> {
+        let mut words = SmallVec::with_capacity(self.words.len());
+        for word in &self.words {
+            words.push(match word {
+                Kept::Object(object) => encode(codec, object.bind_borrowed(py))?,
+                Kept::Literal(text) => Argument::Of(text.as_bytes()),
+            });
+        }
+        Ok(words)
     }
 
-    /// Adds a command.
-    pub(crate) fn add(&self, py: Python<'_>, command: &Bound<'_, PyTuple>) -> PyResult<()> {
-        let stack = self.stack.with(py, |stack| stack.clone_ref(py));
-        stack.bind(py).append(command)
+    /// As a tuple of its words and of what is said about its reply.
+    fn shown<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let words = self.words.iter().map(|word| match word {
+            Kept::Object(object) => object.bind(py).clone(),
+            Kept::Literal(text) => PyString::intern(py, text).into_any(),
+        });
+        let words = PyTuple::new(py, words.collect::<Vec<_>>())?;
+        let options = match &self.options {
+            Some(options) => options.bind(py).clone(),
+            None => PyDict::new(py),
+        };
+        // As redis-py's methods ask for them.
+        if self.options.is_none() && self.shape == Some(Shape::Pairs) {
+            options.set_item(intern!(py, "withscores"), true)?;
+        }
+        PyTuple::new(py, [words.into_any(), options.into_any()])
+    }
+}
+
+impl Row {
+    /// Queues the command.
+    pub(crate) fn queue(&self, call: &Call<'_, '_, Queue>) -> Outcome {
+        let (py, queue) = (call.py, call.client);
+        if queue.shaped || queue.watching.load(Ordering::Relaxed) && !queue.is_explicit() {
+            return Err(Miss::Unusual);
+        }
+        let codec = &queue.link.get().codec;
+        let mut held = Held::default();
+        let spread = self.spread(call, codec.raises, &mut held)?;
+        let mut words = SmallVec::with_capacity(spread.words.len() + 1);
+        words.push(Kept::Literal(self.command));
+        for word in spread.words {
+            words.push(match word {
+                // SAFETY: the thread is attached and the object is valid; what a list or a dictionary held is kept
+                // alive.
+                Word::Object(object) => unsafe {
+                    if !is_word(object) {
+                        return Err(Miss::Unusual);
+                    }
+                    let object: Borrowed<'_, '_, PyAny> = Borrowed::from_ptr(py, object);
+                    Kept::Object(object.to_owned().unbind())
+                },
+                Word::Literal(text) => Kept::Literal(text),
+            });
+        }
+        let command = Command {
+            words,
+            shape: Some(spread.shape),
+            options: None,
+        };
+        queue.state.with(py, |state| state.commands.push(command));
+        Ok(call.receiver().to_owned().into_ptr())
+    }
+}
+
+impl Queue {
+    fn is_explicit(&self) -> bool {
+        self.explicit.load(Ordering::Relaxed)
+    }
+
+    /// Runs the commands that were not run yet.
+    fn run_commands<'py>(
+        &self,
+        py: Python<'py>,
+        commands: &[Command],
+        run: &mut Run,
+        whole: bool,
+    ) -> PyResult<Ran<'py>> {
+        let link = self.link.get();
+        let shared = link.enter(py)?;
+        let mut session = link.session(py);
+        let mut context = shared.context(&mut session);
+        let ran = match whole {
+            true => run.transaction(py, link, &shared, &mut context, commands),
+            false => run.one_by_one(py, link, &shared, &mut context, commands),
+        };
+        let is_locked = |error: &PyErr| error.is_instance_of::<Locked>(py);
+        if ran.as_ref().is_err_and(|error| !is_locked(error)) {
+            end_transaction(link, py, &mut context);
+        }
+        ran
+    }
+}
+
+/// Runs one command.
+fn answer<'py>(
+    py: Python<'py>,
+    link: &Client,
+    context: &mut Context<'_>,
+    words: &[Argument<'_>],
+    mut reply: Objects<'py, '_>,
+) -> PyResult<(Answer<'py>, Option<usize>)> {
+    let words: SmallVec<[&[u8]; FEW]> = words.iter().map(Argument::bytes).collect();
+    execute(context, &words, &mut reply)
+        .map_err(|blocked| error::raise_wait(py, link.codec.raises, &blocked))?;
+    context.session.finish_command();
+    let failed = reply.failed();
+    Ok((reply.finish()?, failed))
+}
+
+impl Run {
+    /// Runs each command by itself.
+    fn one_by_one<'py>(
+        &mut self,
+        py: Python<'py>,
+        link: &Client,
+        shared: &OpenStore,
+        context: &mut Context<'_>,
+        commands: &[Command],
+    ) -> PyResult<Ran<'py>> {
+        let codec = &link.codec;
+        for command in &commands[self.done..] {
+            let reply = Objects::new(py, codec, true).shaped(command.shape.unwrap_or(Shape::Reply));
+            let words = command.words(py, codec)?;
+            let result = match answer(py, link, context, &words, reply)?.0 {
+                Answer::Value(value) => value,
+                Answer::Error(text) => {
+                    let raised = error::raise_reply(py, codec.raises, &shared.store, &text);
+                    let raised = raised.into_value(py).into_bound(py).into_any();
+                    self.failed
+                        .get_or_insert_with(|| (self.done, raised.clone().unbind()));
+                    raised
+                }
+            };
+            self.results.push(result.unbind());
+            self.done += 1;
+        }
+        let results = PyList::new(py, self.results.drain(..))?.into_any();
+        Ok((results, self.failed.as_ref().map(|(place, _)| *place)))
+    }
+
+    /// Runs all commands as one change.
+    fn transaction<'py>(
+        &mut self,
+        py: Python<'py>,
+        link: &Client,
+        shared: &OpenStore,
+        context: &mut Context<'_>,
+        commands: &[Command],
+    ) -> PyResult<Ran<'py>> {
+        let codec = &link.codec;
+        let reply = || Objects::new(py, codec, true);
+        if !self.is_begun {
+            // Within a transaction it is refused, and what follows is run by that one.
+            answer(py, link, context, &[Argument::Of(b"MULTI")], reply())?;
+            self.is_begun = true;
+        }
+        for command in &commands[self.done..] {
+            let words = command.words(py, codec)?;
+            if let (Answer::Error(text), _) = answer(py, link, context, &words, reply())? {
+                let raised = error::raise_reply(py, codec.raises, &shared.store, &text);
+                self.failed
+                    .get_or_insert_with(|| (self.done, raised.into_value(py).into_any()));
+            }
+            self.done += 1;
+        }
+        let shapes: SmallVec<[Shape; 16]> = commands
+            .iter()
+            .map(|command| command.shape.unwrap_or(Shape::Reply))
+            .collect();
+        let reply = reply().each(&shapes);
+        let (answer, failed) = answer(py, link, context, &[Argument::Of(b"EXEC")], reply)?;
+        if let Some((place, error)) = self.failed.take() {
+            return Ok((error.into_bound(py), Some(place)));
+        }
+        Ok(match answer {
+            Answer::Value(results) => (results, failed),
+            Answer::Error(text) => {
+                let raised = error::raise_reply(py, codec.raises, &shared.store, &text);
+                (raised.into_value(py).into_bound(py).into_any(), None)
+            }
+        })
     }
 }
 
 #[pymethods]
 impl Queue {
     #[new]
-    #[pyo3(signature = (*_args, **_options))]
+    #[pyo3(signature = (client, *_args, **_options))]
     fn new(
-        py: Python<'_>,
+        client: &Bound<'_, Client>,
         _args: &Bound<'_, PyTuple>,
         _options: Option<&Bound<'_, PyDict>>,
-    ) -> Queue {
-        Queue {
-            stack: Attached::new(PyList::empty(py).unbind()),
+    ) -> PyResult<Queue> {
+        let (py, client) = (client.py(), client.get());
+        Ok(Queue {
+            link: Py::new(py, client.link(py)?)?,
+            shaped: client.is_shaped(),
+            state: Attached::new(State::default()),
             watching: AtomicBool::new(false),
             explicit: AtomicBool::new(false),
-        }
+        })
     }
 
-    /// The commands that wait.
+    /// The connection that the commands are run on.
     #[getter]
-    fn get_command_stack<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
-        self.stack
-            .with(py, |stack| stack.clone_ref(py))
-            .into_bound(py)
+    fn link(&self, py: Python<'_>) -> Py<Client> {
+        self.link.clone_ref(py)
     }
 
-    #[setter]
-    fn set_command_stack(&self, py: Python<'_>, stack: Py<PyList>) {
-        let replaced = self.stack.with(py, |old| std::mem::replace(old, stack));
-        drop(replaced);
+    /// The commands that wait, each a tuple of its words and of what is said about its reply.
+    #[getter]
+    fn command_stack<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let commands = self
+            .state
+            .with(py, |state| std::mem::take(&mut state.commands));
+        let shown: PyResult<Vec<_>> = commands.iter().map(|command| command.shown(py)).collect();
+        self.state.with(py, |state| state.commands = commands);
+        PyList::new(py, shown?)
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.state.with(py, |state| state.commands.len())
+    }
+
+    /// Add a command, with what redis-py says about its reply.
+    fn _add(
+        &self,
+        py: Python<'_>,
+        words: &Bound<'_, PyTuple>,
+        options: &Bound<'_, PyDict>,
+        callbacks: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let shape = match callbacks {
+            None => Some(Shape::Reply),
+            Some(callbacks) => shape_of(callbacks, words, options)?,
+        };
+        let command = Command {
+            words: words
+                .iter()
+                .map(|word| Kept::Object(word.unbind()))
+                .collect(),
+            shape,
+            options: (!options.is_empty()).then(|| options.clone().unbind()),
+        };
+        self.state.with(py, |state| state.commands.push(command));
+        Ok(())
+    }
+
+    /// Forget all commands.
+    fn _clear(&self, py: Python<'_>) -> PyResult<()> {
+        let State { commands, run } = self.state.with(py, std::mem::take);
+        drop(commands);
+        if run.is_begun {
+            let link = self.link.get();
+            let shared = link.enter(py)?;
+            let mut session = link.session(py);
+            end_transaction(link, py, &mut shared.context(&mut session));
+        }
+        Ok(())
+    }
+
+    /// Run all commands, as one change if that is wanted; None where the pipeline has to see to some of their replies.
+    /// Return their results, None where a watched key was changed, or an error; and which command that is about, or the
+    /// place of the first error among the results.
+    /// Where this raises `Locked` it goes on when it is called again.
+    fn _run<'py>(&self, py: Python<'py>, whole: bool) -> PyResult<Option<Ran<'py>>> {
+        let State { commands, mut run } = self.state.with(py, std::mem::take);
+        let ran = match commands.iter().all(|command| command.shape.is_some()) {
+            true => self.run_commands(py, &commands, &mut run, whole).map(Some),
+            false => Ok(None),
+        };
+        let is_locked = ran
+            .as_ref()
+            .is_err_and(|error| error.is_instance_of::<Locked>(py));
+        let run = if is_locked { run } else { Run::default() };
+        let others = self.state.with(py, |state| {
+            std::mem::replace(state, State { commands, run })
+        });
+        drop(others);
+        ran
     }
 
     /// Whether keys are watched.
@@ -75,11 +381,38 @@ impl Queue {
     /// Whether there was a MULTI.
     #[getter]
     fn get_explicit_transaction(&self) -> bool {
-        self.explicit.load(Ordering::Relaxed)
+        self.is_explicit()
     }
 
     #[setter]
     fn set_explicit_transaction(&self, explicit: bool) {
         self.explicit.store(explicit, Ordering::Relaxed);
+    }
+}
+
+/// What becomes of the reply to a command that redis-py queues; none where the pipeline has to see to it, or to how it is
+/// run: what waits for keys is awaited in an event loop.
+fn shape_of(
+    callbacks: &Bound<'_, PyAny>,
+    words: &Bound<'_, PyTuple>,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<Option<Shape>> {
+    let py = words.py();
+    let asks = [intern!(py, "NEVER_DECODE"), intern!(py, "EMPTY_RESPONSE")];
+    for name in asks {
+        if options.contains(name)? {
+            return Ok(None);
+        }
+    }
+    let (Ok(callbacks), Ok(name)) = (callbacks.cast::<PyDict>(), words.get_item(0)) else {
+        return Ok(None);
+    };
+    let may_wait = match name.cast_exact::<PyString>() {
+        Ok(text) => text.to_cow()?.starts_with(['B', 'b']),
+        Err(_) => true,
+    };
+    match may_wait {
+        true => Ok(None),
+        false => shape::of_command(callbacks, &name, options),
     }
 }

@@ -3,11 +3,10 @@
 //! redis-py has a function for each command that makes something of its reply. The usual ones are known by their
 //! identity and done here, in one step; any other, a program's own among them, is for Python to call.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PySet, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyFloat, PySet, PyString};
 use smallvec::SmallVec;
 
 /// What becomes of a reply.
@@ -56,7 +55,7 @@ impl Shape {
         matches!(self, Shape::Float | Shape::Floats | Shape::Pairs)
     }
 
-    /// What becomes of a whole reply.
+    /// What becomes of a reply that is a text, a number or none. Of others it is made while they come (`reply`).
     #[inline]
     pub(crate) fn apply<'py>(self, reply: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = reply.py();
@@ -67,16 +66,9 @@ impl Shape {
             Shape::OkOrNone if reply.is_none() => reply,
             Shape::OkOrNone => truth(py, is_ok(&reply)),
             Shape::Float => number(reply)?,
-            Shape::Floats => {
-                let scores = reply.try_iter()?.map(|score| number(score?));
-                PyList::new(py, scores.collect::<PyResult<Vec<_>>>()?)?.into_any()
-            }
-            Shape::Dict => dictionary(&reply)?,
-            Shape::Set => match reply.cast_exact::<PyList>() {
-                Ok(members) => PySet::new(py, members)?.into_any(),
-                Err(_) => PySet::empty(py)?.into_any(),
-            },
-            Shape::Pairs => pairs(reply)?,
+            Shape::Dict => PyDict::new(py).into_any(),
+            Shape::Set => PySet::empty(py)?.into_any(),
+            Shape::Floats | Shape::Pairs => reply,
         })
     }
 }
@@ -93,52 +85,13 @@ fn is_ok(reply: &Bound<'_, PyAny>) -> bool {
 }
 
 /// A number, of itself or of its text; none stays none.
-fn number(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn number(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
     if reply.is_none() || reply.is_exact_instance_of::<PyFloat>() {
         return Ok(reply);
     }
     // SAFETY: the object is valid and the thread is attached; a new reference, or null with an exception set. Text in
     // bytes is read as `float()` reads it.
     unsafe { Bound::from_owned_ptr_or_err(reply.py(), ffi::PyNumber_Float(reply.as_ptr())) }
-}
-
-fn dictionary<'py>(reply: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let made = PyDict::new(reply.py());
-    if let Ok(list) = reply.cast_exact::<PyList>() {
-        let mut items = list.iter();
-        while let (Some(name), Some(value)) = (items.next(), items.next()) {
-            made.set_item(name, value)?;
-        }
-    }
-    Ok(made.into_any())
-}
-
-fn pairs(reply: Bound<'_, PyAny>) -> PyResult<Bound<'_, PyAny>> {
-    let py = reply.py();
-    let Ok(list) = reply.cast_exact::<PyList>() else {
-        return Ok(reply);
-    };
-    if list.is_empty() {
-        return Ok(reply);
-    }
-    let length = list.len() / 2;
-    // SAFETY: the thread is attached; a new reference, or null with an exception set.
-    let made = unsafe {
-        let made = ffi::PyList_New(length as ffi::Py_ssize_t);
-        Bound::from_owned_ptr_or_err(py, made)?
-    };
-    let mut items = list.iter();
-    for index in 0..length {
-        let (Some(member), Some(score)) = (items.next(), items.next()) else {
-            // The list was ours alone.
-            return Err(PyValueError::new_err("expected a score for each member"));
-        };
-        let pair = PyTuple::new(py, [member, number(score)?])?;
-        // SAFETY: the list is new, and the index is below its length; it takes the reference. A list with gaps may be
-        // dropped.
-        unsafe { ffi::PyList_SetItem(made.as_ptr(), index as ffi::Py_ssize_t, pair.into_ptr()) };
-    }
-    Ok(made)
 }
 
 /// What is known of redis-py's functions. They are kept, so that no other function comes to lie where one of them was.

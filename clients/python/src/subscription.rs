@@ -156,7 +156,12 @@ impl Subscription {
     }
 
     fn raise(&self, py: Python<'_>, error: Error) -> PyErr {
-        error::raise(py, &self.shared.store, error)
+        error::raise(
+            py,
+            self.client.get().codec.raises,
+            &self.shared.store,
+            error,
+        )
     }
 }
 
@@ -189,25 +194,23 @@ impl Subscription {
 
     /// Run SUBSCRIBE or one of its like; what it confirms comes with the messages.
     fn command(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
-        with_words(
-            &self.client.get().codec,
-            arguments.iter_borrowed(),
-            |words| {
-                self.with(py, |State { session, inner }| {
-                    let mut recorder = Recorder::new();
-                    self.shared
-                        .execute_for(&Exclusive::new(inner), session, words, &mut recorder)
-                        .map_err(|blocked| error::raise_wait(py, &blocked))?;
-                    let replies = recorder.finish().unwrap_or_default();
-                    if let [Tree::Error(text)] = &replies[..] {
-                        return Err(error::raise_reply(py, &self.shared.store, text));
-                    }
-                    let replies = replies.into_iter().map(Tree::into_resp2);
-                    inner.queue.extend(replies);
-                    Ok(())
-                })
-            },
-        )
+        let codec = &self.client.get().codec;
+        let raises = codec.raises;
+        with_words(codec, arguments.iter_borrowed(), |words| {
+            self.with(py, |State { session, inner }| {
+                let mut recorder = Recorder::new();
+                self.shared
+                    .execute_for(&Exclusive::new(inner), session, words, &mut recorder)
+                    .map_err(|blocked| error::raise_wait(py, raises, &blocked))?;
+                let replies = recorder.finish().unwrap_or_default();
+                if let [Tree::Error(text)] = &replies[..] {
+                    return Err(error::raise_reply(py, raises, &self.shared.store, text));
+                }
+                let replies = replies.into_iter().map(Tree::into_resp2);
+                inner.queue.extend(replies);
+                Ok(())
+            })
+        })
     }
 
     /// Unsubscribe from everything, for good. A caller that waits for a message raises.
@@ -275,7 +278,12 @@ impl Subscription {
             tree.write(&mut reply);
             return match reply.finish()? {
                 Answer::Value(value) => Ok(Some(value)),
-                Answer::Error(text) => Err(error::raise_reply(py, &self.shared.store, &text)),
+                Answer::Error(text) => Err(error::raise_reply(
+                    py,
+                    codec.raises,
+                    &self.shared.store,
+                    &text,
+                )),
             };
         }
     }

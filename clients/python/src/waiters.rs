@@ -159,9 +159,10 @@ fn value<'py>(
     shared: &OpenStore,
     reply: Objects<'py, '_>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let raises = reply.raises();
     match reply.finish()? {
         reply::Answer::Value(value) => Ok(value),
-        reply::Answer::Error(text) => Err(error::raise_reply(py, &shared.store, &text)),
+        reply::Answer::Error(text) => Err(error::raise_reply(py, raises, &shared.store, &text)),
     }
 }
 
@@ -223,7 +224,7 @@ impl Waiters {
                 let outcome = shared.execute_for(&seated, &mut session, words, &mut reply);
                 let wait = session.waiting.take();
                 drop(session);
-                outcome.map_err(|blocked| error::raise_wait(py, &blocked))?;
+                outcome.map_err(|blocked| error::raise_wait(py, owner.codec.raises, &blocked))?;
                 let Some(wait) = wait else {
                     return Ok(None);
                 };
@@ -257,12 +258,19 @@ impl Waiters {
         let finished = self.with(py, |state| {
             let shared = state.shared.clone();
             let answer = state.finish(&waiting.wait);
-            let answer = answer.map_err(|error| error::raise(py, &shared.store, error))?;
+            let answer = answer.map_err(|error| {
+                error::raise(py, self.client.get().codec.raises, &shared.store, error)
+            })?;
             if answer.is_some() {
                 state.waits.remove(&waiting.wait.ticket);
             }
             match answer.as_ref().and_then(Answer::error) {
-                Some(error) => Err(error::raise(py, &shared.store, error)),
+                Some(error) => Err(error::raise(
+                    py,
+                    self.client.get().codec.raises,
+                    &shared.store,
+                    error,
+                )),
                 None => Ok(answer.map(|answer| (shared, answer))),
             }
         })?;
@@ -292,7 +300,14 @@ impl Waiters {
         self.with(py, |state| {
             let descriptor = state.seated.0.descriptor();
             let number = descriptor.map(|descriptor| descriptor.as_raw_fd());
-            number.map_err(|error| error::raise(py, &state.shared.store, error))
+            number.map_err(|error| {
+                error::raise(
+                    py,
+                    self.client.get().codec.raises,
+                    &state.shared.store,
+                    error,
+                )
+            })
         })
     }
 }

@@ -66,6 +66,7 @@ def piped(r: undercroft.Redis) -> Any:
     """Run reads in a pipeline."""
     with r.pipeline(transaction=False) as pipe:
         pipe.get("k").hgetall("k").lrange("k", 0, -1).mget("k", "j").smembers("k").exists("k")
+        pipe.zrange("k", 0, -1, withscores=True).hmget("k", ["m0", "m63"]).zscore("k", "m1")
         return [shown(reply) for reply in pipe.execute(raise_on_error=False)]
 
 
@@ -97,7 +98,18 @@ CALLS: dict[str, Call] = {
     "strlen": lambda r: r.strlen("k"),
     "type": lambda r: r.type("k"),
     "sunion": lambda r: r.sunion("k", "j"),
-    "dump": lambda r: r.dump("k"),
+    "dump": lambda r: (
+        r.dump("k") if isinstance(r, undercroft.Redis) else r.execute("DUMP", "k", decode=False)
+    ),
+    "keys": lambda r: sorted(r.keys("[jk]")),
+    "scan_iter": lambda r: sorted(r.scan_iter("[jk]")),
+    "bitcount": lambda r: r.bitcount("k", 3, 5000),
+    "lindex": lambda r: r.lindex("k", 700),
+    "lpos": lambda r: r.lpos("k", "2", rank=-1),
+    "smismember": lambda r: r.smismember("k", ["m0", "m200"]),
+    "zscore": lambda r: r.zscore("k", "m1"),
+    "zrange from the end": lambda r: r.zrange("k", 0, 100, desc=True),
+    "zrevrangebyscore": lambda r: r.zrevrangebyscore("k", 200, 1, start=1, num=90),
     "pipeline": lambda r: piped(r),
 }
 
@@ -113,14 +125,18 @@ def outcome(call: Call, r: undercroft.Redis) -> Any:
     """Return what a call returns, or raises."""
     try:
         return shown(call(r))
-    except redis.RedisError as error:
+    except (redis.RedisError, undercroft.StoreError) as error:
         return shown(error)
 
 
-@pytest.fixture(params=[False, True], ids=["bytes", "text"])
+@pytest.fixture(
+    params=[(undercroft.Redis, False), (undercroft.Redis, True), (undercroft.Store, True)],
+    ids=["bytes", "text", "store"],
+)
 def staged(request: pytest.FixtureRequest, path: str) -> Iterator[undercroft.Redis]:
     """Return a client of a store that knows all states."""
-    with undercroft.Redis(path, decode_responses=request.param) as r:
+    kind, decode = request.param
+    with kind(path, decode_responses=decode) as r:
         for name, commands in STATES.items():
             named = [tuple(name.encode() if word == b"@" else word for word in c) for c in commands]
             assert r._change([(b"SELECT", b"1"), *named]) == []

@@ -1,7 +1,11 @@
 """Redis data structures in shared memory, with redis-py's API.
 
+What is asked of the package is imported then, so that a program that uses :class:`Store` alone
+does not wait for redis-py.
+
 - `__main__`: the undercroft command, as `python -m undercroft`.
 - `_native`: the native half of the package.
+- `address`: what a client of a store is told: which store it is, and its options.
 - `asyncio`: clients for asyncio, with the API of redis.asyncio.
 - `base`: the class that all clients have in common, which makes the kind that its arguments mean.
 - `celery`: a result backend for Celery on a store in shared memory.
@@ -19,63 +23,74 @@
 - `remote`: the client of a server: redis-py's, with a short way from call to reply.
 - `replies`: from a reply to what a method of redis-py's returns.
 - `resp`: RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies.
+- `store`: the client of a store that needs no redis-py.
 - `topology`: clients of a Redis Cluster, and of the master that a Sentinel names.
 """
 
+from __future__ import annotations
+
 import importlib
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
-import redis
-from redis import (
-    CredentialProvider,
-    SentinelConnectionPool,
-    UsernamePasswordCredentialProvider,
-    default_backoff,
-    exceptions,
-)
-from redis.exceptions import (
-    AuthenticationError,
-    AuthenticationWrongNumberOfArgsError,
-    BusyLoadingError,
-    ChildDeadlockedError,
-    ConnectionError,
-    DataError,
-    InvalidResponse,
-    OutOfMemoryError,
-    PubSubError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TimeoutError,
-    WatchError,
-)
-
-from undercroft.connection import (
-    BlockingConnectionPool,
-    Connection,
-    ConnectionPool,
-    SSLConnection,
-    UnixDomainSocketConnection,
-)
-from undercroft.factory import Redis
-from undercroft.remote import RemoteRedis
-from undercroft.topology import (
-    RedisCluster,
-    Sentinel,
-    SentinelManagedConnection,
-    SentinelManagedSSLConnection,
-)
-
+# As typing's, which takes longer to import than a store to be opened.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from redis import (
+        CredentialProvider,
+        SentinelConnectionPool,
+        UsernamePasswordCredentialProvider,
+        default_backoff,
+        exceptions,
+    )
+    from redis.exceptions import (
+        AuthenticationError,
+        AuthenticationWrongNumberOfArgsError,
+        BusyLoadingError,
+        ChildDeadlockedError,
+        ConnectionError,
+        DataError,
+        InvalidResponse,
+        OutOfMemoryError,
+        PubSubError,
+        ReadOnlyError,
+        RedisError,
+        ResponseError,
+        TimeoutError,
+        WatchError,
+    )
+
+    from undercroft._native import BusyError, CommandError, StoreError, UnavailableError
     from undercroft.client import EmbeddedRedis
+    from undercroft.connection import (
+        BlockingConnectionPool,
+        Connection,
+        ConnectionPool,
+        SSLConnection,
+        UnixDomainSocketConnection,
+    )
+    from undercroft.factory import Redis
+    from undercroft.remote import RemoteRedis
+    from undercroft.store import Store
+    from undercroft.topology import (
+        RedisCluster,
+        Sentinel,
+        SentinelManagedConnection,
+        SentinelManagedSSLConnection,
+    )
+
+    # redis-py's other name for its client.
+    StrictRedis = Redis
 
 __all__ = [
     "AuthenticationError",
     "AuthenticationWrongNumberOfArgsError",
     "BlockingConnectionPool",
+    "BusyError",
     "BusyLoadingError",
     "ChildDeadlockedError",
+    "CommandError",
     "Connection",
     "ConnectionError",
     "ConnectionPool",
@@ -96,8 +111,11 @@ __all__ = [
     "SentinelConnectionPool",
     "SentinelManagedConnection",
     "SentinelManagedSSLConnection",
+    "Store",
+    "StoreError",
     "StrictRedis",
     "TimeoutError",
+    "UnavailableError",
     "UnixDomainSocketConnection",
     "UsernamePasswordCredentialProvider",
     "WatchError",
@@ -110,26 +128,56 @@ __all__ = [
 # The native module's and the distribution's, which a test holds together.
 __version__ = "0.1.0"
 
-# redis-py's other name for its client.
-StrictRedis = Redis
+# Where the package's own names are. All others are redis-py's.
+_HOMES = {
+    "_native": ("BusyError", "CommandError", "StoreError", "UnavailableError"),
+    "client": ("EmbeddedRedis",),
+    "connection": (
+        "BlockingConnectionPool",
+        "Connection",
+        "ConnectionPool",
+        "SSLConnection",
+        "UnixDomainSocketConnection",
+    ),
+    "factory": ("Redis", "StrictRedis"),
+    "remote": ("RemoteRedis",),
+    "store": ("Store",),
+    "topology": (
+        "RedisCluster",
+        "Sentinel",
+        "SentinelManagedConnection",
+        "SentinelManagedSSLConnection",
+    ),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def from_url(url: str, **options: Any) -> Redis:
     """Return a client of what a URL names, as :meth:`Redis.from_url` does."""
+    from undercroft.factory import Redis
+
     return Redis.from_url(url, **options)
 
 
 def __getattr__(name: str) -> Any:
-    # Only what works in this process needs the native module.
-    if name == "EmbeddedRedis":
-        from undercroft.client import EmbeddedRedis
-
-        return EmbeddedRedis
     if name == "asyncio":
         return importlib.import_module("undercroft.asyncio")
-    # What else redis-py has, which is not the same in all of its versions. Its modules are not
-    # meant: some have the names of this package's, which would then not be imported.
-    found = None if name.startswith("_") else getattr(redis, name, None)
+    if name == "exceptions":
+        return importlib.import_module("redis.exceptions")
+    home = _HOME.get(name)
+    if home is not None:
+        found = getattr(importlib.import_module(f"undercroft.{home}"), name)
+    elif name.startswith("_"):
+        found = None
+    else:
+        # What else redis-py has is not the same in all of its versions. Its modules are not meant:
+        # some have the names of this package's, which would then not be imported.
+        found = getattr(importlib.import_module("redis"), name, None)
     if found is None or isinstance(found, ModuleType):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import redis
 
-from undercroft._native import Client, add_rows, know
+from undercroft._native import METHODS, Client, know
+from undercroft.address import DEFAULT_STORE, SCHEME, told
 from undercroft.base import Redis
 from undercroft.lock import Lock, Locks
 from undercroft.missing import Modules
@@ -19,69 +18,11 @@ from undercroft.pubsub import PubSub
 from undercroft.replies import EMPTY_RESPONSE, shaped
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
-DEFAULT_STORE = "undercroft://default"
-
-_UNITS = {"": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30}
-_TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-
-
-def _size(size: int | str | None) -> int | None:
-    """Return a number of bytes, given as one or as text such as ``64gb``."""
-    if not isinstance(size, str):
-        return size
-    text = size.strip().lower()
-    digits = text.rstrip("bgkm")
-    unit = _UNITS.get(text[len(digits) :].removeprefix("b"))
-    if unit is None or not digits.isdecimal():
-        raise ValueError(f"expected a size such as 1073741824, 512mb or 64gb, got {size!r}")
-    return int(digits) * unit
-
-
-def _truth(text: str) -> bool:
-    """Return the truth value that an option of a URL has."""
-    value = _TRUTH.get(text.lower())
-    if value is None:
-        raise ValueError(f"expected true or false, got {text!r}")
-    return value
-
-
-_SCHEME = "undercroft://"
-# What a URL's query may set, and how its text is read.
-_OPTIONS: dict[str, Callable[[str], Any]] = {
-    "db": int,
-    "decode_responses": _truth,
-    "encoding": str,
-    "encoding_errors": str,
-    "capacity": str,
-    "maxmemory": str,
-    "maxmemory_policy": str,
-    "timeout": float,
-    "client_name": str,
-}
-
-
-def _split(url: str) -> tuple[str, dict[str, Any]]:
-    """Return a URL's store and the options in its query."""
-    parts = urlsplit(url)
-    options = {}
-    for name, text in parse_qsl(parts.query, keep_blank_values=True):
-        read = _OPTIONS.get(name)
-        if read is None:
-            if name in without_meaning():
-                continue
-            known = ", ".join(_OPTIONS)
-            raise ValueError(f"expected one of the options {known}, got {name!r}")
-        try:
-            options[name] = read(text)
-        except ValueError as error:
-            raise ValueError(f"invalid value for {name!r} in {url!r}: {error}") from None
-    if parts.path and not parts.netloc:
-        # A path may hold what means something in a URL.
-        return unquote(parts.path), options
-    return f"undercroft://{unquote(parts.netloc + parts.path)}", options
-
+# Keys that scan_iter() asks for at a time where the program does not say.
+SCANNED = 1000
 
 _remotes: dict[tuple[bool, str, str], redis.Redis] = {}
 
@@ -144,28 +85,25 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
         for name in options:
             if name not in without_meaning():
                 raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {name!r}")
-        if isinstance(store, str) and "/" not in store:
-            raise ValueError(
-                f"expected undercroft://{store} for a store in shared memory, or a path with a '/' "
-                f"in it, got {store!r}"
-            )
-        told: dict[str, Any] = {
-            "db": db,
-            "decode_responses": decode_responses,
-            "encoding": encoding,
-            "encoding_errors": encoding_errors,
-            "capacity": capacity,
-            "maxmemory": maxmemory,
-            "maxmemory_policy": maxmemory_policy,
-            "timeout": timeout,
-            "client_name": client_name,
-        }
-        if isinstance(store, str) and store.startswith(_SCHEME):
-            store, in_url = _split(store)
-            told |= in_url
-        told |= {name: _size(told[name]) for name in ("capacity", "maxmemory")}
-        self = super().__new__(cls, os.fspath(store), told.pop("db"), **told)
-        self._remote = _remote(told["decode_responses"], told["encoding"], told["encoding_errors"])
+        settings = told(
+            store,
+            {
+                "db": db,
+                "decode_responses": decode_responses,
+                "encoding": encoding,
+                "encoding_errors": encoding_errors,
+                "capacity": capacity,
+                "maxmemory": maxmemory,
+                "maxmemory_policy": maxmemory_policy,
+                "timeout": timeout,
+                "client_name": client_name,
+            },
+            without_meaning,
+        )
+        self = super().__new__(cls, **settings, like_redis_py=True)
+        self._remote = _remote(
+            settings["decode_responses"], settings["encoding"], settings["encoding_errors"]
+        )
         self.response_callbacks = self._remote.response_callbacks
         return self
 
@@ -175,7 +113,7 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
 
         It is what the class makes of the URL, for those who have one.
         """
-        if not url.startswith(_SCHEME):
+        if not url.startswith(SCHEME):
             raise ValueError(f"expected undercroft://name or undercroft:///path, got {url!r}")
         return cls(url, **options)
 
@@ -246,6 +184,12 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
                 else:
                     return value if value_from_callable else results
 
+    def scan_iter(
+        self, match: Any = None, count: int | None = None, _type: str | None = None, **options: Any
+    ) -> Any:
+        """Return all keys that match, so many at a time: more than over a network."""
+        return super().scan_iter(match, SCANNED if count is None else count, _type, **options)
+
     def pubsub(self, **kwargs: Any) -> PubSub:
         """Return a receiver of messages."""
         return PubSub(self, **kwargs)
@@ -260,4 +204,4 @@ class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
 # A client of its own: no program has changed what it makes of replies.
 know(redis.Redis(protocol=2).response_callbacks)
 # What these methods do not know is left to redis-py's of the same names.
-_NATIVE = frozenset(add_rows(EmbeddedRedis, Pipeline))
+_NATIVE = frozenset(command for command, _ in METHODS)

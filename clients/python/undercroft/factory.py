@@ -6,7 +6,7 @@ from typing import Any
 
 from undercroft.base import Factory, Redis
 
-__all__ = ["Redis"]
+__all__ = ["Redis", "StrictRedis"]
 
 
 def _embedded() -> type[Redis]:
@@ -33,3 +33,5 @@ def _from_topology(url: str, **options: Any) -> Any:
 
 
 Redis._factory = Factory(_embedded, _remote, _from_topology)
+# redis-py's other name for its client.
+StrictRedis = Redis

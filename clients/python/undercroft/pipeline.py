@@ -42,7 +42,7 @@ def _annotated(error: Exception, number: int, command: Command) -> Exception:
     return error
 
 
-class Pipeline(Queue, Modules, CoreCommands):
+class Pipeline(Queue, Modules, CoreCommands):  # type: ignore[misc]
     """Commands that are run together by :meth:`execute`.
 
     With ``transaction`` they run as one change of the store, which nobody sees half of.
@@ -57,7 +57,6 @@ class Pipeline(Queue, Modules, CoreCommands):
     def __init__(self, client: EmbeddedRedis, transaction: bool) -> None:
         """Collect commands for a connection of their own."""
         self._client = client
-        self.link = client._link()
         self.response_callbacks = client.response_callbacks
         self.transaction = transaction
 
@@ -73,10 +72,6 @@ class Pipeline(Queue, Modules, CoreCommands):
     ) -> None:
         """Forget what was not executed."""
         self.reset()
-
-    def __len__(self) -> int:
-        """Return the number of commands that wait."""
-        return len(self.command_stack)
 
     def __bool__(self) -> bool:
         """Return True: a pipeline without commands is one, too."""
@@ -94,12 +89,12 @@ class Pipeline(Queue, Modules, CoreCommands):
 
     def pipeline_execute_command(self, *args: Any, **options: Any) -> Self:
         """Add a command to the others."""
-        self.command_stack.append((args, options))
+        self._add(args, options, self.response_callbacks)
         return self
 
     def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
         """Run a command now."""
-        (reply,) = self._run([(args, options)])
+        (reply,) = self._run_these([(args, options)])
         return self.answered(reply, args, options)
 
     def answered(self, reply: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -132,7 +127,7 @@ class Pipeline(Queue, Modules, CoreCommands):
         """Collect the commands that follow, where keys are watched."""
         if self.explicit_transaction:
             raise redis.RedisError("Cannot issue nested calls to MULTI")
-        if self.command_stack:
+        if len(self):
             raise redis.RedisError("Commands without an initial WATCH have already been issued")
         self.explicit_transaction = True
 
@@ -142,11 +137,11 @@ class Pipeline(Queue, Modules, CoreCommands):
 
     def reset(self) -> None:  # type: ignore[override]
         """Forget the collected commands and the watched keys."""
-        self.command_stack = []
+        self._clear()
         self.explicit_transaction = False
         if self.watching:
             self.watching = False
-            self._run([(("UNWATCH",), {})])
+            self._run_these([(("UNWATCH",), {})])
 
     def close(self) -> None:
         """Forget the collected commands and the watched keys."""
@@ -157,17 +152,35 @@ class Pipeline(Queue, Modules, CoreCommands):
 
         An error is raised, or with ``raise_on_error=False`` stands among the results.
         """
-        commands = self.command_stack
-        if not commands and not self.watching:
+        if not len(self) and not self.watching:
             return []
         try:
+            ran = self._run(self.whole)
+            if ran is not None:
+                return self.taken(ran, raise_on_error)
+            commands = self.command_stack
             if self.whole:
-                replies = self.within(self._run(self.around(commands)), commands)
+                replies = self.within(self._run_these(self.around(commands)), commands)
             else:
-                replies = self._run(commands)
+                replies = self._run_these(commands)
             return self.results(replies, commands, raise_on_error)
         finally:
             self.reset()
+
+    def taken(self, ran: tuple[Any, int | None], raise_on_error: bool) -> list[Any]:
+        """Return the results of a native run, or raise what went wrong."""
+        results, failed = ran
+        if self.whole:
+            self.watching = False
+        if type(results) is list:
+            if failed is None or not raise_on_error:
+                return results
+            error = results[failed]
+        elif results is None:
+            raise redis.WatchError("Watched variable changed.")
+        else:
+            error = results
+        raise error if failed is None else _annotated(error, failed + 1, self.command_stack[failed])
 
     @property
     def whole(self) -> bool:
@@ -216,6 +229,6 @@ class Pipeline(Queue, Modules, CoreCommands):
             results.insert(at, commands[at][1][EMPTY_RESPONSE])
         return results
 
-    def _run(self, commands: list[Command]) -> list[Any]:
+    def _run_these(self, commands: list[Command]) -> list[Any]:
         """Run commands in one call, and return what they answer."""
         return self.link._execute_many(commands)

@@ -1,16 +1,12 @@
 //! `incr`, `incrby`, `decr` and `decrby`.
 
-use std::ffi::CStr;
-
 use crate::codec;
-use crate::method::{Call, Method, Miss, Outcome, made};
+use crate::hot::Hot;
+use crate::method::{Call, Miss, Outcome, made};
 
 pub(crate) struct Incr;
 
-impl Method for Incr {
-    const NAME: &'static CStr = c"incr";
-    const DOC: &'static CStr = c"incr($self, name, amount=1)\n--\n\nAdd to the integer that a key holds, 0 if there is no such key. Return the sum.";
-
+impl Hot for Incr {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         add(call, false)
@@ -19,10 +15,7 @@ impl Method for Incr {
 
 pub(crate) struct Incrby;
 
-impl Method for Incrby {
-    const NAME: &'static CStr = c"incrby";
-    const DOC: &'static CStr = c"incrby($self, name, amount=1)\n--\n\nAdd to the integer that a key holds, 0 if there is no such key. Return the sum.";
-
+impl Hot for Incrby {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         add(call, false)
@@ -31,10 +24,7 @@ impl Method for Incrby {
 
 pub(crate) struct Decr;
 
-impl Method for Decr {
-    const NAME: &'static CStr = c"decr";
-    const DOC: &'static CStr = c"decr($self, name, amount=1)\n--\n\nSubtract from the integer that a key holds, 0 if there is no such key. Return the difference.";
-
+impl Hot for Decr {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         add(call, true)
@@ -43,10 +33,7 @@ impl Method for Decr {
 
 pub(crate) struct Decrby;
 
-impl Method for Decrby {
-    const NAME: &'static CStr = c"decrby";
-    const DOC: &'static CStr = c"decrby($self, name, amount=1)\n--\n\nSubtract from the integer that a key holds, 0 if there is no such key. Return the difference.";
-
+impl Hot for Decrby {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         add(call, true)

@@ -1,16 +1,12 @@
 //! `hget` and `hset`.
 
-use std::ffi::CStr;
-
 use crate::codec;
-use crate::method::{Call, Method, Miss, Outcome, made};
+use crate::hot::Hot;
+use crate::method::{Call, Miss, Outcome, made};
 
 pub(crate) struct Hget;
 
-impl Method for Hget {
-    const NAME: &'static CStr = c"hget";
-    const DOC: &'static CStr = c"hget($self, name, key)\n--\n\nReturn the value of a field of a hash, or None if there is no such field.";
-
+impl Hot for Hget {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[name, field] = call.exactly()?;
@@ -30,10 +26,7 @@ impl Method for Hget {
 
 pub(crate) struct Hset;
 
-impl Method for Hset {
-    const NAME: &'static CStr = c"hset";
-    const DOC: &'static CStr = c"hset($self, name, key=None, value=None, mapping=None, items=None)\n--\n\nSet fields of a hash: one by key and value, more by a mapping or a list of items. Return how many fields are new.";
-
+impl Hot for Hset {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let [name, field, value] = call.unnamed()? else {

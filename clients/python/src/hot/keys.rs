@@ -1,22 +1,17 @@
 //! `delete`, `exists`, `expire` and `ttl`.
 
-use std::ffi::CStr;
-
 use pyo3::ffi;
 use smallvec::SmallVec;
 use undercroft_engine::Error;
 
 use crate::client::Use;
 use crate::codec;
-use crate::method::{Call, Method, Miss, Outcome, made};
+use crate::hot::Hot;
+use crate::method::{Call, Miss, Outcome, made};
 
 pub(crate) struct Delete;
 
-impl Method for Delete {
-    const NAME: &'static CStr = c"delete";
-    const DOC: &'static CStr =
-        c"delete($self, *names)\n--\n\nRemove keys. Return how many of them were there.";
-
+impl Hot for Delete {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         count(call, |shared, database, keys| {
@@ -27,10 +22,7 @@ impl Method for Delete {
 
 pub(crate) struct Exists;
 
-impl Method for Exists {
-    const NAME: &'static CStr = c"exists";
-    const DOC: &'static CStr = c"exists($self, *names)\n--\n\nReturn how many of the keys are there, counting each as often as it is named.";
-
+impl Hot for Exists {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         count(call, |shared, database, keys| {
@@ -61,10 +53,7 @@ fn count(
 
 pub(crate) struct Expire;
 
-impl Method for Expire {
-    const NAME: &'static CStr = c"expire";
-    const DOC: &'static CStr = c"expire($self, name, time, nx=False, xx=False, gt=False, lt=False)\n--\n\nLet a key expire after so many seconds. Return whether it was there.";
-
+impl Hot for Expire {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[name, time] = call.exactly()?;
@@ -87,10 +76,7 @@ impl Method for Expire {
 
 pub(crate) struct Ttl;
 
-impl Method for Ttl {
-    const NAME: &'static CStr = c"ttl";
-    const DOC: &'static CStr = c"ttl($self, name)\n--\n\nReturn the seconds until a key expires: -1 if it does not, -2 if there is no such key.";
-
+impl Hot for Ttl {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[name] = call.exactly()?;

@@ -1,7 +1,6 @@
 //! The methods on lists that programs call most.
 
 use std::cell::Cell;
-use std::ffi::CStr;
 
 use pyo3::ffi;
 use smallvec::SmallVec;
@@ -9,7 +8,8 @@ use undercroft_engine::{End, Ranges};
 
 use crate::codec;
 use crate::execute::Argument;
-use crate::method::{Call, Method, Miss, Outcome, made};
+use crate::hot::Hot;
+use crate::method::{Call, Miss, Outcome, made};
 
 /// So many values are pushed without an allocation.
 const FEW: usize = 16;
@@ -103,11 +103,7 @@ fn pop(call: &Call<'_, '_>, end: End) -> Outcome {
 
 pub(crate) struct Lpush;
 
-impl Method for Lpush {
-    const NAME: &'static CStr = c"lpush";
-    const DOC: &'static CStr =
-        c"lpush($self, name, *values)\n--\n\nAdd values at the head of a list. Return its length.";
-
+impl Hot for Lpush {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         push(call, End::Left)
@@ -116,11 +112,7 @@ impl Method for Lpush {
 
 pub(crate) struct Rpush;
 
-impl Method for Rpush {
-    const NAME: &'static CStr = c"rpush";
-    const DOC: &'static CStr =
-        c"rpush($self, name, *values)\n--\n\nAdd values at the tail of a list. Return its length.";
-
+impl Hot for Rpush {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         push(call, End::Right)
@@ -129,10 +121,7 @@ impl Method for Rpush {
 
 pub(crate) struct Lpop;
 
-impl Method for Lpop {
-    const NAME: &'static CStr = c"lpop";
-    const DOC: &'static CStr = c"lpop($self, name, count=None)\n--\n\nTake the first item of a list, or a list of so many; None if there is no such key.";
-
+impl Hot for Lpop {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         pop(call, End::Left)
@@ -141,10 +130,7 @@ impl Method for Lpop {
 
 pub(crate) struct Rpop;
 
-impl Method for Rpop {
-    const NAME: &'static CStr = c"rpop";
-    const DOC: &'static CStr = c"rpop($self, name, count=None)\n--\n\nTake the last item of a list, or a list of so many; None if there is no such key.";
-
+impl Hot for Rpop {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         pop(call, End::Right)
@@ -153,10 +139,7 @@ impl Method for Rpop {
 
 pub(crate) struct Lrange;
 
-impl Method for Lrange {
-    const NAME: &'static CStr = c"lrange";
-    const DOC: &'static CStr = c"lrange($self, name, start, end)\n--\n\nReturn the items from one position to another, both included; negative ones count from the tail.";
-
+impl Hot for Lrange {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[name, start, end] = call.exactly()?;
@@ -177,10 +160,7 @@ impl Method for Lrange {
 
 pub(crate) struct Llen;
 
-impl Method for Llen {
-    const NAME: &'static CStr = c"llen";
-    const DOC: &'static CStr = c"llen($self, name)\n--\n\nReturn the number of items of a list.";
-
+impl Hot for Llen {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[name] = call.exactly()?;

@@ -1,6 +1,5 @@
 //! `mget` and `mset`.
 
-use std::ffi::CStr;
 use std::ptr;
 
 use pyo3::ffi;
@@ -11,17 +10,15 @@ use super::keys::items;
 use crate::codec;
 use crate::execute::Argument;
 use crate::held::Held;
-use crate::method::{Call, Method, Miss, Outcome};
+use crate::hot::Hot;
+use crate::method::{Call, Miss, Outcome};
 
 /// So many keys are worked on without an allocation.
 const FEW: usize = 16;
 
 pub(crate) struct Mget;
 
-impl Method for Mget {
-    const NAME: &'static CStr = c"mget";
-    const DOC: &'static CStr = c"mget($self, keys, *args)\n--\n\nReturn the strings that keys hold at one moment, None for each that holds none.";
-
+impl Hot for Mget {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let arguments = call.unnamed()?;
@@ -41,9 +38,6 @@ impl Method for Mget {
         let rest = if listed.is_some() { rest } else { arguments };
         for &name in rest {
             names.push(call.bytes(name)?);
-        }
-        if names.is_empty() {
-            return Err(Miss::Unusual);
         }
         get_many(call, &names)
     }
@@ -87,11 +81,7 @@ fn get_many(call: &Call<'_, '_>, names: &[&[u8]]) -> Outcome {
 
 pub(crate) struct Mset;
 
-impl Method for Mset {
-    const NAME: &'static CStr = c"mset";
-    const DOC: &'static CStr =
-        c"mset($self, mapping)\n--\n\nSet several keys to strings, all at one moment. Return True.";
-
+impl Hot for Mset {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[mapping] = call.exactly()?;

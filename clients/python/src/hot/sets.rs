@@ -1,17 +1,12 @@
 //! `sadd` and `sismember`.
 
-use std::ffi::CStr;
-
 use crate::codec;
-use crate::method::{Call, Method, Miss, Outcome, made};
+use crate::hot::Hot;
+use crate::method::{Call, Miss, Outcome, made};
 
 pub(crate) struct Sadd;
 
-impl Method for Sadd {
-    const NAME: &'static CStr = c"sadd";
-    const DOC: &'static CStr =
-        c"sadd($self, name, *values)\n--\n\nAdd members to a set. Return how many are new.";
-
+impl Hot for Sadd {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let [name, member] = call.unnamed()? else {
@@ -37,11 +32,7 @@ impl Method for Sadd {
 
 pub(crate) struct Sismember;
 
-impl Method for Sismember {
-    const NAME: &'static CStr = c"sismember";
-    const DOC: &'static CStr =
-        c"sismember($self, name, value)\n--\n\nReturn 1 if a set has a member, else 0.";
-
+impl Hot for Sismember {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[name, member] = call.exactly()?;

@@ -1,6 +1,5 @@
 //! `get` and `set`.
 
-use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -12,7 +11,9 @@ use undercroft_engine::{
 };
 
 use crate::codec;
-use crate::method::{Call, Method, Miss, Outcome};
+use crate::hot::Hot;
+use crate::method::{Call, Miss, Outcome};
+use crate::row::truth;
 
 /// Values up to this length are copied out by way of the stack.
 const SMALL: usize = 256;
@@ -21,11 +22,7 @@ const TRIES: u32 = 3;
 
 pub(crate) struct Get;
 
-impl Method for Get {
-    const NAME: &'static CStr = c"get";
-    const DOC: &'static CStr =
-        c"get($self, name)\n--\n\nReturn the string that a key holds, or None if there is no such key.";
-
+impl Hot for Get {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let &[name] = call.exactly()?;
@@ -211,10 +208,7 @@ impl<'py> Place<'py> {
 
 pub(crate) struct Set;
 
-impl Method for Set {
-    const NAME: &'static CStr = c"set";
-    const DOC: &'static CStr = c"set($self, name, value, ex=None, px=None, nx=False, xx=False, keepttl=False, get=False, exat=None, pxat=None, **options)\n--\n\nSet a key to a string. Return True, or None if a condition (nx, xx) was not met; with get, return the old value.";
-
+impl Hot for Set {
     #[inline(always)]
     fn call(call: &Call<'_, '_>) -> Outcome {
         let [name, value, options @ ..] = call.by_position() else {
@@ -242,7 +236,7 @@ impl Method for Set {
 }
 
 /// SET with the options ex, px, nx and xx, given by name as exact `int` and
-/// `bool`; any other is left to redis-py.
+/// `bool`; any other is left to the row.
 fn with_options(call: &Call<'_, '_>, name: &[u8], value: &[u8]) -> Outcome {
     let shared = call.enter()?;
     let (mut nx, mut xx, mut after) = (false, false, None);
@@ -291,17 +285,4 @@ fn with_options(call: &Call<'_, '_>, name: &[u8], value: &[u8]) -> Outcome {
 fn is_none(object: *mut ffi::PyObject) -> bool {
     // SAFETY: None is always there.
     object == unsafe { ffi::Py_None() }
-}
-
-fn truth(object: *mut ffi::PyObject) -> Result<bool, Miss> {
-    // SAFETY: True and False are always there.
-    unsafe {
-        if object == ffi::Py_True() {
-            Ok(true)
-        } else if object == ffi::Py_False() {
-            Ok(false)
-        } else {
-            Err(Miss::Unusual)
-        }
-    }
 }

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::codec::Codec;
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, Raises};
 
 use super::pipeline::{is_message, is_shaped};
 use super::replies::Replies;
@@ -93,7 +93,12 @@ impl Line {
     ) -> PyResult<Line> {
         let asyncio = error.py().import("asyncio")?;
         Ok(Line {
-            codec: Codec::new(encoding, encoding_errors, decode_responses)?,
+            codec: Codec::new(
+                encoding,
+                encoding_errors,
+                decode_responses,
+                Raises::RedisPys,
+            )?,
             settle: asyncio.getattr("Future")?.getattr("set_result")?.unbind(),
             invalid_state: asyncio.getattr("InvalidStateError")?.unbind(),
             sent: Mutex::default(),

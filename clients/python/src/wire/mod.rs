@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::codec::Codec;
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, Raises};
 
 mod fast_path;
 mod line;
@@ -72,7 +72,12 @@ impl Wire {
     ) -> PyResult<Wire> {
         Ok(Wire {
             socket: None,
-            codec: Codec::new(encoding, encoding_errors, decode_responses)?,
+            codec: Codec::new(
+                encoding,
+                encoding_errors,
+                decode_responses,
+                Raises::RedisPys,
+            )?,
             replies: Replies::new(error, sets),
             out: Vec::new(),
             patience: Patience::default(),

@@ -1,5 +1,6 @@
 """Clients for asyncio, with the API of redis.asyncio.
 
+- `awaited`: what is entered, awaited and closed as redis-py's asyncio objects are.
 - `base`: the class that all clients for asyncio have in common, which makes the kind that is meant.
 - `call`: a command that was sent, as what redis-py's methods give: something to await.
 - `connection`: redis-py's asyncio connections, with this package's codec between object and byte.
@@ -9,51 +10,56 @@
 - `line`: commands and calls of one connection: packed and put in line, and answered in order.
 - `link`: one connection that many tasks use at once, their commands in one write per turn.
 - `lock`: locks of a store in this process, which are waited for in the event loop.
+- `native`: what both asyncio clients of a store are: its native methods, done when awaited.
 - `parking`: calls that met a lock and are tried again.
 - `releases`: tasks that wait for locks of a store in this process, in line before each of them.
 - `remote`: the asyncio client of a server: redis-py's, whose calls share one connection.
+- `store`: the asyncio client of a store that needs no redis-py.
 - `topology`: asyncio clients of a Redis Cluster, and of the master that a Sentinel names.
 - `waiting`: tasks that wait for keys of a store in this process, each in its place in the queue.
 """
 
+import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import redis.asyncio
-from redis.asyncio import (
-    BlockingConnectionPool,
-    Connection,
-    ConnectionPool,
-    SentinelConnectionPool,
-    SentinelManagedConnection,
-    SentinelManagedSSLConnection,
-    SSLConnection,
-    UnixDomainSocketConnection,
-    default_backoff,
-)
-from redis.exceptions import (
-    AuthenticationError,
-    AuthenticationWrongNumberOfArgsError,
-    BusyLoadingError,
-    ChildDeadlockedError,
-    ConnectionError,
-    DataError,
-    InvalidResponse,
-    OutOfMemoryError,
-    PubSubError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TimeoutError,
-    WatchError,
-)
-
-from undercroft.asyncio.factory import Redis
-from undercroft.asyncio.remote import RemoteRedis
-from undercroft.asyncio.topology import RedisCluster, Sentinel
-
 if TYPE_CHECKING:
+    from redis.asyncio import (
+        BlockingConnectionPool,
+        Connection,
+        ConnectionPool,
+        SentinelConnectionPool,
+        SentinelManagedConnection,
+        SentinelManagedSSLConnection,
+        SSLConnection,
+        UnixDomainSocketConnection,
+        default_backoff,
+    )
+    from redis.exceptions import (
+        AuthenticationError,
+        AuthenticationWrongNumberOfArgsError,
+        BusyLoadingError,
+        ChildDeadlockedError,
+        ConnectionError,
+        DataError,
+        InvalidResponse,
+        OutOfMemoryError,
+        PubSubError,
+        ReadOnlyError,
+        RedisError,
+        ResponseError,
+        TimeoutError,
+        WatchError,
+    )
+
     from undercroft.asyncio.embedded import EmbeddedRedis
+    from undercroft.asyncio.factory import Redis
+    from undercroft.asyncio.remote import RemoteRedis
+    from undercroft.asyncio.store import Store
+    from undercroft.asyncio.topology import RedisCluster, Sentinel
+
+    # redis-py's other name for its client.
+    StrictRedis = Redis
 
 __all__ = [
     "AuthenticationError",
@@ -80,6 +86,7 @@ __all__ = [
     "SentinelConnectionPool",
     "SentinelManagedConnection",
     "SentinelManagedSSLConnection",
+    "Store",
     "StrictRedis",
     "TimeoutError",
     "UnixDomainSocketConnection",
@@ -88,24 +95,42 @@ __all__ = [
     "from_url",
 ]
 
-# redis-py's other name for its client.
-StrictRedis = Redis
+# Where the package's own names are. All others are redis-py's.
+_HOME = {
+    "EmbeddedRedis": "embedded",
+    "Redis": "factory",
+    "RedisCluster": "topology",
+    "RemoteRedis": "remote",
+    "Sentinel": "topology",
+    "Store": "store",
+    "StrictRedis": "factory",
+}
 
 
-def from_url(url: str, **options: Any) -> Redis:
+def from_url(url: str, **options: Any) -> "Redis":
     """Return a client of what a URL names, as :meth:`Redis.from_url` does."""
+    from undercroft.asyncio.factory import Redis
+
     return Redis.from_url(url, **options)
 
 
 def __getattr__(name: str) -> Any:
-    # Only what works in this process needs the native module.
-    if name == "EmbeddedRedis":
-        from undercroft.asyncio.embedded import EmbeddedRedis
-
-        return EmbeddedRedis
-    # What else redis-py has, which is not the same in all of its versions, but no modules: some
-    # have the names of this package's.
-    found = None if name.startswith("_") else getattr(redis.asyncio, name, None)
+    home = _HOME.get(name)
+    if home is not None:
+        found = getattr(importlib.import_module(f"undercroft.asyncio.{home}"), name)
+    elif name.startswith("_"):
+        found = None
+    else:
+        # What else redis-py has is not the same in all of its versions. Its modules are not meant:
+        # some have the names of this package's.
+        found = getattr(importlib.import_module("redis.asyncio"), name, None)
+        if found is None and name in __all__:
+            found = getattr(importlib.import_module("redis.exceptions"), name, None)
     if found is None or isinstance(found, ModuleType):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,39 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 from redis.commands import AsyncCoreCommands
 
+from undercroft.asyncio.awaited import Awaited
 from undercroft.base import TOPOLOGIES, Factory, means_store, merged, scheme_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from types import TracebackType
-
-
-class Awaited:
-    """What is entered, awaited and closed as redis-py's asyncio objects are."""
-
-    async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """Let go of what it holds."""
-        raise NotImplementedError
-
-    async def __aenter__(self) -> Self:
-        """Return the object itself."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        await self.aclose()
-
-    async def _self(self) -> Self:
-        return self
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        """Return the object itself."""
-        return self._self().__await__()
+    from collections.abc import Callable
 
 
 class Redis(Awaited, AsyncCoreCommands):  # type: ignore[misc]

@@ -1,24 +1,28 @@
 """The asyncio client of a store in this process: commands finish at once, messages are awaited.
 
-Its store hurries: a call that meets another process' lock raises ``Locked``, and is parked here.
+What the native methods do not know, and all other commands, are redis-py's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import weakref
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Self
 
 import redis
 import redis.asyncio.client
 from redis.commands import AsyncCoreCommands
 
-from undercroft._native import Locked, Subscription
-from undercroft.asyncio.base import Awaited, Redis
+from undercroft._native import METHODS, Locked, Queue, Subscription
+from undercroft.asyncio.awaited import Awaited
+from undercroft.asyncio.base import Redis
 from undercroft.asyncio.lock import Lock
-from undercroft.asyncio.parking import left, parked, patiently, settled
+from undercroft.asyncio.native import Native
+from undercroft.asyncio.parking import parked, patiently
 from undercroft.asyncio.releases import Releases
-from undercroft.asyncio.waiting import Waits, waits
+from undercroft.asyncio.waiting import waits
+from undercroft.client import SCANNED
 from undercroft.client import EmbeddedRedis as Store
 from undercroft.lock import Locks
 from undercroft.missing import Modules
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from undercroft.pipeline import Pipeline as StorePipeline
 
 
-class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
+class EmbeddedRedis(Native, Locks, Modules, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, for asyncio.
 
     It is made with the arguments of :class:`undercroft.EmbeddedRedis`. A command is a look-up in
@@ -58,11 +62,8 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
         made._use(Store.from_url(url, **options))
         return made
 
-    def _use(self, store: Store) -> None:
-        store._hurry(left)
-        self.store = store
-        self._waits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waits]
-        self._waits = weakref.WeakKeyDictionary()
+    def _use(self, store: Client) -> None:
+        super()._use(store)
         self._releases: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[Releases]]
         self._releases = weakref.WeakKeyDictionary()
 
@@ -91,14 +92,6 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
             raise
         return shaped(self.response_callbacks, args[0], reply, options)
 
-    async def wait_for(self, client: Client, args: tuple[Any, ...], decode: bool) -> Any:
-        """Run a command that may wait for keys, and return its reply as it is."""
-        loop = asyncio.get_running_loop()
-        waiting = self._waits.get(loop)
-        if waiting is None:
-            waiting = self._waits[loop] = Waits(self.store)
-        return await waiting.run(client, args, decode)
-
     def releases(self) -> Releases:
         """Return what the tasks of the running loop wait for locks with."""
         loop = asyncio.get_running_loop()
@@ -108,20 +101,6 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
             found = Releases(self.store, loop)
             self._releases[loop] = weakref.ref(found)
         return found
-
-    async def get(self, name: Any) -> Any:
-        """Return the value of a key, by the shortest way."""
-        try:
-            return self.store.get(name)
-        except Locked as refused:
-            return await parked(self.store, refused, self.store.get, name)
-
-    async def set(self, name: Any, value: Any, *args: Any, **options: Any) -> Any:
-        """Set the value of a key, by the shortest way."""
-        try:
-            return self.store.set(name, value, *args, **options)
-        except Locked as refused:
-            return await parked(self.store, refused, self.store.set, name, value, *args, **options)
 
     def set_response_callback(self, command: str, callback: Callable[..., Any]) -> None:
         """Let a function make the replies of a command into what its method returns."""
@@ -133,7 +112,7 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
 
     def get_connection_kwargs(self) -> dict[str, Any]:
         """Return what a connection of redis-py's with this client's settings is made with."""
-        return self.store.get_connection_kwargs()
+        return dict(self.store.get_connection_kwargs())
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """Return a collection of commands that are run together."""
@@ -162,31 +141,19 @@ class EmbeddedRedis(Locks, Modules, Redis):  # type: ignore[misc]
                 else:
                     return value if value_from_callable else results
 
+    def scan_iter(
+        self, match: Any = None, count: int | None = None, _type: str | None = None, **options: Any
+    ) -> Any:
+        """Return all keys that match, so many at a time: more than over a network."""
+        return super().scan_iter(match, SCANNED if count is None else count, _type, **options)
+
     def pubsub(self, **options: Any) -> PubSub:
         """Return a receiver of messages."""
         return PubSub(self.store, **options)
 
-    async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
-        """Let go of the store. Using the client again opens it again.
-
-        What other processes' locks have kept from being done behind its calls is done before.
-        """
-        waiting = self._waits.pop(asyncio.get_running_loop(), None)
-        if waiting is not None:
-            waiting.close()
-        try:
-            await settled(self.store)
-        finally:
-            self.store.close()
-
     def close(self, close_connection_pool: bool | None = None) -> Awaitable[None]:
         """Let go of the store, by the name that this had once."""
         return self.aclose(close_connection_pool)
-
-    def __repr__(self) -> str:
-        """Return the store's path and the database."""
-        kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        return f"<{kind}({str(self.store.path)!r}, db={self.store.db})>"
 
 
 class Pipeline(Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
@@ -248,10 +215,17 @@ class Pipeline(Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Run all commands and return their results."""
         store = self._store
-        commands = store.command_stack
-        if not commands and not store.watching:
+        if not len(store) and not store.watching:
             return []
         try:
+            try:
+                ran = store._run(store.whole)
+            except Locked as refused:
+                # It goes on with the command that met the lock.
+                ran = await parked(store.link, refused, store._run, store.whole)
+            if ran is not None:
+                return store.taken(ran, raise_on_error)
+            commands = store.command_stack
             if store.whole:
                 replies = store.within(await self._run(store.around(commands)), commands)
             elif any(waits(args[0]) for args, _ in commands):
@@ -298,6 +272,24 @@ class Pipeline(Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
         """Forget the collected commands and the watched keys."""
         self._store.reset()
+
+
+def _queued(name: str) -> Callable[..., Any]:
+    """Return a pipeline's method of this name, which queues its command natively if it can."""
+
+    @wraps(getattr(Queue, name))
+    def method(self: Pipeline, *args: Any, **options: Any) -> Any:
+        store = self._store
+        if store.watching and not store.explicit_transaction:
+            return getattr(super(Pipeline, self), name)(*args, **options)
+        getattr(store, name)(*args, **options)
+        return self
+
+    return method
+
+
+for _, _name in METHODS:
+    setattr(Pipeline, _name, _queued(_name))
 
 
 class PubSub(redis.asyncio.client.PubSub):

@@ -7,7 +7,7 @@ from typing import Any
 from undercroft.asyncio.base import Redis
 from undercroft.base import Factory
 
-__all__ = ["Redis"]
+__all__ = ["Redis", "StrictRedis"]
 
 
 def _embedded() -> type[Redis]:
@@ -29,3 +29,5 @@ def _from_topology(url: str, **options: Any) -> Any:
 
 
 Redis._factory = Factory(_embedded, _remote, _from_topology)
+# redis-py's other name for its client.
+StrictRedis = Redis

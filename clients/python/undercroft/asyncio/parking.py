@@ -11,8 +11,6 @@ import asyncio
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from redis.exceptions import TimeoutError
-
 from undercroft._native import Locked, Parked
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ async def parked(
     client: Client, refused: Locked, call: Callable[..., Any], /, *args: Any, **options: Any
 ) -> Any:
     """Return what a call returns that was refused, once no lock is in its way."""
-    return await _lot().run(refused.args, client._patience(), call, args, options)
+    return await _lot().run(client, refused.args, call, args, options)
 
 
 def left(backlog: Backlog) -> None:
@@ -88,14 +86,14 @@ class Lot:
 
     async def run(
         self,
+        client: Client,
         reason: tuple[Any, ...],
-        patience: float,
         call: Callable[..., Any],
         args: tuple[Any, ...],
         options: dict[str, Any],
     ) -> Any:
         """Make a call that was refused for a reason again, until it returns or time is up."""
-        until = self._loop.time() + patience
+        until = self._loop.time() + client._patience()
         if not self._line and self._timer is not None:
             # What calls left may have waited for long, and comes at long intervals.
             self._timer.cancel()
@@ -116,7 +114,7 @@ class Lot:
                     self._tried(0 if first else self._loop.time() - begun, refused)
         finally:
             del mark
-        raise TimeoutError(*reason)
+        raise client._busy(*reason)
 
     def settle(self, backlog: Backlog) -> None:
         """Do what a call left as soon as it can be done."""

@@ -7,8 +7,6 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from redis.exceptions import ConnectionError
-
 from undercroft._native import Wait, Waiters
 from undercroft.asyncio.parking import patiently
 
@@ -52,6 +50,7 @@ class Waits:
 
     def __init__(self, client: Client) -> None:
         """Let nobody wait yet."""
+        self._client = client
         self._native = Waiters(client)
         self._futures: weakref.ref[_Futures] | None = None
         self._process = os.getpid()
@@ -119,7 +118,8 @@ class Waits:
         """Let those who wait raise that the client was closed."""
         for future in (self._waiting() or {}).values():
             if not future.done():
-                future.set_exception(ConnectionError("Connection closed by its client."))
+                reason = "Connection closed by its client."
+                future.set_exception(self._client._unavailable(reason))
 
 
 async def woken(

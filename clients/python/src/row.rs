@@ -1,0 +1,393 @@
+//! One row of the table of methods: which words its parameters become, and its signature.
+
+use std::fmt::Write;
+use std::ptr;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+
+use crate::error::Raises;
+use crate::execute::{Argument, FEW, ask};
+use crate::held::Held;
+use crate::hot::items;
+use crate::method::{Call, Miss, Outcome};
+use crate::shape::Shape;
+
+/// What becomes of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Becomes {
+    /// A word.
+    Word,
+    /// A word, which is this one where it is not given.
+    Or(&'static str),
+    /// An integer, which is 1 where it is not given.
+    Amount,
+    /// A word, where it is given.
+    Maybe,
+    /// A word, where it is given together with the next parameter; behind this one, unless that is empty.
+    First(&'static str),
+    /// The word behind that of the parameter before.
+    Second,
+    /// This word and another, where it is given.
+    Named(&'static str),
+    /// This word, where it is true.
+    Flag(&'static str),
+    /// The same, and then this becomes of the reply.
+    Turn(&'static str, Shape),
+    /// How scores become numbers, which is nothing but `float`.
+    Float,
+    /// All other arguments, each a word.
+    Words,
+    /// A list of words, or all other arguments.
+    Listed,
+    /// A list of words.
+    List,
+    /// A list of words, where it is given.
+    MaybeList,
+    /// Names and values in a dictionary.
+    Fields,
+    /// The same, where it is given.
+    MaybeFields,
+    /// Members and scores in a dictionary, which go the other way round, behind all other words.
+    Scores,
+}
+
+/// A parameter of a method.
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) becomes: Becomes,
+}
+
+/// One row of the table.
+pub(crate) struct Row {
+    /// The method.
+    pub(crate) name: &'static str,
+    pub(crate) command: &'static str,
+    pub(crate) parameters: &'static [Parameter],
+    /// What becomes of the reply.
+    pub(crate) shape: Shape,
+    /// What the method does.
+    pub(crate) does: &'static str,
+}
+
+/// A word of a command.
+#[derive(Clone, Copy)]
+pub(crate) enum Word {
+    /// What an object stands for.
+    Object(*mut ffi::PyObject),
+    Literal(&'static str),
+}
+
+/// The words that a call's arguments became.
+pub(crate) struct Spread {
+    /// In their order, without the command's name.
+    pub(crate) words: SmallVec<[Word; FEW]>,
+    pub(crate) shape: Shape,
+    /// How many parameters were given that need not be.
+    pub(crate) options: usize,
+}
+
+impl Row {
+    /// The words of a call. What a list or a dictionary holds is kept alive by `held`.
+    #[inline]
+    pub(crate) fn spread<C>(
+        &self,
+        call: &Call<'_, '_, C>,
+        raises: Raises,
+        held: &mut Held,
+    ) -> Result<Spread, Miss> {
+        let mut spread = Spread {
+            words: SmallVec::new(),
+            shape: self.shape,
+            options: 0,
+        };
+        let is_plain = |parameter: &Parameter| parameter.becomes == Becomes::Word;
+        match call.unnamed() {
+            Ok(given)
+                if given.len() == self.parameters.len() && self.parameters.iter().all(is_plain) =>
+            {
+                spread
+                    .words
+                    .extend(given.iter().map(|&object| Word::Object(object)));
+            }
+            _ => self.spread_any(call, raises, held, &mut spread)?,
+        }
+        // redis-py refuses some options together, which a server might take or refuse with other words.
+        match raises == Raises::RedisPys && spread.options > 1 {
+            true => Err(Miss::Unusual),
+            false => Ok(spread),
+        }
+    }
+
+    fn spread_any<C>(
+        &self,
+        call: &Call<'_, '_, C>,
+        raises: Raises,
+        held: &mut Held,
+        spread: &mut Spread,
+    ) -> Result<(), Miss> {
+        let given = call.by_position();
+        let (mut place, mut unused, mut first, mut last) = (0, call.names_count(), None, None);
+        for Parameter { name, becomes } in self.parameters {
+            let value = if *becomes == Becomes::Words {
+                None
+            } else if let Some(&value) = given.get(place) {
+                place += 1;
+                Some(value)
+            } else {
+                let named = (unused > 0).then(|| call.named(name.as_bytes())).flatten();
+                unused -= usize::from(named.is_some());
+                named
+            };
+            let rest = given.get(place..).unwrap_or_default();
+            let told = value.filter(|&value| !is_none(value));
+            let words = &mut spread.words;
+            match (*becomes, value) {
+                (Becomes::Word, Some(value)) | (Becomes::Or(_) | Becomes::Amount, Some(value)) => {
+                    words.push(Word::Object(value));
+                }
+                (Becomes::Or(other), None) => words.push(Word::Literal(other)),
+                (Becomes::Amount, None) => words.push(Word::Object(one(held)?)),
+                (Becomes::Maybe, _) => words.extend(told.map(Word::Object)),
+                (Becomes::First(_), _) => first = told,
+                (Becomes::Second, _) => match (first.take(), told) {
+                    (Some(one), Some(other)) => {
+                        words.extend(self.literal_before(name).map(Word::Literal));
+                        words.extend([Word::Object(one), Word::Object(other)]);
+                        spread.options += 1;
+                    }
+                    (None, None) => {}
+                    _ => return Err(Miss::Unusual),
+                },
+                (Becomes::Named(literal), _) => {
+                    if let Some(value) = told {
+                        // redis-py takes times and numbers as texts, too, or refuses them.
+                        if raises == Raises::RedisPys && !is_integer(value) {
+                            return Err(Miss::Unusual);
+                        }
+                        words.extend([Word::Literal(literal), Word::Object(value)]);
+                        spread.options += 1;
+                    }
+                }
+                (Becomes::Flag(literal) | Becomes::Turn(literal, _), _) => {
+                    if told.map(truth).transpose()?.unwrap_or(false) {
+                        words.push(Word::Literal(literal));
+                        spread.options += 1;
+                        if let Becomes::Turn(_, shape) = *becomes {
+                            spread.shape = shape;
+                        }
+                    }
+                }
+                (Becomes::Float, Some(value)) if !is_float_type(value) => {
+                    return Err(Miss::Unusual);
+                }
+                (Becomes::Float, _) => {}
+                (Becomes::Words, _) => {
+                    words.extend(rest.iter().map(|&object| Word::Object(object)));
+                    place = given.len();
+                }
+                (Becomes::Listed, Some(value)) if !rest.is_empty() => {
+                    words.push(Word::Object(value));
+                    words.extend(rest.iter().map(|&object| Word::Object(object)));
+                    place = given.len();
+                }
+                (Becomes::Listed | Becomes::List | Becomes::MaybeList, Some(value)) => {
+                    // As redis-py's methods take them.
+                    if *becomes != Becomes::Listed && told.is_some() && !is_list(value) {
+                        return Err(Miss::Unusual);
+                    }
+                    // SAFETY: the thread is attached and the argument is a valid object.
+                    match unsafe { items(value) } {
+                        Some(items) => {
+                            // Without any, redis-py has answers of its own.
+                            if items.is_empty() && raises == Raises::RedisPys {
+                                return Err(Miss::Unusual);
+                            }
+                            for item in items {
+                                // SAFETY: it is valid now; another thread may take it out of the list later.
+                                unsafe { held.keep(item) };
+                                words.push(Word::Object(item));
+                            }
+                        }
+                        None if *becomes == Becomes::Listed => words.push(Word::Object(value)),
+                        None if *becomes == Becomes::MaybeList && told.is_none() => {}
+                        None => return Err(Miss::Unusual),
+                    }
+                    spread.options += usize::from(*becomes == Becomes::MaybeList && told.is_some());
+                }
+                (Becomes::Fields, Some(value)) | (Becomes::Scores, Some(value)) => {
+                    last = (*becomes == Becomes::Scores).then_some(value);
+                    if last.is_none() && pairs(value, false, held, words)? == 0 {
+                        // redis-py has answers of its own.
+                        if raises == Raises::RedisPys {
+                            return Err(Miss::Unusual);
+                        }
+                    }
+                }
+                (Becomes::MaybeFields, _) => {
+                    if let Some(value) = told {
+                        pairs(value, false, held, words)?;
+                        spread.options += 1;
+                    }
+                }
+                (Becomes::MaybeList, None) => {}
+                (Becomes::Word | Becomes::Listed | Becomes::List, None)
+                | (Becomes::Fields | Becomes::Scores, None) => return Err(Miss::Unusual),
+            }
+        }
+        if place < given.len() || unused > 0 {
+            return Err(Miss::Unusual);
+        }
+        if let Some(scores) = last {
+            let count = pairs(scores, true, held, &mut spread.words)?;
+            let is_one = count == 1 || count > 1 && spread.shape == self.shape;
+            if !is_one && raises == Raises::RedisPys {
+                return Err(Miss::Unusual);
+            }
+        }
+        // Without keys, or fields and values, it is redis-py's to refuse.
+        let mut becomes = self.parameters.iter().map(|parameter| parameter.becomes);
+        let least = match becomes.any(|becomes| becomes == Becomes::MaybeFields) {
+            true => 3,
+            false => 1,
+        };
+        match spread.words.len() < least && raises == Raises::RedisPys {
+            true => Err(Miss::Unusual),
+            false => Ok(()),
+        }
+    }
+
+    /// The word in front of a pair, of which this is the second parameter.
+    fn literal_before(&self, name: &str) -> Option<&'static str> {
+        let mut both = self.parameters.windows(2);
+        let both = both.find(|both| both[1].name == name)?;
+        match both[0].becomes {
+            Becomes::First(literal) if !literal.is_empty() => Some(literal),
+            _ => None,
+        }
+    }
+
+    /// Runs the command.
+    pub(crate) fn run(&self, call: &Call<'_, '_>) -> Outcome {
+        if call.client.is_shaped() {
+            return Err(Miss::Unusual);
+        }
+        let mut held = Held::default();
+        let spread = self.spread(call, call.client.codec.raises, &mut held)?;
+        let mut given: SmallVec<[Argument<'_>; FEW]> = SmallVec::with_capacity(spread.words.len());
+        for word in spread.words {
+            given.push(match word {
+                Word::Object(object) => call.word(object)?,
+                Word::Literal(text) => Argument::Of(text.as_bytes()),
+            });
+        }
+        let mut words: SmallVec<[&[u8]; FEW]> = SmallVec::with_capacity(given.len() + 1);
+        words.push(self.command.as_bytes());
+        words.extend(given.iter().map(Argument::bytes));
+        let result = ask(call.client, call.py, &words, true, spread.shape);
+        result.map(Bound::into_ptr).map_err(Miss::Raised)
+    }
+
+    /// The method's signature and what it does, as the interpreter wants to have it.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("{}($self", self.name);
+        for Parameter { name, becomes } in self.parameters {
+            let written = match becomes {
+                Becomes::Word | Becomes::List | Becomes::Fields | Becomes::Scores => {
+                    write!(text, ", {name}")
+                }
+                Becomes::Or(other) if other.parse::<f64>().is_ok() => {
+                    write!(text, ", {name}={other}")
+                }
+                Becomes::Or(other) => write!(text, ", {name}='{other}'"),
+                Becomes::Amount => write!(text, ", {name}=1"),
+                Becomes::Maybe
+                | Becomes::First(_)
+                | Becomes::Second
+                | Becomes::Named(_)
+                | Becomes::MaybeList
+                | Becomes::MaybeFields => write!(text, ", {name}=None"),
+                Becomes::Flag(_) | Becomes::Turn(..) => write!(text, ", {name}=False"),
+                Becomes::Float => write!(text, ", {name}=float"),
+                Becomes::Words => write!(text, ", *{name}"),
+                Becomes::Listed => write!(text, ", {name}, *args"),
+            };
+            written.expect("a text takes all that is written to it");
+        }
+        text + ")\n--\n\n" + self.does
+    }
+}
+
+/// The number 1, kept alive by `held`.
+fn one(held: &mut Held) -> Result<*mut ffi::PyObject, Miss> {
+    // SAFETY: the thread is attached; a new reference, or null with an exception set.
+    let one = unsafe { ffi::PyLong_FromLong(1) };
+    if one.is_null() {
+        return Err(Miss::Set);
+    }
+    held.take(one);
+    Ok(one)
+}
+
+fn is_none(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: None is always there.
+    object == unsafe { ffi::Py_None() }
+}
+
+fn is_integer(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: the thread is attached and the argument is a valid object.
+    unsafe { ffi::PyLong_CheckExact(object) != 0 }
+}
+
+fn is_list(object: *mut ffi::PyObject) -> bool {
+    // SAFETY: the thread is attached and the argument is a valid object.
+    unsafe { ffi::PyList_CheckExact(object) != 0 }
+}
+
+fn is_float_type(object: *mut ffi::PyObject) -> bool {
+    object == (&raw mut ffi::PyFloat_Type).cast()
+}
+
+/// Whether an object is `True`; any but the two truth values is unusual.
+pub(crate) fn truth(object: *mut ffi::PyObject) -> Result<bool, Miss> {
+    // SAFETY: True and False are always there.
+    unsafe {
+        if object == ffi::Py_True() {
+            Ok(true)
+        } else if object == ffi::Py_False() {
+            Ok(false)
+        } else {
+            Err(Miss::Unusual)
+        }
+    }
+}
+
+/// Adds what a dictionary holds, each value before its name if asked to. Returns how many there are.
+fn pairs(
+    mapping: *mut ffi::PyObject,
+    turned: bool,
+    held: &mut Held,
+    words: &mut SmallVec<[Word; FEW]>,
+) -> Result<usize, Miss> {
+    let (mut position, mut name, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+    let mut count = 0;
+    // SAFETY: the mapping is a valid object, whose type is checked first; it is walked only while nothing else runs.
+    // What it holds is valid now; another thread may take it out later.
+    unsafe {
+        if ffi::PyDict_CheckExact(mapping) == 0 {
+            return Err(Miss::Unusual);
+        }
+        while ffi::PyDict_Next(mapping, &mut position, &mut name, &mut value) != 0 {
+            held.keep(name);
+            held.keep(value);
+            let pair = match turned {
+                true => [value, name],
+                false => [name, value],
+            };
+            words.extend(pair.map(Word::Object));
+            count += 1;
+        }
+    }
+    Ok(count)
+}

@@ -1,0 +1,98 @@
+"""What a client of a store is told: which store it is, and its options."""
+
+from __future__ import annotations
+
+import os
+
+# As typing's, which takes longer to import than a store to be opened.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any
+
+DEFAULT_STORE = "undercroft://default"
+
+_UNITS = {"": 1, "k": 1000, "kb": 1 << 10, "m": 10**6, "mb": 1 << 20, "g": 10**9, "gb": 1 << 30}
+_TRUTH = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def _size(size: int | str | None) -> int | None:
+    """Return a number of bytes, given as one or as text such as ``64gb``."""
+    if not isinstance(size, str):
+        return size
+    text = size.strip().lower()
+    digits = text.rstrip("bgkm")
+    unit = _UNITS.get(text[len(digits) :].removeprefix("b"))
+    if unit is None or not digits.isdecimal():
+        raise ValueError(f"expected a size such as 1073741824, 512mb or 64gb, got {size!r}")
+    return int(digits) * unit
+
+
+def _truth(text: str) -> bool:
+    """Return the truth value that an option of a URL has."""
+    value = _TRUTH.get(text.lower())
+    if value is None:
+        raise ValueError(f"expected true or false, got {text!r}")
+    return value
+
+
+SCHEME = "undercroft://"
+# What a URL's query may set, and how its text is read.
+_OPTIONS: dict[str, Callable[[str], Any]] = {
+    "db": int,
+    "decode_responses": _truth,
+    "encoding": str,
+    "encoding_errors": str,
+    "capacity": str,
+    "maxmemory": str,
+    "maxmemory_policy": str,
+    "timeout": float,
+    "client_name": str,
+}
+
+
+def told(
+    store: str | os.PathLike[str], options: dict[str, Any], ignored: Callable[[], Collection[str]]
+) -> dict[str, Any]:
+    """Return what the native client is made with, from a client's arguments.
+
+    Options in the URL win. ``ignored`` returns the names of those that mean nothing there.
+    """
+    place = os.fspath(store)
+    if isinstance(store, str) and "/" not in store:
+        raise ValueError(
+            f"expected undercroft://{store} for a store in shared memory, or a path with a '/' "
+            f"in it, got {store!r}"
+        )
+    if isinstance(store, str) and store.startswith(SCHEME):
+        place, in_url = _split(store, ignored)
+        options = options | in_url
+    sizes = {name: _size(options[name]) for name in ("capacity", "maxmemory")}
+    return options | sizes | {"store": place}
+
+
+def _split(url: str, ignored: Callable[[], Collection[str]]) -> tuple[str, dict[str, Any]]:
+    """Return a URL's store and the options in its query."""
+    if not any(mark in url for mark in "?#%[]"):
+        name = url.removeprefix(SCHEME)
+        return (name if name.startswith("/") else url), {}
+    # It is not needed for most of them, and takes longer to import than a store to be opened.
+    from urllib.parse import parse_qsl, unquote, urlsplit
+
+    parts = urlsplit(url)
+    options = {}
+    for name, text in parse_qsl(parts.query, keep_blank_values=True):
+        read = _OPTIONS.get(name)
+        if read is None:
+            if name in ignored():
+                continue
+            known = ", ".join(_OPTIONS)
+            raise ValueError(f"expected one of the options {known}, got {name!r}")
+        try:
+            options[name] = read(text)
+        except ValueError as error:
+            raise ValueError(f"invalid value for {name!r} in {url!r}: {error}") from None
+    if parts.path and not parts.netloc:
+        # A path may hold what means something in a URL.
+        return unquote(parts.path), options
+    return f"{SCHEME}{unquote(parts.netloc + parts.path)}", options

@@ -1,0 +1,37 @@
+"""What is entered, awaited and closed as redis-py's asyncio objects are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import TracebackType
+
+
+class Awaited:
+    """What is entered, awaited and closed as redis-py's asyncio objects are."""
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Let go of what it holds."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        """Return the object itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.aclose()
+
+    async def _self(self) -> Self:
+        return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Return the object itself."""
+        return self._self().__await__()

@@ -1,0 +1,75 @@
+"""What both asyncio clients of a store are: its native methods, done when they are awaited.
+
+The store hurries: a call that meets another process' lock raises ``Locked``, and is parked here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from undercroft._native import METHODS, Client, Locked
+from undercroft.asyncio.awaited import Awaited
+from undercroft.asyncio.parking import left, parked, settled
+from undercroft.asyncio.waiting import Waits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Native(Awaited):
+    """A client of a store for asyncio."""
+
+    store: Any
+
+    def _use(self, store: Client) -> None:
+        store._hurry(left)
+        self.store = store
+        self._waits: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waits]
+        self._waits = weakref.WeakKeyDictionary()
+
+    async def wait_for(self, client: Client, args: tuple[Any, ...], decode: bool) -> Any:
+        """Run a command that may wait for keys, and return its reply as it is."""
+        loop = asyncio.get_running_loop()
+        waiting = self._waits.get(loop)
+        if waiting is None:
+            waiting = self._waits[loop] = Waits(self.store)
+        return await waiting.run(client, args, decode)
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
+        """Let go of the store. Using the client again opens it again.
+
+        What other processes' locks have kept from being done behind its calls is done before.
+        """
+        waiting = self._waits.pop(asyncio.get_running_loop(), None)
+        if waiting is not None:
+            waiting.close()
+        try:
+            await settled(self.store)
+        finally:
+            self.store.close()
+
+    def __repr__(self) -> str:
+        """Return the store's path and the database."""
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        return f"<{kind}({str(self.store.path)!r}, db={self.store.db})>"
+
+
+def _awaited(name: str) -> Callable[..., Any]:
+    """Return a store's method of this name as one to await."""
+
+    @wraps(getattr(Client, name))
+    async def method(self: Native, *args: Any, **options: Any) -> Any:
+        store = self.store
+        try:
+            return getattr(store, name)(*args, **options)
+        except Locked as refused:
+            return await parked(store, refused, getattr(store, name), *args, **options)
+
+    return method
+
+
+for _, _name in METHODS:
+    setattr(Native, _name, _awaited(_name))

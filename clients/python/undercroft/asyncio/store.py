@@ -1,0 +1,37 @@
+"""The asyncio client of a store that needs no redis-py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undercroft._native import Locked
+from undercroft.asyncio.native import Native
+from undercroft.asyncio.parking import parked
+from undercroft.asyncio.waiting import waits
+from undercroft.store import Store as SyncStore
+
+
+class Store(Native):
+    """A client of a store in shared memory for asyncio, which needs no redis-py.
+
+    It is made with the arguments of :class:`undercroft.Store` and has its methods, each of which is
+    done when it is awaited, without a turn of the loop; where another process holds a lock for
+    longer than a millisecond other tasks run meanwhile, for up to ``timeout`` seconds.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Open a store, or create it."""
+        self._use(SyncStore(*args, **options))
+
+    async def execute(self, *words: Any, decode: bool = True) -> Any:
+        """Run any command, given by its words, and return its reply as Redis' protocol has it.
+
+        With ``decode=False`` strings in it are bytes, whatever the client does else.
+        """
+        if words and waits(words[0]):
+            return await self.wait_for(self.store, words, decode)
+        run = self.store.execute
+        try:
+            return run(*words, decode=decode)
+        except Locked as refused:
+            return await parked(self.store, refused, run, *words, decode=decode)

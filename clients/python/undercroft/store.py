@@ -1,0 +1,150 @@
+"""The client of a store that needs no redis-py, and its pipelines."""
+
+from __future__ import annotations
+
+from undercroft._native import Client, Queue
+from undercroft.address import DEFAULT_STORE, TYPE_CHECKING, told
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Any, Self
+
+
+class Pipeline(Queue):
+    """Commands that are run together by :meth:`execute`.
+
+    It has the store's methods, each of which queues a command.
+    """
+
+    def __init__(self, store: Store, transaction: bool) -> None:  # noqa: ARG002
+        """Collect commands."""
+        self._transaction = transaction
+
+    def command(self, *words: Any) -> Self:
+        """Add any command, given by its words."""
+        self._add(words, {}, None)
+        return self
+
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Run all commands and return their results.
+
+        The first error is raised, or with ``raise_on_error=False`` stands among the results.
+        """
+        try:
+            if not len(self):
+                return []
+            results, failed = self._run(self._transaction)  # type: ignore[misc]
+            if type(results) is not list:
+                raise results
+            if failed is not None and raise_on_error:
+                raise results[failed]
+            return results
+        finally:
+            self._clear()
+
+    def __enter__(self) -> Self:
+        """Return the pipeline itself."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Forget what was not executed."""
+        self._clear()
+
+
+class Store(Client):
+    """A client of a store in shared memory, which needs no redis-py.
+
+    Its methods on keys are those of :class:`undercroft.Redis`, with the same names, arguments and
+    results; what they do not take raises ``TypeError``. :meth:`execute` runs any other command.
+    Errors are of :class:`undercroft.StoreError`: :class:`undercroft.CommandError` says what Redis
+    would answer, :class:`undercroft.BusyError` that another process holds a lock and makes no
+    progress for ``timeout`` seconds, :class:`undercroft.UnavailableError` that the store cannot be
+    opened or was removed.
+
+    :class:`undercroft.EmbeddedRedis` says what the arguments mean. One object may be used by
+    several threads, and after a fork.
+    """
+
+    def __new__(
+        cls,
+        store: str | os.PathLike[str] = DEFAULT_STORE,
+        db: int = 0,
+        *,
+        decode_responses: bool = False,
+        encoding: str = "utf-8",
+        encoding_errors: str = "strict",
+        capacity: int | str | None = None,
+        maxmemory: int | str | None = None,
+        maxmemory_policy: str | None = None,
+        timeout: float | None = None,
+        client_name: str | None = None,
+    ) -> Self:
+        """Open a store, or create it."""
+        settings = told(
+            store,
+            {
+                "db": db,
+                "decode_responses": decode_responses,
+                "encoding": encoding,
+                "encoding_errors": encoding_errors,
+                "capacity": capacity,
+                "maxmemory": maxmemory,
+                "maxmemory_policy": maxmemory_policy,
+                "timeout": timeout,
+                "client_name": client_name,
+            },
+            tuple,
+        )
+        return super().__new__(cls, **settings)
+
+    def execute(self, *words: Any, decode: bool = True) -> Any:
+        """Run any command, given by its words, and return its reply as Redis' protocol has it.
+
+        With ``decode=False`` strings in it are bytes, whatever the client does else.
+        """
+        return self._execute(words, {} if decode else {"NEVER_DECODE": True})[0]
+
+    def scan_iter(
+        self, match: str | bytes | None = None, count: int = 1000, _type: str | None = None
+    ) -> Iterator[Any]:
+        """Return all keys that match, asking for about so many at a time."""
+        words = [*(("MATCH", match) if match is not None else ()), "COUNT", count]
+        words += ("TYPE", _type) if _type is not None else ()
+        cursor: Any = 0
+        while True:
+            cursor, keys = self.execute("SCAN", cursor, *words)
+            yield from keys
+            if int(cursor) == 0:
+                return
+
+    def pipeline(self, transaction: bool = True) -> Pipeline:
+        """Return a collection of commands that are run together.
+
+        With ``transaction`` they are one change of the store.
+        """
+        return Pipeline(self, transaction)
+
+    def __enter__(self) -> Self:
+        """Return the client itself."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the client."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return the store's path and the database."""
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        return f"<{kind}({str(self.path)!r}, db={self.db})>"
