@@ -4,7 +4,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help build test demo lint format bench crash fuzz loom dist clean
+.PHONY: help build test demo lint format bench crash fuzz loom dist install clean
+
+# Where `make install` puts the C library; DESTDIR goes in front of it.
+PREFIX ?= /usr/local
+export PREFIX DESTDIR
 
 # Which table `make bench` measures: core, types, python, everyday, server or growth.
 TABLE ?= core
@@ -15,7 +19,7 @@ help: ## Show this list
 build: ## Build target/release/undercroft and a .venv/bin/python that imports undercroft
 	@scripts/build.sh
 
-test: ## Run every test: Rust, Python, README, repository rules, short fuzzing
+test: ## Run every test: Rust, C, Python, README, repository rules, short fuzzing
 	@scripts/test.sh
 
 demo: ## Run the main job on real input: many processes, one store, one of them killed
@@ -41,6 +45,9 @@ loom: ## Explore the loom models of lock, version counter and slots
 
 dist: ## Build a wheel for Linux on x86-64 and a source distribution in target/dist/
 	@scripts/dist.sh
+
+install: ## Install the C library and its header: make install PREFIX=/usr/local
+	@scripts/install.sh
 
 clean: ## Remove target/ and .venv/
 	@rm -rf target .venv

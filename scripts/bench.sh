@@ -12,6 +12,6 @@ shift
 scripts/setup.sh scripts/requirements-bench.txt
 scripts/packages.sh bench
 scripts/build.sh
-say "building target/release/undercroft-bench"
-cargo build --release --locked --package undercroft-bench
+say "building target/release/undercroft-bench and the C library"
+cargo build --release --locked --package undercroft-bench --package undercroft-c
 exec .venv/bin/python bench/run.py --table "$table" "$@"

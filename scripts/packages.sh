@@ -10,7 +10,10 @@ source "$(dirname "$0")/lib.sh"
 # Each line: the command that must be there, and the package that brings it.
 case "${1:?which group of packages: test, lint, fuzz or bench}" in
     test) wanted='redis-server redis-server
-redis-cli redis-tools' ;;
+redis-cli redis-tools
+c++ g++
+pkg-config pkg-config
+valgrind valgrind' ;;
     lint) wanted='shellcheck shellcheck' ;;
     fuzz) wanted='c++ g++' ;;
     bench) wanted='redis-server redis-server

@@ -53,7 +53,7 @@ python_tests() {
 
 # The stubs say what the compiled module really has.
 stub_tests() {
-    (cd target/test && MYPYPATH='' ../../.venv/bin/stubtest undercroft)
+    (cd target/test && MYPYPATH='' ../../.venv/bin/stubtest --allowlist ../../scripts/stubs.allow undercroft)
 }
 
 readme_test() {
@@ -67,6 +67,7 @@ scripts/build.sh
 stage rust rust_tests
 stage reruns scripts/reruns.sh
 stage loom scripts/loom.sh
+stage c scripts/c.sh
 if has_python_client && [[ -d clients/python/tests ]]; then
     stage python python_tests
     stage oldest scripts/oldest.sh
@@ -89,6 +90,7 @@ echo
 say "summary, after $((SECONDS - started)) s"
 grep -hE '^(tidy|fuzz|crash|storm|damage|differential): ' target/test/rust.log || true
 grep -h '^loom: ' target/test/loom.log || true
+grep -hE '^(storm|second tries|C): ' target/test/c.log || true
 awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
     END { printf "rust: %d passed, %d failed, %d ignored\n", passed, failed, ignored }' target/test/{rust,loom}.log
 if [[ -f target/test/python.log ]] && has_python_client; then

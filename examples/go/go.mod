@@ -1,0 +1,3 @@
+module undercroft-example
+
+go 1.21

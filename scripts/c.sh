@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Installs the C library into target/test/c and tests it there: what is exported, every program
+# of clients/c/tests as C11, as C++17, with sanitizers and under valgrind, a storm of kill -9,
+# changes in the midst of reads, and the examples. UNDERCROFT_SEED repeats a storm.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+place=$root/target/test/c
+rm -rf "$place"
+mkdir -p "$place/bin"
+stores=$(mktemp -d /dev/shm/undercroft-c-XXXXXX)
+trap 'rm -rf "$stores"' EXIT
+
+cargo build --release --locked --package undercroft-c --package undercroft-cli
+PREFIX=/usr BUILT=target/release DESTDIR=$place scripts/install.sh
+export PKG_CONFIG_SYSROOT_DIR=$place PKG_CONFIG_PATH=$place/usr/lib/pkgconfig
+export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
+export LD_LIBRARY_PATH=$place/usr/lib
+have pkg-config && read -ra flags <<<"$(pkg-config --cflags --libs undercroft)"
+# What pkg-config says, where it is missing.
+[[ ${flags[*]:-} ]] || flags=("-I$place/usr/include" "-L$place/usr/lib" -lundercroft)
+warnings=(-Wall -Wextra -Werror -pedantic -g -O1)
+c=(cc -std=c11 -D_GNU_SOURCE)
+cpp=(c++ -x c++ -std=c++17)
+
+# build LANGUAGE... -- SOURCE PROGRAM OPTION...
+build() {
+    local compiler=()
+    while [[ $1 != -- ]]; do
+        compiler+=("$1")
+        shift
+    done
+    "${compiler[@]}" "${warnings[@]}" "${@:4}" -o "$place/bin/$3" "$2" "${flags[@]}" -pthread
+}
+
+# try PROGRAM ARGUMENT...: runs one on a store of its own, by the command in $by.
+by=()
+try() {
+    rm -f "$stores/store"
+    "${by[@]}" "$place/bin/$1" "$stores/store" "${@:2}" || fail "$1 failed${by[0]:+, by ${by[0]}}"
+}
+
+say "what is exported"
+wanted=clients/c/tests/exports.txt
+library=$place/usr/lib/libundercroft.so
+nm --dynamic --defined-only "$library" | awk '{ print $3 }' | LC_ALL=C sort |
+    diff "$wanted" - || fail "the shared library exports others than $wanted names"
+grep -o 'uc_[a-z_]*(' <(grep -vE '^(static|typedef| \*|/\*)' clients/c/undercroft.h) | tr -d '(' | LC_ALL=C sort -u |
+    diff "$wanted" - || fail "clients/c/undercroft.h declares others than $wanted names"
+sed -n 's/^SAME([^,]*, \(uc_[a-z_]*\),.*/\1/p' clients/c/tests/signatures.c | LC_ALL=C sort |
+    diff "$wanted" - || fail "clients/c/tests/signatures.c checks others than $wanted names"
+readelf --dynamic "$library" | grep -q 'SONAME.*\[libundercroft\.so\.0\]' || fail "expected the soname libundercroft.so.0"
+
+tests=(signatures strings commands misuse messages limits busy fork threads waiting)
+say "as C11, as C++17, with sanitizers"
+have c++ || skip "the C tests as C++: no c++ here"
+for test in "${tests[@]}"; do
+    source=clients/c/tests/$test.c
+    build "${c[@]}" -- "$source" "$test"
+    try "$test"
+    build "${c[@]}" -- "$source" "$test-sanitized" -fsanitize=address,undefined -fno-sanitize-recover=all
+    try "$test-sanitized"
+    if have c++; then
+        build "${cpp[@]}" -- "$source" "$test-c++"
+        try "$test-c++"
+    fi
+done
+
+say "with the static library"
+static=("${flags[@]/-lundercroft/-l:libundercroft.a}")
+"${c[@]}" "${warnings[@]}" -o "$place/bin/static" clients/c/tests/strings.c "${static[@]}" -lm -ldl -lrt -pthread
+LD_LIBRARY_PATH='' try static
+
+if have valgrind; then
+    say "under valgrind"
+    # Threads take turns there: those that look for one another's progress would take minutes. A process that is
+    # stopped there may hold valgrind's own locks.
+    by=(valgrind --quiet --error-exitcode=9 --leak-check=full "--show-leak-kinds=definite,indirect"
+        "--errors-for-leak-kinds=definite,indirect")
+    for test in strings commands misuse messages limits waiting; do
+        try "$test"
+    done
+    by=()
+else
+    skip "the C tests under valgrind: not installed"
+fi
+
+say "kill -9"
+build "${c[@]}" -- clients/c/tests/storm.c storm
+try storm "${UNDERCROFT_C_KILLS:-200}" "${UNDERCROFT_SEED:-$RANDOM}"
+target/release/undercroft check --store "$stores/store"
+
+say "changes in the midst of reads, writes that run twice"
+cargo build --locked --package undercroft-c --features races
+PREFIX=/usr BUILT=target/debug DESTDIR=$place/races scripts/install.sh
+export LD_LIBRARY_PATH=$place/races/usr/lib
+build "${c[@]}" -- clients/c/tests/second_try.c second_try "-L$place/races/usr/lib"
+# It panics as it should.
+RUST_BACKTRACE=0 try second_try
+export UNDERCROFT_RERUN=1
+for test in "${tests[@]}"; do
+    try "$test"
+done
+unset UNDERCROFT_RERUN
+export LD_LIBRARY_PATH=$place/usr/lib
+
+# sorted COMMAND...: what it prints, by the numbers in it.
+sorted() { "$@" | sort -V; }
+
+# expect TEXT COMMAND...: runs an example, which has to print this.
+expect() {
+    local printed
+    printed=$("${@:2}") || fail "$2 failed"
+    diff <(printf '%s\n' "$1") <(printf '%s\n' "$printed") || fail "$2 printed something else"
+}
+
+say "examples"
+for example in cache jobs; do
+    build "${c[@]}" -- "examples/c/$example.c" "$example"
+    ! have c++ || build "${cpp[@]}" -- "examples/c/$example.c" "$example-c++"
+done
+rm -f "$stores/store"
+expect $'made:  <h1>Page 7</h1>\nfound: <h1>Page 7</h1>' "$place/bin/cache" "$stores/store" 7
+expect "$(printf 'done: job %d\n' {1..12})" sorted "$place/bin/jobs" "$stores/store"
+# The first programs of the guide and of the header, which are one.
+awk '/^```$/ { exit } shown; /^```c$/ { shown = 1 }' docs/c.md >"$place/first.c"
+sed -n 's/^ \*     \(#include <stdio\.h>\)$/\1/; /^#include <stdio/,/^ \*     }$/ { s/^ \*     //; s/^ \*$//; p }' \
+    clients/c/undercroft.h >"$place/header.c"
+diff "$place/first.c" "$place/header.c" || fail "docs/c.md and clients/c/undercroft.h begin with different programs"
+sed -i "s|undercroft://demo|$stores/first|" "$place/first.c"
+build "${c[@]}" -- "$place/first.c" first
+expect hello "$place/bin/first"
+if have go && have pkg-config; then
+    (cd examples/go && GOTOOLCHAIN=local GOFLAGS=-mod=mod go build -o "$place/bin/go" .)
+    expect $'hello from Go\n1000 bytes, true\n8000\nERR value is not an integer or out of range' \
+        "$place/bin/go" "$stores/store"
+else
+    skip "the example in Go: no go or no pkg-config here"
+fi
+# Only fetching may fail for want of a network.
+if have npm && cp -R examples/node "$place/node" &&
+    (cd "$place/node" && npm install --no-audit --no-fund --loglevel=error); then
+    LIBRARY=$library expect \
+        $'hello from Node\n1000 bytes, true\n1000\na b c\nERR value is not an integer or out of range' \
+        node "$place/node/main.mjs" "$stores/store"
+else
+    skip "the example in Node: no npm here, or koffi cannot be fetched"
+fi
+echo "C: ${#tests[@]} programs passed"

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Installs the C library below PREFIX (default /usr/local): header, shared and static library,
+# pkg-config file. DESTDIR goes in front of every path, for packages. BUILT names the directory
+# of a build that is there already.
+
+# shellcheck source=scripts/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+prefix=${PREFIX:-/usr/local}
+[[ $prefix == /* ]] || fail "expected PREFIX to begin with a slash, got $prefix"
+built=${BUILT:-}
+if [[ ! $built ]]; then
+    say "building the C library"
+    cargo build --release --locked --package undercroft-c
+    built=target/release
+fi
+
+header=clients/c/undercroft.h
+abi=$(sed -n 's/^#define UC_ABI_VERSION \([0-9]*\)$/\1/p' "$header")
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+[[ $abi && $version ]] || fail "found no UC_ABI_VERSION in $header, or no version in Cargo.toml"
+soname=libundercroft.so.$((abi >> 16))
+
+to=${DESTDIR:-}$prefix
+install -d "$to/include" "$to/lib/pkgconfig"
+install -m 644 "$header" "$to/include/undercroft.h"
+install -m 644 "$built/libundercroft_c.a" "$to/lib/libundercroft.a"
+install -m 755 "$built/libundercroft_c.so" "$to/lib/$soname.$((abi & 0xffff))"
+# Of what the compiler knows for debuggers only the names of functions stay.
+! have strip || strip --strip-debug "$to/lib/libundercroft.a" "$to/lib/$soname.$((abi & 0xffff))"
+ln -sf "$soname.$((abi & 0xffff))" "$to/lib/$soname"
+ln -sf "$soname" "$to/lib/libundercroft.so"
+sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" clients/c/undercroft.pc.in >"$to/lib/pkgconfig/undercroft.pc"
+chmod 644 "$to/lib/pkgconfig/undercroft.pc"
+say "installed in $to"
