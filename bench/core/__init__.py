@@ -10,6 +10,7 @@
 - `everyday`: rows of what Python programs do all day: large values, new keys, pipelines,
   collections, awaiting, starting.
 - `growth`: rows and a picture of the slowest calls: while a store grows and ends, and in a crowd.
+- `interface`: rows of the C interface, beside the engine's own calls from Rust.
 - `lists`: rows of lists: their memory, ranges, both ends, the middle.
 - `loads`: rows of the server under large values, and while its store grows.
 - `machine`: what the figures were measured on.

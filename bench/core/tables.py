@@ -8,6 +8,7 @@ from core import (
     embedded,
     everyday,
     growth,
+    interface,
     lists,
     loads,
     many,
@@ -34,6 +35,7 @@ TABLES: dict[str, dict[str, Group]] = {
         "open": native.open_rows,
         "copies": native.copy_rows,
         "instructions": native.instruction_rows,
+        "c": interface.rows,
     },
     "types": {
         "lists": lists.rows,
