@@ -1,6 +1,6 @@
 //! `get` and `set`.
 
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 use std::ptr;
 
 use pyo3::ffi;
@@ -87,11 +87,11 @@ impl<'c, 'a, 'py> Value<'c, 'a, 'py> {
     }
 
     #[inline(always)]
-    fn finish(self) -> Outcome {
+    fn finish(&mut self) -> Outcome {
         match self.kept {
             Kept::Small => self.call.string(&self.small[..self.length]),
-            Kept::Placed => self.place.finish(self.call),
-            Kept::Nowhere => Err(self.failed.unwrap_or(Miss::Set)),
+            Kept::Placed => mem::replace(&mut self.place, Place::None).finish(self.call),
+            Kept::Nowhere => Err(self.failed.take().unwrap_or(Miss::Set)),
         }
     }
 }
