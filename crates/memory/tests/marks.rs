@@ -91,6 +91,22 @@ fn a_marked_shard_is_neither_read_nor_changed() {
     assert!(!is_refused(&segment));
 }
 
+/// A process that is slow, or has much to look at, came to nothing but looks.
+#[test]
+fn a_long_look_lets_its_process_in_for_as_long_again() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let segment = create(&directory.path().join("store"));
+    mark(&segment, 5).expect("room");
+    let began = coarse_milliseconds();
+    while coarse_milliseconds() < began + 100 {}
+    segment.looked_after(ONE, began);
+    let looked = coarse_milliseconds();
+    while coarse_milliseconds() == looked {}
+    let result = segment.read(ShardSet::one(ONE), |_| Ok::<_, Error>(()));
+    // A machine that stood still meanwhile shows nothing.
+    assert!(result.is_ok() || coarse_milliseconds() > looked + 100);
+}
+
 #[test]
 fn a_mark_that_is_undone_was_never_there() {
     let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");

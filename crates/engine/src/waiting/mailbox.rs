@@ -200,16 +200,22 @@ impl Store {
     /// A lock that cannot be had.
     #[cold]
     pub(crate) fn look_after(&self) -> Result<(), Error> {
-        for shard in 0..self.shards() {
-            if self.segment.is_marked(shard) {
-                self.look_after_shard(shard)?;
+        let began = coarse_milliseconds();
+        let marked = (0..self.shards()).filter(|&shard| self.segment.is_marked(shard));
+        let marked: Vec<usize> = marked.collect();
+        let looked = marked
+            .iter()
+            .try_for_each(|&shard| self.look_after_shard(shard, began));
+        if looked.is_ok() {
+            // The looks at all of them took their time.
+            for &shard in &marked {
+                self.segment.looked_after(shard, began);
             }
         }
-        Ok(())
+        looked
     }
 
-    fn look_after_shard(&self, shard: usize) -> Result<(), Error> {
-        let now = coarse_milliseconds();
+    fn look_after_shard(&self, shard: usize, began: u64) -> Result<(), Error> {
         let mut served = VecDeque::new();
         if self.writable() {
             let filled =
@@ -241,7 +247,7 @@ impl Store {
                 }
             }
         }
-        self.segment.looked_after(shard, now);
+        self.segment.looked_after(shard, began);
         self.serve(served);
         Ok(())
     }

@@ -78,7 +78,7 @@ impl Segment {
     ) -> Segment {
         let shards = 0..mapping.layout().shards;
         let hints_copied = shards.clone().map(|_| AtomicU64::new(0)).collect();
-        let looked_after = shards.map(|_| AtomicU64::new(u64::MAX)).collect();
+        let looked_after = shards.map(|_| AtomicU64::new(0)).collect();
         let suspicions = (0..mapping.layout().shards + 2)
             .map(|_| Suspicion::default())
             .collect();

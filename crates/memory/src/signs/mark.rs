@@ -19,14 +19,17 @@ impl Segment {
         self.mapping.load(at) & counter::MARK != 0
     }
 
-    /// This process looked after a shard when the coarse clock showed `now`:
-    /// while it does, the mark keeps none of its threads from anything.
-    pub fn looked_after(&self, index: usize, now: u64) {
-        self.looked_after[index].store(now, Ordering::Relaxed);
+    /// This process began to look after a shard when the coarse clock showed `began`, and has done so. For as long again
+    /// the mark keeps none of its threads from anything: one for which a look takes more than a tick of that clock
+    /// would look for ever.
+    pub fn looked_after(&self, index: usize, began: u64) {
+        let now = platform::coarse_milliseconds();
+        let until = now.saturating_add(now.saturating_sub(began));
+        self.looked_after[index].store(until, Ordering::Relaxed);
     }
 
     pub(crate) fn was_looked_after(&self, index: usize) -> bool {
-        self.looked_after[index].load(Ordering::Relaxed) == platform::coarse_milliseconds()
+        platform::coarse_milliseconds() <= self.looked_after[index].load(Ordering::Relaxed)
     }
 
     /// Makes the mark in a locked shard's counter what the shard's word says.
