@@ -10,6 +10,7 @@
 //! joins by its process number, and asks for others by theirs: see
 //! [`tenant`](crate::processes::tenant).
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,20 @@ const CLAIMED: u32 = 2;
 /// The first so many threads of a process have a record each; the others share
 /// the rest.
 const OWNED_RECORDS: u64 = slot::RECORD_COUNT / 2;
+
+thread_local! {
+    /// The thread's number in its process, and one more; 0 before it is known.
+    static THREAD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Gives the thread its number.
+#[cold]
+fn number_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    THREAD.set(number + 1);
+    number
+}
 
 /// Held while a slot's lock is being taken, and by `fork` meanwhile: a child
 /// forked between `open` and `close` would inherit the descriptor and keep a
@@ -403,13 +418,10 @@ impl Process {
     /// Takes a record of this process' slot for one transaction.
     #[inline]
     pub(crate) fn take_record(&self) -> u64 {
-        thread_local! {
-            static THREAD: u64 = {
-                static NEXT: AtomicU64 = AtomicU64::new(0);
-                NEXT.fetch_add(1, Ordering::Relaxed)
-            };
-        }
-        let thread = THREAD.with(|&thread| thread);
+        let thread = match THREAD.get() {
+            0 => number_thread(),
+            number => number - 1,
+        };
         if thread < OWNED_RECORDS {
             // Nobody else's: no atomic exchange. It is in use already where a
             // signal handler writes while its thread waits for a lock.
