@@ -11,6 +11,7 @@ use undercroft_memory::ShardSet;
 
 use crate::error::Error;
 use crate::store::{Reader, Store};
+use crate::structures::ahead::Ahead;
 use crate::structures::dictionary::Dictionary;
 use crate::structures::entry::Entry;
 use crate::structures::ranges::Ranges;
@@ -220,22 +221,27 @@ fn part_of_walk(
     let view = reader.view();
     let tables = root.tables(view)?;
     let size = tables.map(|tables| (tables.main.bits, tables.other.map(|(other, _)| other.bits)));
+    let mut ahead = Ahead::new();
+    let mut visit = |at| {
+        let entry = Entry::load(view, at)?;
+        let expiry = entry.expiry(view)?;
+        if expiry.is_some_and(|expiry| expiry <= reader.now()) {
+            expired::remember(view, root.database, &entry);
+            return Ok(());
+        }
+        part.push_with(|bytes| entry.append_key(view, bytes))
+    };
     for _ in 0..BUCKETS {
         // R3: torn buckets may hold anything.
         view.recheck()?;
         position = scan_bucket(view, root, position, |at| {
-            let entry = Entry::load(view, at)?;
-            let expiry = entry.expiry(view)?;
-            if expiry.is_some_and(|expiry| expiry <= reader.now()) {
-                expired::remember(view, root.database, &entry);
-                return Ok(());
-            }
-            part.push_with(|bytes| entry.append_key(view, bytes))
+            ahead.put(view, at).map_or(Ok(()), &mut visit)
         })?;
         if position == 0 {
             break;
         }
     }
+    ahead.rest().try_for_each(visit)?;
     Ok((position, size))
 }
 

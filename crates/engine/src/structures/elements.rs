@@ -8,6 +8,7 @@ use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
 use crate::error::Error;
 use crate::random::Random;
+use crate::structures::ahead::Ahead;
 use crate::structures::bulk;
 use crate::structures::dictionary::{self, BUCKET, Dictionary, Table, for_each_in_chain};
 use crate::structures::element::{Element, Value};
@@ -268,22 +269,25 @@ impl Elements {
             Some((other, moved)) => (Some(other), moved),
             None => (None, 0),
         };
+        let mut ahead = Ahead::new();
         let mut walk = |table: Table, first: u64| {
             for index in first..table.buckets() {
                 if index % RECHECK_EVERY == 0 {
                     view.recheck()?;
                 }
-                for_each_in_chain(view, table.bucket(index), |at| {
-                    visit(&Element::load(view, at)?)
+                for_each_in_chain(view, table.bucket(index), |at| match ahead.put(view, at) {
+                    Some(due) => visit(&Element::load(view, due)?),
+                    None => Ok(()),
                 })?;
             }
             Ok::<_, Error>(())
         };
         walk(tables.main, moved)?;
-        match other {
-            Some(other) => walk(other, 0),
-            None => Ok(()),
+        if let Some(other) = other {
+            walk(other, 0)?;
         }
+        let mut rest = ahead.rest();
+        rest.try_for_each(|at| visit(&Element::load(view, at)?))
     }
 
     /// Visits the elements of the next part of a walk that starts with cursor
@@ -297,10 +301,14 @@ impl Elements {
         mut visit: impl FnMut(&Element) -> Result<(), Error>,
     ) -> Result<u64, Error> {
         let (mut position, mut visited) = (cursor, 0);
+        let mut ahead = Ahead::new();
         for looked_at in 1.. {
             position = scan_bucket(view, self, position, |at| {
                 visited += 1;
-                visit(&Element::load(view, at)?)
+                match ahead.put(view, at) {
+                    Some(due) => visit(&Element::load(view, due)?),
+                    None => Ok(()),
+                }
             })?;
             let enough = visited >= count || looked_at >= count.saturating_mul(EMPTY_FACTOR);
             if position == 0 || enough {
@@ -309,6 +317,9 @@ impl Elements {
             if looked_at % RECHECK_EVERY == 0 {
                 view.recheck()?;
             }
+        }
+        for at in ahead.rest() {
+            visit(&Element::load(view, at)?)?;
         }
         Ok(position)
     }

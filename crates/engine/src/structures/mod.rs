@@ -1,6 +1,7 @@
 //! What keys and values are made of, in the file: each structure with its picture. They know nothing of the types of
 //! values, and nothing of commands.
 //!
+//! - `ahead`: what a walk meets, asked for ahead of its use.
 //! - `bulk`: dictionaries of collections that are made whole, in bulk.
 //! - `dictionary`: the hash table, of keys and of the elements of large collections.
 //! - `element`: one element of a large collection: a field with its value, or a member.
@@ -14,6 +15,7 @@
 //! - `tree`: the counted B+tree: lists and sorted sets by position.
 //! - `walk`: a walk over a dictionary, bucket by bucket.
 
+pub(crate) mod ahead;
 pub(crate) mod bulk;
 pub(crate) mod dictionary;
 pub(crate) mod element;

@@ -11,6 +11,9 @@ use crate::structures::dictionary::{BUCKET, Dictionary, Table, for_each_in_chain
 /// Bits of the cursor of SCAN that hold the bucket.
 pub(crate) const BUCKET_BITS: u32 = 48;
 
+/// A bucket is asked for so many steps ahead of its visit.
+const STEPS_AHEAD: u64 = 4;
+
 /// Visits the entries that a position stands for; returns the next position.
 pub(crate) fn scan_bucket<D: Dictionary>(
     view: &View<'_>,
@@ -22,8 +25,10 @@ pub(crate) fn scan_bucket<D: Dictionary>(
         return Ok(0);
     };
     let Some((other, moved)) = tables.other else {
+        let later = advance(position, STEPS_AHEAD, tables.main);
+        view.prefetch(tables.main.bucket(later));
         for_each_in_chain(view, tables.main.bucket(position), &mut visit)?;
-        return Ok(advance(position, tables.main));
+        return Ok(advance(position, 1, tables.main));
     };
     // Both tables: a bucket of the smaller one, and all those of the larger
     // that it splits into.
@@ -57,16 +62,18 @@ pub(crate) fn scan_bucket<D: Dictionary>(
         if let Some(bucket) = bucket {
             for_each_in_chain(view, bucket, &mut visit)?;
         }
-        position = advance(position, large);
+        position = advance(position, 1, large);
         if position & (large.buckets() - 1) & !(small.buckets() - 1) == 0 {
             return Ok(position);
         }
     }
 }
 
-/// The next position of a walk over a table: counts up in reversed bits.
-fn advance(position: u64, table: Table) -> u64 {
+/// The position so many steps on in a walk over a table, 0 behind its end: counts up in reversed bits.
+fn advance(position: u64, steps: u64, table: Table) -> u64 {
     let mask = table.buckets() - 1;
-    let reversed = (position | !mask).reverse_bits().wrapping_add(1);
-    reversed.reverse_bits() & ((1 << BUCKET_BITS) - 1)
+    let step = 1_u64.checked_shl(u64::BITS - table.bits as u32);
+    let reversed = (position & mask).reverse_bits();
+    let reversed = reversed.wrapping_add(steps.wrapping_mul(step.unwrap_or(0)));
+    reversed.reverse_bits()
 }
