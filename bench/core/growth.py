@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import sys
+from functools import partial
 from typing import Any
 
 from core import peers
@@ -160,29 +161,29 @@ def crowd_rows(bench: Bench) -> list[Row]:
         ours = stack.enter_context(
             loop(sys.executable, "embedded", store, cores, script="crowd.py")
         )
+        store = bench.directory() / "apart"
+        apart = stack.enter_context(loop(sys.executable, "apart", store, cores, script="crowd.py"))
         server = stack.enter_context(peers.redis_server(bench.directory()))
         # The server is one more that wants a core; the kernel is to choose which.
         os.sched_setaffinity(server.process.pid, CORES)
         python = peers.environment("redis-5.2")
         theirs = stack.enter_context(loop(python, "redis", server.path, cores, script="crowd.py"))
         for work in WORKS:
-            _fill_in(bench, {name: rows[work, name] for name, _ in SEEN}, work, ours, theirs)
+            sides = {"ours": ours, "theirs": theirs, "apart": apart}
+            _fill_in(bench, {name: rows[work, name] for name, _ in SEEN}, work, sides)
     return [*rows.values()]
 
 
-def _fill_in(bench: Bench, rows: dict[str, Row], work: str, ours: Loop, theirs: Loop) -> None:
-    """Let both sides take turns at one work, and write what was seen into its rows."""
+def _fill_in(bench: Bench, rows: dict[str, Row], work: str, sides: dict[str, Loop]) -> None:
+    """Let all sides take turns at one work, and write what was seen into its rows."""
     milliseconds = bench.pick(2_000, 3_000)
     found = interleaved(
         bench.pick(2, 5),
-        {
-            "ours": lambda: json.loads(ours.ask(work, milliseconds)),
-            "theirs": lambda: json.loads(theirs.ask(work, milliseconds)),
-        },
+        {side: partial(_seen, asked, work, milliseconds) for side, asked in sides.items()},
     )
     rates = [
         Figure.of(side, [each["calls"] / milliseconds for each in found[side]], "k/s")
-        for side in ("ours", "theirs")
+        for side in sides
     ]
     for name, row in rows.items():
         row.ours, row.peer = (
@@ -190,4 +191,14 @@ def _fill_in(bench: Bench, rows: dict[str, Row], work: str, ours: Loop, theirs: 
             for side in ("ours", "theirs")
         )
         row.ratio = row.ours.median / row.peer.median
-        row.note = f"All together made {rates[0]} calls, with Redis {rates[1]}."
+        apart = Figure.of(work.upper(), [each[name] for each in found["apart"]], "us")
+        row.note = (
+            f"All together made {rates[0]} calls, with Redis {rates[1]}. With a store of its own "
+            f"for each, so that they wait for nothing but a core: {apart}, {rates[2]} calls."
+        )
+
+
+def _seen(side: Loop, work: str, milliseconds: int) -> dict[str, float]:
+    """Let one side write for so long; return what it tells."""
+    seen: dict[str, float] = json.loads(side.ask(work, milliseconds))
+    return seen

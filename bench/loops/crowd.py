@@ -1,6 +1,7 @@
 """Eight processes on two cores that do nothing but write: how long their slowest calls take.
 
-The arguments are the client (``embedded`` or ``redis``), a store or a unix socket, and the cores.
+The arguments are the client (``embedded``, ``apart`` or ``redis``), a store or a unix socket, and
+the cores. Apart each process has a store of its own: what their calls wait for then is a core.
 A line ``set MILLISECONDS`` or ``mset MILLISECONDS`` lets all processes write for so long, and is
 answered with JSON: how many calls there were, and how long the slowest of all and that of the
 99.9th percentile took.
@@ -15,6 +16,7 @@ import time
 from array import array
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
+from pathlib import Path
 from typing import Any
 
 PROCESSES, AT_ONCE, KEYS = 8, 10, 100_000
@@ -25,9 +27,11 @@ PATIENCE = 60.0
 
 def opened(kind: str, path: str) -> Any:
     """Return a client of this process' own."""
-    if kind == "embedded":
+    if kind != "redis":
         import undercroft
 
+        if kind == "apart":
+            path = f"{path}-{os.getpid()}"
         return undercroft.Redis(path, maxmemory=0)
     import redis
 
@@ -61,6 +65,8 @@ def write(
             if now > end:
                 break
     told.send_bytes(times.tobytes())
+    if where[0] == "apart":
+        Path(f"{where[1]}-{os.getpid()}").unlink()
 
 
 def crowd(where: tuple[str, str], work: str, seconds: float) -> str:
