@@ -25,6 +25,9 @@ use crate::reply::{Answer, Objects};
 use crate::row::{Row, Word};
 use crate::shape::{self, Shape};
 
+/// Commands for which there is room at once.
+const USUAL: usize = 16;
+
 /// Commands that wait. The methods that queue most of them are `rows`.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
 pub(crate) struct Queue {
@@ -79,19 +82,22 @@ struct Run {
 type Ran<'py> = (Bound<'py, PyAny>, Option<usize>);
 
 impl Command {
-    fn words<'a>(
+    /// Makes `words` those of the command.
+    #[inline]
+    fn encode<'a>(
         &'a self,
         py: Python<'a>,
         codec: &Codec,
-    ) -> PyResult<SmallVec<[Argument<'a>; FEW]>> {
-        let mut words = SmallVec::with_capacity(self.words.len());
+        words: &mut SmallVec<[Argument<'a>; FEW]>,
+    ) -> PyResult<()> {
+        words.clear();
         for word in &self.words {
             words.push(match word {
                 Kept::Object(object) => encode(codec, object.bind_borrowed(py))?,
                 Kept::Literal(text) => Argument::Of(text.as_bytes()),
             });
         }
-        Ok(words)
+        Ok(())
     }
 
     /// As a tuple of its words and of what is said about its reply.
@@ -144,7 +150,12 @@ impl Row {
             shape: Some(spread.shape),
             options: None,
         };
-        queue.state.with(py, |state| state.commands.push(command));
+        queue.state.with(py, |state| {
+            if state.commands.is_empty() {
+                state.commands.reserve(USUAL);
+            }
+            state.commands.push(command);
+        });
         Ok(call.receiver().to_owned().into_ptr())
     }
 }
@@ -179,19 +190,20 @@ impl Queue {
 }
 
 /// Runs one command.
+#[inline]
 fn answer<'py>(
     py: Python<'py>,
     link: &Client,
     context: &mut Context<'_>,
     words: &[Argument<'_>],
-    mut reply: Objects<'py, '_>,
-) -> PyResult<(Answer<'py>, Option<usize>)> {
-    let words: SmallVec<[&[u8]; FEW]> = words.iter().map(Argument::bytes).collect();
-    execute(context, &words, &mut reply)
+    reply: &mut Objects<'py, '_>,
+) -> PyResult<Answer<'py>> {
+    let mut bytes: SmallVec<[&[u8]; FEW]> = SmallVec::new();
+    bytes.extend(words.iter().map(Argument::bytes));
+    execute(context, &bytes, reply)
         .map_err(|blocked| error::raise_wait(py, link.codec.raises, &blocked))?;
     context.session.finish_command();
-    let failed = reply.failed();
-    Ok((reply.finish()?, failed))
+    reply.finish()
 }
 
 impl Run {
@@ -205,10 +217,13 @@ impl Run {
         commands: &[Command],
     ) -> PyResult<Ran<'py>> {
         let codec = &link.codec;
+        let mut words = SmallVec::new();
+        self.results.reserve(commands.len() - self.done);
         for command in &commands[self.done..] {
-            let reply = Objects::new(py, codec, true).shaped(command.shape.unwrap_or(Shape::Reply));
-            let words = command.words(py, codec)?;
-            let result = match answer(py, link, context, &words, reply)?.0 {
+            let shape = command.shape.unwrap_or(Shape::Reply);
+            let mut reply = Objects::new(py, codec, true).shaped(shape);
+            command.encode(py, codec, &mut words)?;
+            let result = match answer(py, link, context, &words, &mut reply)? {
                 Answer::Value(value) => value,
                 Answer::Error(text) => {
                     let raised = error::raise_reply(py, codec.raises, &shared.store, &text);
@@ -238,12 +253,13 @@ impl Run {
         let reply = || Objects::new(py, codec, true);
         if !self.is_begun {
             // Within a transaction it is refused, and what follows is run by that one.
-            answer(py, link, context, &[Argument::Of(b"MULTI")], reply())?;
+            answer(py, link, context, &[Argument::Of(b"MULTI")], &mut reply())?;
             self.is_begun = true;
         }
+        let mut words = SmallVec::new();
         for command in &commands[self.done..] {
-            let words = command.words(py, codec)?;
-            if let (Answer::Error(text), _) = answer(py, link, context, &words, reply())? {
+            command.encode(py, codec, &mut words)?;
+            if let Answer::Error(text) = answer(py, link, context, &words, &mut reply())? {
                 let raised = error::raise_reply(py, codec.raises, &shared.store, &text);
                 self.failed
                     .get_or_insert_with(|| (self.done, raised.into_value(py).into_any()));
@@ -254,8 +270,9 @@ impl Run {
             .iter()
             .map(|command| command.shape.unwrap_or(Shape::Reply))
             .collect();
-        let reply = reply().each(&shapes);
-        let (answer, failed) = answer(py, link, context, &[Argument::Of(b"EXEC")], reply)?;
+        let mut reply = reply().each(&shapes);
+        let answer = answer(py, link, context, &[Argument::Of(b"EXEC")], &mut reply)?;
+        let failed = reply.failed();
         if let Some((place, error)) = self.failed.take() {
             return Ok((error.into_bound(py), Some(place)));
         }

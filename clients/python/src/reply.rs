@@ -178,8 +178,9 @@ impl<'py, 'c> Objects<'py, 'c> {
     }
 
     /// The reply; None where the command wrote none.
-    pub(crate) fn finish(self) -> PyResult<Answer<'py>> {
+    pub(crate) fn finish(&mut self) -> PyResult<Answer<'py>> {
         self.outcome
+            .take()
             .unwrap_or_else(|| Ok(Answer::Value(PyNone::get(self.py).to_owned().into_any())))
     }
 

@@ -65,10 +65,34 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) command: &'static str,
     pub(crate) parameters: &'static [Parameter],
+    /// See [`leading_words`].
+    pub(crate) leading: Option<usize>,
     /// What becomes of the reply.
     pub(crate) shape: Shape,
     /// What the method does.
     pub(crate) does: &'static str,
+}
+
+/// With so many arguments, all by position, the words of a call are these arguments: each is a word, and the other
+/// parameters become nothing. None where there is no such number.
+pub(crate) const fn leading_words(parameters: &[Parameter]) -> Option<usize> {
+    let mut words = 0;
+    while words < parameters.len() && matches!(parameters[words].becomes, Becomes::Word) {
+        words += 1;
+    }
+    let mut other = words;
+    while other < parameters.len() {
+        match parameters[other].becomes {
+            Becomes::Named(_) | Becomes::Flag(_) | Becomes::Turn(..) | Becomes::Maybe => {}
+            _ => return None,
+        }
+        other += 1;
+    }
+    // What may be called without any argument has rules of its own.
+    match words == 0 && other > 0 {
+        true => None,
+        false => Some(words),
+    }
 }
 
 /// A word of a command.
@@ -102,11 +126,8 @@ impl Row {
             shape: self.shape,
             options: 0,
         };
-        let is_plain = |parameter: &Parameter| parameter.becomes == Becomes::Word;
         match call.unnamed() {
-            Ok(given)
-                if given.len() == self.parameters.len() && self.parameters.iter().all(is_plain) =>
-            {
+            Ok(given) if self.leading == Some(given.len()) => {
                 spread
                     .words
                     .extend(given.iter().map(|&object| Word::Object(object)));

@@ -42,7 +42,7 @@ macro_rules! rows {
         /// A type for each method.
         mod methods {
             use super::plain;
-            use crate::row::{Becomes, Parameter, Row};
+            use crate::row::{Becomes, Parameter, Row, leading_words};
             use crate::shape::Shape;
 
             $(
@@ -50,10 +50,13 @@ macro_rules! rows {
                 pub(super) struct $name;
 
                 impl $name {
+                    const PARAMETERS: &'static [Parameter] = &[$(parameter!($parameter $(: $becomes)?)),*];
+
                     pub(super) const ROW: &'static Row = &Row {
                         name: plain(stringify!($name)),
                         command: stringify!($command),
-                        parameters: &[$(parameter!($parameter $(: $becomes)?)),*],
+                        parameters: Self::PARAMETERS,
+                        leading: leading_words(Self::PARAMETERS),
                         shape: Shape::$shape,
                         does: $does,
                     };

@@ -157,7 +157,7 @@ impl State {
 fn value<'py>(
     py: Python<'py>,
     shared: &OpenStore,
-    reply: Objects<'py, '_>,
+    mut reply: Objects<'py, '_>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let raises = reply.raises();
     match reply.finish()? {
