@@ -17,7 +17,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::panic::PanicException;
 use pyo3::prelude::*;
 use pyo3::pyclass::boolean_struct::True;
-use pyo3::types::PyType;
+use pyo3::types::{PyDict, PySuper, PyTuple, PyType};
 use pyo3::{Borrowed, PyClass, ffi};
 use undercroft_engine::Error;
 
@@ -250,7 +250,12 @@ where
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: leaked(M::ROW.name.to_owned())?,
         ml_meth: ffi::PyMethodDefPointer {
-            PyCFunctionFastWithKeywords: trampoline::<C, M>,
+            // SAFETY: only the interpreter calls it, which is C and does not care.
+            PyCFunctionFastWithKeywords: unsafe {
+                std::mem::transmute::<FastUnwinding, ffi::PyCFunctionFastWithKeywords>(
+                    trampoline::<C, M>,
+                )
+            },
         },
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
         ml_doc: leaked(M::ROW.text())?,
@@ -265,13 +270,24 @@ where
     class.setattr(M::ROW.name, descriptor)
 }
 
+/// A C function through which a thread may be unwound.
+type FastUnwinding = unsafe extern "C-unwind" fn(
+    *mut ffi::PyObject,
+    *const *mut ffi::PyObject,
+    ffi::Py_ssize_t,
+    *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
 /// Text that the interpreter keeps for ever.
 fn leaked(text: String) -> PyResult<*const c_char> {
     Ok(CString::new(text)?.into_raw())
 }
 
 /// The C function of a method.
-unsafe extern "C" fn trampoline<C, M>(
+///
+/// A thread that runs Python code when the interpreter ends is unwound. So this frame owns nothing while the next
+/// method runs, and may be unwound.
+unsafe extern "C-unwind" fn trampoline<C, M>(
     receiver: *mut ffi::PyObject,
     arguments: *const *mut ffi::PyObject,
     positional: ffi::Py_ssize_t,
@@ -307,19 +323,106 @@ where
             names,
         }
     };
-    match catch_unwind(AssertUnwindSafe(|| M::call(&call))) {
-        Ok(Ok(object)) => object,
-        Ok(Err(Miss::Set)) => ptr::null_mut(),
-        Ok(Err(Miss::Unusual)) => next_in_order::<C, M>(&call),
-        Ok(Err(Miss::Raised(error))) => {
-            Python::attach(|py| error.restore(py));
-            ptr::null_mut()
-        }
-        Err(panic) => {
-            Python::attach(|py| panicked(&*panic).restore(py));
-            ptr::null_mut()
+    match attempt::<C, M>(&call) {
+        Step::Done(object) => object,
+        // SAFETY: the thread is attached.
+        Step::Next(next) => unsafe { next.run() },
+    }
+}
+
+/// What a method written in Rust gives back to its C function, which owns nothing itself.
+#[derive(Clone, Copy)]
+pub(crate) enum Step {
+    /// A new reference; null where an exception is set.
+    Done(*mut ffi::PyObject),
+    /// Python code that is to be run in its place.
+    Next(Next),
+}
+
+/// A call of a Python function: references that [`Next::run`] gives up.
+#[derive(Clone, Copy)]
+pub(crate) struct Next {
+    function: *mut ffi::PyObject,
+    arguments: *mut ffi::PyObject,
+    /// Null where there are none.
+    keywords: *mut ffi::PyObject,
+}
+
+impl Next {
+    pub(crate) fn new(
+        function: Bound<'_, PyAny>,
+        arguments: Bound<'_, PyTuple>,
+        keywords: Option<Bound<'_, PyDict>>,
+    ) -> Next {
+        Next {
+            function: function.into_ptr(),
+            arguments: arguments.into_ptr(),
+            keywords: keywords.map_or(ptr::null_mut(), Bound::into_ptr),
         }
     }
+
+    /// Calls the function.
+    ///
+    /// # Safety
+    /// The thread is attached, and this is done once.
+    #[inline(always)]
+    pub(crate) unsafe fn run(self) -> *mut ffi::PyObject {
+        // SAFETY: these are references of our own (the caller's promise).
+        unsafe {
+            let result = call_object()(self.function, self.arguments, self.keywords);
+            ffi::Py_DECREF(self.function);
+            ffi::Py_DECREF(self.arguments);
+            ffi::Py_XDECREF(self.keywords);
+            result
+        }
+    }
+}
+
+/// `PyObject_Call`, which may unwind.
+type CallObject = unsafe extern "C-unwind" fn(
+    *mut ffi::PyObject,
+    *mut ffi::PyObject,
+    *mut ffi::PyObject,
+) -> *mut ffi::PyObject;
+
+/// The interpreter's function, of which the compiler is not to know the name: `pyo3::ffi` says that it does not unwind,
+/// and what the compiler knows of one declaration it may use for all.
+#[inline(always)]
+fn call_object() -> CallObject {
+    let function = ffi::PyObject_Call as *const ();
+    // SAFETY: these ABIs differ only in what may unwind.
+    unsafe { std::mem::transmute::<*const (), CallObject>(std::hint::black_box(function)) }
+}
+
+impl From<PyErr> for Step {
+    fn from(error: PyErr) -> Step {
+        Python::attach(|py| error.restore(py));
+        Step::Done(ptr::null_mut())
+    }
+}
+
+/// What `body` gives; an exception where it panics.
+#[inline(always)]
+pub(crate) fn guarded(body: impl FnOnce() -> Step) -> Step {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(step) => step,
+        Err(panic) => panicked(&*panic).into(),
+    }
+}
+
+/// What a method of ours answers, or the call of the next in order.
+#[inline(always)]
+fn attempt<C, M>(call: &Call<'_, '_, C>) -> Step
+where
+    C: PyClass<Frozen = True> + Sync,
+    M: Method<C>,
+{
+    guarded(|| match M::call(call) {
+        Ok(object) => Step::Done(object),
+        Err(Miss::Set) => Step::Done(ptr::null_mut()),
+        Err(Miss::Unusual) => next_in_order::<C, M>(call).map_or_else(Step::from, Step::Next),
+        Err(Miss::Raised(error)) => error.into(),
+    })
 }
 
 /// The exception for a panic.
@@ -335,80 +438,30 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
 
 /// `super(C, self).NAME(...)` with the arguments of the call, where there is such a method.
 #[cold]
-fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> *mut ffi::PyObject {
-    Python::attach(|py| {
-        let class = py.get_type::<C>();
-        // SAFETY: it is the valid object that the method was called on.
-        let receiver = unsafe { Bound::from_borrowed_ptr(py, call.receiver) };
-        let next = pyo3::types::PySuper::new(&class, &receiver)
-            .and_then(|order| order.getattr_opt(M::ROW.name));
-        match next {
-            // SAFETY: all objects are valid; the array is the one that this
-            // method was called with, names included.
-            Ok(Some(next)) => unsafe {
-                vectorcall(
-                    next.as_ptr(),
-                    call.arguments.as_ptr(),
-                    call.positional,
-                    call.names,
-                )
-            },
-            Ok(None) => {
-                let text = M::ROW.text();
-                let signature = text.lines().next().unwrap_or_default();
-                let text = format!(
-                    "unexpected arguments for {}",
-                    signature.replace("$self, ", "")
-                );
-                PyTypeError::new_err(text).restore(py);
-                ptr::null_mut()
-            }
-            Err(error) => {
-                error.restore(py);
-                ptr::null_mut()
-            }
-        }
-    })
-}
-
-/// Calls an object with an array of arguments: the stable ABI has
-/// `PyObject_Vectorcall` only from 3.12 on.
-///
-/// # Safety
-/// As for `PyObject_Vectorcall`.
-unsafe fn vectorcall(
-    callable: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    positional: usize,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: `arguments` holds `positional` objects and then one for each
-    // name (the caller's promise); each new reference is handed on or dropped.
-    unsafe {
-        let tuple = ffi::PyTuple_New(positional as ffi::Py_ssize_t);
-        if tuple.is_null() {
-            return ptr::null_mut();
-        }
-        for index in 0..positional {
-            let argument = ffi::Py_NewRef(*arguments.add(index));
-            ffi::PyTuple_SetItem(tuple, index as ffi::Py_ssize_t, argument);
-        }
-        let mut keywords = ptr::null_mut();
-        if !names.is_null() {
-            keywords = ffi::PyDict_New();
-            for index in 0..ffi::PyTuple_Size(names) {
-                let name = ffi::PyTuple_GetItem(names, index);
-                let value = *arguments.add(positional + index as usize);
-                if keywords.is_null() || ffi::PyDict_SetItem(keywords, name, value) != 0 {
-                    ffi::Py_XDECREF(keywords);
-                    ffi::Py_DECREF(tuple);
-                    return ptr::null_mut();
-                }
-            }
-        }
-        let result = ffi::PyObject_Call(callable, tuple, keywords);
-        ffi::Py_XDECREF(keywords);
-        ffi::Py_DECREF(tuple);
-        result
+fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> PyResult<Next> {
+    let py = call.py;
+    let order = PySuper::new(&py.get_type::<C>(), &call.receiver())?;
+    let Some(next) = order.getattr_opt(M::ROW.name)? else {
+        let text = M::ROW.text();
+        let signature = text.lines().next().unwrap_or_default();
+        let text = format!(
+            "unexpected arguments for {}",
+            signature.replace("$self, ", "")
+        );
+        return Err(PyTypeError::new_err(text));
+    };
+    // SAFETY: the caller of the method keeps its arguments and their names alive until it returns.
+    let object = |&argument| unsafe { Borrowed::from_ptr(py, argument) };
+    let positional = PyTuple::new(py, call.by_position().iter().map(object))?;
+    if call.names.is_null() {
+        return Ok(Next::new(next, positional, None));
     }
+    let keywords = PyDict::new(py);
+    // SAFETY: as above.
+    let names = unsafe { Borrowed::from_ptr(py, call.names) };
+    let values = call.arguments[call.positional..].iter().map(object);
+    for (name, value) in names.try_iter()?.zip(values) {
+        keywords.set_item(name?, value)?;
+    }
+    Ok(Next::new(next, positional, Some(keywords)))
 }

@@ -289,3 +289,36 @@ def test_an_interpreter_ends_while_a_thread_is_in_the_pool(server: Restarted) ->
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
+
+
+UNUSUAL = """
+import sys, threading, undercroft
+clients = [undercroft.Redis.from_url(url) for url in sys.argv[1:]]
+begun = [threading.Event() for _ in clients]
+
+def call(client, begun):
+    while True:
+        # A key that is none of the native methods' business, and a reply that has a callback.
+        client.get(memoryview(b"k"))
+        client.execute_command("info")
+        begun.set()
+
+for pair in zip(clients, begun):
+    threading.Thread(target=call, args=pair, daemon=True).start()
+for each in begun:
+    each.wait()
+print("ends")
+"""
+
+
+def test_an_interpreter_ends_while_threads_are_in_unusual_calls(
+    server: Restarted, path: str
+) -> None:
+    for _ in range(5):
+        done = subprocess.run(
+            [sys.executable, "-c", UNUSUAL, f"unix://{server.socket}", f"undercroft://{path}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")

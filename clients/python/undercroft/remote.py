@@ -18,7 +18,6 @@ from undercroft.replies import (
     shaped,
     untouched,
 )
-from undercroft.resp import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,14 +26,6 @@ if TYPE_CHECKING:
 
 # Commands that redis-py sends with others that it finds necessary.
 _ACCOMPANIED = frozenset({"HIMPORT SET", "HIMPORT", b"HIMPORT SET", b"HIMPORT"})
-
-
-def _never(*_: Any) -> Any:
-    return MISSING
-
-
-# Makes usual calls in one native step, if there is one.
-_call_at_once: Any = _never if NATIVE is None else NATIVE.call_at_once
 
 
 class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
@@ -68,6 +59,9 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
             and self.connection_pool.connection_kwargs.get("credential_provider") is None
             and issubclass(self.connection_pool.connection_class, _Plugged)
         )
+        # The pool with whose connections they may be made in one native step.
+        usual = self._short and type(self.connection_pool) is ConnectionPool
+        self._usual_pool = self.connection_pool if usual else None
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
@@ -81,27 +75,24 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
         return client
 
     def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run any command and return its reply, in the form redis-py gives it."""
-        pool: Any = self.connection_pool
-        if (
-            not self._short
-            or type(pool) is not ConnectionPool
-            or observability._provider_manager is not None
-        ):
+        """Run any command and return its reply, in the form redis-py gives it.
+
+        Where there is native code a method of that takes the place of this one: it makes usual
+        calls in one step and calls ``_go_on`` for all others.
+        """
+        return self._go_on((), args, options)
+
+    def _go_on(self, came: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run a command of which so much is done natively."""
+        if not came:
             return self._by_steps(args, options)
-        came = _call_at_once(pool, args, options)
-        if came is MISSING:
-            return self._by_steps(args, options)
-        if type(came) is tuple:
-            connection, came, raised = came
-            try:
-                return self._resume(connection, came, raised, args, options)
-            finally:
-                pool.give(connection)
-        # It is in capitals, as the callbacks are.
-        if dict.get(self.response_callbacks, args[0]) is None:
-            return came
-        return shaped(self.response_callbacks, args[0], came, options)
+        if len(came) == 1:
+            return shaped(self.response_callbacks, args[0], came[0], options)
+        pool, connection, came, raised = came
+        try:
+            return self._resume(connection, came, raised, args, options)
+        finally:
+            pool.give(connection)
 
     def _by_steps(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a command that is none for the shortest way."""
@@ -161,6 +152,10 @@ class RemoteRedis(redis.Redis, Redis):  # type: ignore[misc]
                 disconnect_raise(connection, error)
 
         return connection.retry.call_with_retry(attempt, fail)
+
+
+if NATIVE is not None:
+    NATIVE.plug(RemoteRedis)
 
 
 class Pipeline(RedisPipeline):

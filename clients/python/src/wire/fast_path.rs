@@ -2,50 +2,107 @@
 //! sent over it, its reply received, and the connection given back.
 //!
 //! This runs no Python code but what makes an exception of an error. Whatever is unusual is left
-//! to Python, either with nothing sent, or with the connection and what has come.
+//! to Python, either with nothing sent, or with the connection and what has come: a C function that
+//! holds nothing then calls the client's method `_go_on`.
 
+use pyo3::Borrowed;
 use pyo3::exceptions::PyBaseException;
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyString, PyTuple};
 
-use super::pipeline::{self, ACCOMPANIED};
-use super::{Wire, names, pack};
+use crate::method::{Next, Step};
 
-/// See [`Wire::call_at_once`].
-pub(super) fn call<'py>(
-    pool: &Bound<'py, PyAny>,
+use super::pipeline::{self, ACCOMPANIED};
+use super::plug::{self, Fields};
+use super::{Wire, pack};
+
+/// `undercroft.remote.RemoteRedis.execute_command` does the same, and is where it is described.
+pub(super) unsafe extern "C-unwind" fn execute_command(
+    client: *mut ffi::PyObject,
+    args: *mut ffi::PyObject,
+    options: *mut ffi::PyObject,
+) -> *mut ffi::PyObject {
+    // SAFETY: the interpreter's promise to a method, and ours to the caller of `run`.
+    unsafe { plug::run(attempt, client, args, options) }
+}
+
+fn attempt<'py>(
+    client: &Bound<'py, PyAny>,
     args: &Bound<'py, PyTuple>,
-    options: &Bound<'py, PyDict>,
+    options: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Step> {
+    let py = client.py();
+    let came = call(client, args, options)?;
+    let Ok(left) = came.cast_exact::<PyTuple>() else {
+        return Ok(Step::Done(came.into_ptr()));
+    };
+    let options = options.map_or_else(|| PyDict::new(py), Bound::clone);
+    let function = client.getattr(intern!(py, "_go_on"))?;
+    let arguments = (left, args, options).into_pyobject(py)?;
+    Ok(Step::Next(Next::new(function, arguments, None)))
+}
+
+/// Makes a call that is a usual one over an idle connection of a client's pool, and returns its reply.
+///
+/// Otherwise a tuple, which no reply is. An empty one: nothing was sent. One item: the reply, which the client has a
+/// callback for. Four, where an error or a message came, or something was raised after the command was sent: the pool,
+/// its connection, which the caller is to give back, what came, and whether it was raised.
+fn call<'py>(
+    client: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = pool.py();
-    if !is_usual(args, options)? {
-        return names::missing(py);
+    let py = client.py();
+    let nothing = || Ok(PyTuple::empty(py).into_any());
+    let client = Fields::of(client)?;
+    let Some(pool) = client.get(intern!(py, "connection_pool"))? else {
+        return nothing();
+    };
+    let usual = client.get(intern!(py, "_usual_pool"))?;
+    if !usual.is_some_and(|usual| usual.is(&pool))
+        || !is_usual(args, options)?
+        || plug::is_measured(py)?
+    {
+        return nothing();
     }
-    let Some(taken) = Taken::of(pool)? else {
-        return names::missing(py);
+    let Some(taken) = Taken::of(&pool)? else {
+        return nothing();
     };
     match taken.ask(args.iter_borrowed()) {
-        Ok(Some(reply)) if is_special(&reply) || taken.is_to_go()? => taken.leave(reply, false),
+        Ok(Some(reply)) if is_special(&reply) || taken.is_to_go()? => {
+            taken.leave(pool, reply, false)
+        }
         Ok(Some(reply)) => {
             taken.give()?;
-            Ok(reply)
+            let callbacks = client.get(intern!(py, "response_callbacks"))?;
+            match callbacks.as_ref().map(Bound::cast::<PyDict>) {
+                // The name is in capitals, as its keys are.
+                Some(Ok(callbacks)) if !callbacks.contains(args.get_borrowed_item(0)?)? => {
+                    Ok(reply)
+                }
+                _ => Ok((reply,).into_pyobject(py)?.into_any()),
+            }
         }
         Ok(None) => {
             taken.give()?;
-            names::missing(py)
+            nothing()
         }
         // Nothing was sent.
         Err(error) if !taken.wire.borrow().owed => {
             taken.give()?;
             Err(error)
         }
-        Err(error) => taken.leave(error.into_value(py).into_bound(py).into_any(), true),
+        Err(error) => {
+            let error = error.into_value(py).into_bound(py).into_any();
+            taken.leave(pool, error, true)
+        }
     }
 }
 
 /// Whether the command's name is in capitals, and nothing is unusual about it and the options.
-fn is_usual(args: &Bound<'_, PyTuple>, options: &Bound<'_, PyDict>) -> PyResult<bool> {
+fn is_usual(args: &Bound<'_, PyTuple>, options: Option<&Bound<'_, PyDict>>) -> PyResult<bool> {
     let Ok(name) = args.get_borrowed_item(0) else {
         return Ok(false);
     };
@@ -61,8 +118,10 @@ fn is_usual(args: &Bound<'_, PyTuple>, options: &Bound<'_, PyDict>) -> PyResult<
     if small || text.starts_with(ACCOMPANIED) || pack::streams(text) {
         return Ok(false);
     }
-    let never = intern!(options.py(), "NEVER_DECODE");
-    Ok(options.is_empty() || !options.contains(never)?)
+    match options {
+        Some(options) => Ok(!options.contains(intern!(options.py(), "NEVER_DECODE"))?),
+        None => Ok(true),
+    }
 }
 
 /// A connection that is in use by this call.
@@ -80,11 +139,9 @@ impl<'py> Taken<'py> {
     /// Takes the connection that was used last, if it is as usual. It is out of the list before anything is asked of it:
     /// what is asked may run Python, and so let another thread in.
     fn of(pool: &Bound<'py, PyAny>) -> PyResult<Option<Taken<'py>>> {
-        let py = pool.py();
-        let Ok(idle) = pool
-            .getattr(intern!(py, "_available_connections"))?
-            .cast_into_exact::<PyList>()
-        else {
+        let pool = Fields::of(pool)?;
+        let idle = pool.get(intern!(pool.py(), "_available_connections"))?;
+        let Some(Ok(idle)) = idle.map(Bound::cast_into_exact::<PyList>) else {
             return Ok(None);
         };
         let Some(last) = idle.len().checked_sub(1) else {
@@ -92,7 +149,7 @@ impl<'py> Taken<'py> {
         };
         let connection = idle.get_item(last)?;
         idle.del_item(last)?;
-        match Taken::known(pool, &connection) {
+        match Taken::known(&pool, &connection) {
             Ok(Some((used, wire, timeout))) => Ok(Some(Taken {
                 idle,
                 used,
@@ -110,22 +167,26 @@ impl<'py> Taken<'py> {
     /// What is to be known of a connection, which is among those in use from then on; None where it is not as usual.
     #[expect(clippy::type_complexity, reason = "three fields of the caller's")]
     fn known(
-        pool: &Bound<'py, PyAny>,
+        pool: &Fields<'py>,
         connection: &Bound<'py, PyAny>,
     ) -> PyResult<Option<(Bound<'py, PySet>, Bound<'py, Wire>, Option<f64>)>> {
-        let py = pool.py();
-        let wire = connection.getattr(intern!(py, "wire"))?;
-        let Ok(wire) = wire.cast_into_exact::<Wire>() else {
+        let py = connection.py();
+        let fields = Fields::of(connection)?;
+        let wire = fields.get(intern!(py, "wire"))?;
+        let Some(Ok(wire)) = wire.map(Bound::cast_into_exact::<Wire>) else {
             return Ok(None);
         };
-        let health = connection.getattr(intern!(py, "health_check_interval"))?;
-        let socket = connection.getattr(intern!(py, "_sock"))?;
+        let socket = fields.get(intern!(py, "_sock"))?;
+        let health = fields.get(intern!(py, "health_check_interval"))?;
+        let (Some(socket), Some(health)) = (socket, health) else {
+            return Ok(None);
+        };
         if health.is_truthy()? || socket.is_none() {
             return Ok(None);
         }
         let timeout = socket.getattr(intern!(py, "timeout"))?.extract()?;
-        let used = pool.getattr(intern!(py, "_in_use_connections"))?;
-        let Ok(used) = used.cast_into::<PySet>() else {
+        let used = pool.get(intern!(py, "_in_use_connections"))?;
+        let Some(Ok(used)) = used.map(Bound::cast_into::<PySet>) else {
             return Ok(None);
         };
         used.add(connection)?;
@@ -147,8 +208,9 @@ impl<'py> Taken<'py> {
 
     /// Whether redis-py wants the connection made anew.
     fn is_to_go(&self) -> PyResult<bool> {
-        let anew = intern!(self.connection.py(), "_should_reconnect");
-        self.connection.getattr(anew)?.is_truthy()
+        let py = self.connection.py();
+        let anew = Fields::of(&self.connection)?.get(intern!(py, "_should_reconnect"))?;
+        anew.map_or(Ok(false), |anew| anew.is_truthy())
     }
 
     /// Gives the connection back, unless somebody else has done so.
@@ -159,10 +221,15 @@ impl<'py> Taken<'py> {
         Ok(())
     }
 
-    /// Leaves the connection to the caller, with what has come over it or was raised.
+    /// Leaves the pool and its connection to the caller, with what has come over it or was raised.
     #[cold]
-    fn leave(self, came: Bound<'py, PyAny>, raised: bool) -> PyResult<Bound<'py, PyAny>> {
-        let left = (self.connection, came, raised);
+    fn leave(
+        self,
+        pool: Bound<'py, PyAny>,
+        came: Bound<'py, PyAny>,
+        raised: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let left = (pool, self.connection, came, raised);
         Ok(left.into_pyobject(self.wire.py())?.into_any())
     }
 }

@@ -10,6 +10,7 @@
 //! - `names`: what this module uses of the Python half of the package.
 //! - `pack`: commands as the protocol has them.
 //! - `pipeline`: all commands packed, and all replies parsed, in one call each.
+//! - `plug`: a native method of a class of Python's.
 //! - `replies`: replies as Python objects, built from what `undercroft_resp` reads.
 //! - `socket`: sending and receiving, while other threads run Python.
 
@@ -17,7 +18,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple, PyType};
 
 use crate::codec::Codec;
 use crate::error::{ConnectionError, Raises};
@@ -28,6 +29,7 @@ mod long;
 mod names;
 mod pack;
 mod pipeline;
+mod plug;
 mod replies;
 mod socket;
 
@@ -157,18 +159,14 @@ impl Wire {
         self.owed
     }
 
-    /// Makes a call that is a usual one over an idle connection of a pool, and returns its reply.
-    ///
-    /// `undercroft.resp.MISSING`, with nothing sent, where it is none. Where an error or a message
-    /// came, or something was raised after the command was sent: a tuple, which no reply is, of
-    /// the connection, which the caller is to give back, what came, and whether it was raised.
+    /// Makes `execute_command` of a class of clients a native method, which makes usual calls in one step and calls the
+    /// client's `_go_on` for all others.
     #[staticmethod]
-    fn call_at_once<'py>(
-        pool: &Bound<'py, PyAny>,
-        args: &Bound<'py, PyTuple>,
-        options: &Bound<'py, PyDict>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        fast_path::call(pool, args, options)
+    #[pyo3(signature = (class_, /))]
+    fn plug(class_: &Bound<'_, PyType>) -> PyResult<()> {
+        let doc = c"execute_command($self, /, *args, **options)\n--\n\n\
+            Run any command and return its reply, in the form redis-py gives it.";
+        plug::install(class_, c"execute_command", doc, fast_path::execute_command)
     }
 
     /// Sends a command and returns its reply, or a message that came before it.

@@ -4,13 +4,14 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyList;
 
-fn of_resp<'py>(
+fn found<'py>(
     py: Python<'py>,
     slot: &'static PyOnceLock<Py<PyAny>>,
+    module: &str,
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let object = slot.get_or_try_init(py, || {
-        let object = py.import("undercroft.resp")?.getattr(name)?;
+        let object = py.import(module)?.getattr(name)?;
         Ok::<_, PyErr>(object.unbind())
     })?;
     Ok(object.bind(py).clone())
@@ -19,11 +20,17 @@ fn of_resp<'py>(
 /// `undercroft.resp.MISSING`.
 pub(super) fn missing(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static MISSING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    of_resp(py, &MISSING, "MISSING")
+    found(py, &MISSING, "undercroft.resp", "MISSING")
 }
 
 /// A message as a `undercroft.resp.Push`.
 pub(super) fn push<'py>(items: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
     static PUSH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    of_resp(items.py(), &PUSH, "Push")?.call1((items,))
+    found(items.py(), &PUSH, "undercroft.resp", "Push")?.call1((items,))
+}
+
+/// `undercroft.replies.observability`.
+pub(super) fn observability(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static OBSERVABILITY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    found(py, &OBSERVABILITY, "undercroft.replies", "observability")
 }

@@ -20,7 +20,7 @@ from redis.exceptions import ConnectionError, ReadOnlyError, TimeoutError
 from undercroft.asyncio.call import Batch, Call, FirstCall
 from undercroft.asyncio.line import make_line
 from undercroft.connection import CLOSED, DEMOTED, PUSH_ARGUMENTS
-from undercroft.replies import NEVER_DECODE, shaped
+from undercroft.replies import NEVER_DECODE, observability, shaped
 from undercroft.resp import Push
 
 # A peer that is silent is given up after so many looks without a reply in between.
@@ -94,34 +94,6 @@ class Link(asyncio.Protocol):
         if left:
             self.data_received(left)
         _links.add(self)
-
-    def call(self, client: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Call | None:
-        """Send a client's command in this turn of the loop, if that can be done at once.
-
-        The call's result is what redis-py makes of the reply. Where there is none, the client
-        says what is to be done (``failed``).
-        """
-        loop = self.loop
-        # What `usable` says, without the steps to get there.
-        if (
-            self.failure is not None
-            or self._waiting is not None
-            or self._thread != get_ident()
-            or not (self._waking or loop.is_running())
-            or (self._interval and monotonic() >= self._due)
-        ):
-            return None
-        # As in `_leaving`.
-        call = Call(loop=loop) if self._unsent or self._waking else self._first()
-        self._unsent = True
-        call.waiter = None
-        call.request = (client, args, options)
-        try:
-            self._line.put(call, args, NEVER_DECODE not in options, client.response_callbacks)
-        except Exception:
-            # Who awaits it is to be told.
-            return None
-        return call
 
     def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
         """Send a command in this turn of the loop; its reply will be the call's result."""
@@ -257,8 +229,9 @@ class Link(asyncio.Protocol):
         woken, self._woken = self._woken, []
         # Within a task no other may run. nest_asyncio lets a task run the loop, which then is
         # to write what others send.
-        nested = self._nests and getattr(self.loop, "_nest_patched", False)
-        if nested or _current(self.loop) is not None:
+        if _current(self.loop) is not None or (
+            self._nests and getattr(self.loop, "_nest_patched", False)
+        ):
             self._delay(woken)
             return
         is_first = not self._unsent
@@ -266,15 +239,18 @@ class Link(asyncio.Protocol):
         try:
             for call in woken:
                 kept, call.waiter = call.waiter, False
-                if kept:
-                    waiter, context = kept
+                if not kept:
+                    continue
+                waiter, context = kept
+                try:
                     # A task finds out in far less time from a plain future than from another
                     # that it may go on; its result it has from the call in either case.
-                    is_task = type(waiter) is BuiltinFunctionType and type(waiter.__self__) is Task
-                    try:
-                        context.run(waiter, self._plain if is_task else call)
-                    except BaseException as error:
-                        self._report(error)
+                    if type(waiter) is BuiltinFunctionType and type(waiter.__self__) is Task:
+                        context.run(waiter, self._plain)
+                    else:
+                        context.run(waiter, call)
+                except BaseException as error:
+                    self._report(error)
         except BaseException:
             # A signal's handler may raise anywhere; nobody is to wait for ever after that.
             self._waking = False
@@ -413,6 +389,41 @@ class Link(asyncio.Protocol):
     def _forked(self) -> None:
         """Be of no use in a forked child, whose parent goes on with the connection."""
         self.failure = ConnectionError("Connection belongs to the parent process")
+
+
+def execute_command(self: Any, *args: Any, **options: Any) -> Any:
+    """Run any command, and give its reply to who awaits it, in the form redis-py gives it.
+
+    This is the method of a client. Where it has a link, the command is sent in this turn of the
+    loop, and the call's result is what redis-py makes of the reply. Where there is none, the client
+    says what is to be done (``failed``).
+    """
+    link, name = self._link, args[0]
+    if (
+        link is None
+        # From a command's second call on it is known that it needs no connection of its own.
+        or type(name) is not str
+        or self._alone.get(name) is not False
+        or observability._provider_manager is not None
+        # What `usable` says, without the steps to get there.
+        or link.failure is not None
+        or link._waiting is not None
+        or link._thread != get_ident()
+        or not (link._waking or link.loop.is_running())
+        or (link._interval and monotonic() >= link._due)
+    ):
+        return self._execute(args, options)
+    # As in `Link._leaving`.
+    call = Call(loop=link.loop) if link._waking or link._unsent else link._first()
+    link._unsent = True
+    call.waiter = None
+    call.request = (self, args, options)
+    try:
+        link._line.put(call, args, NEVER_DECODE not in options, self.response_callbacks)
+    except Exception:
+        # Who awaits it is to be told.
+        return self._execute(args, options)
+    return call
 
 
 def _ready(loop: asyncio.AbstractEventLoop) -> deque[Any] | None:

@@ -12,7 +12,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.connection import HINTING
-from undercroft.asyncio.link import Link
+from undercroft.asyncio.link import Link, execute_command
 from undercroft.connection import fatal
 from undercroft.replies import (
     EMPTY_RESPONSE,
@@ -109,19 +109,7 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
                 self._alone[name] = known
         return known
 
-    def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Run any command, and give its reply to who awaits it, in the form redis-py gives it.
-
-        Where there is a connection, the command is sent now.
-        """
-        link, name = self._link, args[0]
-        # From a command's second call on it is known that it needs no connection of its own.
-        if link is not None and type(name) is str and self._alone.get(name) is False:
-            measured = observability._provider_manager is not None
-            call = None if measured else link.call(self, args, options)
-            if call is not None:
-                return call
-        return self._execute(args, options)
+    execute_command = execute_command
 
     async def _execute(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run a command for which there may be no connection yet, or which takes its own."""
