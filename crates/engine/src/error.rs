@@ -18,6 +18,8 @@ pub enum Error {
     Overflow,
     /// A row is not an item of the feed that it is added to.
     WrongItem,
+    /// The feed is sorted by value, or is not, and that cannot be done to it.
+    WrongOrder,
     /// The score would be no number.
     NotANumber,
     /// The store uses its `maxmemory`, and nothing may be evicted.
@@ -96,6 +98,7 @@ impl fmt::Display for Error {
             Error::NotAnInteger => f.write_str("value is not an integer or out of range"),
             Error::Overflow => f.write_str("increment or decrement would overflow"),
             Error::WrongItem => f.write_str("the item is not one of such a feed"),
+            Error::WrongOrder => f.write_str("the feed is of another order"),
             Error::NotANumber => f.write_str("resulting score is not a number (NaN)"),
             Error::MaxMemory => f.write_str("command not allowed when used memory > 'maxmemory'."),
             Error::OutsideTransaction => {

@@ -15,7 +15,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .keys(keys::ADD_KEY)
         .doc(
-            "key SIZE bytes [ATTRS bits[:bits...]] [ORDER LIST | QUEUE]",
+            "key SIZE bytes [ATTRS bits[:bits...]] [ORDER LIST | QUEUE | SORTED [TYPE INT32 | UINT32 | INT64 | UINT64 | FLOAT32 | FLOAT64 | BYTES | TEXT] [UNIQUE]]",
             "O(1)",
             "Makes a feed: a list of values of one size, with attributes of some bits each.",
         )
@@ -26,8 +26,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::ADD_KEY)
         .doc(
             "key position value [ATTRS attributes] [value [ATTRS attributes] ...]",
-            "O(log N + M) for M values",
-            "Puts values into a feed, one behind the other, before the item at a position or behind the last.",
+            "O(log N + M) for M values; O(M * log N) in a sorted feed",
+            "Puts values into a feed, one behind the other, before the item at a position or behind the last; a sorted feed has * for a position.",
         )
         .reply("integer: number of items, hidden ones included")
         .handler(handlers::feeds::add),
@@ -36,7 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::DROP_KEY)
         .doc(
             "key value [value ...]",
-            "O(N + M) for M values",
+            "O(N + M) for M values; O(M * log N) in a sorted feed",
             "Removes all items with some values from a feed.",
         )
         .reply("integer: items that were removed")
@@ -57,7 +57,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "key value position",
             "O(N) to find it, O(log N) to move it",
-            "Moves the first item with a value to a position among the others.",
+            "Moves the first item with a value to a position among the others; not in a sorted feed.",
         )
         .reply("integer: 1 where there is such an item, else 0")
         .handler(handlers::feeds::move_item),
@@ -66,7 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value attributes",
-            "O(N)",
+            "O(N); O(log N) in a sorted feed",
             "Sets attributes of all items with a value; those left blank stay.",
         )
         .reply("integer: items with the value")
@@ -76,7 +76,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value [value ...]",
-            "O(N + M) for M values",
+            "O(N + M) for M values; O(M * log N) in a sorted feed",
             "Hides all items with some values, which stay where they are.",
         )
         .reply("integer: items that were visible")
@@ -86,7 +86,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value [value ...]",
-            "O(N + M) for M values",
+            "O(N + M) for M values; O(M * log N) in a sorted feed",
             "Lets all items with some values be visible again.",
         )
         .reply("integer: items that were hidden")
@@ -101,6 +101,16 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .reply("array of bulk, each value with its attributes behind it where asked for")
         .handler(handlers::feeds::range),
+    command("feed.between", -4)
+        .flags(&[Flag::ReadOnly])
+        .keys(keys::READ_KEY)
+        .doc(
+            "key low high [LIMIT from count] [VISIBLE | HIDDEN | ALL] [WHERE filter] [WITHATTRS] [REV]",
+            "O(log N + M) for M items returned; with a filter or a start as many items as lie between, as far as they can match",
+            "Returns values of a sorted feed that lie between two, as they are written for ZRANGEBYSCORE or ZRANGEBYLEX.",
+        )
+        .reply("array of bulk, each value with its attributes behind it where asked for")
+        .handler(handlers::feeds::between),
     command("feed.count", -2)
         .flags(&[Flag::ReadOnly])
         .keys(keys::LOOK_KEY)
@@ -116,7 +126,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::READ_KEY)
         .doc(
             "key value [VISIBLE | HIDDEN | ALL]",
-            "O(N)",
+            "O(N); O(log N) in a sorted feed",
             "Returns the position of the first item with a value among the items that are seen.",
         )
         .reply("integer: the position; null where it is not there, or not seen")

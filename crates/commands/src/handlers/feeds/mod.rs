@@ -2,11 +2,13 @@
 //!
 //! - `parse`: attributes, filters and positions as clients write them.
 //! - `read`: what reads feeds.
+//! - `values`: values as clients write them.
 //! - `write`: what changes them.
 
 mod parse;
 mod read;
+mod values;
 mod write;
 
-pub(crate) use read::{count, info, pos, range};
+pub(crate) use read::{between, count, info, pos, range};
 pub(crate) use write::{add, compact, create, del, delwhere, hide, move_item, pop, setattr, show};

@@ -1,11 +1,11 @@
 //! Attributes, filters and positions as clients write them. An error says what was expected and what came.
 
-use undercroft_engine::{ATTRIBUTES_MAX, Filter, Order, Schema, Seen, Selection, Test};
+use undercroft_engine::{ATTRIBUTES_MAX, FeedType, Filter, Order, Schema, Seen, Selection, Test};
 
 use crate::arguments::{CommandError, is_keyword, parse_integer};
 
 /// An error that repeats an argument.
-fn wrong(what: &str, got: &[u8], expected: &str) -> CommandError {
+pub(super) fn wrong(what: &str, got: &[u8], expected: &str) -> CommandError {
     let (start, end) = (
         format!("ERR {what} is '"),
         format!("', expected {expected}"),
@@ -19,14 +19,14 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 /// The size of values.
-pub(super) fn size(argument: &[u8]) -> Result<u8, CommandError> {
+fn size(argument: &[u8]) -> Result<u8, CommandError> {
     let size = number(argument).and_then(|size| u8::try_from(size).ok());
     let size = size.filter(|&size| size > 0);
     size.ok_or_else(|| wrong("SIZE", argument, "1 to 255"))
 }
 
 /// The widths of attributes.
-pub(super) fn widths(argument: &[u8]) -> Result<Vec<u8>, CommandError> {
+fn widths(argument: &[u8]) -> Result<Vec<u8>, CommandError> {
     let parts: Vec<&[u8]> = argument.split(|&byte| byte == b':').collect();
     if parts.len() > ATTRIBUTES_MAX {
         let text = format!(
@@ -43,11 +43,71 @@ pub(super) fn widths(argument: &[u8]) -> Result<Vec<u8>, CommandError> {
     widths.collect()
 }
 
-/// The order of a feed.
-pub(super) fn order(argument: &[u8]) -> Result<Order, CommandError> {
-    let mut all = Order::ALL.into_iter();
-    let order = all.find(|order| is_keyword(argument, &order.name().to_ascii_uppercase()));
-    order.ok_or_else(|| wrong("ORDER", argument, "LIST or QUEUE"))
+/// What FEED.CREATE is given.
+pub(super) fn schema(words: &[&[u8]]) -> Result<Schema, CommandError> {
+    let (mut bytes, mut bits, mut of, mut unique) = (None, Vec::new(), None, false);
+    let mut order = Order::List;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let mut next = || words.next().copied().ok_or(CommandError::SYNTAX);
+        if is_keyword(word, "SIZE") {
+            bytes = Some(size(next()?)?);
+        } else if is_keyword(word, "ATTRS") {
+            bits = widths(next()?)?;
+        } else if is_keyword(word, "ORDER") {
+            order = self::order(next()?)?;
+        } else if is_keyword(word, "TYPE") {
+            of = Some(feed_type(next()?)?);
+        } else if is_keyword(word, "UNIQUE") {
+            unique = true;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+    }
+    if let Order::Sorted { .. } = order {
+        let of = of.unwrap_or(FeedType::Bytes);
+        order = Order::Sorted { of, unique };
+        let number = of.size();
+        if let (Some(number), Some(bytes)) = (number, bytes)
+            && number != bytes
+        {
+            let (name, bytes) = (of.name(), bytes.to_string());
+            return Err(wrong(
+                "SIZE",
+                bytes.as_bytes(),
+                &format!("{number} for {name}"),
+            ));
+        }
+        bytes = bytes.or(number);
+    } else if of.is_some() || unique {
+        let word = if unique { "UNIQUE" } else { "TYPE" };
+        let text = format!(
+            "ERR {word} is given for a {}, expected ORDER SORTED",
+            order.name()
+        );
+        return Err(CommandError::new(text));
+    }
+    let schema = bytes.and_then(|bytes| Schema::new(bytes, &bits, order));
+    schema.ok_or(CommandError::SYNTAX)
+}
+
+/// The order of a feed; a sorted one's type and uniqueness come by themselves.
+fn order(argument: &[u8]) -> Result<Order, CommandError> {
+    let (of, unique) = (FeedType::Bytes, false);
+    let all = [Order::List, Order::Queue, Order::Sorted { of, unique }];
+    let mut all = all.into_iter();
+    let order = all.find(|order| is_keyword(argument, order.name()));
+    order.ok_or_else(|| wrong("ORDER", argument, "LIST, QUEUE or SORTED"))
+}
+
+/// What the values of a sorted feed are.
+fn feed_type(argument: &[u8]) -> Result<FeedType, CommandError> {
+    let mut all = FeedType::ALL.into_iter();
+    let of = all.find(|of| is_keyword(argument, of.name()));
+    of.ok_or_else(|| {
+        let names = FeedType::ALL.map(FeedType::name);
+        wrong("TYPE", argument, &format!("one of {}", names.join(" ")))
+    })
 }
 
 /// Whether a word says which items are seen.
@@ -59,18 +119,6 @@ pub(super) fn seen(argument: &[u8]) -> Option<Seen> {
     ];
     let mut words = words.into_iter();
     words.find_map(|(word, seen)| is_keyword(argument, word).then_some(seen))
-}
-
-/// A value must have the size of the feed's.
-pub(super) fn check_values(schema: &Schema, values: &[&[u8]]) -> Result<(), CommandError> {
-    let expected = schema.value_size();
-    match values.iter().find(|value| value.len() != expected) {
-        None => Ok(()),
-        Some(value) => Err(CommandError::new(format!(
-            "ERR value has {} bytes, expected {expected}",
-            value.len()
-        ))),
-    }
 }
 
 /// Parts, one for each attribute of the feed.
@@ -191,16 +239,38 @@ pub(super) fn check_position(
     Err(CommandError::new(text))
 }
 
+/// Where FEED.ADD is to put items: none is `*`, where their values say.
+pub(super) fn position_of(
+    schema: &Schema,
+    position: Option<i64>,
+    items: u64,
+) -> Result<i64, CommandError> {
+    let text = match (schema.order(), position) {
+        (Order::Sorted { .. }, None) => return Ok(-1),
+        (Order::Sorted { .. }, Some(position)) => {
+            format!("ERR position is {position}, expected * in a sorted feed")
+        }
+        (_, Some(position)) => return check_position(schema, position, items).map(|()| position),
+        (order, None) => {
+            format!(
+                "ERR position is *, expected an integer in a {}",
+                order.name()
+            )
+        }
+    };
+    Err(CommandError::new(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn schema() -> Schema {
+    fn example() -> Schema {
         Schema::new(12, &[4, 3, 1], Order::List).expect("a sound schema")
     }
 
     fn error(text: &str) -> String {
-        let refused = selection(&schema(), Seen::All, Some(text.as_bytes()));
+        let refused = selection(&example(), Seen::All, Some(text.as_bytes()));
         refused.expect_err(text).text().to_owned()
     }
 
@@ -229,7 +299,7 @@ mod tests {
             assert_eq!(error(filter), expected, "{filter}");
         }
         for filter in ["", "::", "3::1", "a0=3 a2=1", "a0>1  a0<9", "!=1|3:<4:>0"] {
-            let parsed = selection(&schema(), Seen::All, Some(filter.as_bytes()));
+            let parsed = selection(&example(), Seen::All, Some(filter.as_bytes()));
             assert!(parsed.is_ok(), "{filter}");
         }
     }

@@ -1,8 +1,11 @@
 //! What reads feeds.
 
+use std::ops::Bound;
+
 use undercroft_engine::{FeedInfo, FeedRange, Order, Seen};
 
-use super::parse::{check_values, seen, selection};
+use super::parse::{seen, selection};
+use super::values::{limits, reply_with, value};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Outcome};
 use crate::reply::Reply;
@@ -13,17 +16,31 @@ struct Query<'a> {
     filter: Option<&'a [u8]>,
     attributes: bool,
     reverse: bool,
+    /// The first item that is wanted, and how many.
+    limit: Option<(i64, i64)>,
+}
+
+/// What may stand behind a query, beside which items it sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    /// Nothing.
+    Count,
+    /// What a range may have.
+    Range,
+    /// That, and LIMIT.
+    Between,
 }
 
 impl<'a> Query<'a> {
-    /// With `range`, those of a range are allowed as well.
-    fn parse(words: &[&'a [u8]], range: bool) -> Result<Query<'a>, CommandError> {
+    fn parse(words: &[&'a [u8]], allowed: Words) -> Result<Query<'a>, CommandError> {
         let mut query = Query {
             seen: Seen::Visible,
             filter: None,
             attributes: false,
             reverse: false,
+            limit: None,
         };
+        let range = allowed != Words::Count;
         let mut words = words.iter();
         while let Some(word) = words.next() {
             if let Some(seen) = seen(word) {
@@ -34,6 +51,11 @@ impl<'a> Query<'a> {
                 query.attributes = true;
             } else if range && is_keyword(word, "REV") {
                 query.reverse = true;
+            } else if allowed == Words::Between && is_keyword(word, "LIMIT") {
+                let (Some(from), Some(count)) = (words.next(), words.next()) else {
+                    return Err(CommandError::SYNTAX);
+                };
+                query.limit = Some((integer(from)?, integer(count)?));
             } else {
                 return Err(CommandError::SYNTAX);
             }
@@ -53,7 +75,7 @@ pub(crate) fn range(
     let count = count.ok_or(CommandError::fixed(
         "ERR value is out of range, must be positive",
     ))?;
-    let query = Query::parse(&arguments[4..], true)?;
+    let query = Query::parse(&arguments[4..], Words::Range)?;
     let range = FeedRange {
         from,
         count,
@@ -68,14 +90,69 @@ pub(crate) fn range(
         };
         let selection = selection(feed.schema(), query.seen, query.filter)?;
         feed.range(reader.view(), &selection, range, items)?;
-        Ok(Some(()))
+        Ok(Some(feed.schema().order()))
     });
-    if found.is_ok() {
-        reply.array(items.len());
-        reply.bulks(&items);
+    if let Ok(order) = found {
+        reply_with(
+            order.unwrap_or(Order::List),
+            &items,
+            query.attributes,
+            reply,
+        );
     }
     context.session.items = items;
     found.map(drop)
+}
+
+/// FEED.BETWEEN.
+pub(crate) fn between(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let query = Query::parse(&arguments[4..], Words::Between)?;
+    // As in ZRANGEBYSCORE, a negative count is no limit, and nothing comes behind a negative start.
+    let (from, count) = query.limit.unwrap_or((0, -1));
+    let count = if from < 0 {
+        Ok(0)
+    } else {
+        u64::try_from(count)
+    };
+    let range = FeedRange {
+        from: from.max(0),
+        count: count.unwrap_or(u64::MAX),
+        reverse: query.reverse,
+        attributes: query.attributes,
+    };
+    let database = context.database();
+    let mut items = std::mem::take(&mut context.session.items);
+    let found = context.look_into(arguments[1], &mut items, |reader, key, items| {
+        let Some(feed) = reader.feed(database, key)? else {
+            return Ok(None);
+        };
+        let schema = feed.schema();
+        let limits = limits(schema, arguments[2], arguments[3])?;
+        let selection = selection(schema, query.seen, query.filter)?;
+        if let Some((low, high)) = &limits {
+            let limits = (bytes_of(low), bytes_of(high));
+            feed.range_between(reader.view(), &selection, limits, range, items)?;
+        }
+        Ok(Some(schema.order()))
+    });
+    if let Ok(order) = found {
+        reply_with(
+            order.unwrap_or(Order::List),
+            &items,
+            query.attributes,
+            reply,
+        );
+    }
+    context.session.items = items;
+    found.map(drop)
+}
+
+fn bytes_of(limit: &Bound<impl AsRef<[u8]>>) -> Bound<&[u8]> {
+    limit.as_ref().map(AsRef::as_ref)
 }
 
 /// FEED.COUNT.
@@ -84,7 +161,7 @@ pub(crate) fn count(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let query = Query::parse(&arguments[2..], false)?;
+    let query = Query::parse(&arguments[2..], Words::Count)?;
     let database = context.database();
     let count = context.look_at(arguments[1], |reader, key| {
         let Some(feed) = reader.feed(database, key)? else {
@@ -113,8 +190,8 @@ pub(crate) fn pos(
         let Some(feed) = reader.feed(database, key)? else {
             return Ok(None);
         };
-        check_values(feed.schema(), &arguments[2..3])?;
-        Ok(Some(feed.position(reader.view(), arguments[2], seen)?))
+        let value = value(feed.schema(), arguments[2])?;
+        Ok(Some(feed.position(reader.view(), &value, seen)?))
     })?;
     match found.flatten() {
         Some(position) => reply.integer(position as i64),
@@ -159,13 +236,20 @@ pub(crate) fn info(
             items.saturating_mul(100).checked_div(places).unwrap_or(0),
         ),
     ];
-    reply.map(3 + numbers.len());
+    let sorted = if order.sorted_by().is_some() { 2 } else { 0 };
+    reply.map(3 + sorted + numbers.len());
     reply.bulk(b"size");
     reply.integer(schema.value_size() as i64);
     reply.bulk(b"attributes");
     reply.bulk(widths.join(":").as_bytes());
     reply.bulk(b"order");
     reply.bulk(order.name().as_bytes());
+    if let Order::Sorted { of, unique } = order {
+        reply.bulk(b"type");
+        reply.bulk(of.name().as_bytes());
+        reply.bulk(b"unique");
+        reply.integer(unique.into());
+    }
     for (name, number) in numbers {
         reply.bulk(name.as_bytes());
         reply.integer(number as i64);

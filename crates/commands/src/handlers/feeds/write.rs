@@ -1,10 +1,9 @@
 //! What changes feeds.
 
-use undercroft_engine::{Feed, Order, Rows, Schema, Seen, Selection};
+use undercroft_engine::{Feed, Key, Order, Rows, Schema, Seen, Selection, Writer};
 
-use super::parse::{
-    attributes, check_position, check_values, order, seen, selection, size, widths,
-};
+use super::parse::{attributes, check_position, position_of, schema, seen, selection};
+use super::values::{reply_with, reply_with_one, value, values};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
 use crate::handlers::lists::end;
@@ -16,23 +15,7 @@ pub(crate) fn create(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let (mut bytes, mut bits, mut kind) = (None, Vec::new(), Order::List);
-    let (pairs, []) = arguments[2..].as_chunks::<2>() else {
-        return Err(CommandError::SYNTAX.into());
-    };
-    for [word, value] in pairs {
-        if is_keyword(word, "SIZE") {
-            bytes = Some(size(value)?);
-        } else if is_keyword(word, "ATTRS") {
-            bits = widths(value)?;
-        } else if is_keyword(word, "ORDER") {
-            kind = order(value)?;
-        } else {
-            return Err(CommandError::SYNTAX.into());
-        }
-    }
-    let schema = bytes.and_then(|bytes| Schema::new(bytes, &bits, kind));
-    let schema = schema.ok_or(CommandError::SYNTAX)?;
+    let schema = schema(&arguments[2..])?;
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let made = store.write(store.shards_of([&key]), |writer| {
@@ -51,8 +34,8 @@ fn rows(feed: &Feed, arguments: &[&[u8]]) -> Result<Rows, CommandError> {
     let schema = feed.schema();
     let mut rows = Rows::new(schema);
     let mut rest = arguments;
-    while let [value, behind @ ..] = rest {
-        check_values(schema, &[value])?;
+    while let [text, behind @ ..] = rest {
+        let value = value(schema, text)?;
         let mut own = vec![0; schema.widths().len()];
         rest = behind;
         if let [word, text, behind @ ..] = rest
@@ -63,7 +46,7 @@ fn rows(feed: &Feed, arguments: &[&[u8]]) -> Result<Rows, CommandError> {
             }
             rest = behind;
         }
-        rows.push(value, &own, false);
+        rows.push(&value, &own, false);
     }
     Ok(rows)
 }
@@ -74,13 +57,16 @@ pub(crate) fn add(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let position = integer(arguments[2])?;
+    let position = match arguments[2] {
+        b"*" => None,
+        text => Some(integer(text)?),
+    };
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let items = store.write(store.shards_of([&key]), |writer| {
         let feed = writer.feed(database, &key)?;
         let feed = feed.ok_or(CommandError::NO_SUCH_KEY)?;
-        check_position(feed.schema(), position, feed.items())?;
+        let position = position_of(feed.schema(), position, feed.items())?;
         let rows = rows(&feed, &arguments[3..])?;
         let items = writer.feed_add(database, &key, position, &rows)?;
         items.ok_or(Failure::from(CommandError::NO_SUCH_KEY))
@@ -97,25 +83,35 @@ enum Change {
     Hide(bool),
 }
 
-/// Removes, hides or shows what is selected; replies how many items that were.
-fn change<'s>(
+impl Change {
+    /// Makes it of what is selected. Returns of how many items that changed anything.
+    fn make(
+        self,
+        writer: &mut Writer<'_, '_>,
+        (database, key): (usize, &Key<'_>),
+        selection: &Selection<'_>,
+    ) -> Result<u64, Failure> {
+        Ok(match self {
+            Change::Remove => writer.feed_remove(database, key, selection)?,
+            Change::Hide(hide) => writer.feed_hide(database, key, selection, hide)?,
+        })
+    }
+}
+
+/// Changes a feed, where there is one; replies of how many items that changed anything.
+fn change(
     context: &mut Context<'_>,
     key: &[u8],
     reply: &mut dyn Reply,
-    change: Change,
-    select: impl Fn(&Schema) -> Result<Selection<'s>, CommandError> + Sync,
+    body: impl Fn(&mut Writer<'_, '_>, (usize, &Key<'_>), &Schema) -> Result<u64, Failure> + Sync,
 ) -> Outcome {
     let (store, database) = (context.store, context.database());
     let key = store.key(key);
     let items = store.write(store.shards_of([&key]), |writer| {
-        let Some(feed) = writer.feed(database, &key)? else {
-            return Ok(0);
-        };
-        let selection = select(feed.schema())?;
-        Ok::<_, Failure>(match change {
-            Change::Remove => writer.feed_remove(database, &key, &selection)?,
-            Change::Hide(hide) => writer.feed_hide(database, &key, &selection, hide)?,
-        })
+        match writer.feed(database, &key)? {
+            Some(feed) => body(writer, (database, &key), feed.schema()),
+            None => Ok(0),
+        }
     })?;
     store.note_use(&key);
     reply.integer(items as i64);
@@ -129,10 +125,10 @@ fn change_values(
     reply: &mut dyn Reply,
     what: Change,
 ) -> Outcome {
-    let values = &arguments[2..];
-    change(context, arguments[1], reply, what, |schema| {
-        check_values(schema, values)?;
-        Ok(Selection::of_values(values))
+    change(context, arguments[1], reply, |writer, key, schema| {
+        let values = values(schema, &arguments[2..])?;
+        let values: Vec<&[u8]> = values.iter().map(AsRef::as_ref).collect();
+        what.make(writer, key, &Selection::of_values(&values))
     })
 }
 
@@ -174,8 +170,9 @@ pub(crate) fn delwhere(
         [word] => seen(word).ok_or(CommandError::SYNTAX)?,
         _ => return Err(CommandError::SYNTAX.into()),
     };
-    change(context, arguments[1], reply, Change::Remove, |schema| {
-        selection(schema, seen, Some(arguments[2]))
+    change(context, arguments[1], reply, |writer, key, schema| {
+        let selection = selection(schema, seen, Some(arguments[2]))?;
+        Change::Remove.make(writer, key, &selection)
     })
 }
 
@@ -192,9 +189,13 @@ pub(crate) fn move_item(
         let Some(feed) = writer.feed(database, &key)? else {
             return Ok(false);
         };
-        check_values(feed.schema(), &arguments[2..3])?;
+        if let Order::Sorted { .. } = feed.schema().order() {
+            let text = "ERR FEED.MOVE is for lists and queues, this feed is sorted";
+            return Err(CommandError::fixed(text).into());
+        }
+        let value = value(feed.schema(), arguments[2])?;
         check_position(feed.schema(), position, feed.items())?;
-        Ok::<_, Failure>(writer.feed_move(database, &key, arguments[2], position)?)
+        Ok::<_, Failure>(writer.feed_move(database, &key, &value, position)?)
     })?;
     store.note_use(&key);
     reply.integer(moved.into());
@@ -207,19 +208,16 @@ pub(crate) fn setattr(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let (store, database) = (context.store, context.database());
-    let key = store.key(arguments[1]);
-    let items = store.write(store.shards_of([&key]), |writer| {
-        let Some(feed) = writer.feed(database, &key)? else {
-            return Ok(0);
-        };
-        check_values(feed.schema(), &arguments[2..3])?;
-        let own = attributes(feed.schema(), arguments[3])?;
-        Ok::<_, Failure>(writer.feed_set_attributes(database, &key, arguments[2], &own)?)
-    })?;
-    store.note_use(&key);
-    reply.integer(items as i64);
-    Ok(())
+    change(
+        context,
+        arguments[1],
+        reply,
+        |writer, (database, key), schema| {
+            let value = value(schema, arguments[2])?;
+            let own = attributes(schema, arguments[3])?;
+            Ok(writer.feed_set_attributes(database, key, &value, &own)?)
+        },
+    )
 }
 
 /// FEED.POP.
@@ -241,19 +239,20 @@ pub(crate) fn pop(
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
     let items = &mut context.session.items;
-    let found = store.write_into(store.shards_of([&key]), items, |writer, items| {
-        Ok::<_, Failure>(writer.feed_pop(database, &key, end, count.unwrap_or(1), items)?)
+    let order = store.write_into(store.shards_of([&key]), items, |writer, items| {
+        let order = writer
+            .feed(database, &key)?
+            .map(|feed| feed.schema().order());
+        writer.feed_pop(database, &key, end, count.unwrap_or(1), items)?;
+        Ok::<_, Failure>(order)
     })?;
     store.note_use(&key);
     let items = &context.session.items;
-    match count {
-        None if items.is_empty() => reply.null(),
-        None => reply.bulk(items.get(0)),
-        Some(_) if !found => reply.null_array(),
-        Some(_) => {
-            reply.array(items.len());
-            reply.bulks(items);
-        }
+    match (count, order) {
+        (None, Some(order)) if !items.is_empty() => reply_with_one(order, items.get(0), reply),
+        (None, _) => reply.null(),
+        (Some(_), None) => reply.null_array(),
+        (Some(_), Some(order)) => reply_with(order, items, false, reply),
     }
     Ok(())
 }

@@ -90,8 +90,15 @@ impl Contract for Feeds {
         input.strings(length, items)?;
         let (mut rows, mut attributes) = (items.iter(), Vec::new());
         let schema = Schema::of_row(rows.next()?)?;
-        rows.all(|row| schema.of_item_row(row, &mut attributes).is_some())
-            .then_some(())
+        let mut last: Option<&[u8]> = None;
+        rows.all(|row| {
+            let Some((value, _)) = schema.of_item_row(row, &mut attributes) else {
+                return false;
+            };
+            let before = last.replace(value);
+            before.is_none_or(|before| schema.order().may_follow(before, value))
+        })
+        .then_some(())
     }
 
     fn object(&self) -> Option<&'static dyn Object> {

@@ -28,15 +28,14 @@ impl Feed {
         load_leaf(view, place.leaf, &self.full, &self.schema, place.count)
     }
 
-    /// Puts items before the one at a position, or at the end. O(log n + items).
+    /// Puts some items before the one at a position, or at the end. O(log n + items).
     pub(super) fn insert(
         &mut self,
         transaction: &mut Transaction<'_>,
         position: u64,
-        rows: &Image,
+        (rows, mut todo): (&Image, std::ops::Range<usize>),
     ) -> Result<(), Error> {
         let step = self.full.places * STEP_LEAVES;
-        let mut todo = rows.places();
         let at_end = position >= self.tree.count();
         while !todo.is_empty() {
             // At the end the first of them come first, elsewhere the last ones.

@@ -2,6 +2,7 @@
 //! noted of them; within a leaf, 64 items are compared at a time.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use undercroft_memory::View;
 
@@ -167,6 +168,11 @@ impl<'s> Selection<'s> {
         }
     }
 
+    /// All items.
+    pub fn all() -> Selection<'s> {
+        Selection::new(Seen::All, Filter::default())
+    }
+
     /// All items that are not hidden.
     pub fn visible() -> Selection<'s> {
         Selection::new(Seen::Visible, Filter::default())
@@ -206,20 +212,21 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// The items of a block of a leaf that are seen.
+    /// The items of a block of a leaf that are seen among those at some places.
     #[inline]
     pub(super) fn of_block(
         &self,
         view: &View<'_>,
         leaf: &Leaf,
         block: usize,
+        places: &Range<usize>,
     ) -> Result<u64, Error> {
         let words = view.block(leaf.at)?;
         let plane = |plane: usize| {
             let at = leaf.layout.word(plane, block) as u64 * 8;
             Ok::<u64, Error>(words.word(at)?)
         };
-        let mut mask = range_mask(block, leaf.start, leaf.end());
+        let mut mask = range_mask(block, places.start, places.end);
         match self.seen {
             Seen::All => {}
             Seen::Hidden => mask &= plane(HIDDEN)?,

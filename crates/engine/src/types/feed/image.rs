@@ -33,7 +33,7 @@ impl Rows {
     /// # Panics
     /// If it is not one of the schema.
     pub fn push(&mut self, value: &[u8], attributes: &[u32], hidden: bool) {
-        assert!(value.len() == self.schema.value_size());
+        assert!(self.schema.takes(value));
         assert!(attributes.len() == self.schema.widths().len());
         for (index, &attribute) in attributes.iter().enumerate() {
             assert!(attribute <= self.schema.greatest(index));
@@ -213,6 +213,15 @@ impl Image {
         let (end, count) = (self.end(), places.len());
         self.put(end, from, places);
         self.count += count;
+    }
+
+    /// The items at some places, in this order, as an image of their own.
+    pub(super) fn of_places(&self, places: &[usize], schema: &Schema) -> Image {
+        let mut image = Image::new(Layout::outside(schema, places.len()));
+        for run in places.chunk_by(|one, next| one + 1 == *next) {
+            image.append(self, run[0]..run[0] + run.len());
+        }
+        image
     }
 
     /// The same with other items put before the one at an index; none where there is no room for them. What moves is
@@ -404,7 +413,7 @@ pub(super) enum Grows {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::Order;
+    use super::super::order::Order;
     use super::*;
 
     type Item = (Vec<u8>, Vec<u32>, bool);

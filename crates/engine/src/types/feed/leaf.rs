@@ -192,9 +192,11 @@ impl Leaf {
         self.start + self.count
     }
 
-    /// Blocks in which items are.
-    pub(super) fn blocks(&self) -> std::ops::Range<usize> {
-        self.start / 64..self.end().div_ceil(64)
+    /// The places of the items at some positions, counted from its first item.
+    #[inline]
+    pub(super) fn places(&self, positions: &std::ops::Range<u64>) -> std::ops::Range<usize> {
+        let place = |position: u64| self.start + position.min(self.count as u64) as usize;
+        place(positions.start)..place(positions.end)
     }
 
     /// An attribute of the item at a place.
@@ -216,7 +218,7 @@ impl Leaf {
 
 #[cfg(test)]
 mod tests {
-    use super::super::schema::Order;
+    use super::super::order::Order;
     use super::*;
 
     #[test]

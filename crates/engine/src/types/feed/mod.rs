@@ -9,8 +9,10 @@
 //! - `filter`: which items a query sees: conditions on attributes, many items at a time.
 //! - `image`: items outside the store, laid out as leaves are.
 //! - `leaf`: a leaf: its layout, reading it.
+//! - `order`: how a feed is ordered, and how the values of a sorted one compare.
 //! - `read`: reading feeds, optimistically or under a lock.
 //! - `schema`: what the items of a feed are.
+//! - `sorted`: sorted feeds: finding by value, and putting items where their values say.
 //! - `summary`: what inner nodes note of their children.
 //! - `walk`: the items of a query, leaf after leaf.
 //! - `whole`: whole feeds: their root words, copying, making anew, checking, measuring.
@@ -21,8 +23,10 @@ mod edit;
 mod filter;
 mod image;
 mod leaf;
+mod order;
 mod read;
 mod schema;
+mod sorted;
 mod summary;
 mod walk;
 mod whole;
@@ -31,8 +35,9 @@ mod write;
 pub(crate) use contract::Feeds;
 pub use filter::{Filter, Seen, Selection, Test};
 pub use image::Rows;
+pub use order::{FeedType, Order};
 pub use read::{FeedInfo, FeedRange};
-pub use schema::{ATTRIBUTES_MAX, Order, Schema};
+pub use schema::{ATTRIBUTES_MAX, Schema};
 pub use whole::Feed;
 
 use crate::structures::entry::Kind;

@@ -1,6 +1,7 @@
 //! Reading feeds, optimistically or under a lock.
 
 use std::io::Write as _;
+use std::ops::{Bound, Range};
 
 use undercroft_memory::{Offset, View};
 
@@ -56,7 +57,7 @@ impl Feed {
     /// Number of items that a query sees. O(log n) where marks alone decide; else nodes and leaves in which some may
     /// match are looked into.
     pub fn count_of(&self, view: &View<'_>, selection: &Selection<'_>) -> Result<u64, Error> {
-        self.count(view, selection, u64::MAX)
+        self.count(view, selection, 0..u64::MAX)
     }
 
     /// Appends values of items that a query sees to `out`, each followed by its attributes where the range says so.
@@ -67,10 +68,36 @@ impl Feed {
         range: FeedRange,
         out: &mut Ranges,
     ) -> Result<(), Error> {
+        self.range_within(view, selection, 0..u64::MAX, range, out)
+    }
+
+    /// The same of the items of a sorted feed whose values lie within limits: positions are counted among them.
+    /// O(log n) to find them.
+    pub fn range_between(
+        &self,
+        view: &View<'_>,
+        selection: &Selection<'_>,
+        limits: (Bound<&[u8]>, Bound<&[u8]>),
+        range: FeedRange,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
+        let of = self.schema.order().sorted_by().ok_or(Error::WrongOrder)?;
+        let positions = self.between(view, of, limits)?;
+        self.range_within(view, selection, positions, range, out)
+    }
+
+    fn range_within(
+        &self,
+        view: &View<'_>,
+        selection: &Selection<'_>,
+        positions: Range<u64>,
+        range: FeedRange,
+        out: &mut Ranges,
+    ) -> Result<(), Error> {
         let skip = match u64::try_from(range.from) {
             Ok(from) => from,
             Err(_) => {
-                let all = self.count_of(view, selection)?;
+                let all = self.count(view, selection, positions.clone())?;
                 all.saturating_sub(range.from.unsigned_abs())
             }
         };
@@ -78,10 +105,14 @@ impl Feed {
             skip,
             most: range.count,
             reverse: range.reverse,
+            ..Wanted::ALL
         };
-        self.walk(view, selection, wanted, &mut |leaf, found| {
-            self.append(view, leaf, &found, range, out)
-        })
+        self.walk(
+            view,
+            selection,
+            wanted.within(positions),
+            &mut |leaf, found| self.append(view, leaf, &found, range, out),
+        )
     }
 
     /// Appends what was found in a leaf.
@@ -145,7 +176,7 @@ impl Feed {
     }
 
     /// The position of the first item with a value among the items that are seen; none where it is not there, or not
-    /// seen. O(n): leaves are searched.
+    /// seen. O(n): leaves are searched; O(log n) in a sorted feed.
     pub fn position(
         &self,
         view: &View<'_>,
@@ -161,7 +192,7 @@ impl Feed {
             return Ok(None);
         }
         let selection = Selection::new(seen, Filter::default());
-        self.count(view, &selection, position).map(Some)
+        self.count(view, &selection, 0..position).map(Some)
     }
 
     /// The first item with a value, and its leaf.
@@ -171,13 +202,16 @@ impl Feed {
         value: &[u8],
     ) -> Result<Option<(Found, Leaf)>, Error> {
         let values = [value];
-        let wanted = Wanted {
-            skip: 0,
+        let mut wanted = Wanted {
             most: 1,
-            reverse: false,
+            ..Wanted::ALL
         };
+        let mut selection = Selection::of_values(&values);
+        if let Some(of) = self.schema.order().sorted_by() {
+            wanted = wanted.within(self.with_value(view, of, value)?);
+            selection = Selection::all();
+        }
         let mut first = None;
-        let selection = Selection::of_values(&values);
         self.walk(view, &selection, wanted, &mut |leaf, found| {
             first = Some((found, *leaf));
             Ok(())

@@ -1,5 +1,7 @@
 //! What the items of a feed are: the size of their values, the widths of their attributes, their order.
 
+use super::order::{FeedType, Order};
+
 /// The most attributes.
 pub const ATTRIBUTES_MAX: usize = 16;
 /// Words of a schema in a feed's root.
@@ -8,28 +10,6 @@ pub(super) const SCHEMA_WORDS: usize = 3;
 pub(super) const SCHEMA_ROW: u8 = 2;
 /// The widest attribute, in bits.
 const WIDTH_MAX: u8 = 32;
-
-/// How a feed is ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// By position: items come and go anywhere.
-    List = 0,
-    /// By position: items come and move to the ends only.
-    Queue = 1,
-}
-
-impl Order {
-    /// All of them, by their numbers.
-    pub const ALL: [Order; 2] = [Order::List, Order::Queue];
-
-    /// Its name in commands.
-    pub fn name(self) -> &'static str {
-        match self {
-            Order::List => "list",
-            Order::Queue => "queue",
-        }
-    }
-}
 
 /// What the items of a feed are. It never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +21,12 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Items with values of so many bytes and attributes of so many bits; none where a size is 0, a width not 1 to 32,
-    /// or there are more than [`ATTRIBUTES_MAX`] attributes.
+    /// Items with values of so many bytes and attributes of so many bits; none where a size is 0, or not that of the
+    /// numbers that order them, a width not 1 to 32, or there are more than [`ATTRIBUTES_MAX`] attributes.
     pub fn new(size: u8, widths: &[u8], order: Order) -> Option<Schema> {
+        let number = order.sorted_by().and_then(FeedType::size);
         let sound = size > 0
+            && number.is_none_or(|number| number == size)
             && widths.len() <= ATTRIBUTES_MAX
             && widths.iter().all(|width| (1..=WIDTH_MAX).contains(width));
         let mut all = [0; ATTRIBUTES_MAX];
@@ -67,6 +49,12 @@ impl Schema {
     /// How the feed is ordered.
     pub fn order(&self) -> Order {
         self.order
+    }
+
+    /// Whether some bytes are a value of its items.
+    pub fn takes(&self, value: &[u8]) -> bool {
+        let order = self.order.sorted_by();
+        value.len() == self.value_size() && order.is_none_or(|of| of.holds(value))
     }
 
     /// Bits of each attribute.
@@ -103,8 +91,9 @@ impl Schema {
     /// The words that stand for it in the store.
     pub(super) fn words(&self) -> [u64; SCHEMA_WORDS] {
         let halves = self.widths.as_chunks::<8>().0;
-        let first =
-            u64::from(self.size) | (self.order as u64) << 8 | u64::from(self.attributes) << 16;
+        let first = u64::from(self.size)
+            | u64::from(self.order.number()) << 8
+            | u64::from(self.attributes) << 16;
         [
             first,
             u64::from_le_bytes(halves[0]),
@@ -122,12 +111,12 @@ impl Schema {
     }
 
     fn of_parts(size: u8, order: u8, widths: &[u8]) -> Option<Schema> {
-        Schema::new(size, widths, *Order::ALL.get(usize::from(order))?)
+        Schema::new(size, widths, Order::of_number(order)?)
     }
 
     /// The first row of the flat list that a feed is: `2 | size | order | widths`, a byte each.
     pub fn row(&self) -> Vec<u8> {
-        let mut row = vec![SCHEMA_ROW, self.size, self.order as u8];
+        let mut row = vec![SCHEMA_ROW, self.size, self.order.number()];
         row.extend_from_slice(self.widths());
         row
     }
@@ -171,7 +160,7 @@ impl Schema {
             attributes.push(attribute);
             rest = behind;
         }
-        (mark <= 1 && rest.is_empty()).then_some((value, mark == 1))
+        (mark <= 1 && rest.is_empty() && self.takes(value)).then_some((value, mark == 1))
     }
 }
 
@@ -182,8 +171,9 @@ mod tests {
     #[test]
     fn a_schema_comes_back_from_its_words_and_its_row() {
         for widths in [&[][..], &[4, 3, 1], &[32; 16], &[1]] {
-            for order in Order::ALL {
-                let schema = Schema::new(12, widths, order).expect("a schema");
+            for order in (0..=255).filter_map(Order::of_number) {
+                let size = order.sorted_by().and_then(FeedType::size).unwrap_or(12);
+                let schema = Schema::new(size, widths, order).expect("a schema");
                 assert_eq!(Schema::of_words(schema.words()), Some(schema));
                 assert_eq!(Schema::of_row(&schema.row()), Some(schema));
                 let bits: usize = widths.iter().map(|&width| usize::from(width)).sum();
@@ -195,7 +185,18 @@ mod tests {
         assert!(Schema::new(1, &[0], Order::List).is_none());
         assert!(Schema::new(1, &[1; 17], Order::List).is_none());
         assert!(Schema::of_words([12 | 2 << 8, 0, 0]).is_none(), "an order");
+        let (of, unique) = (FeedType::Int32, false);
+        assert!(Schema::new(8, &[], Order::Sorted { of, unique }).is_none());
         assert!(Schema::of_words([12 | 17 << 16, !0, !0]).is_none());
+    }
+
+    #[test]
+    fn a_row_has_a_value_of_the_type_of_a_sorted_feed() {
+        let of = FeedType::Text;
+        let order = Order::Sorted { of, unique: true };
+        let schema = Schema::new(3, &[], order).expect("a schema");
+        let item = |row: &[u8]| schema.of_item_row(row, &mut Vec::new()).is_some();
+        assert!(item(b"\0ab\0") && !item(b"\0a\0b"));
     }
 
     #[test]

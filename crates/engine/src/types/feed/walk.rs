@@ -1,6 +1,8 @@
 //! The items of a query, leaf after leaf: subtrees in which there are none, or no more than are to be passed over, are
 //! not looked into.
 
+use std::ops::Range;
+
 use undercroft_memory::{Offset, View};
 
 use super::filter::{Judged, Selection};
@@ -39,6 +41,30 @@ pub(super) struct Wanted {
     pub(super) most: u64,
     /// From the last one on backwards.
     pub(super) reverse: bool,
+    /// Only items from this position of the feed on,
+    pub(super) from: u64,
+    /// and before this one.
+    pub(super) to: u64,
+}
+
+impl Wanted {
+    /// All of them.
+    pub(super) const ALL: Wanted = Wanted {
+        skip: 0,
+        most: u64::MAX,
+        reverse: false,
+        from: 0,
+        to: u64::MAX,
+    };
+
+    /// Those among the items at some positions.
+    pub(super) fn within(self, positions: Range<u64>) -> Wanted {
+        Wanted {
+            from: positions.start,
+            to: positions.end,
+            ..self
+        }
+    }
 }
 
 /// Is given a leaf with what was found in it.
@@ -63,7 +89,8 @@ impl Feed {
         visit: &mut Visit<'_>,
     ) -> Result<(), Error> {
         let count = self.tree.count();
-        if count == 0 || wanted.most == 0 {
+        let (from, to) = (wanted.from, wanted.to.min(count));
+        if from >= to || wanted.most == 0 {
             return Ok(());
         }
         let mut walk = Walk {
@@ -73,20 +100,37 @@ impl Feed {
             wanted,
             plain: selection.sees_all(count, self.hidden),
         };
-        if walk.plain && wanted.skip >= count {
-            return Ok(());
+        if walk.plain {
+            // What lies outside is passed over as all else is.
+            let Some(left) = (to - from)
+                .checked_sub(wanted.skip)
+                .filter(|left| *left > 0)
+            else {
+                return Ok(());
+            };
+            let outside = if wanted.reverse { count - to } else { from };
+            walk.wanted = Wanted {
+                skip: wanted.skip + outside,
+                most: wanted.most.min(left),
+                ..wanted
+            }
+            .within(0..count);
         }
         walk.below(self.tree.root(), self.tree.height(), 0, count, visit)?;
         Ok(())
     }
 
-    /// All that a walk finds.
+    /// All that a walk finds. Of a selection by value all that is there is wanted.
     pub(super) fn collect(
         &self,
         view: &View<'_>,
         selection: &Selection<'_>,
         wanted: Wanted,
     ) -> Result<Vec<Found>, Error> {
+        if let (Some(of), Some(values)) = (self.schema.order().sorted_by(), selection.values) {
+            let rest = Selection::new(selection.seen, selection.filter.clone());
+            return self.collect_values(view, of, values, &rest);
+        }
         let mut all = Vec::new();
         self.walk(view, selection, wanted, &mut |_, found| {
             all.push(found);
@@ -98,22 +142,22 @@ impl Feed {
         Ok(all)
     }
 
-    /// Number of items that a query sees among those before a position. O(log n) where marks alone decide.
+    /// Number of items that a query sees among those at some positions. O(log n) where marks alone decide.
     pub(super) fn count(
         &self,
         view: &View<'_>,
         selection: &Selection<'_>,
-        position: u64,
+        positions: Range<u64>,
     ) -> Result<u64, Error> {
-        let position = position.min(self.tree.count());
-        if selection.sees_all(self.tree.count(), self.hidden) {
-            return Ok(position);
-        }
-        if position == 0 {
+        let positions = positions.start..positions.end.min(self.tree.count());
+        if positions.is_empty() {
             return Ok(0);
         }
+        if selection.sees_all(self.tree.count(), self.hidden) {
+            return Ok(positions.end - positions.start);
+        }
         let root = (self.tree.root(), self.tree.height());
-        self.count_below(view, selection, root, position)
+        self.count_below(view, selection, root, positions)
     }
 
     fn count_below(
@@ -121,17 +165,16 @@ impl Feed {
         view: &View<'_>,
         selection: &Selection<'_>,
         (at, level): (Offset, usize),
-        position: u64,
+        positions: Range<u64>,
     ) -> Result<u64, Error> {
         // R3: what is torn must not go on for long.
         view.recheck()?;
         if level == 0 {
             let leaf = Leaf::load(view, at, &self.full, &self.schema)?;
-            let end = leaf.start as u64 + position.min(leaf.count as u64);
+            let places = leaf.places(&positions);
             let mut sum = 0;
-            for block in leaf.start / 64..end.div_ceil(64) as usize {
-                let mask = selection.of_block(view, &leaf, block)?;
-                let mask = mask & super::leaf::range_mask(block, 0, end as usize);
+            for block in places.start / 64..places.end.div_ceil(64) {
+                let mask = selection.of_block(view, &leaf, block, &places)?;
                 sum += u64::from(mask.count_ones());
             }
             return Ok(sum);
@@ -139,19 +182,22 @@ impl Feed {
         let node = Node::<NOTE_WORDS>::load(view, at, level)?;
         let (mut sum, mut before) = (0_u64, 0_u64);
         for index in 0..node.children() {
-            if before >= position {
+            if before >= positions.end {
                 break;
             }
             let (child, count) = node.child(view, index)?;
-            let left = position - before;
-            let judged = selection.judge(count, &node.note(view, index)?);
-            let below = match judged {
+            let (start, end) = (before, before.saturating_add(count));
+            before = end;
+            if end <= positions.start {
+                continue;
+            }
+            let inside = positions.start.saturating_sub(start)..count.min(positions.end - start);
+            let is_whole = inside == (0..count);
+            sum = sum.wrapping_add(match selection.judge(count, &node.note(view, index)?) {
                 Judged::Exactly(0) => 0,
-                Judged::Exactly(seen) if left >= count => seen,
-                _ => self.count_below(view, selection, (child, level - 1), left.min(count))?,
-            };
-            sum = sum.wrapping_add(below);
-            before = before.saturating_add(count);
+                Judged::Exactly(seen) if is_whole => seen,
+                _ => self.count_below(view, selection, (child, level - 1), inside)?,
+            });
         }
         Ok(sum)
     }
@@ -193,17 +239,26 @@ impl Walk<'_, '_> {
         for step in first..children {
             let index = if reverse { children - 1 - step } else { step };
             let (child, count) = node.child(self.view, index)?;
+            let start = before.wrapping_add(node.count_before(self.view, index)?);
             if !self.plain {
+                let (from, to, end) = (
+                    self.wanted.from,
+                    self.wanted.to,
+                    start.saturating_add(count),
+                );
+                if end <= from || start >= to {
+                    continue;
+                }
+                let is_whole = from <= start && end <= to;
                 match self.selection.judge(count, &node.note(self.view, index)?) {
                     Judged::Exactly(0) => continue,
-                    Judged::Exactly(seen) if seen <= self.wanted.skip => {
+                    Judged::Exactly(seen) if is_whole && seen <= self.wanted.skip => {
                         self.wanted.skip -= seen;
                         continue;
                     }
                     _ => {}
                 }
             }
-            let start = before.wrapping_add(node.count_before(self.view, index)?);
             if self.below(child, level - 1, start, count, visit)? {
                 return Ok(true);
             }
@@ -214,7 +269,9 @@ impl Walk<'_, '_> {
     fn leaf(&mut self, at: Offset, before: u64, visit: &mut Visit<'_>) -> Result<bool, Error> {
         let leaf = Leaf::load(self.view, at, &self.feed.full, &self.feed.schema)?;
         let mut masks = Vec::new();
-        let blocks = leaf.blocks();
+        let (from, to) = (self.wanted.from, self.wanted.to);
+        let places = leaf.places(&(from.saturating_sub(before)..to.saturating_sub(before)));
+        let blocks = places.start / 64..places.end.div_ceil(64);
         for step in 0..blocks.len() {
             let reverse = self.wanted.reverse;
             let block = if reverse {
@@ -222,7 +279,7 @@ impl Walk<'_, '_> {
             } else {
                 blocks.start + step
             };
-            let mut mask = self.selection.of_block(self.view, &leaf, block)?;
+            let mut mask = self.selection.of_block(self.view, &leaf, block, &places)?;
             let items = u64::from(mask.count_ones());
             if items <= self.wanted.skip {
                 self.wanted.skip -= items;

@@ -241,7 +241,9 @@ impl Feed {
         if root == 0 && count == 0 && self.hidden == 0 {
             return Ok(());
         }
-        let (counted, note) = self.check_below(view, (root, self.tree.height()), reach)?;
+        let mut last = None;
+        let root = (root, self.tree.height());
+        let (counted, note) = self.check_below(view, root, reach, &mut last)?;
         if counted != count || note[0] != self.hidden {
             return Err(fault(self.at));
         }
@@ -253,6 +255,7 @@ impl Feed {
         view: &View<'_>,
         (at, level): Subtree,
         reach: &mut dyn FnMut(Offset),
+        last: &mut Option<Vec<u8>>,
     ) -> Result<(u64, Note), Error> {
         reach(at);
         if level == 0 {
@@ -262,6 +265,7 @@ impl Feed {
                 return Err(fault(at));
             }
             let image = Image::load(view, &leaf)?;
+            self.check_values(&image, last).ok_or_else(|| fault(at))?;
             return Ok((leaf.count as u64, image.note(&self.schema, image.places())));
         }
         if level > HEIGHT_MAX {
@@ -271,7 +275,7 @@ impl Feed {
         let (mut sum, mut all) = (0_u64, Note::default());
         for index in 0..node.children() {
             let (child, count) = node.child(view, index)?;
-            let (counted, note) = self.check_below(view, (child, level - 1), reach)?;
+            let (counted, note) = self.check_below(view, (child, level - 1), reach, last)?;
             let noted = node.note(view, index)?;
             // Values that are not there may be named, but none that is there may not.
             if counted != count || note[0] != noted[0] || join(note, noted)[1..] != noted[1..] {
@@ -280,6 +284,25 @@ impl Feed {
             (sum, all) = (sum.wrapping_add(count), join(all, noted));
         }
         Ok((sum, all))
+    }
+
+    /// Whether the values of a leaf of a sorted feed are values of its type, and in order behind the last one before it.
+    fn check_values(&self, image: &Image, last: &mut Option<Vec<u8>>) -> Option<()> {
+        let order = self.schema.order();
+        if order.sorted_by().is_none() {
+            return Some(());
+        }
+        for place in image.places() {
+            let value = image.value(place);
+            let follows = last
+                .as_ref()
+                .is_none_or(|last| order.may_follow(last, value));
+            if !follows || !self.schema.takes(value) {
+                return None;
+            }
+            *last = Some(value.to_vec());
+        }
+        Some(())
     }
 
     /// Bytes that it takes beside its entry: its arena, where it has one; else its leaves and inner nodes. O(1) with

@@ -5,6 +5,7 @@ use super::edit::Packer;
 use super::filter::Selection;
 use super::image::{Image, Rows};
 use super::leaf::{HIDDEN, Layout};
+use super::order::{FeedType, Order};
 use super::read::{FeedRange, place_of};
 use super::schema::Schema;
 use super::walk::{Found, Wanted};
@@ -22,12 +23,6 @@ use crate::upkeep::graveyard;
 
 /// A feed of which at least this part of the leaves loses items is made anew.
 const MADE_ANEW: u64 = 4;
-/// All items that a query sees.
-const ALL: Wanted = Wanted {
-    skip: 0,
-    most: u64::MAX,
-    reverse: false,
-};
 
 /// The position that an index means: from 0 on before an item, from -1 on behind one, counted from the end.
 fn resolve(position: i64, count: u64) -> u64 {
@@ -78,7 +73,8 @@ impl Writer<'_, '_> {
     }
 
     /// Puts items in before the one at a position, or behind the last one; those of its schema. Returns how many there
-    /// are now; none where there is no feed. O(log n + items).
+    /// are now; none where there is no feed. A sorted feed has them where their values say, whatever the position; where
+    /// values are unique, those that are there already stay as they are. O(log n + items).
     pub fn feed_add(
         &mut self,
         database: usize,
@@ -93,6 +89,12 @@ impl Writer<'_, '_> {
             return Ok(Some(feed.items()));
         }
         graveyard::free_along(self, key.shard, rows.len())?;
+        if let Order::Sorted { of, unique } = feed.schema.order() {
+            let rows = feed.in_order(self.view(), (of, unique), &rows.image())?;
+            return self
+                .feed_add_sorted(database, key, (found, feed), of, &rows)
+                .map(Some);
+        }
         let (rows, more) = (rows.image(), rows.len() as u64);
         if feed.items() == 0 && rows.count > feed.full.places {
             let pool = elements::new_pool(self.transaction, key.shard, feed.bytes_of(more))?;
@@ -105,10 +107,42 @@ impl Writer<'_, '_> {
         } else {
             feed.settle(self.transaction, more)?;
             let position = resolve(position, feed.items());
-            feed.insert(self.transaction, position, &rows)?;
+            feed.insert(self.transaction, position, (&rows, rows.places()))?;
         }
         self.feed_changed(database, key, KeyEvent::FeedAdd);
         Ok(Some(feed.items().max(more)))
+    }
+
+    /// Puts items in order where their values say. Returns how many there are now. Where they are more than the leaves,
+    /// and not all in one place, the feed is made anew, so that no leaf is changed again and again.
+    fn feed_add_sorted(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        (found, mut feed): (writer::Found, Feed),
+        of: FeedType,
+        rows: &Image,
+    ) -> Result<u64, Error> {
+        let (there, more) = (feed.items(), rows.count as u64);
+        if more == 0 {
+            return Ok(there);
+        }
+        let are_many = more > 1 && more > there / feed.full.places as u64;
+        let in_one_place = || {
+            let (_, end) = feed.gap(self.view(), of, rows, rows.places())?;
+            Ok::<_, Error>(there > 0 && end == rows.end())
+        };
+        if are_many && !in_one_place()? {
+            let bytes = feed.bytes_of(there + more);
+            let pool = elements::new_pool(self.transaction, key.shard, bytes)?;
+            let words = feed.merge_anew(self.transaction, pool, of, rows)?;
+            self.put_object(database, key, Some(found), FEED, &words)?;
+        } else {
+            feed.settle(self.transaction, more)?;
+            feed.insert_sorted(self.transaction, of, rows)?;
+        }
+        self.feed_changed(database, key, KeyEvent::FeedAdd);
+        Ok(there + more)
     }
 
     /// Removes the items that a query sees. Returns how many. O(n), as far as notes of nodes leave anything to search.
@@ -121,7 +155,7 @@ impl Writer<'_, '_> {
         let Some((found, mut feed)) = self.find_feed(database, key)? else {
             return Ok(0);
         };
-        let gone = feed.collect(self.view(), selection, ALL)?;
+        let gone = feed.collect(self.view(), selection, Wanted::ALL)?;
         let items = gone.iter().map(Found::items).sum();
         if items == 0 {
             return Ok(0);
@@ -183,9 +217,9 @@ impl Writer<'_, '_> {
         };
         feed.range(self.view(), &selection, range, out)?;
         let wanted = Wanted {
-            skip: 0,
             most: count,
             reverse: range.reverse,
+            ..Wanted::ALL
         };
         let gone = feed.collect(self.view(), &selection, wanted)?;
         if gone.is_empty() {
@@ -196,7 +230,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Moves the first item with a value to a position among the others. Returns whether there was one.
+    /// Moves the first item with a value to a position among the others. Returns whether there was one. Items of a
+    /// sorted feed cannot be moved.
     pub fn feed_move(
         &mut self,
         database: usize,
@@ -207,6 +242,9 @@ impl Writer<'_, '_> {
         let Some((_, mut feed)) = self.find_feed(database, key)? else {
             return Ok(false);
         };
+        if feed.schema.order().sorted_by().is_some() {
+            return Err(Error::WrongOrder);
+        }
         let Some((found, leaf)) = feed.first(self.view(), value)? else {
             return Ok(false);
         };
@@ -217,7 +255,7 @@ impl Writer<'_, '_> {
             let mut item = Image::new(Layout::outside(&feed.schema, 1));
             item.append(&old, place..place + 1);
             feed.remove(self.transaction, &[found])?;
-            feed.insert(self.transaction, to, &item)?;
+            feed.insert(self.transaction, to, (&item, item.places()))?;
         }
         self.feed_changed(database, key, KeyEvent::FeedMove);
         Ok(true)
@@ -236,7 +274,7 @@ impl Writer<'_, '_> {
         let Some((_, mut feed)) = self.find_feed(database, key)? else {
             return Ok(0);
         };
-        let found = feed.collect(self.view(), &selection, ALL)?;
+        let found = feed.collect(self.view(), &selection, Wanted::ALL)?;
         let schema = feed.schema;
         feed.change(self.transaction, &found, |image, place| {
             image.set_attributes(&schema, place, attributes.iter().copied());
@@ -258,7 +296,7 @@ impl Writer<'_, '_> {
         let Some((_, mut feed)) = self.find_feed(database, key)? else {
             return Ok(0);
         };
-        let found = feed.collect(self.view(), selection, ALL)?;
+        let found = feed.collect(self.view(), selection, Wanted::ALL)?;
         let before = feed.hidden;
         feed.change(self.transaction, &found, |image, place| {
             image.set_bit(HIDDEN, place, hide);

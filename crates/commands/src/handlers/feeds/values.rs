@@ -1,0 +1,264 @@
+//! Values as clients write them. In feeds that numbers or texts order they are written as such, in all others they are
+//! bytes, as many as the feed says.
+
+use std::borrow::Cow;
+use std::ops::Bound;
+
+use undercroft_engine::{FeedType, Order, Ranges, Schema};
+
+use super::parse::wrong;
+use crate::arguments::{CommandError, is_keyword};
+use crate::double::parse_double;
+use crate::reply::Reply;
+
+/// Ends of a range: its lower and its upper one.
+pub(super) type Limits<'t> = (Bound<Cow<'t, [u8]>>, Bound<Cow<'t, [u8]>>);
+
+/// The value that an argument stands for.
+pub(super) fn value<'t>(schema: &Schema, text: &'t [u8]) -> Result<Cow<'t, [u8]>, CommandError> {
+    let (size, length) = (schema.value_size(), text.len());
+    match schema.order().sorted_by() {
+        Some(FeedType::Text) if length > size => Err(CommandError::new(format!(
+            "ERR value has {length} bytes, expected up to {size}"
+        ))),
+        Some(FeedType::Text) if text.contains(&0) => {
+            let error = "ERR value has a zero byte, expected a text without";
+            Err(CommandError::fixed(error))
+        }
+        Some(FeedType::Text) => {
+            let mut value = text.to_vec();
+            value.resize(size, 0);
+            Ok(value.into())
+        }
+        Some(of) if of.size().is_some() => {
+            let number = number(of, text);
+            number
+                .map(Cow::Owned)
+                .ok_or_else(|| wrong("value", text, expected(of)))
+        }
+        _ if length == size => Ok(text.into()),
+        _ => Err(CommandError::new(format!(
+            "ERR value has {length} bytes, expected {size}"
+        ))),
+    }
+}
+
+/// The values that some arguments stand for.
+pub(super) fn values<'t>(
+    schema: &Schema,
+    texts: &[&'t [u8]],
+) -> Result<Vec<Cow<'t, [u8]>>, CommandError> {
+    texts.iter().map(|text| value(schema, text)).collect()
+}
+
+/// The bytes of a number in the one form that it has: no leading zeros, no sign of a zero.
+fn number(of: FeedType, text: &[u8]) -> Option<Vec<u8>> {
+    fn integer<T: std::str::FromStr + ToString>(text: &[u8]) -> Option<T> {
+        let number = std::str::from_utf8(text).ok()?.parse::<T>().ok()?;
+        (number.to_string().as_bytes() == text).then_some(number)
+    }
+    Some(match of {
+        FeedType::Int32 => integer::<i32>(text)?.to_le_bytes().to_vec(),
+        FeedType::Uint32 => integer::<u32>(text)?.to_le_bytes().to_vec(),
+        FeedType::Int64 => integer::<i64>(text)?.to_le_bytes().to_vec(),
+        FeedType::Uint64 => integer::<u64>(text)?.to_le_bytes().to_vec(),
+        FeedType::Float32 => {
+            let exact = parse_double(text)?;
+            let number = exact as f32;
+            let fits = number.is_finite() || exact.is_infinite();
+            fits.then(|| (number + 0.0).to_le_bytes().to_vec())?
+        }
+        FeedType::Float64 => (parse_double(text)? + 0.0).to_le_bytes().to_vec(),
+        FeedType::Bytes | FeedType::Text => return None,
+    })
+}
+
+/// What a number of a type is, in an error.
+fn expected(of: FeedType) -> &'static str {
+    match of {
+        FeedType::Int32 => "an integer from -2147483648 to 2147483647",
+        FeedType::Uint32 => "an integer from 0 to 4294967295",
+        FeedType::Int64 => "an integer from -9223372036854775808 to 9223372036854775807",
+        FeedType::Uint64 => "an integer from 0 to 18446744073709551615",
+        FeedType::Float32 | FeedType::Float64 => "a number",
+        FeedType::Bytes | FeedType::Text => "bytes",
+    }
+}
+
+/// The ends of a range of a sorted feed, as ZRANGEBYSCORE takes them for numbers, and ZRANGEBYLEX for all else. None
+/// where nothing can lie between them.
+pub(super) fn limits<'t>(
+    schema: &Schema,
+    low: &'t [u8],
+    high: &'t [u8],
+) -> Result<Option<Limits<'t>>, CommandError> {
+    let Some(of) = schema.order().sorted_by() else {
+        return Err(CommandError::new(format!(
+            "ERR FEED.BETWEEN is for sorted feeds, this one is a {}",
+            schema.order().name()
+        )));
+    };
+    let (low, high) = (limit(of, "low", low)?, limit(of, "high", high)?);
+    Ok(low.zip(high))
+}
+
+/// One end; none where nothing lies on its side.
+fn limit<'t>(
+    of: FeedType,
+    what: &str,
+    text: &'t [u8],
+) -> Result<Option<Bound<Cow<'t, [u8]>>>, CommandError> {
+    let is_number = of.size().is_some();
+    // No integer is infinite; a floating point number may be.
+    let is_integer = is_number && !matches!(of, FeedType::Float32 | FeedType::Float64);
+    let is = |words: &[&str]| is_integer && words.iter().any(|word| is_keyword(text, word));
+    if text == b"-" || is(&["-inf"]) {
+        return Ok((what == "low").then_some(Bound::Unbounded));
+    }
+    if text == b"+" || is(&["inf", "+inf"]) {
+        return Ok((what == "high").then_some(Bound::Unbounded));
+    }
+    let found = match (is_number, text) {
+        (true, [b'(', rest @ ..]) => number(of, rest).map(|it| Bound::Excluded(it.into())),
+        (true, text) => number(of, text).map(|it| Bound::Included(it.into())),
+        (false, [b'(', rest @ ..]) => Some(Bound::Excluded(rest.into())),
+        (false, [b'[', rest @ ..]) => Some(Bound::Included(rest.into())),
+        (false, _) => None,
+    };
+    found.map(Some).ok_or_else(|| {
+        let form = match is_number {
+            true => format!("{}, or ( before one, or -inf or +inf", expected(of)),
+            false => "[ or ( before a value, or - or +".to_owned(),
+        };
+        wrong(what, text, &form)
+    })
+}
+
+/// Appends a value as clients write it.
+fn append_shown(of: FeedType, value: &[u8], out: &mut Vec<u8>) {
+    fn number<const N: usize, T: ToString>(value: &[u8], from: fn([u8; N]) -> T) -> String {
+        // A value of another size is none of such a feed.
+        value
+            .try_into()
+            .map(from)
+            .map_or_else(|_| String::new(), |it| it.to_string())
+    }
+    let text = match of {
+        FeedType::Int32 => number(value, i32::from_le_bytes),
+        FeedType::Uint32 => number(value, u32::from_le_bytes),
+        FeedType::Int64 => number(value, i64::from_le_bytes),
+        FeedType::Uint64 => number(value, u64::from_le_bytes),
+        FeedType::Float32 => number(value, |bytes| float(f32::from_le_bytes(bytes))),
+        FeedType::Float64 => number(value, |bytes| float(f64::from_le_bytes(bytes))),
+        FeedType::Bytes => return out.extend_from_slice(value),
+        FeedType::Text => {
+            let end = value.iter().rposition(|&byte| byte != 0);
+            return out.extend_from_slice(&value[..end.map_or(0, |last| last + 1)]);
+        }
+    };
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// The shortest text that stands for a number and no other one of its type.
+fn float<T: Copy + Into<f64> + std::fmt::Display + std::fmt::LowerExp>(number: T) -> String {
+    let size = number.into().abs();
+    if size == 0.0 || size.is_infinite() || (1e-5..1e17).contains(&size) {
+        number.to_string()
+    } else {
+        format!("{number:e}")
+    }
+}
+
+/// Replies with values, each with its attributes behind it where they were asked for.
+pub(super) fn reply_with(order: Order, items: &Ranges, attributes: bool, reply: &mut dyn Reply) {
+    reply.array(items.len());
+    let Some(of) = order.sorted_by().filter(|&of| of != FeedType::Bytes) else {
+        return reply.bulks(items);
+    };
+    let mut text = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        if attributes && index % 2 == 1 {
+            reply.bulk(item);
+        } else {
+            text.clear();
+            append_shown(of, item, &mut text);
+            reply.bulk(&text);
+        }
+    }
+}
+
+/// Replies with one value.
+pub(super) fn reply_with_one(order: Order, value: &[u8], reply: &mut dyn Reply) {
+    match order.sorted_by() {
+        None => reply.bulk(value),
+        Some(of) => {
+            let mut text = Vec::new();
+            append_shown(of, value, &mut text);
+            reply.bulk(&text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(of: FeedType, size: u8) -> Schema {
+        let order = Order::Sorted { of, unique: false };
+        Schema::new(of.size().unwrap_or(size), &[], order).expect("a sound schema")
+    }
+
+    #[test]
+    fn numbers_come_back_as_they_were_written() {
+        for (of, texts) in [
+            (FeedType::Int32, &["-2147483648", "0", "2147483647"][..]),
+            (FeedType::Uint32, &["0", "4294967295"]),
+            (FeedType::Int64, &["-9223372036854775808", "7"]),
+            (FeedType::Uint64, &["18446744073709551615"]),
+            (
+                FeedType::Float32,
+                &["0.1", "-inf", "inf", "3e38", "1e-30", "-2.5"],
+            ),
+            (
+                FeedType::Float64,
+                &["0.1", "1e300", "123456789.125", "-5e-324"],
+            ),
+            (FeedType::Text, &["", "abc", "\u{e9}t"]),
+            (FeedType::Bytes, &["abcd"]),
+        ] {
+            for text in texts {
+                let value = value(&schema(of, 4), text.as_bytes()).expect(text);
+                assert!(schema(of, 4).takes(&value), "{of:?} {text}");
+                let mut shown = Vec::new();
+                append_shown(of, &value, &mut shown);
+                assert_eq!(shown, text.as_bytes(), "{of:?} {text}");
+            }
+        }
+        assert_eq!(
+            number(FeedType::Float64, b"-0"),
+            number(FeedType::Float64, b"0")
+        );
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        for (of, text) in [
+            (FeedType::Int32, "2147483648"),
+            (FeedType::Int32, "007"),
+            (FeedType::Int32, "+7"),
+            (FeedType::Uint32, "-1"),
+            (FeedType::Uint64, "1.5"),
+            (FeedType::Float32, "1e39"),
+            (FeedType::Float32, "nan"),
+            (FeedType::Float64, "x"),
+            (FeedType::Text, "abcde"),
+            (FeedType::Text, "a\0b"),
+            (FeedType::Bytes, "abc"),
+        ] {
+            assert!(
+                value(&schema(of, 4), text.as_bytes()).is_err(),
+                "{of:?} {text}"
+            );
+        }
+    }
+}

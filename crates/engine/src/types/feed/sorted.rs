@@ -1,0 +1,274 @@
+//! Sorted feeds: finding by value, and putting items where their values say.
+//!
+//! Inner nodes note nothing of values, so that they are as small as those of other feeds. What a subtree begins with is
+//! read from its first leaf, a few cache lines away: O(log n) of them lead to a value.
+
+use std::cmp::Ordering;
+use std::ops::{Bound, Range};
+
+use undercroft_memory::{Offset, Pool, Transaction, View};
+
+use super::edit::Packer;
+use super::filter::Selection;
+use super::image::Image;
+use super::leaf::Leaf;
+use super::order::{FeedType, Order};
+use super::summary::NOTE_WORDS;
+use super::walk::{Found, Wanted};
+use super::whole::{Feed, WORDS};
+use crate::error::Error;
+use crate::structures::tree::Node;
+
+impl Feed {
+    /// Number of items that `before` holds for: it holds for the first items and for no others. O(log n) questions.
+    fn items_before(
+        &self,
+        view: &View<'_>,
+        mut before: impl FnMut(&[u8]) -> bool,
+    ) -> Result<u64, Error> {
+        if self.tree.count() == 0 {
+            return Ok(0);
+        }
+        let (mut at, mut skipped) = (self.tree.root(), 0_u64);
+        let mut value = Vec::with_capacity(self.full.value);
+        for level in (1..=self.tree.height()).rev() {
+            let node = Node::<NOTE_WORDS>::load(view, at, level)?;
+            let (mut low, mut high) = (0, node.children());
+            while high - low > 1 {
+                let middle = (low + high) / 2;
+                let (child, _) = node.child(view, middle)?;
+                self.first_value(view, child, level - 1, &mut value)?;
+                if before(&value) {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            skipped = skipped.wrapping_add(node.count_before(view, low)?);
+            (at, _) = node.child(view, low)?;
+        }
+        let leaf = Leaf::load(view, at, &self.full, &self.schema)?;
+        let (mut low, mut high) = (leaf.start, leaf.end());
+        while low < high {
+            let middle = (low + high) / 2;
+            load_value(view, &leaf, middle, &mut value)?;
+            if before(&value) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(skipped.wrapping_add((low - leaf.start) as u64))
+    }
+
+    /// The value that a subtree begins with.
+    fn first_value(
+        &self,
+        view: &View<'_>,
+        mut at: Offset,
+        level: usize,
+        value: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        for level in (1..=level).rev() {
+            let node = Node::<NOTE_WORDS>::load(view, at, level)?;
+            (at, _) = node.child(view, 0)?;
+        }
+        let leaf = Leaf::load(view, at, &self.full, &self.schema)?;
+        load_value(view, &leaf, leaf.start, value)
+    }
+
+    /// The positions of the items of a sorted feed whose values lie within limits.
+    pub(super) fn between(
+        &self,
+        view: &View<'_>,
+        of: FeedType,
+        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> Result<Range<u64>, Error> {
+        let less = |value: &[u8], limit: &[u8]| of.compare(value, limit) == Ordering::Less;
+        let from = match low {
+            Bound::Unbounded => 0,
+            Bound::Included(low) => self.items_before(view, |value| less(value, low))?,
+            Bound::Excluded(low) => self.items_before(view, |value| !less(low, value))?,
+        };
+        let to = match high {
+            Bound::Unbounded => self.tree.count(),
+            Bound::Included(high) => self.items_before(view, |value| !less(high, value))?,
+            Bound::Excluded(high) => self.items_before(view, |value| less(value, high))?,
+        };
+        Ok(from..to.max(from))
+    }
+
+    /// The positions of the items with a value.
+    pub(super) fn with_value(
+        &self,
+        view: &View<'_>,
+        of: FeedType,
+        value: &[u8],
+    ) -> Result<Range<u64>, Error> {
+        let only = Bound::Included(value);
+        self.between(view, of, (only, only))
+    }
+
+    /// The items with one of some values that a query sees, leaf by leaf. O(values * log n + items).
+    pub(super) fn collect_values(
+        &self,
+        view: &View<'_>,
+        of: FeedType,
+        values: &[&[u8]],
+        selection: &Selection<'_>,
+    ) -> Result<Vec<Found>, Error> {
+        let mut values = values.to_vec();
+        values.sort_unstable_by(|one, other| of.compare(one, other));
+        values.dedup_by(|one, other| of.compare(one, other) == Ordering::Equal);
+        let mut found: Vec<Found> = Vec::new();
+        for value in values {
+            let wanted = Wanted::ALL.within(self.with_value(view, of, value)?);
+            self.walk(view, selection, wanted, &mut |_, more| {
+                match found.last_mut() {
+                    // Values beside each other share a leaf.
+                    Some(last) if last.before == more.before => {
+                        let masks = last.masks.iter_mut().zip(&more.masks);
+                        masks.for_each(|(all, more)| *all |= more);
+                    }
+                    _ => found.push(more),
+                }
+                Ok(())
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Some items in order, and of a feed whose values are unique only those whose values are not there yet.
+    pub(super) fn in_order(
+        &self,
+        view: &View<'_>,
+        (of, unique): (FeedType, bool),
+        rows: &Image,
+    ) -> Result<Image, Error> {
+        let mut places: Vec<usize> = rows.places().collect();
+        let compare = |&one: &usize, &other: &usize| of.compare(rows.value(one), rows.value(other));
+        places.sort_by(compare);
+        if unique {
+            places.dedup_by(|one, other| compare(one, other) == Ordering::Equal);
+            let mut missing = Vec::with_capacity(places.len());
+            for place in places {
+                if self.with_value(view, of, rows.value(place))?.is_empty() {
+                    missing.push(place);
+                }
+            }
+            places = missing;
+        }
+        Ok(rows.of_places(&places, &self.schema))
+    }
+
+    /// Puts items in order where their values say. O(items * log n).
+    pub(super) fn insert_sorted(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        of: FeedType,
+        rows: &Image,
+    ) -> Result<(), Error> {
+        let mut rest = rows.places();
+        while !rest.is_empty() {
+            let (gap, end) = self.gap(transaction.view(), of, rows, rest.clone())?;
+            self.insert(transaction, gap, (rows, rest.start..end))?;
+            rest.start = end;
+        }
+        Ok(())
+    }
+
+    /// Where the first of some items in order belongs, and the end of those that belong there as well.
+    pub(super) fn gap(
+        &self,
+        view: &View<'_>,
+        of: FeedType,
+        rows: &Image,
+        places: Range<usize>,
+    ) -> Result<(u64, usize), Error> {
+        let first = Bound::Included(rows.value(places.start));
+        let gap = self.between(view, of, (Bound::Unbounded, first))?.end;
+        if gap >= self.tree.count() {
+            return Ok((gap, places.end));
+        }
+        let place = self.tree.find(view, gap)?;
+        let leaf = super::walk::load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
+        let mut next = Vec::with_capacity(self.full.value);
+        load_value(
+            view,
+            &leaf,
+            leaf.start + (gap - place.before) as usize,
+            &mut next,
+        )?;
+        let mut end = places.start + 1;
+        while end < places.end && of.compare(rows.value(end), &next) == Ordering::Less {
+            end += 1;
+        }
+        Ok((gap, end))
+    }
+
+    /// Root words of the same feed in another pool, with some items in order where their values say. Its leaves are
+    /// full. O(n + items).
+    pub(super) fn merge_anew(
+        &self,
+        transaction: &mut Transaction<'_>,
+        to: Pool,
+        of: FeedType,
+        rows: &Image,
+    ) -> Result<[u64; WORDS], Error> {
+        let mut packer = Packer::new(&self.schema, to);
+        let mut next = rows.start;
+        self.for_each_leaf(transaction, |transaction, leaf, _, _| {
+            let image = Image::load(transaction.view(), leaf)?;
+            let mut done = image.start;
+            while next < rows.end() && done < image.end() {
+                // What is there already comes before what is equal.
+                let is_before = |place: &usize| {
+                    of.compare(image.value(*place), rows.value(next)) != Ordering::Greater
+                };
+                let run = done..done + (done..image.end()).take_while(is_before).count();
+                done = run.end;
+                packer.add(transaction, &image, run)?;
+                if done == image.end() {
+                    break;
+                }
+                let is_before = |place: &usize| {
+                    of.compare(rows.value(*place), image.value(done)) == Ordering::Less
+                };
+                let run = next..next + (next..rows.end()).take_while(is_before).count();
+                next = run.end;
+                packer.add(transaction, rows, run)?;
+            }
+            packer.add(transaction, &image, done..image.end())
+        })?;
+        packer.add(transaction, rows, next..rows.end())?;
+        let tree = packer.finish(transaction)?;
+        let hidden = self.hidden + rows.note(&self.schema, rows.places())[0];
+        Ok(Feed::root_words(&self.schema, tree, hidden, to))
+    }
+}
+
+impl Order {
+    /// Whether a value may stand behind another one.
+    pub(super) fn may_follow(self, before: &[u8], value: &[u8]) -> bool {
+        match self {
+            Order::List | Order::Queue => true,
+            Order::Sorted { of, unique } => match of.compare(before, value) {
+                Ordering::Less => true,
+                Ordering::Equal => !unique,
+                Ordering::Greater => false,
+            },
+        }
+    }
+}
+
+/// The value at a place of a leaf.
+fn load_value(
+    view: &View<'_>,
+    leaf: &Leaf,
+    place: usize,
+    value: &mut Vec<u8>,
+) -> Result<(), Error> {
+    value.clear();
+    let (from, to) = (leaf.layout.value_at(place), leaf.layout.value_at(place + 1));
+    Ok(view.append_part(leaf.at, from as u64, to as u64, value)?)
+}
