@@ -24,6 +24,8 @@ const SET: &[&str] = &["SADD s {m#}", "SADD t {m#}", "SADD u no m1 m2"];
 const ZSET: &[&str] = &["ZADD z {# m#}", "ZADD y {# m#}", "ZADD x 1 no 2 m1"];
 const GEO: &[&str] = &["GEOADD g {1.# 2.# m#}"];
 pub(crate) const FEED_CREATED: &[&str] = &["FEED.CREATE f SIZE 8 ATTRS 4:3:1"];
+const SORTED_CREATED: &[&str] = &["FEED.CREATE f SIZE 8 ATTRS 4:3:1 ORDER SORTED UNIQUE"];
+const SORTED_FEED: &[&str] = &[SORTED_CREATED[0], "FEED.ADD f * {%}"];
 const FEED: &[&str] = &[FEED_CREATED[0], "FEED.ADD f -1 {%}"];
 
 /// At least one for each command whose time grows with what it is given or finds.
@@ -172,6 +174,13 @@ pub(crate) const CASES: &[Case] = &[
     case("feed.add", FEED, "FEED.ADD f -1 {% ATTRS 3:1:0}"),
     case("feed.add", FEED, "FEED.ADD f 0 {%}"),
     case("feed.add", FEED, "FEED.ADD f 700 {%}"),
+    case("feed.add", SORTED_CREATED, "FEED.ADD f * {%}"),
+    case("feed.add", SORTED_FEED, "FEED.ADD f * {%}"),
+    case("feed.del", SORTED_FEED, "FEED.DEL f {%}"),
+    case("feed.hide", SORTED_FEED, "FEED.HIDE f {%}"),
+    case("feed.between", SORTED_FEED, "FEED.BETWEEN f - +"),
+    case("feed.between", SORTED_FEED, "FEED.BETWEEN f - + WHERE ::1"),
+    case("restore", SORTED_FEED, "RESTORE d 0 DUMP:f"),
     case("feed.del", FEED, "FEED.DEL f {%}"),
     case("feed.del", FEED, "FEED.DEL f 00000001"),
     case("feed.delwhere", FEED, "FEED.DELWHERE f 0::"),

@@ -281,6 +281,7 @@ pub const CASES: &[Case] = &[
             "FEED.ADD k -1 new00001 ATTRS 1:0:1 new00002",
             "FEED.ADD k 0 new00001",
             "FEED.ADD k 5 new00001",
+            "FEED.ADD k * m0000100 zzzzzzzz a0000000 ATTRS 1:0:1",
         ],
     ),
     case("feed.del", &["FEED.DEL k m0000004 m0000006 unknown0"]),
@@ -302,6 +303,14 @@ pub const CASES: &[Case] = &[
             "FEED.RANGE k 0 1000 ALL WITHATTRS",
             "FEED.RANGE k -20 10 HIDDEN REV",
             "FEED.RANGE k 300 40 WHERE 3::1",
+        ],
+    ),
+    case(
+        "feed.between",
+        &[
+            "FEED.BETWEEN k - +",
+            "FEED.BETWEEN k (m0000006 [m00003 LIMIT 3 90 ALL WITHATTRS",
+            "FEED.BETWEEN k [m00001 + WHERE 3::1 REV",
         ],
     ),
     case(

@@ -201,6 +201,12 @@ pub fn states() -> Vec<State> {
         commands[0] = words("FEED.CREATE @ SIZE 8 ATTRS 4:3:1 ORDER QUEUE");
         commands
     });
+    add("sorted feed of 900", Feed, false, {
+        let mut commands = feed('H', 900);
+        commands[0] = words("FEED.CREATE @ SIZE 8 ATTRS 4:3:1 ORDER SORTED TYPE TEXT");
+        commands[1][2] = b"*".to_vec();
+        commands
+    });
 
     let living = ["string of 5,000", "hash of 200", "sorted set of 20"];
     let dead = [

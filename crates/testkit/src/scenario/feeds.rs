@@ -1,6 +1,8 @@
 //! Changes to feeds.
 
-use undercroft_engine::{End, Filter, Order, Ranges, Rows, Schema, Seen, Selection, Store, Test};
+use undercroft_engine::{
+    End, FeedType, Filter, Order, Ranges, Rows, Schema, Seen, Selection, Store, Test,
+};
 
 use super::{Scenario, copy, delete, full, gradual, key, quick, rename, some_keys, steps, write};
 
@@ -86,6 +88,22 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
     quick("FEED.MOVE to the head", tree, |s| shift(s, 500, 0)),
     full("FEED.MOVE within a leaf", small, |s| shift(s, 2, 6)),
+    // Sorted feeds.
+    quick("FEED.ADD to a sorted feed", sorted, |s| {
+        add(s, -1, 300..301)
+    }),
+    full("FEED.ADD to a sorted feed, here and there", sorted, |s| {
+        add_rows(s, -1, &rows([500, 40]))
+    }),
+    full("FEED.ADD to a sorted feed, made anew", sorted, |s| {
+        add(s, -1, 250..420)
+    }),
+    full("FEED.DEL in a sorted feed", sorted, |s| {
+        remove(s, &[0, 1, 2, 310, 311])
+    }),
+    quick("FEED.HIDE in a sorted feed", sorted, |s| {
+        hide(s, &[5, 400, 401], true)
+    }),
     // Whole feeds.
     quick("DEL of a feed", tree, |s| delete(s, &[feed()])),
     gradual("DEL of a feed, then freeing", tree, |s| {
@@ -137,7 +155,7 @@ fn value(number: u32) -> Vec<u8> {
     format!("item{number:08}").into_bytes()
 }
 
-fn rows(numbers: std::ops::Range<u32>) -> Rows {
+fn rows(numbers: impl IntoIterator<Item = u32>) -> Rows {
     let mut rows = Rows::new(&schema());
     for number in numbers {
         let attributes = [number % 16, number % 5, number % 2];
@@ -147,16 +165,23 @@ fn rows(numbers: std::ops::Range<u32>) -> Rows {
 }
 
 fn create(store: &Store) {
+    create_as(store, &schema());
+}
+
+fn create_as(store: &Store, schema: &Schema) {
     let made = write(store, &[&feed()], |writer| {
-        writer.feed_create(0, &store.key(&feed()), &schema())
+        writer.feed_create(0, &store.key(&feed()), schema)
     });
     assert!(made, "nothing was there");
 }
 
 fn add(store: &Store, position: i64, numbers: std::ops::Range<u32>) {
-    let rows = rows(numbers);
+    add_rows(store, position, &rows(numbers));
+}
+
+fn add_rows(store: &Store, position: i64, rows: &Rows) {
     let length = write(store, &[&feed()], |writer| {
-        writer.feed_add(0, &store.key(&feed()), position, &rows)
+        writer.feed_add(0, &store.key(&feed()), position, rows)
     });
     assert!(length.is_some(), "a feed that is there");
 }
@@ -220,6 +245,15 @@ fn small(store: &Store) {
 
 fn tree(store: &Store) {
     with(store, 2 * LEAF + 100);
+}
+
+/// A sorted feed of three leaves.
+fn sorted(store: &Store) {
+    some_keys(store);
+    let (of, unique) = (FeedType::Text, false);
+    let schema = Schema::new(12, &[4, 3, 1], Order::Sorted { of, unique });
+    create_as(store, &schema.expect("a sound schema"));
+    add(store, -1, 0..2 * LEAF + 100);
 }
 
 /// A leaf that has grown at its head.
