@@ -10,5 +10,6 @@ mod read;
 mod values;
 mod write;
 
+pub use parse::selection;
 pub(crate) use read::{between, count, info, pos, range};
 pub(crate) use write::{add, compact, create, del, delwhere, hide, move_item, pop, setattr, show};

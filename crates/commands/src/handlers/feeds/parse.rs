@@ -178,7 +178,10 @@ fn test(schema: &Schema, index: usize, text: &[u8]) -> Result<Test, CommandError
 }
 
 /// What a query sees: by mark, and by a filter, `3::1` or `a0=3 a2=1`.
-pub(super) fn selection(
+///
+/// # Errors
+/// Where that is no filter for feeds of this schema.
+pub fn selection(
     schema: &Schema,
     seen: Seen,
     text: Option<&[u8]>,

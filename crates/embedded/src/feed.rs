@@ -1,0 +1,166 @@
+//! Feeds for languages that have many items in one buffer: values go in and out as they lie in the feed, without a word
+//! of a command or a reply for each.
+
+use std::cell::Cell;
+
+use undercroft_commands::feed_selection;
+use undercroft_commands::handler::Failure;
+use undercroft_engine::{
+    ATTRIBUTES_MAX, Error, Feed, FeedRange, Order, Ranges, Rows, Schema, Seen, ShardSet,
+};
+
+use crate::OpenStore;
+
+/// Buffers up to this many bytes are kept for the next call.
+const KEPT: usize = 64 * 1024;
+
+thread_local! {
+    static ITEMS: Cell<Ranges> = const { Cell::new(Ranges::new()) };
+}
+
+/// Lends a buffer of this thread's for items on their way to the caller, so that a call allocates nothing for them.
+pub fn with_feed_buffer<R>(body: impl FnOnce(&mut Ranges) -> R) -> R {
+    // A thread that ends has no buffer any more; a call within a call has one of its own.
+    let mut items = ITEMS.try_with(Cell::take).unwrap_or_default();
+    let done = body(&mut items);
+    if items.capacity() <= KEPT {
+        items.clear();
+        let _ = ITEMS.try_with(|kept| kept.set(items));
+    }
+    done
+}
+
+/// Which items of a feed are meant.
+#[derive(Clone, Copy, Debug)]
+pub struct FeedQuery<'q> {
+    /// By their mark.
+    pub seen: Seen,
+    /// By their attributes, as clients write it.
+    pub filter: Option<&'q [u8]>,
+}
+
+/// Items that are to be added; their values lie one behind the other, and so do their attributes.
+#[derive(Clone, Copy, Debug)]
+pub struct FeedItems<'a> {
+    /// The values.
+    pub values: &'a [u8],
+    /// Bytes of each, not 0.
+    pub size: usize,
+    /// As many for each value.
+    pub attributes: &'a [u32],
+    /// How many that are; without any, all are 0.
+    pub columns: usize,
+}
+
+impl FeedItems<'_> {
+    /// Items for a feed that takes them at this position; none where it does not.
+    fn rows(&self, feed: &Feed, position: i64) -> Option<Rows> {
+        let schema = feed.schema();
+        let widths = schema.widths().len();
+        let is_place = match schema.order() {
+            Order::List => true,
+            Order::Queue => matches!(position, 0 | -1),
+            Order::Sorted { .. } => false,
+        };
+        if !is_place || schema.value_size() != self.size || ![0, widths].contains(&self.columns) {
+            return None;
+        }
+        let mut rows = Rows::new(schema);
+        let none = [0; ATTRIBUTES_MAX];
+        let mut given = self.attributes.chunks_exact(self.columns.max(1));
+        for value in self.values.chunks_exact(self.size) {
+            let own = match self.columns {
+                0 => none.get(..widths)?,
+                _ => given.next()?,
+            };
+            let mut all = own.iter().enumerate();
+            if all.any(|(index, &value)| value > schema.greatest(index)) {
+                return None;
+            }
+            rows.push(value, own, false);
+        }
+        Some(rows)
+    }
+}
+
+impl OpenStore {
+    /// Adds items to a feed before the one at a position. Returns how many it has now. None where there is no such feed or
+    /// it does not take them: FEED.ADD with the same items says why.
+    ///
+    /// # Errors
+    /// As those of every write.
+    pub fn feed_add(
+        &self,
+        (database, key): (usize, &[u8]),
+        position: i64,
+        items: &FeedItems<'_>,
+    ) -> Result<Option<u64>, Error> {
+        let store = &self.store;
+        let key = store.key(key);
+        let added = store.write(ShardSet::one(key.shard()), |writer| {
+            let Some(feed) = writer.feed(database, &key)? else {
+                return Ok(None);
+            };
+            match items.rows(&feed, position) {
+                Some(rows) => writer.feed_add(database, &key, position, &rows),
+                None => Ok::<_, Error>(None),
+            }
+        })?;
+        if added.is_some() {
+            store.note_use(&key);
+        }
+        Ok(added)
+    }
+
+    /// Reads items of a feed into a buffer, each followed by its attributes where the range says so, if `takes` says
+    /// that the caller has a place for such items. Returns what they are; none where there is no such key.
+    ///
+    /// # Errors
+    /// As those of FEED.RANGE.
+    pub fn feed_items(
+        &self,
+        (database, key): (usize, &[u8]),
+        query: FeedQuery<'_>,
+        range: FeedRange,
+        takes: impl Fn(&Schema) -> bool + Sync,
+        items: &mut Ranges,
+    ) -> Result<Option<Schema>, Failure> {
+        let store = &self.store;
+        let key = store.key(key);
+        let schema = store.read_into(ShardSet::one(key.shard()), items, |reader, items| {
+            let Some(feed) = reader.feed(database, &key)? else {
+                return Ok::<_, Failure>(None);
+            };
+            let schema = *feed.schema();
+            if takes(&schema) {
+                let selection = feed_selection(&schema, query.seen, query.filter)?;
+                feed.range(reader.view(), &selection, range, items)?;
+            }
+            Ok(Some(schema))
+        })?;
+        store.looked_up(database, &key, schema.is_some());
+        Ok(schema)
+    }
+
+    /// How many items of a feed are meant; none where there is no such key.
+    ///
+    /// # Errors
+    /// As those of FEED.COUNT.
+    pub fn feed_count(
+        &self,
+        (database, key): (usize, &[u8]),
+        query: FeedQuery<'_>,
+    ) -> Result<u64, Failure> {
+        let store = &self.store;
+        let key = store.key(key);
+        let count = store.read(ShardSet::one(key.shard()), |reader| {
+            let Some(feed) = reader.feed(database, &key)? else {
+                return Ok::<_, Failure>(None);
+            };
+            let selection = feed_selection(feed.schema(), query.seen, query.filter)?;
+            Ok(Some(feed.count_of(reader.view(), &selection)?))
+        })?;
+        store.looked_up(database, &key, count.is_some());
+        Ok(count.unwrap_or(0))
+    }
+}
