@@ -61,7 +61,7 @@ extern "C" {
 
 /* The version of this interface. The upper 16 bits change, with the name of the shared library, when a program must be
  * built anew; the lower ones when something is added. */
-#define UC_ABI_VERSION 1
+#define UC_ABI_VERSION 2
 
 /* The UC_ABI_VERSION of the library that runs. */
 uint32_t uc_abi_version(void);
@@ -235,6 +235,120 @@ int uc_expire(uc_store *store, const void *key, size_t key_length, int64_t milli
 
 /* *milliseconds is the time until a key expires, -1 where it does not. UC_NONE: there is no such key. */
 int uc_ttl(uc_store *store, const void *key, size_t key_length, int64_t *milliseconds);
+
+/* ---- Feeds ------------------------------------------------------------------------------------------------------ */
+
+/* A feed is a long list of values of one size, each with attributes of some bits and a mark that hides it; docs/feeds.md
+ * says what positions and filters are, and what each call costs. Here values lie one behind the other, `value_size`
+ * bytes each, without anything between them, and attributes likewise: `attribute_count` numbers for each value. Where
+ * these are not the sizes of the feed's own items a call is UC_MISUSE or UC_ERROR, says what was expected and what came,
+ * and changes nothing. Where there is no such key, what reads finds nothing and what changes items changes none, with
+ * UC_OK, unless a function says otherwise. UC_WRONG_TYPE: the key holds something else. */
+
+/* Which items are seen, and from which end. */
+#define UC_FEED_VISIBLE 0
+#define UC_FEED_HIDDEN 1
+#define UC_FEED_ALL 2
+#define UC_FEED_REVERSE 4  /* from the last one on backwards; positions are counted from there as well */
+
+/* Which items are meant. Begin with UC_FEED_QUERY_INIT: all visible ones. NULL means the same. */
+typedef struct uc_feed_query {
+    size_t size;           /* sizeof(uc_feed_query) */
+    uint64_t flags;        /* UC_FEED_* */
+    const void *filter;    /* such as "3::1" or "a0=3 a2=1"; UC_ERROR where the feed has no such attributes */
+    size_t filter_length;  /* in bytes; 0 is no filter */
+} uc_feed_query;
+
+#define UC_FEED_QUERY_INIT { sizeof(uc_feed_query), UC_FEED_VISIBLE, NULL, 0 }
+
+/* Makes a feed without items: values of 1 to 255 bytes; attributes by their bits, as "4:3:1", NULL for none; the order
+ * "list" (which NULL is, too), "queue", or what else FEED.CREATE takes behind ORDER, its words parted by single spaces.
+ * UC_ERROR: there is a key already, or it cannot be made so. O(1). */
+int uc_feed_create(uc_store *store, const void *key, size_t key_length, size_t value_size, const char *attributes,
+                   const char *order);
+
+/* Puts `count` values, one behind the other, before the item at a position, which counts all items: 0 is the first, -1
+ * behind the last, -2 before the last, past an end is at that end. `attributes` holds count * attribute_count numbers;
+ * NULL makes all of them 0. *items, which may be NULL, is how many the feed has then.
+ * UC_ERROR: there is no such feed, or it cannot take them. All at one moment, or none. O(log n + count). */
+int uc_feed_add(uc_store *store, const void *key, size_t key_length, int64_t position, size_t count,
+                const void *values, size_t value_size, const uint32_t *attributes, size_t attribute_count,
+                uint64_t *items);
+
+/* Copies up to `count` values from a position on, which counts the items that the query sees, into a buffer of count *
+ * value_size bytes, and their attributes into one of count * attribute_count numbers; `attributes` may be NULL, and
+ * `attribute_count` is not looked at then. *found is how many there are; what lies behind them in the buffers, and
+ * what is in them without UC_OK, is unspecified. O(log n + count); with a filter up to O(n). */
+int uc_feed_range(uc_store *store, const void *key, size_t key_length, int64_t from, size_t count,
+                  const uc_feed_query *query, void *values, size_t value_size, uint32_t *attributes,
+                  size_t attribute_count, size_t *found);
+
+/* *count is how many items the query sees; UC_FEED_REVERSE means nothing. O(log n); with a filter up to O(n). */
+int uc_feed_count(uc_store *store, const void *key, size_t key_length, const uc_feed_query *query, uint64_t *count);
+
+/* *position is that of the first item with a value, among those that `flags` (UC_FEED_VISIBLE, _HIDDEN or _ALL) let be
+ * seen. UC_NONE: there is none, or it is not seen. O(n). */
+int uc_feed_position(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
+                     uint64_t flags, uint64_t *position);
+
+/* Removes all items with some values. *removed, which may be NULL, is how many that were. O(n + count). */
+int uc_feed_del(uc_store *store, const void *key, size_t key_length, size_t count, const void *values,
+                size_t value_size, uint64_t *removed);
+
+/* Removes what a query sees, which must not be NULL: of what is visible, unless its flags say otherwise. *removed, which
+ * may be NULL, is how many items that were. O(n). */
+int uc_feed_del_where(uc_store *store, const void *key, size_t key_length, const uc_feed_query *query,
+                      uint64_t *removed);
+
+/* Hides all items with some values. *hidden, which may be NULL, is how many of them were visible. O(n + count). */
+int uc_feed_hide(uc_store *store, const void *key, size_t key_length, size_t count, const void *values,
+                 size_t value_size, uint64_t *hidden);
+
+/* Lets them be visible again. *shown, which may be NULL, is how many of them were hidden. O(n + count). */
+int uc_feed_show(uc_store *store, const void *key, size_t key_length, size_t count, const void *values,
+                 size_t value_size, uint64_t *shown);
+
+/* Moves the first item with a value to a position among all others. UC_NONE: there is none. O(n). */
+int uc_feed_move(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
+                 int64_t position);
+
+#define UC_FEED_KEEP (-1)  /* the attribute stays as it is */
+
+/* Sets the attributes of all items with a value. *items, which may be NULL, is how many there are. O(n). */
+int uc_feed_set_attributes(uc_store *store, const void *key, size_t key_length, const void *value, size_t value_size,
+                           const int64_t *attributes, size_t attribute_count, uint64_t *items);
+
+#define UC_FEED_LEFT 0
+#define UC_FEED_RIGHT 1
+
+/* Takes up to `count` visible items from an end, UC_FEED_LEFT or UC_FEED_RIGHT, into a buffer of count * value_size
+ * bytes, the one at that end first. *found is how many there were. UC_NONE: there was none. O(log n + count). */
+int uc_feed_pop(uc_store *store, const void *key, size_t key_length, int end, size_t count, void *values,
+                size_t value_size, size_t *found);
+
+/* What a feed is, and what it takes. Begin with UC_FEED_INFO_INIT. */
+typedef struct uc_feed_facts {
+    size_t size;                 /* sizeof(uc_feed_facts) */
+    uint64_t items;              /* visible and hidden */
+    uint64_t visible;
+    uint64_t hidden;
+    uint64_t leaves;             /* of its tree */
+    uint64_t nodes;              /* inner ones */
+    uint64_t bytes;              /* of memory */
+    uint64_t fill_percent;       /* how much of the leaves is in use */
+    uint32_t value_size;         /* in bytes */
+    uint32_t attribute_count;    /* 0 to 16 */
+    uint8_t attribute_bits[16];  /* of each, 0 behind the last one */
+    char order[16];              /* such as "list", with a zero behind it */
+} uc_feed_facts;
+
+#define UC_FEED_INFO_INIT { sizeof(uc_feed_facts), 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 }, { 0 } }
+
+/* Fills *info. UC_NONE: there is no such key. O(n) in the inner nodes, of which there are few. */
+int uc_feed_info(uc_store *store, const void *key, size_t key_length, uc_feed_facts *info);
+
+/* Lays the items out anew, in as little memory as they can take. UC_NONE: there is no such key. O(n). */
+int uc_feed_compact(uc_store *store, const void *key, size_t key_length);
 
 /* ---- Commands --------------------------------------------------------------------------------------------------- */
 

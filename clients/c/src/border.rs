@@ -111,7 +111,7 @@ pub(crate) unsafe fn list<'a>(count: usize, items: *const Bytes) -> Outcome<List
 /// # Safety
 /// There are so many at `items`, unless that is null, and nobody changes them before the call returns.
 #[inline]
-unsafe fn array<'a, T>(count: usize, items: *const T) -> Outcome<&'a [T]> {
+pub(crate) unsafe fn array<'a, T>(count: usize, items: *const T) -> Outcome<&'a [T]> {
     if count == 0 {
         return Err(Refused::misuse("expected one item at least, got none"));
     }
@@ -119,8 +119,39 @@ unsafe fn array<'a, T>(count: usize, items: *const T) -> Outcome<&'a [T]> {
         return Err(missing("an array of items", count));
     }
     check_length(count.saturating_mul(size_of::<T>()))?;
-    // SAFETY: the caller's promise; the pointer is not null and the length not too large.
+    check_aligned(items)?;
+    // SAFETY: the caller's promise; the pointer is not null, aligned, and the length not too large.
     Ok(unsafe { slice::from_raw_parts(items, count) })
+}
+
+/// The caller's memory for so many numbers; none where it is null and none are wanted.
+///
+/// # Safety
+/// There is room for so many at `items`, unless that is null, which nobody uses before the call returns.
+pub(crate) unsafe fn numbers<'a, T>(
+    count: usize,
+    items: *mut T,
+) -> Outcome<&'a mut [MaybeUninit<T>]> {
+    if items.is_null() {
+        return match count {
+            0 => Ok(&mut []),
+            _ => Err(missing("a buffer of numbers", count)),
+        };
+    }
+    check_length(count.saturating_mul(size_of::<T>()))?;
+    check_aligned(items)?;
+    // SAFETY: the caller's promise; the pointer is not null, aligned, and the length not too large.
+    Ok(unsafe { slice::from_raw_parts_mut(items.cast(), count) })
+}
+
+fn check_aligned<T>(items: *const T) -> Outcome<()> {
+    match items.is_aligned() {
+        true => Ok(()),
+        false => Err(Refused::misuse(&format!(
+            "expected an address that {} divides, got {items:p}",
+            align_of::<T>()
+        ))),
+    }
 }
 
 /// The words of several commands.

@@ -1,10 +1,13 @@
 //! The C interface. `undercroft.h` documents every function; here is what they do.
 //!
 //! No panic crosses the border (`border`), every pointer that C gives is looked at before it is used, and a handle that
-//! was closed is known as such (`handle`). The calls on strings (`strings`) work on the store directly; every other
-//! command goes through the one command table (`session`), and its reply becomes a tree that C reads (`reply`).
+//! was closed is known as such (`handle`). The calls on strings (`strings`), and the hot ones on feeds (`feed`), work on
+//! the store directly; every other command goes through the one command table (`session`), and its reply becomes a tree
+//! that C reads (`reply`).
 //!
 //! - `border`: from C's arguments to ours, and back to a status.
+//! - `feed`: the calls on feeds.
+//! - `feed_words`: those of them that are one command each, by its words.
 //! - `handle`: what C holds of ours.
 //! - `keys`: the calls on keys whatever they hold.
 //! - `options`: what C may say when it opens a store or sets a string.
@@ -19,6 +22,8 @@
 //! - `waiting`: how a thread waits, and what interrupts it.
 
 mod border;
+mod feed;
+mod feed_words;
 mod handle;
 mod keys;
 mod options;

@@ -81,7 +81,7 @@ fn policy(name: &str) -> Outcome<EvictionPolicy> {
 
 /// # Safety
 /// There is a `size_t` at `size`.
-unsafe fn check_size(size: *const usize, expected: usize, what: &str) -> Outcome<()> {
+pub(crate) unsafe fn check_size(size: *const usize, expected: usize, what: &str) -> Outcome<()> {
     // SAFETY: the caller's promise.
     let found = unsafe { size.read() };
     match found == expected {

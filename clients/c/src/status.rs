@@ -91,7 +91,13 @@ impl Refused {
     #[cold]
     #[inline(never)]
     pub(crate) fn engine(store: &Store, error: Error) -> Refused {
-        match Failure::from(error) {
+        Refused::failure(store, error.into())
+    }
+
+    /// What ends a command without a reply.
+    #[cold]
+    pub(crate) fn failure(store: &Store, failure: Failure) -> Refused {
+        match failure {
             Failure::Reply(error) => Refused::reply(store, error.text()),
             Failure::Blocked(blocked) => Refused::blocked(&blocked),
         }

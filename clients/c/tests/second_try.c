@@ -12,7 +12,8 @@ int uc_test_panic(uc_session *session);
 #endif
 
 /* States of a key, each kept under a name of its own, from which it is copied in one step; NULL is no key. */
-static const char *const states[] = { NULL, "short", "long", "longer", "number", "list", "hash", "set" };
+static const char *const states[] = { NULL, "short", "long", "longer", "number", "list", "hash", "set",
+                                     "feed", "long feed", "other feed" };
 #define STATES (sizeof states / sizeof *states)
 
 static uc_store *store;
@@ -105,6 +106,44 @@ static void call_exists(struct answer *answer)
     add(answer, found ? "1" : "0", 1);
 }
 
+/* A range of a feed, with attributes or without. */
+static void add_range(struct answer *answer, const char *filter, size_t columns)
+{
+    static char values[400 * 12];
+    static uint32_t attributes[400 * 2];
+    uc_feed_query query = UC_FEED_QUERY_INIT;
+    size_t found;
+    int status;
+    query.filter = filter;
+    query.filter_length = strlen(filter);
+    status = uc_feed_range(store, "key", 3, 1, 400, &query, values, 12, columns ? attributes : NULL, columns, &found);
+    add_status(answer, status);
+    add(answer, values, found * 12);
+    add(answer, (const char *)attributes, found * columns * sizeof(uint32_t));
+}
+
+static void call_feed_range(struct answer *answer)
+{
+    add_range(answer, "", 0);
+}
+
+static void call_feed_range_of_some(struct answer *answer)
+{
+    add_range(answer, "a0>2", 2);
+}
+
+static void call_feed_count(struct answer *answer)
+{
+    char number[32];
+    uint64_t count = 0;
+    uc_feed_query query = UC_FEED_QUERY_INIT;
+    query.filter = "a0<3";
+    query.filter_length = 4;
+    add_status(answer, uc_feed_count(store, "key", 3, &query, &count));
+    snprintf(number, sizeof number, "%d", (int)count);
+    add(answer, number, strlen(number));
+}
+
 static void run(struct answer *answer, const char *name, const char *first, const char *second)
 {
     uc_bytes words[4];
@@ -154,7 +193,8 @@ static void call_pipeline(struct answer *answer)
 }
 
 static void (*const calls[])(struct answer *) = { call_get, call_get_some, call_mget, call_exists, call_command_get,
-                                                  call_range, call_all, call_members, call_type, call_pipeline };
+                                                  call_range, call_all, call_members, call_type, call_pipeline,
+                                                  call_feed_range, call_feed_range_of_some, call_feed_count };
 #define CALLS (sizeof calls / sizeof *calls)
 
 /* The command that brings the key to a state in one step. */
@@ -183,12 +223,29 @@ static void go_to(const char *state)
     EXPECT_OK(uc_command(session, command.count, words, reply));
 }
 
+/* Items whose values and attributes say which ones they are. */
+static void make_feed(const char *key, size_t size, const char *widths, size_t count, char first)
+{
+    static char values[400 * 12];
+    static uint32_t attributes[400 * 2];
+    size_t i;
+    for (i = 0; i < count * size; i++)
+        values[i] = (char)(first + i % 23);
+    for (i = 0; i < count * 2; i++)
+        attributes[i] = (uint32_t)(i % 7);
+    EXPECT_OK(uc_feed_create(store, key, strlen(key), size, widths, NULL));
+    EXPECT_OK(uc_feed_add(store, key, strlen(key), 0, count, values, size, attributes, 2, NULL));
+}
+
 static void prepare(void)
 {
     static char text[100000];
     size_t i;
     char item[32];
     uc_bytes words[4];
+    make_feed("feed", 12, "4:3", 5, 'a');
+    make_feed("long feed", 12, "8:8", 400, 'A');
+    make_feed("other feed", 5, "4:3", 300, 'k');
     EXPECT_OK(set(store, "short", "short"));
     EXPECT_OK(set(store, "number", "-1234567"));
     for (i = 0; i < sizeof text; i++)

@@ -31,6 +31,25 @@ SAME(int, uc_del, uc_store *, size_t, const uc_bytes *, uint64_t *);
 SAME(int, uc_exists, uc_store *, size_t, const uc_bytes *, uint64_t *);
 SAME(int, uc_expire, uc_store *, const void *, size_t, int64_t);
 SAME(int, uc_ttl, uc_store *, const void *, size_t, int64_t *);
+SAME(int, uc_feed_create, uc_store *, const void *, size_t, size_t, const char *, const char *);
+SAME(int, uc_feed_add, uc_store *, const void *, size_t, int64_t, size_t, const void *, size_t, const uint32_t *,
+     size_t,
+     uint64_t *);
+SAME(int, uc_feed_range, uc_store *, const void *, size_t, int64_t, size_t, const uc_feed_query *, void *, size_t,
+     uint32_t *,
+     size_t, size_t *);
+SAME(int, uc_feed_count, uc_store *, const void *, size_t, const uc_feed_query *, uint64_t *);
+SAME(int, uc_feed_position, uc_store *, const void *, size_t, const void *, size_t, uint64_t, uint64_t *);
+SAME(int, uc_feed_del, uc_store *, const void *, size_t, size_t, const void *, size_t, uint64_t *);
+SAME(int, uc_feed_del_where, uc_store *, const void *, size_t, const uc_feed_query *, uint64_t *);
+SAME(int, uc_feed_hide, uc_store *, const void *, size_t, size_t, const void *, size_t, uint64_t *);
+SAME(int, uc_feed_show, uc_store *, const void *, size_t, size_t, const void *, size_t, uint64_t *);
+SAME(int, uc_feed_move, uc_store *, const void *, size_t, const void *, size_t, int64_t);
+SAME(int, uc_feed_set_attributes, uc_store *, const void *, size_t, const void *, size_t, const int64_t *, size_t,
+     uint64_t *);
+SAME(int, uc_feed_pop, uc_store *, const void *, size_t, int, size_t, void *, size_t, size_t *);
+SAME(int, uc_feed_info, uc_store *, const void *, size_t, uc_feed_facts *);
+SAME(int, uc_feed_compact, uc_store *, const void *, size_t);
 SAME(int, uc_session_open, uc_store *, uc_session **);
 SAME(int, uc_session_close, uc_session *);
 SAME(int, uc_command, uc_session *, size_t, const uc_bytes *, uc_reply *);
@@ -58,7 +77,7 @@ SAME(int, uc_subscription_lost, uc_subscription *, uint64_t *);
 }
 #endif
 
-CHECK(UC_ABI_VERSION == 1);
+CHECK(UC_ABI_VERSION == 2);
 CHECK(UC_OK == 0 && UC_NONE == 1 && UC_TOO_SMALL == 2);
 CHECK(UC_ERROR == -1 && UC_MISUSE == -2 && UC_WRONG_TYPE == -3 && UC_FULL == -4 && UC_BUSY == -5);
 CHECK(UC_INTERRUPTED == -6 && UC_READ_ONLY == -7 && UC_REMOVED == -8 && UC_CANNOT_OPEN == -9 && UC_INTERNAL == -10);
@@ -68,7 +87,10 @@ CHECK(UC_TYPE_ARRAY == 7 && UC_TYPE_MAP == 8 && UC_TYPE_SET == 9);
 CHECK(UC_CHANNEL == 0 && UC_PATTERN == 1 && UC_SHARD == 2);
 CHECK(UC_SET_NX == 1 && UC_SET_XX == 2 && UC_SET_KEEPTTL == 4 && UC_UNLIMITED == 0xffffffffffffffff);
 
-/* As clients/c/src/options.rs and border.rs have them. */
+CHECK(UC_FEED_VISIBLE == 0 && UC_FEED_HIDDEN == 1 && UC_FEED_ALL == 2 && UC_FEED_REVERSE == 4 && UC_FEED_KEEP == -1);
+CHECK(UC_FEED_LEFT == 0 && UC_FEED_RIGHT == 1);
+
+/* As clients/c/src/options.rs, feed.rs, feed_words.rs and border.rs have them. */
 #define FIELD(type, field, place, size) \
     CHECK(offsetof(type, field) == (place) && sizeof(((type *)0)->field) == (size))
 CHECK(sizeof(uc_options) == 48 && sizeof(uc_set_options) == 32 && sizeof(uc_bytes) == 16 && sizeof(uc_words) == 16);
@@ -82,6 +104,23 @@ FIELD(uc_set_options, size, 0, 8);
 FIELD(uc_set_options, flags, 8, 8);
 FIELD(uc_set_options, expire_ms, 16, 8);
 FIELD(uc_set_options, expire_at_ms, 24, 8);
+FIELD(uc_feed_query, size, 0, 8);
+FIELD(uc_feed_query, flags, 8, 8);
+FIELD(uc_feed_query, filter, 16, 8);
+FIELD(uc_feed_query, filter_length, 24, 8);
+FIELD(uc_feed_facts, size, 0, 8);
+FIELD(uc_feed_facts, items, 8, 8);
+FIELD(uc_feed_facts, visible, 16, 8);
+FIELD(uc_feed_facts, hidden, 24, 8);
+FIELD(uc_feed_facts, leaves, 32, 8);
+FIELD(uc_feed_facts, nodes, 40, 8);
+FIELD(uc_feed_facts, bytes, 48, 8);
+FIELD(uc_feed_facts, fill_percent, 56, 8);
+FIELD(uc_feed_facts, value_size, 64, 4);
+FIELD(uc_feed_facts, attribute_count, 68, 4);
+FIELD(uc_feed_facts, attribute_bits, 72, 16);
+FIELD(uc_feed_facts, order, 88, 16);
+CHECK(sizeof(uc_feed_query) == 32 && sizeof(uc_feed_facts) == 104);
 FIELD(uc_bytes, data, 0, 8);
 FIELD(uc_bytes, length, 8, 8);
 FIELD(uc_words, count, 0, 8);

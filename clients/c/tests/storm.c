@@ -16,6 +16,8 @@
 #define READERS 3
 #define KEYS 24
 #define LONGEST 70000
+#define ITEMS 400
+#define ITEM 12
 
 /* What all processes see. */
 struct shared {
@@ -68,6 +70,73 @@ static uc_bytes key_of(char *text, size_t size, uint64_t number, const char *whi
     return uc_text(text);
 }
 
+/* Items of a feed: each value follows from a seed, and its attributes from the value. */
+static void make_items(unsigned char *values, uint32_t *attributes, size_t count)
+{
+    size_t i, k;
+    for (i = 0; i < count; i++) {
+        unsigned char *value = values + i * ITEM;
+        for (k = 0; k < 8; k++)
+            value[k] = (unsigned char)chance(256);
+        for (k = 8; k < ITEM; k++)
+            value[k] = (unsigned char)(value[k - 8] + k);
+        attributes[i * 2] = value[0] % 16;
+        attributes[i * 2 + 1] = value[1] + 256u * value[2];
+    }
+}
+
+static void check_items(const unsigned char *values, const uint32_t *attributes, size_t count)
+{
+    size_t i, k;
+    for (i = 0; i < count; i++) {
+        const unsigned char *value = values + i * ITEM;
+        for (k = 8; k < ITEM; k++)
+            EXPECT(value[k] == (unsigned char)(value[k - 8] + k));
+        EXPECT(attributes[i * 2] == value[0] % 16u && attributes[i * 2 + 1] == value[1] + 256u * value[2]);
+    }
+    __atomic_add_fetch(&shared->found, count, __ATOMIC_RELAXED);
+}
+
+/* A feed that grows at random places, and shrinks where it is long. */
+static void write_feed(void)
+{
+    unsigned char values[ITEMS * ITEM];
+    uint32_t attributes[ITEMS * 2];
+    uint64_t items;
+    size_t count = 1 + chance(chance(4) ? 9 : ITEMS - 1), found;
+    uc_feed_query query = UC_FEED_QUERY_INIT;
+    make_items(values, attributes, count);
+    EXPECT_OK(uc_feed_add(store, "feed", 4, (int64_t)chance(20000) - 10000, count, values, ITEM, attributes, 2, &items));
+    if (items > 8000) {
+        query.flags = UC_FEED_ALL;
+        query.filter = "<9:";
+        query.filter_length = 3;
+        EXPECT_OK(uc_feed_del_where(store, "feed", 4, &query, NULL));
+    } else if (chance(3) == 0) {
+        EXPECT_OK(uc_feed_hide(store, "feed", 4, count, values, ITEM, NULL));
+    } else if (chance(3) == 0) {
+        int status = uc_feed_pop(store, "feed", 4, (int)chance(2), chance(ITEMS), values, ITEM, &found);
+        EXPECT(status == UC_OK || status == UC_NONE);
+    }
+}
+
+static void read_feed(void)
+{
+    unsigned char values[ITEMS * ITEM];
+    uint32_t attributes[ITEMS * 2];
+    size_t found;
+    uc_feed_query query = UC_FEED_QUERY_INIT;
+    query.flags = chance(8) % 7;
+    if ((query.flags & 3) == 3)
+        query.flags = 0;
+    query.filter = chance(2) ? "3|7:" : "";
+    query.filter_length = strlen((const char *)query.filter);
+    EXPECT_OK(uc_feed_range(store, "feed", 4, (int64_t)chance(9000) - 3000, ITEMS, &query, values, ITEM, attributes, 2,
+                            &found));
+    check_items(values, attributes, found);
+    EXPECT(query.filter_length == 0 || found == 0 || attributes[0] == 3 || attributes[0] == 7);
+}
+
 static void write_once(void)
 {
     static unsigned char value[LONGEST];
@@ -80,7 +149,7 @@ static void write_once(void)
     pair[0] = key_of(first, sizeof first, number, "first");
     pair[1] = key_of(second, sizeof second, number, "second");
     values[0] = values[1] = uc_data(value, length);
-    switch (chance(6)) {
+    switch (chance(8)) {
     case 0:
         EXPECT_OK(uc_set(store, key.data, key.length, value, length));
         break;
@@ -106,6 +175,10 @@ static void write_once(void)
         commands[1].words = words + 3;
         EXPECT_OK(uc_transaction(session, 2, commands, reply));
         break;
+    case 5:
+    case 6:
+        write_feed();
+        break;
     default:
         EXPECT_OK(uc_del(store, 2, pair, NULL));
         break;
@@ -123,7 +196,7 @@ static void read_once(void)
     int status;
     pair[0] = key_of(first, sizeof first, number, "first");
     pair[1] = key_of(second, sizeof second, number, "second");
-    switch (chance(3)) {
+    switch (chance(4)) {
     case 0:
         status = uc_get(store, key.data, key.length, value, room, &length);
         if (status == UC_OK)
@@ -140,6 +213,9 @@ static void read_once(void)
         one = uc_reply_value(reply);
         if (uc_value_type(one) != UC_TYPE_NIL)
             check_value(uc_value_string(one, NULL), uc_value_length(one));
+        break;
+    case 2:
+        read_feed();
         break;
     default:
         EXPECT_OK(uc_mget(store, 2, pair, reply));
@@ -197,6 +273,9 @@ int main(int argc, char **argv)
     seed = strtoull(argv[3], NULL, 10);
     shared = (struct shared *)mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     EXPECT(shared != MAP_FAILED);
+    store = open_store(argv[1]);
+    EXPECT_OK(uc_feed_create(store, "feed", 4, ITEM, "4:16", "list"));
+    EXPECT_OK(uc_close(store));
     for (place = 0; place < WRITERS + READERS; place++)
         children[place] = begin(argv[1], place, seed * 1000 + (uint64_t)place);
     state = seed * 2 + 1;

@@ -1,0 +1,391 @@
+//! The calls on feeds that programs make most, and those that must know a feed's form before they change it: on the store
+//! directly.
+//!
+//! What a feed's form, or its order, does not allow is left to the command of the same name, which says what is wrong.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use undercroft_embedded::{FeedItems, FeedQuery, with_feed_buffer};
+use undercroft_engine::{End, Error, FeedRange, Ranges, Schema, Seen, ShardSet};
+
+use crate::border::{array, bytes, call, check_place, give, memory, numbers};
+use crate::feed_words::{Heard, add_words};
+use crate::handle::Handle;
+use crate::options::check_size;
+use crate::status::{Outcome, Refused, Status};
+use crate::store::StoreHandle;
+
+const HIDDEN: u64 = 1;
+const ALL: u64 = 2;
+const REVERSE: u64 = 4;
+
+/// `uc_feed_query`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Query {
+    size: usize,
+    flags: u64,
+    filter: *const c_void,
+    filter_length: usize,
+}
+
+const _: () = assert!(size_of::<Query>() == 32);
+
+/// What a [`Query`] says.
+pub(crate) struct Asked<'a> {
+    /// Its filter is none where it is empty.
+    pub(crate) query: FeedQuery<'a>,
+    pub(crate) reverse: bool,
+}
+
+/// # Safety
+/// `query` is null, or there is a `uc_feed_query` as large as its own `size` says, whose filter is there.
+pub(crate) unsafe fn read_query<'a>(query: *const Query) -> Outcome<Asked<'a>> {
+    if query.is_null() {
+        return read_flags(0, 0);
+    }
+    // SAFETY: the caller's promise; `size` comes first in each version of it.
+    let query = unsafe {
+        check_size(query.cast(), size_of::<Query>(), "uc_feed_query")?;
+        &*query
+    };
+    // SAFETY: the caller's promise.
+    let filter = unsafe { bytes(query.filter, query.filter_length) }?;
+    let mut asked = read_flags(query.flags, REVERSE)?;
+    asked.query.filter = (!filter.is_empty()).then_some(filter);
+    Ok(asked)
+}
+
+/// What `UC_FEED_*` say, of which those of `more` are allowed besides the two that say what is seen.
+pub(crate) fn read_flags<'a>(flags: u64, more: u64) -> Outcome<Asked<'a>> {
+    let seen = match flags & (HIDDEN | ALL) {
+        0 => Seen::Visible,
+        HIDDEN => Seen::Hidden,
+        ALL => Seen::All,
+        _ => {
+            return Err(Refused::misuse(
+                "expected UC_FEED_HIDDEN or UC_FEED_ALL, got both",
+            ));
+        }
+    };
+    if flags & !(HIDDEN | ALL | more) != 0 {
+        let text = format!("expected flags of UC_FEED_* that mean something here, got {flags:#x}");
+        return Err(Refused::misuse(&text));
+    }
+    Ok(Asked {
+        query: FeedQuery { seen, filter: None },
+        reverse: flags & REVERSE != 0,
+    })
+}
+
+/// Size of a value, and number of attributes.
+pub(crate) type Form = (usize, usize);
+
+/// The sizes of the caller's buffers are not those of the feed's items.
+#[cold]
+fn other_form(feed: Form, given: Form) -> Refused {
+    Refused::misuse(&format!(
+        "expected values of {} bytes with {} attributes, as the feed's items are; got room for {} bytes and {} attributes",
+        feed.0, feed.1, given.0, given.1
+    ))
+}
+
+/// The caller's buffers for items.
+struct Room<'a> {
+    values: &'a mut [MaybeUninit<u8>],
+    attributes: &'a mut [MaybeUninit<u32>],
+    form: Form,
+}
+
+impl Room<'_> {
+    /// Copies items there that are in turn values and texts of attributes, or values alone where those are not wanted.
+    /// Returns how many that are.
+    fn take(&mut self, items: &Ranges) -> Outcome<usize> {
+        let (size, columns) = self.form;
+        if columns == 0 {
+            let (bytes, _) = items.parts();
+            if items.iter().any(|value| value.len() != size) {
+                return Err(other_form((items.get(0).len(), 0), self.form));
+            }
+            write(self.values, bytes);
+            return Ok(items.len());
+        }
+        let mut items = items.iter();
+        let (mut values, mut attributes) = (&mut *self.values, &mut *self.attributes);
+        let mut count = 0;
+        while let (Some(value), Some(text)) = (items.next(), items.next()) {
+            let found = text
+                .split(|&byte| byte == b':')
+                .filter(|part| !part.is_empty());
+            if value.len() != size || found.clone().count() != columns {
+                return Err(other_form((value.len(), found.count()), self.form));
+            }
+            let (place, rest) = std::mem::take(&mut values).split_at_mut(size);
+            values = rest;
+            write(place, value);
+            let (place, rest) = std::mem::take(&mut attributes).split_at_mut(columns);
+            attributes = rest;
+            for (place, part) in place.iter_mut().zip(found) {
+                let digits = part.iter().map(|byte| u32::from(byte - b'0'));
+                place.write(digits.fold(0, |number, digit| {
+                    number.wrapping_mul(10).wrapping_add(digit)
+                }));
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+fn write(place: &mut [MaybeUninit<u8>], bytes: &[u8]) {
+    for (place, byte) in place.iter_mut().zip(bytes) {
+        place.write(*byte);
+    }
+}
+
+/// The form of a feed as the caller's buffers have it.
+fn form_of(schema: &Schema) -> Form {
+    (schema.value_size(), schema.widths().len())
+}
+
+/// Whether a feed's items fit the caller's buffers: attributes need not be wanted.
+fn fits(feed: Form, given: Form) -> bool {
+    feed.0 == given.0 && (feed.1 == given.1 || given.1 == 0)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_range(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    from: i64,
+    count: usize,
+    query: *const Query,
+    values: *mut c_void,
+    value_size: usize,
+    attributes: *mut u32,
+    attribute_count: usize,
+    found: *mut usize,
+) -> c_int {
+    call(|| {
+        check_place(found)?;
+        let columns = if attributes.is_null() {
+            0
+        } else {
+            attribute_count
+        };
+        // SAFETY: the caller's promises.
+        let (on, key, asked, mut room) = unsafe {
+            found.write(0);
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                read_query(query)?,
+                Room {
+                    values: memory(values, count.saturating_mul(value_size))?,
+                    attributes: numbers(count.saturating_mul(columns), attributes)?,
+                    form: (value_size, columns),
+                },
+            )
+        };
+        let range = FeedRange {
+            from,
+            count: count as u64,
+            reverse: asked.reverse,
+            attributes: columns > 0,
+        };
+        let given = room.form;
+        let taken = with_feed_buffer(|items| {
+            let read = on.shared.feed_items(
+                (on.number, key),
+                asked.query,
+                range,
+                |schema| fits(form_of(schema), given),
+                items,
+            );
+            match read.map_err(|failure| Refused::failure(&on.shared.store, failure))? {
+                Some(schema) if !fits(form_of(&schema), given) => {
+                    Err(other_form(form_of(&schema), given))
+                }
+                _ => room.take(items),
+            }
+        })?;
+        // SAFETY: the place is there.
+        unsafe { found.write(taken) };
+        Ok(Status::Ok)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_count(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    query: *const Query,
+    count: *mut u64,
+) -> c_int {
+    call(|| {
+        check_place(count)?;
+        // SAFETY: the caller's promises.
+        let (on, key, asked) = unsafe {
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                read_query(query)?,
+            )
+        };
+        let counted = on.shared.feed_count((on.number, key), asked.query);
+        let counted = counted.map_err(|failure| Refused::failure(&on.shared.store, failure))?;
+        // SAFETY: the place is there.
+        unsafe { count.write(counted) };
+        Ok(Status::Ok)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_add(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    position: i64,
+    count: usize,
+    values: *const c_void,
+    value_size: usize,
+    attributes: *const u32,
+    attribute_count: usize,
+    items: *mut u64,
+) -> c_int {
+    call(|| {
+        let columns = if attributes.is_null() {
+            0
+        } else {
+            attribute_count
+        };
+        // SAFETY: the caller's promises.
+        let (on, key, values, attributes) = unsafe {
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                values_of(count, values, value_size)?,
+                match columns {
+                    0 => &[],
+                    _ => array(count.saturating_mul(columns), attributes)?,
+                },
+            )
+        };
+        let given = FeedItems {
+            values,
+            size: value_size,
+            attributes,
+            columns,
+        };
+        let added = on.shared.feed_add((on.number, key), position, &given);
+        let added = match added.map_err(|error| Refused::engine(&on.shared.store, error))? {
+            Some(added) => added,
+            // The command says what is wrong.
+            None => add_words(on, key, position, &given)?,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { give(items, added) };
+        Ok(Status::Ok)
+    })
+}
+
+/// The caller's values, one behind the other; there must be one at least.
+///
+/// # Safety
+/// There are so many at `values`, unless that is null, and nobody changes them before the call returns.
+pub(crate) unsafe fn values_of<'a>(
+    count: usize,
+    values: *const c_void,
+    value_size: usize,
+) -> Outcome<&'a [u8]> {
+    if count == 0 || value_size == 0 {
+        return Err(Refused::misuse(&format!(
+            "expected one value at least, of one byte at least; got {count} of {value_size}"
+        )));
+    }
+    // SAFETY: the caller's promise.
+    unsafe { bytes(values, count.saturating_mul(value_size)) }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_pop(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    end: c_int,
+    count: usize,
+    values: *mut c_void,
+    value_size: usize,
+    found: *mut usize,
+) -> c_int {
+    call(|| {
+        check_place(found)?;
+        let end = match end {
+            0 => End::Left,
+            1 => End::Right,
+            other => {
+                let text = format!("expected UC_FEED_LEFT or UC_FEED_RIGHT, got {other}");
+                return Err(Refused::misuse(&text));
+            }
+        };
+        // SAFETY: the caller's promises.
+        let (on, key, mut room) = unsafe {
+            found.write(0);
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                Room {
+                    values: memory(values, count.saturating_mul(value_size))?,
+                    attributes: &mut [],
+                    form: (value_size, 0),
+                },
+            )
+        };
+        let store = &on.shared.store;
+        let key = store.key(key);
+        let taken = with_feed_buffer(|items| {
+            let popped = store.write_into(ShardSet::one(key.shard()), items, |writer, items| {
+                let Some(feed) = writer.feed(on.number, &key)? else {
+                    return Ok::<_, Error>(None);
+                };
+                // Items that have no place in the buffer stay.
+                let form = form_of(feed.schema());
+                if fits(form, (value_size, 0)) {
+                    writer.feed_pop(on.number, &key, end, count as u64, items)?;
+                }
+                Ok(Some(form))
+            });
+            match popped.map_err(|error| Refused::engine(store, error))? {
+                Some(form) if !fits(form, (value_size, 0)) => {
+                    Err(other_form((form.0, 0), room.form))
+                }
+                _ => room.take(items),
+            }
+        })?;
+        store.note_use(&key);
+        // SAFETY: the place is there.
+        unsafe { found.write(taken) };
+        Ok(match taken {
+            0 if count > 0 => Status::None,
+            _ => Status::Ok,
+        })
+    })
+}
+
+impl Heard {
+    /// The number that a command answers, which is not negative.
+    pub(crate) fn number(&self) -> u64 {
+        self.integer.unwrap_or(0).unsigned_abs()
+    }
+}

@@ -1,0 +1,521 @@
+//! The calls on feeds that are one command each, by its words.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use undercroft_commands::reply::Reply;
+use undercroft_embedded::FeedItems;
+use undercroft_engine::{ATTRIBUTES_MAX, Ranges, Seen};
+
+use crate::border::{array, bytes, call, check_place, give, text};
+use crate::feed::{Query, read_flags, read_query, values_of};
+use crate::handle::Handle;
+use crate::options::check_size;
+use crate::status::{Outcome, Refused, Status};
+use crate::store::{Database, StoreHandle};
+
+/// `UC_FEED_KEEP`.
+const KEEP: i64 = -1;
+
+/// The error of a command for a key that is not there.
+const NO_SUCH_KEY: &str = "ERR no such key";
+
+/// `uc_feed_facts`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct Info {
+    size: usize,
+    items: u64,
+    visible: u64,
+    hidden: u64,
+    leaves: u64,
+    nodes: u64,
+    bytes: u64,
+    fill_percent: u64,
+    value_size: u32,
+    attribute_count: u32,
+    attribute_bits: [u8; ATTRIBUTES_MAX],
+    order: [u8; 16],
+}
+
+const _: () = assert!(size_of::<Info>() == 104);
+
+/// The words of a command, which belong to the call or to the caller.
+pub(crate) struct Words(Vec<Vec<u8>>);
+
+impl Words {
+    fn new(command: &str, key: &[u8]) -> Words {
+        Words(vec![command.into(), key.into()])
+    }
+
+    fn with(mut self, word: impl Into<Vec<u8>>) -> Words {
+        self.0.push(word.into());
+        self
+    }
+
+    fn with_number(self, number: i64) -> Words {
+        self.with(number.to_string())
+    }
+
+    fn with_seen(self, seen: Seen) -> Words {
+        self.with(match seen {
+            Seen::Visible => "VISIBLE",
+            Seen::Hidden => "HIDDEN",
+            Seen::All => "ALL",
+        })
+    }
+}
+
+/// What a command answered.
+#[derive(Default)]
+pub(crate) struct Heard {
+    pub(crate) integer: Option<i64>,
+    /// Strings, and numbers in maps, in the order in which they came.
+    pub(crate) items: Ranges,
+    is_null: bool,
+    error: Option<String>,
+}
+
+impl Reply for Heard {
+    fn simple(&mut self, text: &str) {
+        self.items.push(text.as_bytes());
+    }
+
+    fn error(&mut self, text: &str) {
+        self.error = Some(text.to_owned());
+    }
+
+    fn integer(&mut self, value: i64) {
+        self.integer = Some(value);
+        self.items
+            .push(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    fn bulk(&mut self, bytes: &[u8]) {
+        self.items.push(bytes);
+    }
+
+    fn bulks(&mut self, items: &Ranges) {
+        self.items.clone_from(items);
+    }
+
+    fn null(&mut self) {
+        self.is_null = true;
+    }
+
+    fn null_array(&mut self) {
+        self.is_null = true;
+    }
+
+    fn array(&mut self, _: usize) {}
+
+    fn map(&mut self, _: usize) {}
+
+    fn set(&mut self, _: usize) {}
+
+    fn push(&mut self, _: usize) {}
+
+    fn double(&mut self, value: f64) {
+        self.items.push(value.to_string().as_bytes());
+    }
+
+    fn boolean(&mut self, value: bool) {
+        self.integer(value.into());
+    }
+
+    fn big_number(&mut self, digits: &str) {
+        self.items.push(digits.as_bytes());
+    }
+
+    fn verbatim(&mut self, _: &str, text: &[u8]) {
+        self.items.push(text);
+    }
+}
+
+/// Runs a command on the database of a `uc_store`. Its error is told as it is.
+fn hear(on: &Database, words: &Words) -> Outcome<Heard> {
+    let words: Vec<&[u8]> = words.0.iter().map(Vec::as_slice).collect();
+    let mut session = on.shared.session();
+    session.database = on.number as u32;
+    let mut heard = Heard::default();
+    let ran = on.shared.execute(&mut session, &words, &mut heard);
+    ran.map_err(|blocked| Refused::blocked(&blocked))?;
+    Ok(heard)
+}
+
+/// The same. An error reply is how the call ends.
+pub(crate) fn ask(on: &Database, words: &Words) -> Outcome<Heard> {
+    let heard = hear(on, words)?;
+    match &heard.error {
+        Some(text) => Err(Refused::reply(&on.shared.store, text)),
+        None => Ok(heard),
+    }
+}
+
+/// The same, of a command for which a key that is not there is no failure: none.
+fn ask_there(on: &Database, words: &Words) -> Outcome<Option<Heard>> {
+    let heard = hear(on, words)?;
+    match heard.error.as_deref() {
+        Some(NO_SUCH_KEY) => Ok(None),
+        Some(text) => Err(Refused::reply(&on.shared.store, text)),
+        None => Ok(Some(heard)),
+    }
+}
+
+fn joined(numbers: impl Iterator<Item = Option<u32>>) -> Vec<u8> {
+    let parts = numbers.map(|number| number.map_or(String::new(), |number| number.to_string()));
+    parts.collect::<Vec<_>>().join(":").into()
+}
+
+/// FEED.ADD of items.
+pub(crate) fn add_words(
+    on: &Database,
+    key: &[u8],
+    position: i64,
+    items: &FeedItems<'_>,
+) -> Outcome<u64> {
+    let mut words = Words::new("FEED.ADD", key).with_number(position);
+    let mut rows = items.attributes.chunks_exact(items.columns.max(1));
+    for (index, value) in items.values.chunks_exact(items.size).enumerate() {
+        if items.columns == 0 && index > 0 && value.eq_ignore_ascii_case(b"ATTRS") {
+            return Err(Refused::misuse(
+                "expected attributes for the value before one that reads ATTRS, got none",
+            ));
+        }
+        words = words.with(value);
+        if let Some(row) = rows.next() {
+            let text = joined(row.iter().map(|&number| Some(number)));
+            words = words.with("ATTRS").with(text);
+        }
+    }
+    Ok(ask(on, &words)?.number())
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_create(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    value_size: usize,
+    attributes: *const c_char,
+    order: *const c_char,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        let (on, key) = unsafe { (Handle::shared(store)?, bytes(key, key_length)?) };
+        let size = value_size.to_string();
+        let mut words = Words::new("FEED.CREATE", key).with("SIZE").with(size);
+        if !attributes.is_null() {
+            // SAFETY: the caller's promise.
+            let widths = unsafe { text("the bits of attributes", attributes) }?;
+            words = words.with("ATTRS").with(widths);
+        }
+        if !order.is_null() {
+            // SAFETY: the caller's promise.
+            let order = unsafe { text("an order", order) }?;
+            words = words.with("ORDER");
+            for word in order.split(' ') {
+                words = words.with(word);
+            }
+        }
+        ask(on, &words)?;
+        Ok(Status::Ok)
+    })
+}
+
+/// One command for some values, which answers a number of items.
+///
+/// # Safety
+/// As the header says of the three below.
+unsafe fn counted(
+    command: &str,
+    store: *const StoreHandle,
+    (key, key_length): (*const c_void, usize),
+    (count, values, value_size): (usize, *const c_void, usize),
+    place: *mut u64,
+) -> Outcome {
+    // SAFETY: the caller's promises.
+    let (on, key, values) = unsafe {
+        (
+            Handle::shared(store)?,
+            bytes(key, key_length)?,
+            values_of(count, values, value_size)?,
+        )
+    };
+    let words = values.chunks_exact(value_size);
+    let words = words.fold(Words::new(command, key), |words, value| words.with(value));
+    let items = ask(on, &words)?.number();
+    // SAFETY: the caller's promise.
+    unsafe { give(place, items) };
+    Ok(Status::Ok)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_del(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    count: usize,
+    values: *const c_void,
+    value_size: usize,
+    removed: *mut u64,
+) -> c_int {
+    let (key, values) = ((key, key_length), (count, values, value_size));
+    // SAFETY: the caller's promises.
+    call(|| unsafe { counted("FEED.DEL", store, key, values, removed) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_hide(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    count: usize,
+    values: *const c_void,
+    value_size: usize,
+    hidden: *mut u64,
+) -> c_int {
+    let (key, values) = ((key, key_length), (count, values, value_size));
+    // SAFETY: the caller's promises.
+    call(|| unsafe { counted("FEED.HIDE", store, key, values, hidden) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_show(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    count: usize,
+    values: *const c_void,
+    value_size: usize,
+    shown: *mut u64,
+) -> c_int {
+    let (key, values) = ((key, key_length), (count, values, value_size));
+    // SAFETY: the caller's promises.
+    call(|| unsafe { counted("FEED.SHOW", store, key, values, shown) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_del_where(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    query: *const Query,
+    removed: *mut u64,
+) -> c_int {
+    call(|| {
+        check_place(query.cast_mut())?;
+        // SAFETY: the caller's promises.
+        let (on, key, asked) = unsafe {
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                read_query(query)?,
+            )
+        };
+        if asked.reverse {
+            return Err(Refused::misuse(
+                "expected no UC_FEED_REVERSE where items are removed",
+            ));
+        }
+        let words = Words::new("FEED.DELWHERE", key).with(asked.query.filter.unwrap_or_default());
+        let items = ask(on, &words.with_seen(asked.query.seen))?.number();
+        // SAFETY: the caller's promise.
+        unsafe { give(removed, items) };
+        Ok(Status::Ok)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_move(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_size: usize,
+    position: i64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        let (on, key, value) = unsafe {
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                values_of(1, value, value_size)?,
+            )
+        };
+        let words = Words::new("FEED.MOVE", key).with(value);
+        match ask(on, &words.with_number(position))?.number() {
+            0 => Ok(Status::None),
+            _ => Ok(Status::Ok),
+        }
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_set_attributes(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_size: usize,
+    attributes: *const i64,
+    attribute_count: usize,
+    items: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        let (on, key, value, attributes) = unsafe {
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                values_of(1, value, value_size)?,
+                array(attribute_count, attributes)?,
+            )
+        };
+        let wrong = |number: i64| number != KEEP && u32::try_from(number).is_err();
+        if let Some((index, number)) = attributes.iter().enumerate().find(|(_, at)| wrong(**at)) {
+            return Err(Refused::misuse(&format!(
+                "expected attributes of 0 to 4294967295 or UC_FEED_KEEP, got {number} for attribute {index}"
+            )));
+        }
+        let row = joined(attributes.iter().map(|&number| u32::try_from(number).ok()));
+        let words = Words::new("FEED.SETATTR", key).with(value).with(row);
+        let changed = ask(on, &words)?.number();
+        // SAFETY: the caller's promise.
+        unsafe { give(items, changed) };
+        Ok(Status::Ok)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_position(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_size: usize,
+    flags: u64,
+    position: *mut u64,
+) -> c_int {
+    call(|| {
+        check_place(position)?;
+        // SAFETY: the caller's promises.
+        let (on, key, value) = unsafe {
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                values_of(1, value, value_size)?,
+            )
+        };
+        let seen = read_flags(flags, 0)?.query.seen;
+        let heard = ask(on, &Words::new("FEED.POS", key).with(value).with_seen(seen))?;
+        if heard.is_null {
+            return Ok(Status::None);
+        }
+        // SAFETY: the place is there.
+        unsafe { position.write(heard.number()) };
+        Ok(Status::Ok)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_info(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    info: *mut Info,
+) -> c_int {
+    call(|| {
+        check_place(info)?;
+        // SAFETY: the caller's promises; `size` comes first in each version of it.
+        let (on, key) = unsafe {
+            check_size(info.cast(), size_of::<Info>(), "uc_feed_facts")?;
+            (Handle::shared(store)?, bytes(key, key_length)?)
+        };
+        let Some(heard) = ask_there(on, &Words::new("FEED.INFO", key))? else {
+            return Ok(Status::None);
+        };
+        // SAFETY: the place is there.
+        unsafe { info.write(read_info(&heard.items)) };
+        Ok(Status::Ok)
+    })
+}
+
+/// What FEED.INFO answers, names and values in turn.
+fn read_info(items: &Ranges) -> Info {
+    let mut info = Info {
+        size: size_of::<Info>(),
+        ..Info::default()
+    };
+    let mut items = items.iter();
+    while let (Some(name), Some(value)) = (items.next(), items.next()) {
+        let number = || {
+            let text = str::from_utf8(value).unwrap_or_default();
+            text.parse::<u64>().unwrap_or(0)
+        };
+        match name {
+            b"items" => info.items = number(),
+            b"visible" => info.visible = number(),
+            b"hidden" => info.hidden = number(),
+            b"leaves" => info.leaves = number(),
+            b"nodes" => info.nodes = number(),
+            b"bytes" => info.bytes = number(),
+            b"fill-percent" => info.fill_percent = number(),
+            b"size" => info.value_size = number() as u32,
+            b"attributes" => {
+                let text = str::from_utf8(value).unwrap_or_default();
+                let widths = text.split(':').filter_map(|width| width.parse::<u8>().ok());
+                for (place, width) in info.attribute_bits.iter_mut().zip(widths) {
+                    *place = width;
+                    info.attribute_count += 1;
+                }
+            }
+            b"order" => {
+                // A zero stays behind it.
+                let place = &mut info.order[..15];
+                place
+                    .iter_mut()
+                    .zip(value)
+                    .for_each(|(place, &byte)| *place = byte);
+            }
+            _ => {}
+        }
+    }
+    info
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_compact(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        let (on, key) = unsafe { (Handle::shared(store)?, bytes(key, key_length)?) };
+        match ask_there(on, &Words::new("FEED.COMPACT", key))? {
+            Some(_) => Ok(Status::Ok),
+            None => Ok(Status::None),
+        }
+    })
+}
