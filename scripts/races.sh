@@ -18,4 +18,4 @@ cd clients/python/tests
 pytest=("$root/.venv/bin/python" -m pytest -q -p no:cacheprovider)
 "${pytest[@]}" test_races.py "$@"
 UNDERCROFT_RERUN=1 "${pytest[@]}" test_client.py test_pipeline.py test_like_redis.py test_blocking.py \
-    test_pubsub.py test_lock.py test_interrupted.py test_asyncio_store.py test_rows.py test_store.py
+    test_pubsub.py test_lock.py test_interrupted.py test_asyncio_store.py test_rows.py test_store.py test_feeds.py

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use undercroft_commands::session::Session;
 use undercroft_embedded::{OpenStore, Place};
 use undercroft_engine::{DATABASES, EvictionPolicy, PatienceLimited, Terms};
@@ -17,6 +17,7 @@ use crate::attached::Attached;
 use crate::codec::Codec;
 use crate::error::{self, Raises};
 use crate::execute;
+use crate::feed;
 use crate::haste::{Backlog, hasten};
 use crate::opening;
 use crate::pipeline;
@@ -417,6 +418,45 @@ impl Client {
         replies: Option<Bound<'py, PyList>>,
     ) -> PyResult<Bound<'py, PyList>> {
         pipeline::run(self, py, commands, replies)
+    }
+
+    /// Return a range of a feed in one buffer: each value of so many bytes with its attributes, of so many bytes each,
+    /// behind it. Return None where the items are others.
+    #[expect(clippy::too_many_arguments, reason = "Python's arguments are many")]
+    fn _range_rows<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        start: i64,
+        count: u64,
+        filter: Option<&Bound<'py, PyAny>>,
+        seen: &str,
+        reverse: bool,
+        size: usize,
+        columns: &[u8],
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let asked = feed::Asked {
+            key,
+            start,
+            count,
+            filter,
+            seen,
+            reverse,
+        };
+        feed::rows(self, py, &asked, &feed::Form { size, columns })
+    }
+
+    /// Run a FEED.ADD with items behind its words: values of so many bytes, and so many attributes of 4 bytes for each.
+    fn _add_rows<'py>(
+        &self,
+        py: Python<'py>,
+        words: &Bound<'py, PyTuple>,
+        values: &[u8],
+        size: usize,
+        attributes: &[u8],
+        columns: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        feed::add(self, py, words, (values, size), (attributes, columns))
     }
 
     /// Forget a transaction that was begun and not ended.

@@ -14,6 +14,7 @@
 //! - `codec`: between Python's objects and the store's bytes.
 //! - `error`: errors as redis-py's exceptions.
 //! - `execute`: any command, through the one command table.
+//! - `feed`: many items of a feed in one buffer, either way.
 //! - `haste`: calls made in an event loop: they do not wait for locks.
 //! - `held`: objects that must outlive a wait.
 //! - `hot`: the hot methods.
@@ -42,6 +43,7 @@ mod client;
 mod codec;
 mod error;
 mod execute;
+mod feed;
 mod haste;
 mod held;
 mod hot;

@@ -37,6 +37,18 @@ def items(command: bytes, count: int, item: Callable[[int], tuple[bytes, ...]]) 
     return [(command, b"@", *itertools.chain.from_iterable(map(item, range(count))))]
 
 
+def feed(count: int, size: int) -> Change:
+    """Return what makes a feed whose values and attributes say which one it is."""
+    value = text(f"{count}.", 8 * count + size)
+    rows = (
+        (value[8 * i :][:size], b"ATTRS", b"%d:%d:1" % (i % 16, count % 8)) for i in range(count)
+    )
+    return [
+        (b"FEED.CREATE", b"@", b"SIZE", b"%d" % size, b"ATTRS", b"4:3:1"),
+        (b"FEED.ADD", b"@", b"0", *itertools.chain.from_iterable(rows)),
+    ]
+
+
 STATES: dict[str, Change] = {
     "absent": [],
     "empty string": [(b"SET", b"@", b"")],
@@ -54,6 +66,9 @@ STATES: dict[str, Change] = {
     "set of 300": items(b"SADD", 300, lambda i: (b"m%d" % i,)),
     "sorted set of 3": items(b"ZADD", 3, lambda i: (b"%d" % i, b"m%d" % i)),
     "sorted set of 300": items(b"ZADD", 300, lambda i: (b"%d" % i, b"m%d" % i)),
+    "feed of 3": feed(3, 12),
+    "feed of 290": feed(290, 12),
+    "feed of 280 shorter": feed(280, 5),
 }
 # To the handle that changes the store it is one second after the beginning of 1970.
 EXPIRED = "string of 3", "string of 20000", "hash of 200", "list of 1,000", "set of 300"
@@ -111,6 +126,12 @@ CALLS: dict[str, Call] = {
     "zrange from the end": lambda r: r.zrange("k", 0, 100, desc=True),
     "zrevrangebyscore": lambda r: r.zrevrangebyscore("k", 200, 1, start=1, num=90),
     "pipeline": lambda r: piped(r),
+    "feed range": lambda r: r.feed("k").range(1, 200, attributes=True),
+    "feed count": lambda r: r.feed("k").count(where="3::"),
+    "feed array": lambda r: r.feed("k", 12, (4, 3, 1)).array(1, 200).tolist(),
+    "feed array of some": lambda r: (
+        r.feed("k", 12, (4, 3, 1)).array(-100, 90, where=":2:", attributes=True).tolist()
+    ),
 }
 
 

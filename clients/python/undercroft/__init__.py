@@ -13,6 +13,7 @@ does not wait for redis-py.
 - `connection`: redis-py's connections and pools, with this package's codec between object and byte.
 - `django`: a cache for Django, on a store in shared memory or on a server.
 - `factory`: which classes clients of stores and of servers are.
+- `feed`: the object that a client's `feed(key)` is.
 - `flask_caching`: a cache for Flask-Caching, on a store in shared memory or on a server.
 - `lock`: locks of a store in this process: redis-py's, which tell each other when they are
   released.

@@ -381,6 +381,20 @@ class Client:
         commands: list[tuple[tuple[Any, ...], dict[str, Any]]],
         replies: list[Any] | None = None,
     ) -> list[Any]: ...
+    def _range_rows(
+        self,
+        key: Any,
+        start: int,
+        count: int,
+        filter: Any,
+        seen: str,
+        reverse: bool,
+        size: int,
+        columns: bytes,
+    ) -> bytes | None: ...
+    def _add_rows(
+        self, words: tuple[Any, ...], values: bytes, size: int, attributes: bytes, columns: int
+    ) -> int: ...
     def _discard(self) -> None: ...
     def _hurry(self, left: Callable[[Backlog], object]) -> None: ...
     def _patience(self) -> float: ...

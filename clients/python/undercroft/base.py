@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from redis.commands import CoreCommands
 
+from undercroft.feed import Feeds
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -73,7 +75,7 @@ def merged(own: type[Any], common: type[Any], kind: type[Any]) -> type[Any]:
     return _made[own, kind]
 
 
-class Redis(CoreCommands):
+class Redis(Feeds, CoreCommands):
     """A client with redis-py's methods, of a store in shared memory or of a server.
 
     ``Redis()``, ``Redis("undercroft://name")``, ``Redis("/path")`` and :meth:`from_url` with

@@ -10,6 +10,7 @@ import redis
 from undercroft._native import METHODS, Client, know
 from undercroft.address import DEFAULT_STORE, SCHEME, told
 from undercroft.base import Redis
+from undercroft.feed import EmbeddedFeeds
 from undercroft.lock import Lock, Locks
 from undercroft.missing import Modules
 from undercroft.options import without_meaning
@@ -43,7 +44,7 @@ def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redi
     return _remotes[settings]
 
 
-class EmbeddedRedis(Client, Locks, Modules, Redis):  # type: ignore[misc]
+class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis):  # type: ignore[misc]
     """A client of a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``

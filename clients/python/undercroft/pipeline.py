@@ -10,6 +10,7 @@ import redis.utils
 from redis.commands import CoreCommands
 
 from undercroft._native import Queue, errors, shape_replies
+from undercroft.feed import PipelineFeeds
 from undercroft.missing import Modules
 from undercroft.replies import EMPTY_RESPONSE, shaped
 
@@ -42,7 +43,7 @@ def _annotated(error: Exception, number: int, command: Command) -> Exception:
     return error
 
 
-class Pipeline(Queue, Modules, CoreCommands):  # type: ignore[misc]
+class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[misc]
     """Commands that are run together by :meth:`execute`.
 
     With ``transaction`` they run as one change of the store, which nobody sees half of.

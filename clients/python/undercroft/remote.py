@@ -10,6 +10,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from undercroft.base import Redis
 from undercroft.connection import NATIVE, ConnectionPool, _Plugged, fatal
+from undercroft.feed import PipelineFeeds
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -158,7 +159,7 @@ if NATIVE is not None:
     NATIVE.plug(RemoteRedis)
 
 
-class Pipeline(RedisPipeline):
+class Pipeline(PipelineFeeds, RedisPipeline):
     """redis-py's pipeline, which reads all replies at once."""
 
     # What redis-py's has.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from undercroft._native import Client, Queue
 from undercroft.address import DEFAULT_STORE, TYPE_CHECKING, told
+from undercroft.feed import EmbeddedFeeds, PipelineFeeds
 
 if TYPE_CHECKING:
     import os
@@ -11,8 +12,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
+    from undercroft.feed import Convert, Words
 
-class Pipeline(Queue):
+
+class Pipeline(Queue, PipelineFeeds):
     """Commands that are run together by :meth:`execute`.
 
     It has the store's methods, each of which queues a command.
@@ -21,6 +24,8 @@ class Pipeline(Queue):
     def __init__(self, store: Store, transaction: bool) -> None:  # noqa: ARG002
         """Collect commands."""
         self._transaction = transaction
+        # What becomes of replies, by the places of their commands.
+        self._converts: dict[int, Convert] = {}
 
     def command(self, *words: Any) -> Self:
         """Add any command, given by its words."""
@@ -40,9 +45,12 @@ class Pipeline(Queue):
                 raise results
             if failed is not None and raise_on_error:
                 raise results[failed]
+            for place, convert in self._converts.items():
+                if not isinstance(results[place], Exception):
+                    results[place] = convert(results[place])
             return results
         finally:
-            self._clear()
+            self._forget()
 
     def __enter__(self) -> Self:
         """Return the pipeline itself."""
@@ -55,10 +63,19 @@ class Pipeline(Queue):
         traceback: TracebackType | None,
     ) -> None:
         """Forget what was not executed."""
+        self._forget()
+
+    def _forget(self) -> None:
         self._clear()
+        self._converts.clear()
+
+    def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:  # noqa: ARG002
+        if convert is not None:
+            self._converts[len(self)] = convert
+        return self.command(*words)
 
 
-class Store(Client):
+class Store(Client, EmbeddedFeeds):
     """A client of a store in shared memory, which needs no redis-py.
 
     Its methods on keys are those of :class:`undercroft.Redis`, with the same names, arguments and
@@ -110,6 +127,10 @@ class Store(Client):
         With ``decode=False`` strings in it are bytes, whatever the client does else.
         """
         return self._execute(words, {} if decode else {"NEVER_DECODE": True})[0]
+
+    def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
+        reply = self.execute(*words, decode=not raw)
+        return reply if convert is None else convert(reply)
 
     def scan_iter(
         self, match: str | bytes | None = None, count: int = 1000, _type: str | None = None

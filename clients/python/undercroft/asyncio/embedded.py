@@ -24,6 +24,7 @@ from undercroft.asyncio.releases import Releases
 from undercroft.asyncio.waiting import waits
 from undercroft.client import SCANNED
 from undercroft.client import EmbeddedRedis as Store
+from undercroft.feed import PipelineFeeds
 from undercroft.lock import Locks
 from undercroft.missing import Modules
 from undercroft.replies import EMPTY_RESPONSE, NEVER_DECODE, shaped
@@ -156,7 +157,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis):  # type: ignore[misc]
         return self.aclose(close_connection_pool)
 
 
-class Pipeline(Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
+class Pipeline(PipelineFeeds, Awaited, Modules, AsyncCoreCommands):  # type: ignore[misc]
     """Commands that are run together by :meth:`execute`."""
 
     # redis-py's command classes ask for these two by their types.

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from undercroft._native import METHODS, Client, Locked
 from undercroft.asyncio.awaited import Awaited
-from undercroft.asyncio.parking import left, parked, settled
+from undercroft.asyncio.parking import left, parked, patiently, settled
 from undercroft.asyncio.waiting import Waits
+from undercroft.feed import AsyncFeeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from undercroft.feed import Asked, Form, Words
 
-class Native(Awaited):
+
+class Native(AsyncFeeds, Awaited):
     """A client of a store for asyncio."""
 
     store: Any
@@ -37,6 +40,17 @@ class Native(Awaited):
         if waiting is None:
             waiting = self._waits[loop] = Waits(self.store)
         return await waiting.run(client, args, decode)
+
+    async def _feed_rows(
+        self, key: Any, asked: Asked, form: Form, attributes: bool
+    ) -> bytes | None:
+        store = self.store
+        rows: bytes | None
+        rows = await patiently(store, store._feed_rows, key, asked, form, attributes)
+        return rows
+
+    async def _feed_add(self, words: Words, items: Any) -> Any:
+        return await patiently(self.store, self.store._feed_add, words, items)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
         """Let go of the store. Using the client again opens it again.

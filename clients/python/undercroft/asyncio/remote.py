@@ -14,6 +14,7 @@ from undercroft.asyncio.base import Redis
 from undercroft.asyncio.connection import HINTING
 from undercroft.asyncio.link import Link, execute_command
 from undercroft.connection import fatal
+from undercroft.feed import PipelineFeeds
 from undercroft.replies import (
     EMPTY_RESPONSE,
     NEVER_DECODE,
@@ -252,7 +253,7 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
         super().__del__(*args, **kwargs)
 
 
-class Pipeline(RedisPipeline):
+class Pipeline(PipelineFeeds, RedisPipeline):  # type: ignore[misc]
     """redis-py's pipeline, which shares its client's connection unless it watches keys."""
 
     def __init__(self, client: RemoteRedis, transaction: bool, shard_hint: str | None) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undercroft._native import Locked
 from undercroft.asyncio.native import Native
 from undercroft.asyncio.parking import parked
 from undercroft.asyncio.waiting import waits
 from undercroft.store import Store as SyncStore
+
+if TYPE_CHECKING:
+    from undercroft.feed import Convert, Words
 
 
 class Store(Native):
@@ -22,6 +25,10 @@ class Store(Native):
     def __init__(self, *args: Any, **options: Any) -> None:
         """Open a store, or create it."""
         self._use(SyncStore(*args, **options))
+
+    async def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
+        reply = await self.execute(*words, decode=not raw)
+        return reply if convert is None else convert(reply)
 
     async def execute(self, *words: Any, decode: bool = True) -> Any:
         """Run any command, given by its words, and return its reply as Redis' protocol has it.

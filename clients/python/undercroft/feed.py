@@ -1,0 +1,674 @@
+"""Feeds: the typed object that ``feed(key)`` of every client returns.
+
+The words of a command and what becomes of its reply are the same for all clients, and are here.
+How a command is run is the client's: at once, awaited, or queued. numpy is imported only where an
+array is asked for.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+# As typing's, which takes longer to import than a store to be opened.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    Words = tuple[Any, ...]
+    Convert = Callable[[Any], Any]
+    # Start, count, filter, what is seen, whether backwards.
+    Asked = tuple[int, int, Any, str, bool]
+
+# So many items are added at one moment: what holds a lock is to be short.
+CHUNK = 10_000
+# A feed whose form is another one each time that it is asked for is given up then.
+_TRIES = 3
+# As redis-py calls it.
+_NEVER_DECODE = "NEVER_DECODE"
+_NUMBERS = "numbers of 0 to 4294967295"
+
+
+_imported: Any = None
+
+
+def _numpy() -> Any:
+    global _imported
+    if _imported is None:
+        try:
+            import numpy
+        except ImportError as error:
+            raise ImportError(
+                "arrays of feeds need numpy, which is not there: pip install 'undercroft[numpy]'"
+            ) from error
+        _imported = numpy
+    return _imported
+
+
+class Form:
+    """What the items of a feed are: the size of a value in bytes, and the bits of attributes."""
+
+    def __init__(self, size: int, attributes: Sequence[int]) -> None:
+        """Take note of a form."""
+        self.size = size
+        self.attributes = tuple(attributes)
+        # Bytes of each attribute in an array.
+        self.columns = bytes(1 if bits <= 8 else 2 if bits <= 16 else 4 for bits in self.attributes)
+        self.dtypes: dict[Any, Any] = {}
+
+    def dtype(self, values: Any, attributes: bool) -> Any:
+        """Return numpy's type of an array of items, with values of this one."""
+        found = self.dtypes.get((values, attributes))
+        if found is not None:
+            return found
+        numpy = _numpy()
+        value = numpy.dtype(f"S{self.size}" if values is None else values)
+        if value.itemsize != self.size or value.hasobject:
+            raise ValueError(
+                f"expected a dtype of {self.size} bytes, as values have; got {value} "
+                f"of {value.itemsize}"
+            )
+        made = value
+        if attributes:
+            columns = [(f"a{at}", f"<u{size}") for at, size in enumerate(self.columns)]
+            made = numpy.dtype([("value", value), *columns])
+        self.dtypes[values, attributes] = made
+        return made
+
+    def array(self, rows: bytes, values: Any, attributes: bool) -> Any:
+        """Return the array that lies in a buffer."""
+        return _numpy().frombuffer(rows, self.dtype(values, attributes))
+
+    def packed(self, reply: list[Any], attributes: bool) -> bytes | None:
+        """Return a reply of FEED.RANGE as one buffer; None where items have another form."""
+        encoded = [each if isinstance(each, bytes) else each.encode() for each in reply]
+        columns = self.columns if attributes else b""
+        step = 2 if columns else 1
+        if any(len(value) != self.size for value in encoded[::step]):
+            return None
+        if not columns:
+            # Where a feed has no attributes, their text is empty.
+            return b"".join(encoded)
+        rows = bytearray()
+        for value, text in zip(encoded[::2], encoded[1::2], strict=True):
+            numbers = [int(part) for part in text.split(b":") if part]
+            if len(numbers) != len(columns):
+                return None
+            rows += value
+            for number, size in zip(numbers, columns, strict=True):
+                if number >> 8 * size:
+                    return None
+                rows += number.to_bytes(size, "little")
+        return bytes(rows)
+
+
+def _is_missing(error: Exception) -> bool:
+    return "no such key" in str(error)
+
+
+def _attributes(attributes: Any) -> Any:
+    """Return attributes as a command takes them."""
+    if isinstance(attributes, str | bytes):
+        return attributes
+    return ":".join("" if each is None else str(int(each)) for each in attributes)
+
+
+def _range(key: Any, asked: Asked, attributes: bool) -> Words:
+    """Return the words of a range."""
+    start, count, where, seen, reverse = asked
+    return ("FEED.RANGE", key, start, count, *_query(where, seen, attributes, reverse))
+
+
+def _query(where: Any, seen: str, attributes: bool, reverse: bool) -> Words:
+    """Return the words that say which items are meant, and how they are told."""
+    words: Words = () if seen == "visible" else (seen,)
+    if where is not None:
+        words += ("WHERE", where)
+    if attributes:
+        words += ("WITHATTRS",)
+    return (*words, "REV") if reverse else words
+
+
+def _text(word: Any) -> str:
+    return word.decode() if isinstance(word, bytes) else str(word)
+
+
+def _numbers(text: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in _text(text).split(":") if part)
+
+
+def _behind(position: int | str, done: int) -> int | str:
+    """Return where items belong of which so many are there already."""
+    return position + done if isinstance(position, int) and position >= 0 else position
+
+
+def _truth(reply: Any) -> bool:
+    return bool(reply)
+
+
+def _pairs(reply: list[Any]) -> list[tuple[Any, tuple[int, ...]]]:
+    """Return values with their attributes."""
+    return [(value, _numbers(text)) for value, text in zip(reply[::2], reply[1::2], strict=True)]
+
+
+def _info(reply: list[Any] | Mapping[Any, Any]) -> dict[str, Any]:
+    """Return what FEED.INFO says, which RESP3 has as a map."""
+    if isinstance(reply, dict):
+        pairs = list(reply.items())
+    else:
+        pairs = list(zip(reply[::2], reply[1::2], strict=True))
+    info = {_text(name): value for name, value in pairs}
+    info["attributes"] = _numbers(info["attributes"])
+    return {name: _text(value) if name == "order" else value for name, value in info.items()}
+
+
+class _Given:
+    """Items to be added: values and their attributes."""
+
+    def __init__(self, values: Any, attributes: Any) -> None:
+        self.values = values
+        self.attributes = attributes
+
+    @classmethod
+    def of(cls, values: Any, attributes: Any) -> _Given:
+        """Take items as programs have them: in arrays or in anything that can be iterated."""
+        if not hasattr(values, "dtype"):
+            values = list(values)
+            if attributes is not None:
+                attributes = list(attributes)
+                if len(attributes) != len(values):
+                    raise ValueError(
+                        f"expected attributes for {len(values)} values, got {len(attributes)}"
+                    )
+            return cls(values, attributes)
+        numpy = _numpy()
+        if values.ndim != 1:
+            raise ValueError(f"expected an array of one dimension, got {values.ndim}")
+        names = values.dtype.names
+        if names is not None:
+            if names[0] != "value" or attributes is not None:
+                raise ValueError(
+                    "expected a structured array whose first field is 'value' and whose others "
+                    f"are the attributes, and no others; got the fields {', '.join(names)}"
+                )
+            if len(names) > 1:
+                wide = [cls._wide(values[name]) for name in names[1:]]
+                attributes = numpy.stack(wide, axis=1)
+            values = values["value"]
+        if values.dtype.hasobject or values.dtype.kind == "U":
+            raise ValueError(
+                "expected an array of bytes or numbers, such as S12, V12 or >u8; "
+                f"got {values.dtype}"
+            )
+        if attributes is not None:
+            attributes = cls._wide(numpy.asarray(attributes))
+            if attributes.ndim == 1:
+                attributes = attributes[:, None]
+            if attributes.ndim != 2 or len(attributes) != len(values):
+                raise ValueError(
+                    f"expected attributes in an array of {len(values)} rows, got the shape "
+                    f"{attributes.shape}"
+                )
+        return cls(values, attributes)
+
+    @staticmethod
+    def _wide(column: Any) -> Any:
+        """Return numbers of four bytes."""
+        if column.dtype.kind not in "iub":
+            raise ValueError(f"expected attributes that are {_NUMBERS}, got {column.dtype}")
+        if column.size and (column.min() < 0 or column.max() > 0xFFFF_FFFF):
+            wrong = column.min() if column.min() < 0 else column.max()
+            raise ValueError(f"expected attributes that are {_NUMBERS}, got {wrong}")
+        return column.astype("<u4")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def in_arrays(self) -> bool:
+        return hasattr(self.values, "dtype")
+
+    def chunks(self) -> Iterator[_Given]:
+        """Return them in parts, of which each is added at one moment."""
+        for start in range(0, len(self), CHUNK):
+            part = slice(start, start + CHUNK)
+            attributes = None if self.attributes is None else self.attributes[part]
+            yield _Given(self.values[part], attributes)
+
+    def buffers(self) -> tuple[bytes, int, bytes, int]:
+        """Return values and attributes as two buffers, with the bytes and the number of each."""
+        size = self.values.dtype.itemsize
+        if self.attributes is None:
+            return self.values.tobytes(), size, b"", 0
+        return self.values.tobytes(), size, self.attributes.tobytes(), self.attributes.shape[1]
+
+    def words(self) -> list[Any]:
+        """Return what stands in FEED.ADD for them."""
+        values: list[Any] = self.values
+        rows = self.attributes
+        if self.in_arrays:
+            size, data = self.values.dtype.itemsize, self.values.tobytes()
+            values = [data[at : at + size] for at in range(0, len(data), size)]
+            rows = None if rows is None else rows.tolist()
+        if rows is None:
+            for value in values[1:]:
+                if isinstance(value, str | bytes) and _is_word(value):
+                    raise ValueError(
+                        "expected attributes for the value before one that reads ATTRS, got none: "
+                        "FEED.ADD would take it for a word"
+                    )
+            return values
+        words: list[Any] = []
+        for value, attributes in zip(values, rows, strict=True):
+            words += value, "ATTRS", _attributes(attributes)
+        return words
+
+
+def _is_word(value: str | bytes) -> bool:
+    return len(value) == 5 and value.upper() in ("ATTRS", b"ATTRS")
+
+
+class _Feed:
+    """What the feeds of all clients have in common: each method but a few is one command."""
+
+    def __init__(
+        self, client: Any, key: Any, size: int | None, attributes: Sequence[int] | None
+    ) -> None:
+        self._client = client
+        self.key = key
+        # The native way to rows, where there is one.
+        self._rows: Any = getattr(client, "_range_rows", None)
+        self._form: Form | None = None
+        if size is not None:
+            self._form = Form(size, attributes or ())
+
+    def __repr__(self) -> str:
+        """Return the key and the client."""
+        return f"<{type(self).__module__}.{type(self).__qualname__}({self.key!r}, {self._client})>"
+
+    def _run(self, words: Words, convert: Convert | None = None, raw: bool = False) -> Any:
+        return self._client._feed_run(words, convert, raw)
+
+    def create(
+        self,
+        size: int | None = None,
+        attributes: Sequence[int] = (),
+        order: str = "list",
+        *,
+        type: str | None = None,
+        unique: bool = False,
+        index: bool = False,
+    ) -> Any:
+        """Make the feed: its values have so many bytes, its attributes so many bits each.
+
+        ``type``, ``unique`` and ``index`` are for servers and stores that have them.
+        """
+        words: Words = ("FEED.CREATE", self.key)
+        if size is not None:
+            words += ("SIZE", size)
+        if attributes:
+            words += ("ATTRS", _attributes(attributes))
+        words += ("ORDER", order)
+        if type is not None:
+            words += ("TYPE", type)
+        if unique:
+            words += ("UNIQUE",)
+        if index:
+            words += ("INDEX",)
+        made = self._run(words, _truth)
+        # What else there is to know of it is asked for where it matters.
+        self._form = None if size is None or type is not None else Form(size, attributes)
+        return made
+
+    def add(self, position: int | str, *values: Any, attributes: Any = None) -> Any:
+        """Put values before the item at a position, all with these attributes.
+
+        Returns the number of items.
+        """
+        rows = None if attributes is None else [_attributes(attributes)] * len(values)
+        items = _Given(list(values), rows)
+        return self._run(("FEED.ADD", self.key, position, *items.words()))
+
+    def delete(self, *values: Any) -> Any:
+        """Remove all items with these values. Returns how many there were."""
+        return self._run(("FEED.DEL", self.key, *values))
+
+    def delete_where(self, where: str | bytes, *, seen: str = "all") -> Any:
+        """Remove all items that a filter lets through. Returns how many there were."""
+        return self._run(("FEED.DELWHERE", self.key, where, seen))
+
+    def move(self, value: Any, position: int) -> Any:
+        """Move the first item with a value. Returns whether there is one."""
+        return self._run(("FEED.MOVE", self.key, value, position), _truth)
+
+    def set_attributes(self, value: Any, attributes: Any) -> Any:
+        """Set attributes of all items with a value; None leaves one as it is.
+
+        Returns how many items there are.
+        """
+        return self._run(("FEED.SETATTR", self.key, value, _attributes(attributes)))
+
+    def hide(self, *values: Any) -> Any:
+        """Hide all items with these values. Returns how many were visible."""
+        return self._run(("FEED.HIDE", self.key, *values))
+
+    def show(self, *values: Any) -> Any:
+        """Let all items with these values be visible again. Returns how many were hidden."""
+        return self._run(("FEED.SHOW", self.key, *values))
+
+    def range(
+        self,
+        start: int = 0,
+        count: int = 100,
+        *,
+        where: str | bytes | None = None,
+        seen: str = "visible",
+        attributes: bool = False,
+        reverse: bool = False,
+    ) -> Any:
+        """Return values from a position on, or pairs of values and attributes."""
+        words = _range(self.key, (start, count, where, seen, reverse), attributes)
+        return self._run(words, _pairs if attributes else None)
+
+    def count(self, *, where: str | bytes | None = None, seen: str = "visible") -> Any:
+        """Return the number of items that are seen."""
+        words: Words = ("FEED.COUNT", self.key, seen)
+        return self._run(words if where is None else (*words, "WHERE", where))
+
+    def position(self, value: Any, *, seen: str = "visible") -> Any:
+        """Return the position of the first item with a value, None where it is not seen."""
+        return self._run(("FEED.POS", self.key, value, seen))
+
+    def pop(self, end: str = "left", count: int | None = None) -> Any:
+        """Take a visible item from an end, or a list of so many; None where there is none."""
+        words: Words = ("FEED.POP", self.key, end)
+        return self._run(words if count is None else (*words, count))
+
+    def between(
+        self,
+        low: Any,
+        high: Any,
+        start: int = 0,
+        count: int | None = None,
+        *,
+        where: str | bytes | None = None,
+        seen: str = "visible",
+        attributes: bool = False,
+        reverse: bool = False,
+    ) -> Any:
+        """Return values of a sorted feed from one value to another, as FEED.BETWEEN takes them.
+
+        Of servers and stores that have it.
+        """
+        words: Words = ("FEED.BETWEEN", self.key, low, high)
+        if start or count is not None:
+            words += ("LIMIT", start, -1 if count is None else count)
+        words += _query(where, seen, attributes, reverse)
+        return self._run(words, _pairs if attributes else None)
+
+    def info(self) -> Any:
+        """Return what the items are, how many there are, and what they take."""
+        return self._run(("FEED.INFO", self.key), _info)
+
+    def compact(self) -> Any:
+        """Lay the items out anew, in as little memory as they can take."""
+        return self._run(("FEED.COMPACT", self.key), _truth)
+
+    def _learnt(self, info: dict[str, Any]) -> Form:
+        form = self._form = Form(int(info["size"]), info["attributes"])
+        return form
+
+    def _changed(self) -> ValueError:
+        return ValueError(
+            f"expected items of the form that FEED.INFO tells; {self.key!r} was made anew each time"
+        )
+
+
+# What an array of a feed is that is not there.
+_NOTHING = Form(1, ())
+
+
+class Feed(_Feed):
+    """A feed of a client whose calls return when they are done."""
+
+    def _form_of(self) -> Form:
+        if self._form is not None:
+            return self._form
+        try:
+            return self._learnt(self.info())
+        except Exception as error:
+            if _is_missing(error):
+                return _NOTHING
+            raise
+
+    def array(
+        self,
+        start: int = 0,
+        count: int = 100,
+        *,
+        where: str | bytes | None = None,
+        seen: str = "visible",
+        attributes: bool = False,
+        reverse: bool = False,
+        dtype: Any = None,
+    ) -> Any:
+        """Return values from a position on as an array of numpy's."""
+        form, rows = self._form, self._rows
+        # What programs do most, a page of a feed that is known, is done here at once.
+        if form is not None and rows is not None and (form.columns or not attributes):
+            columns = form.columns if attributes else b""
+            found = rows(self.key, start, count, where, seen, reverse, form.size, columns)
+            made = form.dtypes.get((dtype, attributes))
+            if found is not None and made is not None:
+                return _imported.frombuffer(found, made)
+        asked = (start, count, where, seen, reverse)
+        for _ in range(_TRIES):
+            form = self._form or self._form_of()
+            if attributes and not form.columns:
+                # A range could not tell that there are attributes by now.
+                self._form = None
+                form = self._form_of()
+            rows = self._client._feed_rows(self.key, asked, form, attributes)
+            if rows is not None:
+                if form is _NOTHING:
+                    dtype = None
+                return form.array(rows, dtype, attributes)
+            self._form = None
+        raise self._changed()
+
+    def add_many(self, position: int | str, values: Iterable[Any], attributes: Any = None) -> Any:
+        """Put values before the item at a position, each with attributes of its own.
+
+        Returns the number of items; None where no values are given.
+        """
+        total, done = None, 0
+        for items in _Given.of(values, attributes).chunks():
+            place = _behind(position, done)
+            total = self._client._feed_add(("FEED.ADD", self.key, place), items)
+            done += len(items)
+        return total
+
+
+class AsyncFeed(_Feed):
+    """A feed of a client whose calls are awaited."""
+
+    async def _form_of(self) -> Form:
+        if self._form is not None:
+            return self._form
+        try:
+            return self._learnt(await self.info())
+        except Exception as error:
+            if _is_missing(error):
+                return _NOTHING
+            raise
+
+    async def array(
+        self,
+        start: int = 0,
+        count: int = 100,
+        *,
+        where: str | bytes | None = None,
+        seen: str = "visible",
+        attributes: bool = False,
+        reverse: bool = False,
+        dtype: Any = None,
+    ) -> Any:
+        """Return values from a position on as an array of numpy's."""
+        asked = (start, count, where, seen, reverse)
+        for _ in range(_TRIES):
+            form = self._form or await self._form_of()
+            if attributes and not form.columns:
+                # A range could not tell that there are attributes by now.
+                self._form = None
+                form = await self._form_of()
+            rows = await self._client._feed_rows(self.key, asked, form, attributes)
+            if rows is not None:
+                if form is _NOTHING:
+                    dtype = None
+                return form.array(rows, dtype, attributes)
+            self._form = None
+        raise self._changed()
+
+    async def add_many(
+        self, position: int | str, values: Iterable[Any], attributes: Any = None
+    ) -> Any:
+        """Put values before the item at a position, each with attributes of its own.
+
+        Returns the number of items; None where no values are given.
+        """
+        total, done = None, 0
+        for items in _Given.of(values, attributes).chunks():
+            place = _behind(position, done)
+            total = await self._client._feed_add(("FEED.ADD", self.key, place), items)
+            done += len(items)
+        return total
+
+
+class PipelineFeed(_Feed):
+    """A feed of a pipeline, which queues commands; their results are those of ``execute()``."""
+
+    def array(
+        self,
+        start: int = 0,
+        count: int = 100,
+        *,
+        where: str | bytes | None = None,
+        seen: str = "visible",
+        attributes: bool = False,
+        reverse: bool = False,
+        dtype: Any = None,
+    ) -> Any:
+        """Queue a range whose result is an array of numpy's."""
+        form = self._form
+        if form is None:
+            raise ValueError(
+                "expected size= and attributes= in feed() of a pipeline whose ranges become "
+                "arrays, got none: it cannot ask for them"
+            )
+        form.dtype(dtype, attributes)
+        asked = (start, count, where, seen, reverse)
+
+        def convert(reply: Any) -> Any:
+            rows = form.packed(reply, attributes)
+            if rows is None:
+                raise ValueError(
+                    f"expected values of {form.size} bytes with attributes of "
+                    f"{form.attributes} bits, as feed() was told; {self.key!r} has others"
+                )
+            return form.array(rows, dtype, attributes)
+
+        return self._run(_range(self.key, asked, attributes and bool(form.columns)), convert, True)
+
+    def add_many(self, position: int | str, values: Iterable[Any], attributes: Any = None) -> Any:
+        """Queue one command that adds values, each with attributes of its own."""
+        items = _Given.of(values, attributes)
+        return self._run(("FEED.ADD", self.key, position, *items.words()))
+
+
+def _converted(reply: Any, feed: Convert | None = None, **_: Any) -> Any:
+    """Make of a reply what a feed's method returns; what redis-py calls for these commands."""
+    return reply if feed is None else feed(reply)
+
+
+def run(client: Any, words: Words, convert: Convert | None, raw: bool) -> Any:
+    """Run a command by a client or a pipeline with redis-py's methods."""
+    options: dict[str, Any] = {}
+    if convert is not None:
+        client.response_callbacks.setdefault(words[0], _converted)
+        options["feed"] = convert
+    if raw:
+        options[_NEVER_DECODE] = True
+    return client.execute_command(*words, **options)
+
+
+class Feeds:
+    """What gives clients their feeds."""
+
+    def feed(
+        self, key: Any, size: int | None = None, attributes: Sequence[int] | None = None
+    ) -> Feed:
+        """Return the feed of a key, whether it is there yet or not."""
+        return Feed(self, key, size, attributes)
+
+    def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
+        return run(self, words, convert, raw)
+
+    def _feed_rows(self, key: Any, asked: Asked, form: Form, attributes: bool) -> bytes | None:
+        words = _range(key, asked, attributes and bool(form.columns))
+        convert = partial(form.packed, attributes=attributes)
+        rows: bytes | None = self._feed_run(words, convert, True)
+        return rows
+
+    def _feed_add(self, words: Words, items: _Given) -> Any:
+        return self._feed_run((*words, *items.words()), None, False)
+
+
+class EmbeddedFeeds(Feeds):
+    """The same for a store in this process: items go through one buffer, either way."""
+
+    def _feed_rows(self: Any, key: Any, asked: Asked, form: Form, attributes: bool) -> bytes | None:
+        columns = form.columns if attributes else b""
+        rows: bytes | None = self._range_rows(key, *asked, form.size, columns)
+        return rows
+
+    def _feed_add(self: Any, words: Words, items: _Given) -> Any:
+        if not items.in_arrays:
+            return self._feed_run((*words, *items.words()), None, False)
+        return self._add_rows(words, *items.buffers())
+
+
+class AsyncFeeds:
+    """What gives clients for asyncio their feeds."""
+
+    def feed(
+        self, key: Any, size: int | None = None, attributes: Sequence[int] | None = None
+    ) -> AsyncFeed:
+        """Return the feed of a key, whether it is there yet or not."""
+        return AsyncFeed(self, key, size, attributes)
+
+    def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
+        return run(self, words, convert, raw)
+
+    async def _feed_rows(
+        self, key: Any, asked: Asked, form: Form, attributes: bool
+    ) -> bytes | None:
+        words = _range(key, asked, attributes and bool(form.columns))
+        convert = partial(form.packed, attributes=attributes)
+        rows: bytes | None = await self._feed_run(words, convert, True)
+        return rows
+
+    async def _feed_add(self, words: Words, items: _Given) -> Any:
+        return await self._feed_run((*words, *items.words()), None, False)
+
+
+class PipelineFeeds:
+    """What gives pipelines their feeds."""
+
+    def feed(
+        self, key: Any, size: int | None = None, attributes: Sequence[int] | None = None
+    ) -> PipelineFeed:
+        """Return the feed of a key, whose methods queue commands."""
+        return PipelineFeed(self, key, size, attributes)
+
+    def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
+        return run(self, words, convert, raw)
