@@ -55,12 +55,12 @@ impl Store {
                     format!("{text}; for all its users it is changed by: {set}").into(),
                 ))
             };
-        let capacity = self.statistics().capacity;
+        let capacity = || self.statistics().capacity;
         if let Some(asked) = terms
             .capacity
-            .filter(|asked| capacity_made(*asked) != capacity)
+            .filter(|asked| capacity_made(*asked) != capacity())
         {
-            let text = differs("a capacity of", &capacity, &asked);
+            let text = differs("a capacity of", &capacity(), &asked);
             let way = "it is set for good when a store is created: undercroft export, and import with --capacity, \
                        make a new one";
             return Err(Error::Terms(format!("{text}; {way}").into()));
