@@ -13,12 +13,14 @@ case "${1:?which group of packages: test, lint, fuzz or bench}" in
 redis-cli redis-tools
 c++ g++
 pkg-config pkg-config
-valgrind valgrind' ;;
+valgrind valgrind
+chromium chromium' ;;
     lint) wanted='shellcheck shellcheck' ;;
     fuzz) wanted='c++ g++' ;;
     bench) wanted='redis-server redis-server
 redis-benchmark redis-tools
 valgrind valgrind
+mariadbd mariadb-server
 perf linux-perf' ;;
     *) fail "no such group of packages: $1 (expected test, lint, fuzz or bench)" ;;
 esac
@@ -62,7 +64,10 @@ fi
 
 # Nor may the server just installed start with the machine.
 for package in "${missing[@]}"; do
-    if [[ $package == redis-server ]] && have update-rc.d; then
-        update-rc.d redis-server disable >>"$log" 2>&1 || true
-    fi
+    case $package in
+        redis-server) service=redis-server ;;
+        mariadb-server) service=mariadb ;;
+        *) continue ;;
+    esac
+    ! have update-rc.d || update-rc.d "$service" disable >>"$log" 2>&1 || true
 done

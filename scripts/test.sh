@@ -56,6 +56,10 @@ stub_tests() {
     (cd target/test && MYPYPATH='' ../../.venv/bin/stubtest --allowlist ../../scripts/stubs.allow undercroft)
 }
 
+forum_tests() {
+    .venv/bin/python -m pytest examples/forum
+}
+
 readme_test() {
     .venv/bin/python scripts/readme.py README.md
 }
@@ -78,9 +82,10 @@ fi
 if imports_undercroft; then
     stage stubs stub_tests
     stage readme readme_test
+    stage forum forum_tests
     stage wheel scripts/wheel.sh
 else
-    skip "stubs, readme, wheel: undercroft cannot be imported yet"
+    skip "stubs, readme, forum, wheel: undercroft cannot be imported yet"
 fi
 
 # Tests skip by printing a line of this form; it is repeated here.

@@ -1,0 +1,72 @@
+"""A forum of its own for each test, served to a browser that all of them share."""
+
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import undercroft
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from app import create_app
+from boards import Forum
+from browser import BINARY, Browser
+from generate import fill
+from werkzeug.serving import make_server
+
+THREADS = 3_000
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """Return the address of a store that is not there yet."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        yield f"undercroft://{directory}/store"
+
+
+@pytest.fixture
+def forum(url: str) -> Iterator[Forum]:
+    """Return a forum with a few thousand threads."""
+    with undercroft.Redis.from_url(url, decode_responses=True) as r:
+        made = Forum(r)
+        fill(made, THREADS)
+        yield made
+
+
+@pytest.fixture
+def site(forum: Forum, url: str) -> Iterator[str]:
+    """Return the address at which the forum is served."""
+    assert forum.is_there()
+    server = make_server("127.0.0.1", 0, create_app(url), threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Return a browser."""
+    if BINARY is None:
+        pytest.skip("chromium is not installed: no page is looked at")
+    with tempfile.TemporaryDirectory() as profile:
+        running = Browser(Path(profile))
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """Return the browser, which must find no fault with a page while a test goes on."""
+    chromium.size(1280, 900)
+    chromium.errors.clear()
+    yield chromium
+    found = list(chromium.errors)
+    # Nothing of this page is asked for any more when its server ends.
+    chromium.go("about:blank")
+    assert found == []
