@@ -1,8 +1,6 @@
 //! Feeds for languages that have many items in one buffer: values go in and out as they lie in the feed, without a word
 //! of a command or a reply for each.
 
-use std::cell::Cell;
-
 use undercroft_commands::feed_selection;
 use undercroft_commands::handler::Failure;
 use undercroft_engine::{
@@ -10,25 +8,6 @@ use undercroft_engine::{
 };
 
 use crate::OpenStore;
-
-/// Buffers up to this many bytes are kept for the next call.
-const KEPT: usize = 64 * 1024;
-
-thread_local! {
-    static ITEMS: Cell<Ranges> = const { Cell::new(Ranges::new()) };
-}
-
-/// Lends a buffer of this thread's for items on their way to the caller, so that a call allocates nothing for them.
-pub fn with_feed_buffer<R>(body: impl FnOnce(&mut Ranges) -> R) -> R {
-    // A thread that ends has no buffer any more; a call within a call has one of its own.
-    let mut items = ITEMS.try_with(Cell::take).unwrap_or_default();
-    let done = body(&mut items);
-    if items.capacity() <= KEPT {
-        items.clear();
-        let _ = ITEMS.try_with(|kept| kept.set(items));
-    }
-    done
-}
 
 /// Which items of a feed are meant.
 #[derive(Clone, Copy, Debug)]
