@@ -9,12 +9,15 @@
 - `embedded`: rows of the Python client of a store, beside dict, redis-py and py-lmdb.
 - `everyday`: rows of what Python programs do all day: large values, new keys, pipelines,
   collections, awaiting, starting.
+- `feeds`: rows of feeds: their memory, ranges, insertions, filters, readers, a page of a forum.
+- `feeds_classic`: the classic table of feeds: every client and scale, beside lists and a table.
 - `growth`: rows and a picture of the slowest calls: while a store grows and ends, and in a crowd.
 - `interface`: rows of the C interface, beside the engine's own calls from Rust.
 - `lists`: rows of lists: their memory, ranges, both ends, the middle.
 - `loads`: rows of the server under large values, and while its store grows.
 - `machine`: what the figures were measured on.
 - `many`: rows of one command with many items, at three sizes.
+- `mariadb`: MariaDB as a peer, with the table that a forum keeps its threads in.
 - `messages`: rows of messages: latency and rate to embedded subscribers, beside Redis.
 - `native`: rows that native code measures: Rust, readers, memory, opening, instructions.
 - `peers`: servers beside us that are started and stopped, and Python environments of their own.

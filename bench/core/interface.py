@@ -13,13 +13,13 @@ ROOT = Path(__file__).parents[2]
 KEYS = 1_000
 
 
-def compiled(bench: Bench) -> Path:
-    """Return the program of loops, linked with the shared library as programs are."""
+def compiled(bench: Bench, name: str = "loop") -> Path:
+    """Return a program of bench/native, linked with the shared library as programs are."""
     place = bench.directory()
     (place / "libundercroft.so.0").symlink_to(bench.binaries / "libundercroft_c.so")
     (place / "libundercroft.so").symlink_to("libundercroft.so.0")
-    program = place / "loop"
-    source = ROOT / "bench/native/loop.c"
+    program = place / name
+    source = ROOT / f"bench/native/{name}.c"
     linked = [f"-L{place}", "-lundercroft", f"-Wl,-rpath,{place}"]
     command = ["cc", "-O2", f"-I{ROOT / 'clients/c'}", "-o", program, source, *linked]
     subprocess.run(command, check=True)

@@ -47,6 +47,7 @@ def versions(binaries: Path) -> dict[str, str]:
         "rustc": first_line("rustc", "--version"),
         "redis-server": first_line("redis-server", "--version"),
         "redis-benchmark": first_line("redis-benchmark", "--version"),
+        "mariadbd": first_line("mariadbd", "--version"),
         "valgrind": first_line("valgrind", "--version"),
     }
     for package in ("redis", "lmdb"):

@@ -132,11 +132,19 @@ def take_turns(
     servers: list[Server], rounds: int, requests: int, options: list[str]
 ) -> list[list[Load]]:
     """Let the servers take turns under one load; the first round is not counted."""
+    return take_turns_with([(server, []) for server in servers], rounds, requests, options)
+
+
+def take_turns_with(
+    servers: list[tuple[Server, list[str]]], rounds: int, requests: int, options: list[str]
+) -> list[list[Load]]:
+    """Let the servers take turns, each with words of its own behind the options."""
     loads: list[list[Load]] = [[] for _ in servers]
     for turn in range(rounds + 1):
         sides = list(zip(servers, loads, strict=True))
-        for server, side in sides if turn % 2 else sides[::-1]:
-            found = load(server, requests if turn else max(requests // 10, 100), *options)
+        for (server, words), side in sides if turn % 2 else sides[::-1]:
+            count = requests if turn else max(requests // 10, 100)
+            found = load(server, count, *options, *words)
             if turn:
                 side.append(found)
     return loads

@@ -7,6 +7,8 @@ from core import (
     classic,
     embedded,
     everyday,
+    feeds,
+    feeds_classic,
     growth,
     interface,
     lists,
@@ -68,6 +70,13 @@ TABLES: dict[str, dict[str, Group]] = {
         "short": loads.short_rows,
         "large": loads.large_rows,
         "slowest": loads.slowest_rows,
+    },
+    "feeds": {
+        "embedded": feeds.embedded_rows,
+        "readers": feeds.reader_rows,
+        "server": feeds.served_rows,
+        "c": interface.rows,
+        "classic": feeds_classic.rows,
     },
     "growth": {
         "life": growth.rows,

@@ -28,13 +28,19 @@ class Loop:
         self,
         python: Path | str,
         *arguments: Path | str,
-        script: str = "loop.py",
+        script: str | None = "loop.py",
         environment: dict[str, str] | None = None,
+        pinned: bool = True,
     ) -> None:
-        """Start a script of loops/ with arguments and wait until its client is ready."""
+        """Start a script of loops/ with arguments and wait until its client is ready.
+
+        Without a script it is a program by itself; not ``pinned``, it runs on any core.
+        """
         # What it is called when it fails, which is printed with the table.
-        self.name = f"{script} {arguments[0]}"
-        command = ["taskset", "--cpu-list", str(CLIENT_CORE), str(python), str(LOOPS / script)]
+        self.name = f"{script or Path(python).name} {arguments[0]}"
+        command = ["taskset", "--cpu-list", str(CLIENT_CORE)] if pinned else []
+        self.command = python
+        command += [str(python), *([str(LOOPS / script)] if script else [])]
         self.process = subprocess.Popen(
             [*command, *map(str, arguments)],
             stdin=subprocess.PIPE,
@@ -83,9 +89,17 @@ class Loop:
 
     def ask(self, operation: str, count: int, limit: float = LIMIT) -> str:
         """Return what a loop says of an operation, as it says it."""
+        self.begin(operation, count)
+        return self.end(limit)
+
+    def begin(self, operation: str, count: int) -> None:
+        """Let an operation begin; its figure is that of ``end``."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{operation} {count}\n")
         self.process.stdin.flush()
+
+    def end(self, limit: float = LIMIT) -> str:
+        """Return what a loop says of the operation that it was told to begin."""
         answer = self._line(limit)
         if answer.startswith("error "):
             raise RuntimeError(answer.removeprefix("error "))
@@ -96,11 +110,12 @@ class Loop:
 def loop(
     python: Path | str,
     *arguments: Path | str,
-    script: str = "loop.py",
+    script: str | None = "loop.py",
     environment: dict[str, str] | None = None,
+    pinned: bool = True,
 ) -> Iterator[Loop]:
     """Run a loop's process until the block ends."""
-    running = Loop(python, *arguments, script=script, environment=environment)
+    running = Loop(python, *arguments, script=script, environment=environment, pinned=pinned)
     try:
         yield running
     finally:
