@@ -17,6 +17,7 @@ static void full(const char *path)
     options.max_memory = 1 << 20;
     options.policy = "noeviction";
     EXPECT_OK(uc_open(path, &options, &store));
+    EXPECT_OK(uc_feed_create(store, "feed", 4, 4, NULL, NULL));
     for (i = 0; status == UC_OK && i < 1000; i++) {
         snprintf(key, sizeof key, "key %d", i);
         status = uc_set(store, key, strlen(key), value, sizeof value);
@@ -26,6 +27,7 @@ static void full(const char *path)
     EXPECT_OK(uc_session_open(store, &session));
     EXPECT_OK(uc_reply_new(&reply));
     EXPECT_STATUS(command(session, reply, push), UC_FULL);
+    EXPECT_STATUS(uc_feed_add(store, "feed", 4, 0, 1, "item", 4, NULL, 0, NULL), UC_FULL);
     /* What reads and removes goes on. */
     EXPECT(holds(store, "key 999", NULL));
     for (i = 0; i < 50; i++) {

@@ -76,6 +76,7 @@ impl OpenStore {
     ) -> Result<Option<u64>, Error> {
         let store = &self.store;
         let key = store.key(key);
+        store.check_memory()?;
         let added = store.write(ShardSet::one(key.shard()), |writer| {
             let Some(feed) = writer.feed(database, &key)? else {
                 return Ok(None);
