@@ -242,7 +242,8 @@ int uc_ttl(uc_store *store, const void *key, size_t key_length, int64_t *millise
  * says what positions and filters are, and what each call costs. Here values lie one behind the other, `value_size`
  * bytes each, without anything between them, and attributes likewise: `attribute_count` numbers for each value. Where
  * these are not the sizes of the feed's own items a call is UC_MISUSE or UC_ERROR, says what was expected and what came,
- * and changes nothing. Where there is no such key, what reads finds nothing and what changes items changes none, with
+ * and changes nothing. In a sorted feed, too, values are bytes of its size: numbers as the machine has them (little-endian),
+ * texts with zero bytes behind them up to that size. Where there is no such key, what reads finds nothing and what changes items changes none, with
  * UC_OK, unless a function says otherwise. UC_WRONG_TYPE: the key holds something else. */
 
 /* Which items are seen, and from which end. */
@@ -262,13 +263,16 @@ typedef struct uc_feed_query {
 #define UC_FEED_QUERY_INIT { sizeof(uc_feed_query), UC_FEED_VISIBLE, NULL, 0 }
 
 /* Makes a feed without items: values of 1 to 255 bytes; attributes by their bits, as "4:3:1", NULL for none; the order
- * "list" (which NULL is, too), "queue", or what else FEED.CREATE takes behind ORDER, its words parted by single spaces.
+ * "list" (which NULL is, too), "queue", or what FEED.CREATE takes behind ORDER, its words parted by single spaces, such as
+ * "sorted TYPE int64 UNIQUE".
  * UC_ERROR: there is a key already, or it cannot be made so. O(1). */
 int uc_feed_create(uc_store *store, const void *key, size_t key_length, size_t value_size, const char *attributes,
                    const char *order);
 
+#define UC_FEED_BY_VALUE INT64_MIN  /* where the values say: the position in sorted feeds, and in no others */
+
 /* Puts `count` values, one behind the other, before the item at a position, which counts all items: 0 is the first, -1
- * behind the last, -2 before the last, past an end is at that end. `attributes` holds count * attribute_count numbers;
+ * behind the last, -2 before the last, past an end is at that end; UC_FEED_BY_VALUE in a sorted feed. `attributes` holds count * attribute_count numbers;
  * NULL makes all of them 0. *items, which may be NULL, is how many the feed has then.
  * UC_ERROR: there is no such feed, or it cannot take them. All at one moment, or none. O(log n + count). */
 int uc_feed_add(uc_store *store, const void *key, size_t key_length, int64_t position, size_t count,
@@ -282,6 +286,13 @@ int uc_feed_add(uc_store *store, const void *key, size_t key_length, int64_t pos
 int uc_feed_range(uc_store *store, const void *key, size_t key_length, int64_t from, size_t count,
                   const uc_feed_query *query, void *values, size_t value_size, uint32_t *attributes,
                   size_t attribute_count, size_t *found);
+
+/* The same of the items of a sorted feed whose values lie from `low` to `high`, which are words as FEED.BETWEEN takes them:
+ * "5", "(5" for what is beyond it, "-inf", "[ada", "-" and "+". `from` counts the items of these that the query sees.
+ * UC_ERROR: the feed is not sorted, or these are no such words. O(log n + count); with a filter up to O(n). */
+int uc_feed_between(uc_store *store, const void *key, size_t key_length, const void *low, size_t low_length,
+                    const void *high, size_t high_length, uint64_t from, size_t count, const uc_feed_query *query,
+                    void *values, size_t value_size, uint32_t *attributes, size_t attribute_count, size_t *found);
 
 /* *count is how many items the query sees; UC_FEED_REVERSE means nothing. O(log n); with a filter up to O(n). */
 int uc_feed_count(uc_store *store, const void *key, size_t key_length, const uc_feed_query *query, uint64_t *count);
@@ -340,9 +351,12 @@ typedef struct uc_feed_facts {
     uint32_t attribute_count;    /* 0 to 16 */
     uint8_t attribute_bits[16];  /* of each, 0 behind the last one */
     char order[16];              /* such as "list", with a zero behind it */
+    char value_type[16];         /* of a sorted feed, such as "int64"; empty in others */
+    uint32_t unique;             /* 1 where a value is there only once */
+    uint32_t indexed;            /* 1 where values are found by an index */
 } uc_feed_facts;
 
-#define UC_FEED_INFO_INIT { sizeof(uc_feed_facts), 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 }, { 0 } }
+#define UC_FEED_INFO_INIT { sizeof(uc_feed_facts), 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 }, { 0 }, { 0 }, 0, 0 }
 
 /* Fills *info. UC_NONE: there is no such key. O(n) in the inner nodes, of which there are few. */
 int uc_feed_info(uc_store *store, const void *key, size_t key_length, uc_feed_facts *info);

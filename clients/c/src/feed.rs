@@ -1,24 +1,29 @@
-//! The calls on feeds that programs make most, and those that must know a feed's form before they change it: on the store
-//! directly.
+//! The calls on feeds that programs make most, on the store directly.
 //!
-//! What a feed's form, or its order, does not allow is left to the command of the same name, which says what is wrong.
+//! What a feed does not take is left to the command of the same name, which says what is wrong.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use undercroft_commands::arguments::CommandError;
+use undercroft_commands::handler::Failure;
 use undercroft_embedded::{FeedItems, FeedQuery, with_feed_buffer};
-use undercroft_engine::{End, Error, FeedRange, Ranges, Schema, Seen, ShardSet};
+use undercroft_engine::{End, Error, FeedRange, FeedType, Ranges, Schema, Seen, ShardSet};
 
 use crate::border::{array, bytes, call, check_place, give, memory, numbers};
+use crate::feed_values::check_attributes;
 use crate::feed_words::{Heard, add_words};
 use crate::handle::Handle;
 use crate::options::check_size;
 use crate::status::{Outcome, Refused, Status};
-use crate::store::StoreHandle;
+use crate::store::{Database, StoreHandle};
 
 const HIDDEN: u64 = 1;
 const ALL: u64 = 2;
 const REVERSE: u64 = 4;
+
+/// `UC_FEED_BY_VALUE`.
+const BY_VALUE: i64 = i64::MIN;
 
 /// `uc_feed_query`.
 #[derive(Clone, Copy)]
@@ -74,9 +79,19 @@ pub(crate) fn read_flags<'a>(flags: u64, more: u64) -> Outcome<Asked<'a>> {
         return Err(Refused::misuse(&text));
     }
     Ok(Asked {
-        query: FeedQuery { seen, filter: None },
+        query: FeedQuery {
+            seen,
+            ..FeedQuery::VISIBLE
+        },
         reverse: flags & REVERSE != 0,
     })
+}
+
+/// Values have another size than the feed's, in the words of its commands.
+#[cold]
+pub(crate) fn other_size(schema: &Schema, given: usize) -> Failure {
+    let expected = schema.value_size();
+    CommandError::new(format!("ERR value has {given} bytes, expected {expected}")).into()
 }
 
 /// Size of a value, and number of attributes.
@@ -154,50 +169,44 @@ fn fits(feed: Form, given: Form) -> bool {
     feed.0 == given.0 && (feed.1 == given.1 || given.1 == 0)
 }
 
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn uc_feed_range(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_length: usize,
+/// What a call that reads items is given.
+struct Items {
     from: i64,
     count: usize,
-    query: *const Query,
     values: *mut c_void,
     value_size: usize,
     attributes: *mut u32,
     attribute_count: usize,
     found: *mut usize,
-) -> c_int {
-    call(|| {
-        check_place(found)?;
-        let columns = if attributes.is_null() {
-            0
-        } else {
-            attribute_count
+}
+
+impl Items {
+    /// Copies the items that are asked for into the caller's buffers.
+    ///
+    /// # Safety
+    /// As the header says of `uc_feed_range`.
+    unsafe fn read(&self, on: &Database, key: &[u8], asked: Asked<'_>) -> Outcome {
+        check_place(self.found)?;
+        let columns = match self.attributes.is_null() {
+            true => 0,
+            false => self.attribute_count,
         };
+        let given = (self.value_size, columns);
         // SAFETY: the caller's promises.
-        let (on, key, asked, mut room) = unsafe {
-            found.write(0);
-            (
-                Handle::shared(store)?,
-                bytes(key, key_length)?,
-                read_query(query)?,
-                Room {
-                    values: memory(values, count.saturating_mul(value_size))?,
-                    attributes: numbers(count.saturating_mul(columns), attributes)?,
-                    form: (value_size, columns),
-                },
-            )
+        let mut room = unsafe {
+            self.found.write(0);
+            Room {
+                values: memory(self.values, self.count.saturating_mul(self.value_size))?,
+                attributes: numbers(self.count.saturating_mul(columns), self.attributes)?,
+                form: given,
+            }
         };
         let range = FeedRange {
-            from,
-            count: count as u64,
+            from: self.from,
+            count: self.count as u64,
             reverse: asked.reverse,
             attributes: columns > 0,
         };
-        let given = room.form;
         let taken = with_feed_buffer(|items| {
             let read = on.shared.feed_items(
                 (on.number, key),
@@ -214,8 +223,78 @@ unsafe extern "C" fn uc_feed_range(
             }
         })?;
         // SAFETY: the place is there.
-        unsafe { found.write(taken) };
+        unsafe { self.found.write(taken) };
         Ok(Status::Ok)
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_range(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    from: i64,
+    count: usize,
+    query: *const Query,
+    values: *mut c_void,
+    value_size: usize,
+    attributes: *mut u32,
+    attribute_count: usize,
+    found: *mut usize,
+) -> c_int {
+    let items = Items {
+        from,
+        count,
+        values,
+        value_size,
+        attributes,
+        attribute_count,
+        found,
+    };
+    // SAFETY: the caller's promises.
+    call(|| unsafe {
+        let asked = read_query(query)?;
+        items.read(Handle::shared(store)?, bytes(key, key_length)?, asked)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_between(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    low: *const c_void,
+    low_length: usize,
+    high: *const c_void,
+    high_length: usize,
+    from: u64,
+    count: usize,
+    query: *const Query,
+    values: *mut c_void,
+    value_size: usize,
+    attributes: *mut u32,
+    attribute_count: usize,
+    found: *mut usize,
+) -> c_int {
+    let items = Items {
+        // Nothing lies behind as many.
+        from: i64::try_from(from).unwrap_or(i64::MAX),
+        count,
+        values,
+        value_size,
+        attributes,
+        attribute_count,
+        found,
+    };
+    // SAFETY: the caller's promises.
+    call(|| unsafe {
+        let mut asked = read_query(query)?;
+        asked.query.between = Some((bytes(low, low_length)?, bytes(high, high_length)?));
+        items.read(Handle::shared(store)?, bytes(key, key_length)?, asked)
     })
 }
 
@@ -286,9 +365,11 @@ unsafe extern "C" fn uc_feed_add(
             attributes,
             columns,
         };
+        let position = (position != BY_VALUE).then_some(position);
         let added = on.shared.feed_add((on.number, key), position, &given);
         let added = match added.map_err(|error| Refused::engine(&on.shared.store, error))? {
             Some(added) => added,
+            None if position.is_none() => refused_by_value(on, key, &given)?,
             // The command says what is wrong.
             None => add_words(on, key, position, &given)?,
         };
@@ -296,6 +377,43 @@ unsafe extern "C" fn uc_feed_add(
         unsafe { give(items, added) };
         Ok(Status::Ok)
     })
+}
+
+/// Why a feed does not take items where their values say. In commands values of sorted feeds are texts, so these cannot
+/// say it.
+#[cold]
+fn refused_by_value(on: &Database, key: &[u8], items: &FeedItems<'_>) -> Outcome<u64> {
+    let store = &on.shared.store;
+    let refused = |failure| Refused::failure(store, failure);
+    let none = FeedRange {
+        from: 0,
+        count: 0,
+        reverse: false,
+        attributes: false,
+    };
+    let mut nothing = Ranges::new();
+    let place = (on.number, key);
+    let found = on
+        .shared
+        .feed_items(place, FeedQuery::VISIBLE, none, |_| false, &mut nothing);
+    let Some(schema) = found
+        .map_err(refused)?
+        .filter(|it| it.order().sorted_by().is_some())
+    else {
+        return add_words(on, key, None, items);
+    };
+    if schema.value_size() != items.size {
+        return Err(refused(other_size(&schema, items.size)));
+    }
+    for row in items.attributes.chunks_exact(items.columns.max(1)) {
+        let row: Vec<Option<u32>> = row.iter().copied().map(Some).collect();
+        check_attributes(&schema, &row).map_err(|error| refused(error.into()))?;
+    }
+    let of = schema.order().sorted_by().map_or("", FeedType::name);
+    Err(Refused::new(
+        Status::Error,
+        &format!("ERR a value is none of type {of}, by which the feed is sorted"),
+    ))
 }
 
 /// The caller's values, one behind the other; there must be one at least.

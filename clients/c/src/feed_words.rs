@@ -6,15 +6,12 @@ use undercroft_commands::reply::Reply;
 use undercroft_embedded::FeedItems;
 use undercroft_engine::{ATTRIBUTES_MAX, Ranges, Seen};
 
-use crate::border::{array, bytes, call, check_place, give, text};
-use crate::feed::{Query, read_flags, read_query, values_of};
+use crate::border::{bytes, call, check_place, give, text};
+use crate::feed::{Query, read_query, values_of};
 use crate::handle::Handle;
 use crate::options::check_size;
 use crate::status::{Outcome, Refused, Status};
 use crate::store::{Database, StoreHandle};
-
-/// `UC_FEED_KEEP`.
-const KEEP: i64 = -1;
 
 /// The error of a command for a key that is not there.
 const NO_SUCH_KEY: &str = "ERR no such key";
@@ -35,9 +32,12 @@ pub(crate) struct Info {
     attribute_count: u32,
     attribute_bits: [u8; ATTRIBUTES_MAX],
     order: [u8; 16],
+    value_type: [u8; 16],
+    unique: u32,
+    indexed: u32,
 }
 
-const _: () = assert!(size_of::<Info>() == 104);
+const _: () = assert!(size_of::<Info>() == 128);
 
 /// The words of a command, which belong to the call or to the caller.
 pub(crate) struct Words(Vec<Vec<u8>>);
@@ -166,14 +166,15 @@ fn joined(numbers: impl Iterator<Item = Option<u32>>) -> Vec<u8> {
     parts.collect::<Vec<_>>().join(":").into()
 }
 
-/// FEED.ADD of items.
+/// FEED.ADD of items that a feed does not take: the error that it answers.
 pub(crate) fn add_words(
     on: &Database,
     key: &[u8],
-    position: i64,
+    position: Option<i64>,
     items: &FeedItems<'_>,
 ) -> Outcome<u64> {
-    let mut words = Words::new("FEED.ADD", key).with_number(position);
+    let place = position.map_or("*".to_owned(), |position| position.to_string());
+    let mut words = Words::new("FEED.ADD", key).with(place);
     let mut rows = items.attributes.chunks_exact(items.columns.max(1));
     for (index, value) in items.values.chunks_exact(items.size).enumerate() {
         if items.columns == 0 && index > 0 && value.eq_ignore_ascii_case(b"ATTRS") {
@@ -222,84 +223,6 @@ unsafe extern "C" fn uc_feed_create(
         ask(on, &words)?;
         Ok(Status::Ok)
     })
-}
-
-/// One command for some values, which answers a number of items.
-///
-/// # Safety
-/// As the header says of the three below.
-unsafe fn counted(
-    command: &str,
-    store: *const StoreHandle,
-    (key, key_length): (*const c_void, usize),
-    (count, values, value_size): (usize, *const c_void, usize),
-    place: *mut u64,
-) -> Outcome {
-    // SAFETY: the caller's promises.
-    let (on, key, values) = unsafe {
-        (
-            Handle::shared(store)?,
-            bytes(key, key_length)?,
-            values_of(count, values, value_size)?,
-        )
-    };
-    let words = values.chunks_exact(value_size);
-    let words = words.fold(Words::new(command, key), |words, value| words.with(value));
-    let items = ask(on, &words)?.number();
-    // SAFETY: the caller's promise.
-    unsafe { give(place, items) };
-    Ok(Status::Ok)
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn uc_feed_del(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_length: usize,
-    count: usize,
-    values: *const c_void,
-    value_size: usize,
-    removed: *mut u64,
-) -> c_int {
-    let (key, values) = ((key, key_length), (count, values, value_size));
-    // SAFETY: the caller's promises.
-    call(|| unsafe { counted("FEED.DEL", store, key, values, removed) })
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn uc_feed_hide(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_length: usize,
-    count: usize,
-    values: *const c_void,
-    value_size: usize,
-    hidden: *mut u64,
-) -> c_int {
-    let (key, values) = ((key, key_length), (count, values, value_size));
-    // SAFETY: the caller's promises.
-    call(|| unsafe { counted("FEED.HIDE", store, key, values, hidden) })
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn uc_feed_show(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_length: usize,
-    count: usize,
-    values: *const c_void,
-    value_size: usize,
-    shown: *mut u64,
-) -> c_int {
-    let (key, values) = ((key, key_length), (count, values, value_size));
-    // SAFETY: the caller's promises.
-    call(|| unsafe { counted("FEED.SHOW", store, key, values, shown) })
 }
 
 /// # Safety
@@ -366,77 +289,6 @@ unsafe extern "C" fn uc_feed_move(
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn uc_feed_set_attributes(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_length: usize,
-    value: *const c_void,
-    value_size: usize,
-    attributes: *const i64,
-    attribute_count: usize,
-    items: *mut u64,
-) -> c_int {
-    call(|| {
-        // SAFETY: the caller's promises.
-        let (on, key, value, attributes) = unsafe {
-            (
-                Handle::shared(store)?,
-                bytes(key, key_length)?,
-                values_of(1, value, value_size)?,
-                array(attribute_count, attributes)?,
-            )
-        };
-        let wrong = |number: i64| number != KEEP && u32::try_from(number).is_err();
-        if let Some((index, number)) = attributes.iter().enumerate().find(|(_, at)| wrong(**at)) {
-            return Err(Refused::misuse(&format!(
-                "expected attributes of 0 to 4294967295 or UC_FEED_KEEP, got {number} for attribute {index}"
-            )));
-        }
-        let row = joined(attributes.iter().map(|&number| u32::try_from(number).ok()));
-        let words = Words::new("FEED.SETATTR", key).with(value).with(row);
-        let changed = ask(on, &words)?.number();
-        // SAFETY: the caller's promise.
-        unsafe { give(items, changed) };
-        Ok(Status::Ok)
-    })
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn uc_feed_position(
-    store: *const StoreHandle,
-    key: *const c_void,
-    key_length: usize,
-    value: *const c_void,
-    value_size: usize,
-    flags: u64,
-    position: *mut u64,
-) -> c_int {
-    call(|| {
-        check_place(position)?;
-        // SAFETY: the caller's promises.
-        let (on, key, value) = unsafe {
-            (
-                Handle::shared(store)?,
-                bytes(key, key_length)?,
-                values_of(1, value, value_size)?,
-            )
-        };
-        let seen = read_flags(flags, 0)?.query.seen;
-        let heard = ask(on, &Words::new("FEED.POS", key).with(value).with_seen(seen))?;
-        if heard.is_null {
-            return Ok(Status::None);
-        }
-        // SAFETY: the place is there.
-        unsafe { position.write(heard.number()) };
-        Ok(Status::Ok)
-    })
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
 unsafe extern "C" fn uc_feed_info(
     store: *const StoreHandle,
     key: *const c_void,
@@ -457,6 +309,12 @@ unsafe extern "C" fn uc_feed_info(
         unsafe { info.write(read_info(&heard.items)) };
         Ok(Status::Ok)
     })
+}
+
+/// Copies a name; a zero stays behind it.
+fn copy_name(place: &mut [u8; 16], name: &[u8]) {
+    let places = place[..15].iter_mut();
+    places.zip(name).for_each(|(place, &byte)| *place = byte);
 }
 
 /// What FEED.INFO answers, names and values in turn.
@@ -488,14 +346,10 @@ fn read_info(items: &Ranges) -> Info {
                     info.attribute_count += 1;
                 }
             }
-            b"order" => {
-                // A zero stays behind it.
-                let place = &mut info.order[..15];
-                place
-                    .iter_mut()
-                    .zip(value)
-                    .for_each(|(place, &byte)| *place = byte);
-            }
+            b"order" => copy_name(&mut info.order, value),
+            b"type" => copy_name(&mut info.value_type, value),
+            b"unique" => info.unique = number() as u32,
+            b"index" => info.indexed = number() as u32,
             _ => {}
         }
     }

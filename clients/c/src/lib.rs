@@ -7,6 +7,7 @@
 //!
 //! - `border`: from C's arguments to ours, and back to a status.
 //! - `feed`: the calls on feeds.
+//! - `feed_values`: those of them that name items by their values.
 //! - `feed_words`: those of them that are one command each, by its words.
 //! - `handle`: what C holds of ours.
 //! - `keys`: the calls on keys whatever they hold.
@@ -23,6 +24,7 @@
 
 mod border;
 mod feed;
+mod feed_values;
 mod feed_words;
 mod handle;
 mod keys;

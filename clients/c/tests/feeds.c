@@ -362,6 +362,68 @@ static void words_are_values(void)
     EXPECT(items == 3 && found == 3 && memcmp(values, "appleattrsATTRS", 15) == 0);
 }
 
+/* Sorted feeds: numbers are bytes here, whatever commands make of them. */
+static void sorted(void)
+{
+    int64_t numbers[6] = { 30, -5, 7, 30, 1000, -5 }, found_numbers[6];
+    uint32_t attributes[6] = { 1, 2, 3, 4, 5, 6 }, found_attributes[6];
+    float nan[1] = { 0.0f };
+    uc_feed_facts facts = UC_FEED_INFO_INIT;
+    uc_feed_query query = UC_FEED_QUERY_INIT;
+    int64_t changed[1] = { 7 };
+    uint64_t number;
+    size_t found;
+
+    EXPECT_OK(uc_feed_create(store, "n", 1, 8, "4", "sorted TYPE int64"));
+    EXPECT_OK(uc_feed_add(store, "n", 1, UC_FEED_BY_VALUE, 6, numbers, 8, attributes, 1, &number));
+    EXPECT(number == 6);
+    EXPECT_OK(uc_feed_range(store, "n", 1, 0, 6, NULL, found_numbers, 8, found_attributes, 1, &found));
+    EXPECT(found == 6 && found_numbers[0] == -5 && found_numbers[2] == 7 && found_numbers[5] == 1000);
+    EXPECT(found_attributes[0] == 2 && found_attributes[1] == 6 && found_attributes[3] == 1);
+    EXPECT_OK(uc_feed_between(store, "n", 1, "(-5", 3, "30", 2, 1, 6, NULL, found_numbers, 8, NULL, 0, &found));
+    EXPECT(found == 2 && found_numbers[0] == 30 && found_numbers[1] == 30);
+    query.flags = UC_FEED_REVERSE;
+    query.filter = "<5";
+    query.filter_length = 2;
+    EXPECT_OK(uc_feed_between(store, "n", 1, "-inf", 4, "+", 1, 0, 2, &query, found_numbers, 8, found_attributes, 1,
+                              &found));
+    EXPECT(found == 2 && found_numbers[0] == 30 && found_attributes[0] == 4 && found_attributes[1] == 1);
+    EXPECT_OK(uc_feed_position(store, "n", 1, &numbers[2], 8, 0, &number));
+    EXPECT(number == 2);
+    EXPECT_OK(uc_feed_set_attributes(store, "n", 1, &numbers[0], 8, changed, 1, &number));
+    EXPECT(number == 2 && count("n", UC_FEED_VISIBLE, "7") == 2);
+    EXPECT_OK(uc_feed_hide(store, "n", 1, 2, numbers, 8, &number));
+    EXPECT(number == 4 && count("n", UC_FEED_HIDDEN, NULL) == 4);
+    EXPECT_OK(uc_feed_show(store, "n", 1, 1, numbers, 8, &number));
+    EXPECT_OK(uc_feed_del(store, "n", 1, 1, numbers, 8, &number));
+    EXPECT(number == 2 && count("n", UC_FEED_ALL, NULL) == 4);
+    EXPECT_OK(uc_feed_pop(store, "n", 1, UC_FEED_RIGHT, 1, found_numbers, 8, &found));
+    EXPECT(found == 1 && found_numbers[0] == 1000);
+    EXPECT_OK(uc_feed_info(store, "n", 1, &facts));
+    EXPECT(strcmp(facts.order, "sorted") == 0 && strcmp(facts.value_type, "int64") == 0);
+    EXPECT(facts.unique == 0 && facts.indexed == 0 && facts.items == 3);
+
+    EXPECT_OK(uc_feed_create(store, "x", 1, 4, "4", "sorted TYPE float32 UNIQUE"));
+    memset(nan, 0xff, sizeof nan);
+    REFUSED(uc_feed_add(store, "x", 1, UC_FEED_BY_VALUE, 1, nan, 4, NULL, 0, NULL), UC_ERROR, "none of type float32");
+    attributes[0] = 16;
+    REFUSED(uc_feed_add(store, "x", 1, UC_FEED_BY_VALUE, 1, numbers, 4, attributes, 1, NULL), UC_ERROR,
+            "attribute 0 is '16', expected 0 to 15");
+    REFUSED(uc_feed_add(store, "x", 1, UC_FEED_BY_VALUE, 1, numbers, 8, NULL, 0, NULL), UC_ERROR,
+            "value has 8 bytes, expected 4");
+    REFUSED(uc_feed_add(store, "x", 1, -1, 1, numbers, 4, NULL, 0, NULL), UC_ERROR, "expected * in a sorted feed");
+    REFUSED(uc_feed_add(store, "r", 1, UC_FEED_BY_VALUE, 1, "thread000009", 12, NULL, 0, NULL), UC_ERROR,
+            "position is *, expected an integer");
+    REFUSED(uc_feed_add(store, "none", 4, UC_FEED_BY_VALUE, 1, numbers, 4, NULL, 0, NULL), UC_ERROR, "no such key");
+    REFUSED(uc_feed_between(store, "r", 1, "-", 1, "+", 1, 0, 1, NULL, found_numbers, 12, NULL, 0, &found), UC_ERROR,
+            "FEED.BETWEEN is for sorted feeds");
+    REFUSED(uc_feed_between(store, "x", 1, "a", 1, "+", 1, 0, 1, NULL, found_numbers, 4, NULL, 0, &found), UC_ERROR,
+            "low is 'a', expected a number");
+    REFUSED(uc_feed_between(store, "x", 1, NULL, 1, "+", 1, 0, 1, NULL, found_numbers, 4, NULL, 0, &found), UC_MISUSE,
+            "");
+    EXPECT(count("x", UC_FEED_ALL, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
     EXPECT(argc == 2);
@@ -373,6 +435,7 @@ int main(int argc, char **argv)
     pointers();
     no_key_and_another_type();
     words_are_values();
+    sorted();
     EXPECT_OK(uc_close(store));
     return 0;
 }

@@ -38,6 +38,8 @@ SAME(int, uc_feed_add, uc_store *, const void *, size_t, int64_t, size_t, const 
 SAME(int, uc_feed_range, uc_store *, const void *, size_t, int64_t, size_t, const uc_feed_query *, void *, size_t,
      uint32_t *,
      size_t, size_t *);
+SAME(int, uc_feed_between, uc_store *, const void *, size_t, const void *, size_t, const void *, size_t, uint64_t, size_t,
+     const uc_feed_query *, void *, size_t, uint32_t *, size_t, size_t *);
 SAME(int, uc_feed_count, uc_store *, const void *, size_t, const uc_feed_query *, uint64_t *);
 SAME(int, uc_feed_position, uc_store *, const void *, size_t, const void *, size_t, uint64_t, uint64_t *);
 SAME(int, uc_feed_del, uc_store *, const void *, size_t, size_t, const void *, size_t, uint64_t *);
@@ -88,6 +90,7 @@ CHECK(UC_CHANNEL == 0 && UC_PATTERN == 1 && UC_SHARD == 2);
 CHECK(UC_SET_NX == 1 && UC_SET_XX == 2 && UC_SET_KEEPTTL == 4 && UC_UNLIMITED == 0xffffffffffffffff);
 
 CHECK(UC_FEED_VISIBLE == 0 && UC_FEED_HIDDEN == 1 && UC_FEED_ALL == 2 && UC_FEED_REVERSE == 4 && UC_FEED_KEEP == -1);
+CHECK(UC_FEED_BY_VALUE == INT64_MIN);
 CHECK(UC_FEED_LEFT == 0 && UC_FEED_RIGHT == 1);
 
 /* As clients/c/src/options.rs, feed.rs, feed_words.rs and border.rs have them. */
@@ -120,7 +123,10 @@ FIELD(uc_feed_facts, value_size, 64, 4);
 FIELD(uc_feed_facts, attribute_count, 68, 4);
 FIELD(uc_feed_facts, attribute_bits, 72, 16);
 FIELD(uc_feed_facts, order, 88, 16);
-CHECK(sizeof(uc_feed_query) == 32 && sizeof(uc_feed_facts) == 104);
+FIELD(uc_feed_facts, value_type, 104, 16);
+FIELD(uc_feed_facts, unique, 120, 4);
+FIELD(uc_feed_facts, indexed, 124, 4);
+CHECK(sizeof(uc_feed_query) == 32 && sizeof(uc_feed_facts) == 128);
 FIELD(uc_bytes, data, 0, 8);
 FIELD(uc_bytes, length, 8, 8);
 FIELD(uc_words, count, 0, 8);

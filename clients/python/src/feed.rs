@@ -113,6 +113,7 @@ pub(crate) fn rows<'py>(
     let query = FeedQuery {
         seen: seen_of(asked.seen)?,
         filter: filter.as_ref().map(|it| it.bytes()),
+        between: None,
     };
     let range = FeedRange {
         from: asked.start,
@@ -188,8 +189,13 @@ pub(crate) fn add<'py>(
             let text = "expected the words FEED.ADD, a key and a position";
             return Err(PyValueError::new_err(text));
         };
-        let position = str::from_utf8(position).unwrap_or_default().parse();
-        if let Ok(position) = position {
+        let place = match *position {
+            b"*" => Some(None),
+            digits => str::from_utf8(digits)
+                .ok()
+                .and_then(|text| text.parse().ok().map(Some)),
+        };
+        if let Some(position) = place {
             let shared = client.enter(py)?;
             let added = shared.feed_add((client.database(py), key), position, &items);
             let raises = client.codec.raises;

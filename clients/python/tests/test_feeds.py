@@ -98,14 +98,16 @@ class Queued:
         self.client = client
         self.transaction = transaction
 
-    def feed(self, key: str, size: int = SIZE, attributes: Any = WIDTHS) -> Any:
+    def feed(
+        self, key: str, size: int | None = SIZE, attributes: Any = WIDTHS, type: Any = None
+    ) -> Any:
         queued = self
 
         class Calls:
             def __getattr__(self, name: str) -> Any:
                 def call(*arguments: Any, **options: Any) -> Any:
                     with queued.client.pipeline(transaction=queued.transaction) as pipe:
-                        feed = pipe.feed(key, size, attributes)
+                        feed = pipe.feed(key, size, attributes, type)
                         assert getattr(feed, name)(*arguments, **options) is pipe
                         (result,) = pipe.execute()
                         return result
@@ -410,6 +412,59 @@ def test_the_native_half_refuses_what_does_not_fit(r: undercroft.Redis) -> None:
         with pytest.raises(ValueError, match="expected values of"):
             client._add_rows(("FEED.ADD", "wide", 0), values, size, attributes, columns)
     assert r.feed("wide").count() == 1
+
+
+def test_sorted_feeds_hold_numbers(client: Any, decode: bool) -> None:
+    def text(word: str) -> Any:
+        return word if decode else word.encode()
+
+    feed = client.feed("times", None, (4,), type="int64")
+    assert feed.create(attributes=(4,), order="sorted", type="int64") is True
+    assert feed.add("*", 7, -3, attributes=(1,)) == 2
+    times = np.array([5, -3, 1 << 40])
+    assert feed.add_many("*", times, np.array([[2], [3], [4]])) == 5
+    assert feed.add_many("*", [9, 8], [(5,), (6,)]) == 7
+    assert feed.range(0, 3) == [text("-3"), text("-3"), text("5")]
+    found = feed.array(attributes=True)
+    assert found.dtype == [("value", "<i8"), ("a0", "u1")]
+    assert found["value"].tolist() == [-3, -3, 5, 7, 8, 9, 1 << 40]
+    assert found["a0"].tolist() == [1, 3, 2, 1, 6, 5, 4]
+    assert feed.between(5, "(9") == [text("5"), text("7"), text("8")]
+    assert feed.between("-inf", "+inf", 1, 2, attributes=True, reverse=True) == [
+        (text("9"), (5,)),
+        (text("8"), (6,)),
+    ]
+    assert (feed.position(7), feed.delete(-3), feed.hide(8)) == (3, 2, 1)
+    assert feed.info()["type"] == "int64"
+    assert feed.array().tolist() == [5, 7, 9, 1 << 40]
+    # What array gave can be put in again, and so can bytes and digits.
+    again = client.feed("again", None, (4,), type="int64")
+    again.create(attributes=(4,), order="sorted", type="int64")
+    again.add_many("*", found)
+    again.add_many("*", found["value"].view("V8"))
+    again.add_many("*", np.array([b"77"]))
+    assert again.array(0, 50).tolist() == sorted([*found["value"].tolist() * 2, 77])
+
+
+def test_what_is_no_number_of_a_sorted_feed(r: undercroft.Redis) -> None:
+    feed = r.feed("small")
+    feed.create(order="sorted", type="int32")
+    for values in (np.array([1 << 31]), np.array([1.5]), np.array([b"x"])):
+        with pytest.raises((ValueError, undercroft.ResponseError), match="expected"):
+            feed.add_many("*", values)
+    with pytest.raises(undercroft.ResponseError, match=r"expected \* in a sorted feed"):
+        feed.add_many(0, np.array([1], "<i4"))
+    assert feed.count() == 0
+    with pytest.raises(ValueError, match="expected a size"):
+        r.feed("none", type="bytes")
+    texts = r.feed("names")
+    texts.create(5, order="sorted", type="text", unique=True)
+    assert texts.add_many("*", np.array([b"bob", b"ada", b"bob"])) == 2
+    assert texts.array().tolist() == texts.range() == [b"ada", b"bob"]
+    floats = r.feed("floats")
+    floats.create(order="sorted", type="float32")
+    assert floats.add_many("*", np.array([0.1, -np.inf, 2.0])) == 3
+    assert floats.array().tolist() == np.array([-np.inf, 0.1, 2.0], "<f4").tolist()
 
 
 class Words:

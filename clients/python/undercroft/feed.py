@@ -7,6 +7,7 @@ array is asked for.
 
 from __future__ import annotations
 
+import struct
 from functools import partial
 
 # As typing's, which takes longer to import than a store to be opened.
@@ -27,6 +28,14 @@ _TRIES = 3
 # As redis-py calls it.
 _NEVER_DECODE = "NEVER_DECODE"
 _NUMBERS = "numbers of 0 to 4294967295"
+_NUMBER_TYPES = {
+    "int32": ("<i", "<i4"),
+    "uint32": ("<I", "<u4"),
+    "int64": ("<q", "<i8"),
+    "uint64": ("<Q", "<u8"),
+    "float32": ("<f", "<f4"),
+    "float64": ("<d", "<f8"),
+}
 
 
 _imported: Any = None
@@ -46,11 +55,24 @@ def _numpy() -> Any:
 
 
 class Form:
-    """What the items of a feed are: the size of a value in bytes, and the bits of attributes."""
+    """What the items of a feed are: the size of a value in bytes, and the bits of attributes.
 
-    def __init__(self, size: int, attributes: Sequence[int]) -> None:
+    Of a sorted feed also the type of its values.
+    """
+
+    def __init__(
+        self, size: int | None, attributes: Sequence[int], type: str | None = None
+    ) -> None:
         """Take note of a form."""
+        kind = "" if type is None else type.lower()
+        # How numbers lie in memory, as struct has it and as numpy has it.
+        self.packing, self.number = _NUMBER_TYPES.get(kind, (None, None))
+        if size is None:
+            if self.packing is None:
+                raise ValueError(f"expected a size, got none, and {type!r} is no type of numbers")
+            size = struct.calcsize(self.packing)
         self.size = size
+        self.is_text = kind == "text"
         self.attributes = tuple(attributes)
         # Bytes of each attribute in an array.
         self.columns = bytes(1 if bits <= 8 else 2 if bits <= 16 else 4 for bits in self.attributes)
@@ -62,7 +84,7 @@ class Form:
         if found is not None:
             return found
         numpy = _numpy()
-        value = numpy.dtype(f"S{self.size}" if values is None else values)
+        value = numpy.dtype((self.number or f"S{self.size}") if values is None else values)
         if value.itemsize != self.size or value.hasobject:
             raise ValueError(
                 f"expected a dtype of {self.size} bytes, as values have; got {value} "
@@ -84,6 +106,7 @@ class Form:
         encoded = [each if isinstance(each, bytes) else each.encode() for each in reply]
         columns = self.columns if attributes else b""
         step = 2 if columns else 1
+        encoded[::step] = map(self._value, encoded[::step])
         if any(len(value) != self.size for value in encoded[::step]):
             return None
         if not columns:
@@ -100,6 +123,17 @@ class Form:
                     return None
                 rows += number.to_bytes(size, "little")
         return bytes(rows)
+
+    def _value(self, text: bytes) -> bytes:
+        """Return a value as it lies in the feed, of what a reply has for it."""
+        if self.packing is not None:
+            try:
+                number = float(text) if self.packing in ("<f", "<d") else int(text)
+                return struct.pack(self.packing, number)
+            except (ValueError, struct.error):
+                # Another feed is there by now.
+                return b""
+        return text.ljust(self.size, b"\0") if self.is_text else text
 
 
 def _is_missing(error: Exception) -> bool:
@@ -159,15 +193,44 @@ def _info(reply: list[Any] | Mapping[Any, Any]) -> dict[str, Any]:
         pairs = list(zip(reply[::2], reply[1::2], strict=True))
     info = {_text(name): value for name, value in pairs}
     info["attributes"] = _numbers(info["attributes"])
-    return {name: _text(value) if name == "order" else value for name, value in info.items()}
+    for name in info.keys() & {"order", "type"}:
+        info[name] = _text(info[name])
+    return info
 
 
 class _Given:
     """Items to be added: values and their attributes."""
 
-    def __init__(self, values: Any, attributes: Any) -> None:
+    def __init__(self, values: Any, attributes: Any, are_numbers: bool = False) -> None:
         self.values = values
         self.attributes = attributes
+        # Whether commands have the values of this array as numbers, not as its bytes.
+        self.are_numbers = are_numbers
+
+    def sorted_as(self, form: Form | None) -> _Given:
+        """Return them as a sorted feed of this form has them, as far as that is known."""
+        if not self.in_arrays:
+            return self
+        kind = self.values.dtype.kind
+        if form is None:
+            return _Given(self.values, self.attributes, kind in "iuf")
+        if form.is_text and kind == "S" and self.values.dtype.itemsize <= form.size:
+            return _Given(self.values.astype(f"S{form.size}"), self.attributes)
+        if form.number is None:
+            return self
+        if kind == "V" and self.values.dtype.itemsize == form.size:
+            return _Given(self.values.view(form.number), self.attributes, True)
+        if kind == "S":
+            # Digits, as commands have them.
+            return _Given(self.values.tolist(), self._rows())
+        cast = self.values.astype(form.number)
+        if (cast != self.values).any() and form.number[1] != "f":
+            wrong = self.values[cast != self.values][0]
+            raise ValueError(f"expected numbers that {form.number} holds, got {wrong}")
+        return _Given(cast, self.attributes, True)
+
+    def _rows(self) -> Any:
+        return None if self.attributes is None else self.attributes.tolist()
 
     @classmethod
     def of(cls, values: Any, attributes: Any) -> _Given:
@@ -233,7 +296,7 @@ class _Given:
         for start in range(0, len(self), CHUNK):
             part = slice(start, start + CHUNK)
             attributes = None if self.attributes is None else self.attributes[part]
-            yield _Given(self.values[part], attributes)
+            yield _Given(self.values[part], attributes, self.are_numbers)
 
     def buffers(self) -> tuple[bytes, int, bytes, int]:
         """Return values and attributes as two buffers, with the bytes and the number of each."""
@@ -249,7 +312,9 @@ class _Given:
         if self.in_arrays:
             size, data = self.values.dtype.itemsize, self.values.tobytes()
             values = [data[at : at + size] for at in range(0, len(data), size)]
-            rows = None if rows is None else rows.tolist()
+            if self.are_numbers:
+                values = self.values.tolist()
+            rows = self._rows()
         if rows is None:
             for value in values[1:]:
                 if isinstance(value, str | bytes) and _is_word(value):
@@ -272,15 +337,20 @@ class _Feed:
     """What the feeds of all clients have in common: each method but a few is one command."""
 
     def __init__(
-        self, client: Any, key: Any, size: int | None, attributes: Sequence[int] | None
+        self,
+        client: Any,
+        key: Any,
+        size: int | None,
+        attributes: Sequence[int] | None,
+        type: str | None = None,
     ) -> None:
         self._client = client
         self.key = key
         # The native way to rows, where there is one.
         self._rows: Any = getattr(client, "_range_rows", None)
         self._form: Form | None = None
-        if size is not None:
-            self._form = Form(size, attributes or ())
+        if size is not None or type is not None:
+            self._form = Form(size, attributes or (), type)
 
     def __repr__(self) -> str:
         """Return the key and the client."""
@@ -316,8 +386,8 @@ class _Feed:
         if index:
             words += ("INDEX",)
         made = self._run(words, _truth)
-        # What else there is to know of it is asked for where it matters.
-        self._form = None if size is None or type is not None else Form(size, attributes)
+        if size is not None or type is not None:
+            self._form = Form(size, attributes, type)
         return made
 
     def add(self, position: int | str, *values: Any, attributes: Any = None) -> Any:
@@ -415,7 +485,7 @@ class _Feed:
         return self._run(("FEED.COMPACT", self.key), _truth)
 
     def _learnt(self, info: dict[str, Any]) -> Form:
-        form = self._form = Form(int(info["size"]), info["attributes"])
+        form = self._form = Form(int(info["size"]), info["attributes"], info.get("type"))
         return form
 
     def _changed(self) -> ValueError:
@@ -482,7 +552,10 @@ class Feed(_Feed):
         Returns the number of items; None where no values are given.
         """
         total, done = None, 0
-        for items in _Given.of(values, attributes).chunks():
+        given = _Given.of(values, attributes)
+        if position == "*" and given.in_arrays:
+            given = given.sorted_as(self._form_of())
+        for items in given.chunks():
             place = _behind(position, done)
             total = self._client._feed_add(("FEED.ADD", self.key, place), items)
             done += len(items)
@@ -537,7 +610,10 @@ class AsyncFeed(_Feed):
         Returns the number of items; None where no values are given.
         """
         total, done = None, 0
-        for items in _Given.of(values, attributes).chunks():
+        given = _Given.of(values, attributes)
+        if position == "*" and given.in_arrays:
+            given = given.sorted_as(await self._form_of())
+        for items in given.chunks():
             place = _behind(position, done)
             total = await self._client._feed_add(("FEED.ADD", self.key, place), items)
             done += len(items)
@@ -582,6 +658,8 @@ class PipelineFeed(_Feed):
     def add_many(self, position: int | str, values: Iterable[Any], attributes: Any = None) -> Any:
         """Queue one command that adds values, each with attributes of its own."""
         items = _Given.of(values, attributes)
+        if position == "*":
+            items = items.sorted_as(self._form)
         return self._run(("FEED.ADD", self.key, position, *items.words()))
 
 
@@ -605,10 +683,14 @@ class Feeds:
     """What gives clients their feeds."""
 
     def feed(
-        self, key: Any, size: int | None = None, attributes: Sequence[int] | None = None
+        self,
+        key: Any,
+        size: int | None = None,
+        attributes: Sequence[int] | None = None,
+        type: str | None = None,
     ) -> Feed:
         """Return the feed of a key, whether it is there yet or not."""
-        return Feed(self, key, size, attributes)
+        return Feed(self, key, size, attributes, type)
 
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
         return run(self, words, convert, raw)
@@ -641,10 +723,14 @@ class AsyncFeeds:
     """What gives clients for asyncio their feeds."""
 
     def feed(
-        self, key: Any, size: int | None = None, attributes: Sequence[int] | None = None
+        self,
+        key: Any,
+        size: int | None = None,
+        attributes: Sequence[int] | None = None,
+        type: str | None = None,
     ) -> AsyncFeed:
         """Return the feed of a key, whether it is there yet or not."""
-        return AsyncFeed(self, key, size, attributes)
+        return AsyncFeed(self, key, size, attributes, type)
 
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
         return run(self, words, convert, raw)
@@ -665,10 +751,14 @@ class PipelineFeeds:
     """What gives pipelines their feeds."""
 
     def feed(
-        self, key: Any, size: int | None = None, attributes: Sequence[int] | None = None
+        self,
+        key: Any,
+        size: int | None = None,
+        attributes: Sequence[int] | None = None,
+        type: str | None = None,
     ) -> PipelineFeed:
         """Return the feed of a key, whose methods queue commands."""
-        return PipelineFeed(self, key, size, attributes)
+        return PipelineFeed(self, key, size, attributes, type)
 
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any:
         return run(self, words, convert, raw)

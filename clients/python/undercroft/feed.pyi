@@ -13,7 +13,7 @@ CHUNK: int
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
 _Key: TypeAlias = str | _Bytes
-_Value: TypeAlias = str | _Bytes
+_Value: TypeAlias = str | _Bytes | int | float
 _Text: TypeAlias = Any  # bytes, or str where replies are decoded
 _Seen: TypeAlias = Literal["visible", "hidden", "all"]
 _End: TypeAlias = Literal["left", "right"]
@@ -33,7 +33,13 @@ class Form:
     columns: bytes
     dtypes: dict[Any, Any]
 
-    def __init__(self, size: int, attributes: Sequence[int]) -> None: ...
+    packing: str | None
+    number: str | None
+    is_text: bool
+
+    def __init__(
+        self, size: int | None, attributes: Sequence[int], type: str | None = None
+    ) -> None: ...
     def dtype(self, values: Any, attributes: bool) -> Any: ...
     def array(self, rows: bytes, values: Any, attributes: bool) -> Any: ...
     def packed(self, reply: list[Any], attributes: bool) -> bytes | None: ...
@@ -42,7 +48,12 @@ class _Feed:
     key: Any
 
     def __init__(
-        self, client: Any, key: Any, size: int | None, attributes: Sequence[int] | None
+        self,
+        client: Any,
+        key: Any,
+        size: int | None,
+        attributes: Sequence[int] | None,
+        type: str | None = None,
     ) -> None: ...
 
 class Feed(_Feed):
@@ -279,7 +290,11 @@ class Feeds:
     """What gives clients their feeds."""
 
     def feed(
-        self, key: _Key, size: int | None = None, attributes: Sequence[int] | None = None
+        self,
+        key: _Key,
+        size: int | None = None,
+        attributes: Sequence[int] | None = None,
+        type: str | None = None,
     ) -> Feed: ...
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any: ...
     def _feed_rows(self, key: Any, asked: Asked, form: Form, attributes: bool) -> bytes | None: ...
@@ -292,7 +307,11 @@ class AsyncFeeds:
     """What gives clients for asyncio their feeds."""
 
     def feed(
-        self, key: _Key, size: int | None = None, attributes: Sequence[int] | None = None
+        self,
+        key: _Key,
+        size: int | None = None,
+        attributes: Sequence[int] | None = None,
+        type: str | None = None,
     ) -> AsyncFeed: ...
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any: ...
     async def _feed_rows(
@@ -304,6 +323,10 @@ class PipelineFeeds:
     """What gives pipelines their feeds."""
 
     def feed(
-        self, key: _Key, size: int | None = None, attributes: Sequence[int] | None = None
+        self,
+        key: _Key,
+        size: int | None = None,
+        attributes: Sequence[int] | None = None,
+        type: str | None = None,
     ) -> PipelineFeed: ...
     def _feed_run(self, words: Words, convert: Convert | None, raw: bool) -> Any: ...

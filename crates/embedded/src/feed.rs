@@ -1,8 +1,10 @@
 //! Feeds for languages that have many items in one buffer: values go in and out as they lie in the feed, without a word
 //! of a command or a reply for each.
 
-use undercroft_commands::feed_selection;
+use std::ops::Bound;
+
 use undercroft_commands::handler::Failure;
+use undercroft_commands::{feed_limits, feed_selection};
 use undercroft_engine::{
     ATTRIBUTES_MAX, Error, Feed, FeedRange, Order, Ranges, Rows, Schema, Seen, ShardSet,
 };
@@ -16,6 +18,17 @@ pub struct FeedQuery<'q> {
     pub seen: Seen,
     /// By their attributes, as clients write it.
     pub filter: Option<&'q [u8]>,
+    /// By the ends of a range of values, as FEED.BETWEEN takes them; for ranges alone.
+    pub between: Option<(&'q [u8], &'q [u8])>,
+}
+
+impl FeedQuery<'_> {
+    /// All visible items.
+    pub const VISIBLE: FeedQuery<'static> = FeedQuery {
+        seen: Seen::Visible,
+        filter: None,
+        between: None,
+    };
 }
 
 /// Items that are to be added; their values lie one behind the other, and so do their attributes.
@@ -33,13 +46,13 @@ pub struct FeedItems<'a> {
 
 impl FeedItems<'_> {
     /// Items for a feed that takes them at this position; none where it does not.
-    fn rows(&self, feed: &Feed, position: i64) -> Option<Rows> {
+    fn rows(&self, feed: &Feed, position: Option<i64>) -> Option<Rows> {
         let schema = feed.schema();
         let widths = schema.widths().len();
         let is_place = match schema.order() {
-            Order::List => true,
-            Order::Queue => matches!(position, 0 | -1),
-            Order::Sorted { .. } => false,
+            Order::List => position.is_some(),
+            Order::Queue => matches!(position, Some(0 | -1)),
+            Order::Sorted { .. } => position.is_none(),
         };
         if !is_place || schema.value_size() != self.size || ![0, widths].contains(&self.columns) {
             return None;
@@ -53,7 +66,7 @@ impl FeedItems<'_> {
                 _ => given.next()?,
             };
             let mut all = own.iter().enumerate();
-            if all.any(|(index, &value)| value > schema.greatest(index)) {
+            if all.any(|(index, &value)| value > schema.greatest(index)) || !schema.takes(value) {
                 return None;
             }
             rows.push(value, own, false);
@@ -63,15 +76,15 @@ impl FeedItems<'_> {
 }
 
 impl OpenStore {
-    /// Adds items to a feed before the one at a position. Returns how many it has now. None where there is no such feed or
-    /// it does not take them: FEED.ADD with the same items says why.
+    /// Adds items to a feed before the one at a position; without one, where their values say. Returns how many it has now.
+    /// None where there is no such feed or it does not take them: FEED.ADD with the same items says why.
     ///
     /// # Errors
     /// As those of every write.
     pub fn feed_add(
         &self,
         (database, key): (usize, &[u8]),
-        position: i64,
+        position: Option<i64>,
         items: &FeedItems<'_>,
     ) -> Result<Option<u64>, Error> {
         let store = &self.store;
@@ -82,7 +95,7 @@ impl OpenStore {
                 return Ok(None);
             };
             match items.rows(&feed, position) {
-                Some(rows) => writer.feed_add(database, &key, position, &rows),
+                Some(rows) => writer.feed_add(database, &key, position.unwrap_or(-1), &rows),
                 None => Ok::<_, Error>(None),
             }
         })?;
@@ -96,7 +109,7 @@ impl OpenStore {
     /// that the caller has a place for such items. Returns what they are; none where there is no such key.
     ///
     /// # Errors
-    /// As those of FEED.RANGE.
+    /// As those of FEED.RANGE and FEED.BETWEEN.
     pub fn feed_items(
         &self,
         (database, key): (usize, &[u8]),
@@ -114,7 +127,15 @@ impl OpenStore {
             let schema = *feed.schema();
             if takes(&schema) {
                 let selection = feed_selection(&schema, query.seen, query.filter)?;
-                feed.range(reader.view(), &selection, range, items)?;
+                match query.between {
+                    None => feed.range(reader.view(), &selection, range, items)?,
+                    Some((low, high)) => {
+                        if let Some((low, high)) = feed_limits(&schema, low, high)? {
+                            let limits = (bytes_of(&low), bytes_of(&high));
+                            feed.range_between(reader.view(), &selection, limits, range, items)?;
+                        }
+                    }
+                }
             }
             Ok(Some(schema))
         })?;
@@ -143,4 +164,8 @@ impl OpenStore {
         store.looked_up(database, &key, count.is_some());
         Ok(count.unwrap_or(0))
     }
+}
+
+fn bytes_of(limit: &Bound<impl AsRef<[u8]>>) -> Bound<&[u8]> {
+    limit.as_ref().map(AsRef::as_ref)
 }

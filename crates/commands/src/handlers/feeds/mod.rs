@@ -12,4 +12,5 @@ mod write;
 
 pub use parse::selection;
 pub(crate) use read::{between, count, info, pos, range};
+pub use values::limits;
 pub(crate) use write::{add, compact, create, del, delwhere, hide, move_item, pop, setattr, show};

@@ -1,0 +1,235 @@
+//! The calls on feeds that name items by their values, as these lie in the feed: on the store directly.
+
+use std::ffi::{c_int, c_void};
+
+use undercroft_commands::arguments::CommandError;
+use undercroft_commands::handler::Failure;
+use undercroft_engine::{Key, Schema, Selection, ShardSet, Writer};
+
+use crate::border::{array, bytes, call, check_place, give};
+use crate::feed::{other_size, read_flags, values_of};
+use crate::handle::Handle;
+use crate::status::{Outcome, Refused, Status};
+use crate::store::{Database, StoreHandle};
+
+/// `UC_FEED_KEEP`.
+const KEEP: i64 = -1;
+
+/// Changes a feed whose values have this size, where there is one. Returns how many items that concerned.
+fn change(
+    on: &Database,
+    key: &[u8],
+    value_size: usize,
+    body: impl Fn(&mut Writer<'_, '_>, &Key<'_>, &Schema) -> Result<u64, Failure> + Sync,
+) -> Outcome<u64> {
+    let store = &on.shared.store;
+    let key = store.key(key);
+    let changed = store.write(ShardSet::one(key.shard()), |writer| {
+        let Some(feed) = writer.feed(on.number, &key)? else {
+            return Ok(0);
+        };
+        let schema = feed.schema();
+        if schema.value_size() != value_size {
+            return Err(other_size(schema, value_size));
+        }
+        body(writer, &key, schema)
+    });
+    let changed = changed.map_err(|failure| Refused::failure(store, failure))?;
+    store.note_use(&key);
+    Ok(changed)
+}
+
+/// What becomes of items.
+#[derive(Clone, Copy)]
+enum Change {
+    Remove,
+    Hide(bool),
+}
+
+/// Changes the items with some values; `place` is told how many that were.
+///
+/// # Safety
+/// As the header says of the three below.
+unsafe fn change_all(
+    what: Change,
+    store: *const StoreHandle,
+    (key, key_length): (*const c_void, usize),
+    (count, values, value_size): (usize, *const c_void, usize),
+    place: *mut u64,
+) -> Outcome {
+    // SAFETY: the caller's promises.
+    let (on, key, values) = unsafe {
+        (
+            Handle::shared(store)?,
+            bytes(key, key_length)?,
+            values_of(count, values, value_size)?,
+        )
+    };
+    let values: Vec<&[u8]> = values.chunks_exact(value_size).collect();
+    let changed = change(on, key, value_size, |writer, key, _| {
+        let selection = Selection::of_values(&values);
+        Ok(match what {
+            Change::Remove => writer.feed_remove(on.number, key, &selection)?,
+            Change::Hide(hide) => writer.feed_hide(on.number, key, &selection, hide)?,
+        })
+    })?;
+    // SAFETY: the caller's promise.
+    unsafe { give(place, changed) };
+    Ok(Status::Ok)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_del(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    count: usize,
+    values: *const c_void,
+    value_size: usize,
+    removed: *mut u64,
+) -> c_int {
+    let (key, values) = ((key, key_length), (count, values, value_size));
+    // SAFETY: the caller's promises.
+    call(|| unsafe { change_all(Change::Remove, store, key, values, removed) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_hide(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    count: usize,
+    values: *const c_void,
+    value_size: usize,
+    hidden: *mut u64,
+) -> c_int {
+    let (key, values) = ((key, key_length), (count, values, value_size));
+    // SAFETY: the caller's promises.
+    call(|| unsafe { change_all(Change::Hide(true), store, key, values, hidden) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_show(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    count: usize,
+    values: *const c_void,
+    value_size: usize,
+    shown: *mut u64,
+) -> c_int {
+    let (key, values) = ((key, key_length), (count, values, value_size));
+    // SAFETY: the caller's promises.
+    call(|| unsafe { change_all(Change::Hide(false), store, key, values, shown) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_set_attributes(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_size: usize,
+    attributes: *const i64,
+    attribute_count: usize,
+    items: *mut u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        let (on, key, value, attributes) = unsafe {
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                values_of(1, value, value_size)?,
+                array(attribute_count, attributes)?,
+            )
+        };
+        let wrong = |number: i64| number != KEEP && u32::try_from(number).is_err();
+        if let Some((index, number)) = attributes.iter().enumerate().find(|(_, at)| wrong(**at)) {
+            return Err(Refused::misuse(&format!(
+                "expected attributes of 0 to 4294967295 or UC_FEED_KEEP, got {number} for attribute {index}"
+            )));
+        }
+        let own: Vec<Option<u32>> = attributes
+            .iter()
+            .map(|&it| u32::try_from(it).ok())
+            .collect();
+        let changed = change(on, key, value_size, |writer, key, schema| {
+            check_attributes(schema, &own)?;
+            Ok(writer.feed_set_attributes(on.number, key, value, &own)?)
+        })?;
+        // SAFETY: the caller's promise.
+        unsafe { give(items, changed) };
+        Ok(Status::Ok)
+    })
+}
+
+/// Refuses attributes that the feed does not have, in the words of its commands.
+pub(crate) fn check_attributes(schema: &Schema, own: &[Option<u32>]) -> Result<(), CommandError> {
+    let (given, expected) = (own.len(), schema.widths().len());
+    if given != expected {
+        let text = format!("ERR ATTRS has {given} parts, expected {expected}");
+        return Err(CommandError::new(text));
+    }
+    for (index, value) in own.iter().enumerate() {
+        let greatest = schema.greatest(index);
+        if let Some(value) = value.filter(|&value| value > greatest) {
+            let text = format!("ERR attribute {index} is '{value}', expected 0 to {greatest}");
+            return Err(CommandError::new(text));
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_feed_position(
+    store: *const StoreHandle,
+    key: *const c_void,
+    key_length: usize,
+    value: *const c_void,
+    value_size: usize,
+    flags: u64,
+    position: *mut u64,
+) -> c_int {
+    call(|| {
+        check_place(position)?;
+        // SAFETY: the caller's promises.
+        let (on, key, value) = unsafe {
+            (
+                Handle::shared(store)?,
+                bytes(key, key_length)?,
+                values_of(1, value, value_size)?,
+            )
+        };
+        let seen = read_flags(flags, 0)?.query.seen;
+        let store = &on.shared.store;
+        let key = store.key(key);
+        let found = store.read(ShardSet::one(key.shard()), |reader| {
+            let Some(feed) = reader.feed(on.number, &key)? else {
+                return Ok::<_, Failure>(None);
+            };
+            if feed.schema().value_size() != value_size {
+                return Err(other_size(feed.schema(), value_size));
+            }
+            Ok(Some(feed.position(reader.view(), value, seen)?))
+        });
+        let found = found.map_err(|failure| Refused::failure(store, failure))?;
+        store.looked_up(on.number, &key, found.is_some());
+        let Some(found) = found.flatten() else {
+            return Ok(Status::None);
+        };
+        // SAFETY: the place is there.
+        unsafe { position.write(found) };
+        Ok(Status::Ok)
+    })
+}
