@@ -15,14 +15,19 @@ use crate::store::{Database, StoreHandle};
 /// `UC_FEED_KEEP`.
 const KEEP: i64 = -1;
 
-/// Changes a feed whose values have this size, where there is one. Returns how many items that concerned.
+/// Changes a feed whose values have this size, where there is one. Returns how many items that concerned. What only
+/// `removes` is done in a full store as well, as with the commands.
 fn change(
     on: &Database,
     key: &[u8],
-    value_size: usize,
+    (value_size, removes): (usize, bool),
     body: impl Fn(&mut Writer<'_, '_>, &Key<'_>, &Schema) -> Result<u64, Failure> + Sync,
 ) -> Outcome<u64> {
     let store = &on.shared.store;
+    if !removes {
+        let room = store.check_memory();
+        room.map_err(|error| Refused::engine(store, error))?;
+    }
     let key = store.key(key);
     let changed = store.write(ShardSet::one(key.shard()), |writer| {
         let Some(feed) = writer.feed(on.number, &key)? else {
@@ -66,7 +71,8 @@ unsafe fn change_all(
         )
     };
     let values: Vec<&[u8]> = values.chunks_exact(value_size).collect();
-    let changed = change(on, key, value_size, |writer, key, _| {
+    let removes = matches!(what, Change::Remove);
+    let changed = change(on, key, (value_size, removes), |writer, key, _| {
         let selection = Selection::of_values(&values);
         Ok(match what {
             Change::Remove => writer.feed_remove(on.number, key, &selection)?,
@@ -162,7 +168,7 @@ unsafe extern "C" fn uc_feed_set_attributes(
             .iter()
             .map(|&it| u32::try_from(it).ok())
             .collect();
-        let changed = change(on, key, value_size, |writer, key, schema| {
+        let changed = change(on, key, (value_size, false), |writer, key, schema| {
             check_attributes(schema, &own)?;
             Ok(writer.feed_set_attributes(on.number, key, value, &own)?)
         })?;

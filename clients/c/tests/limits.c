@@ -13,11 +13,12 @@ static void full(const char *path)
     char key[32];
     int status = UC_OK, i;
     static const char *const push[] = { "RPUSH", "list", "item", NULL };
+    static const int64_t one = 1;
     options.capacity = UINT64_C(1) << 30;
     options.max_memory = 1 << 20;
     options.policy = "noeviction";
     EXPECT_OK(uc_open(path, &options, &store));
-    EXPECT_OK(uc_feed_create(store, "feed", 4, 4, NULL, NULL));
+    EXPECT_OK(uc_feed_create(store, "feed", 4, 4, "1", NULL));
     for (i = 0; status == UC_OK && i < 1000; i++) {
         snprintf(key, sizeof key, "key %d", i);
         status = uc_set(store, key, strlen(key), value, sizeof value);
@@ -28,6 +29,9 @@ static void full(const char *path)
     EXPECT_OK(uc_reply_new(&reply));
     EXPECT_STATUS(command(session, reply, push), UC_FULL);
     EXPECT_STATUS(uc_feed_add(store, "feed", 4, 0, 1, "item", 4, NULL, 0, NULL), UC_FULL);
+    EXPECT_STATUS(uc_feed_hide(store, "feed", 4, 1, "item", 4, NULL), UC_FULL);
+    EXPECT_STATUS(uc_feed_set_attributes(store, "feed", 4, "item", 4, &one, 1, NULL), UC_FULL);
+    EXPECT_OK(uc_feed_del(store, "feed", 4, 1, "item", 4, NULL));
     /* What reads and removes goes on. */
     EXPECT(holds(store, "key 999", NULL));
     for (i = 0; i < 50; i++) {
