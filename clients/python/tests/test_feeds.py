@@ -465,6 +465,11 @@ def test_what_is_no_number_of_a_sorted_feed(r: undercroft.Redis) -> None:
     floats.create(order="sorted", type="float32")
     assert floats.add_many("*", np.array([0.1, -np.inf, 2.0])) == 3
     assert floats.array().tolist() == np.array([-np.inf, 0.1, 2.0], "<f4").tolist()
+    for number in (np.nan, 1e39):
+        with pytest.raises(ValueError, match="expected numbers that <f4 holds, got"):
+            floats.add_many("*", np.array([1.0, number]))
+    assert floats.add_many("*", np.array([-0.0, 0.0])) == 5
+    assert floats.delete(0) == 2
 
 
 class Words:

@@ -223,9 +223,18 @@ class _Given:
         if kind == "S":
             # Digits, as commands have them.
             return _Given(self.values.tolist(), self._rows())
-        cast = self.values.astype(form.number)
-        if (cast != self.values).any() and form.number[1] != "f":
-            wrong = self.values[cast != self.values][0]
+        numpy = _numpy()
+        # What does not fit is told below.
+        with numpy.errstate(all="ignore"):
+            cast = self.values.astype(form.number)
+        if form.number[1] == "f":
+            # As commands have it, -0 is 0, and what is too great is none.
+            cast += 0.0
+            lost = numpy.isnan(cast) | (numpy.isinf(cast) & ~numpy.isinf(self.values))
+        else:
+            lost = cast != self.values
+        if lost.any():
+            wrong = self.values[lost][0]
             raise ValueError(f"expected numbers that {form.number} holds, got {wrong}")
         return _Given(cast, self.attributes, True)
 
