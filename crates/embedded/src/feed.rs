@@ -1,10 +1,8 @@
 //! Feeds for languages that have many items in one buffer: values go in and out as they lie in the feed, without a word
 //! of a command or a reply for each.
 
-use std::ops::Bound;
-
 use undercroft_commands::handler::Failure;
-use undercroft_commands::{feed_limits, feed_selection};
+use undercroft_commands::{append_feed_between, feed_selection};
 use undercroft_engine::{
     ATTRIBUTES_MAX, Error, Feed, FeedRange, Order, Ranges, Rows, Schema, Seen, ShardSet,
 };
@@ -127,13 +125,11 @@ impl OpenStore {
             let schema = *feed.schema();
             if takes(&schema) {
                 let selection = feed_selection(&schema, query.seen, query.filter)?;
+                let view = reader.view();
                 match query.between {
-                    None => feed.range(reader.view(), &selection, range, items)?,
-                    Some((low, high)) => {
-                        if let Some((low, high)) = feed_limits(&schema, low, high)? {
-                            let limits = (bytes_of(&low), bytes_of(&high));
-                            feed.range_between(reader.view(), &selection, limits, range, items)?;
-                        }
+                    None => feed.range(view, &selection, range, items)?,
+                    Some(limits) => {
+                        append_feed_between(&feed, view, &selection, limits, range, items)?;
                     }
                 }
             }
@@ -164,8 +160,4 @@ impl OpenStore {
         store.looked_up(database, &key, count.is_some());
         Ok(count.unwrap_or(0))
     }
-}
-
-fn bytes_of(limit: &Bound<impl AsRef<[u8]>>) -> Bound<&[u8]> {
-    limit.as_ref().map(AsRef::as_ref)
 }

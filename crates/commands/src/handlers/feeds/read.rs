@@ -1,13 +1,14 @@
 //! What reads feeds.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
-use undercroft_engine::{FeedInfo, FeedRange, Order, Seen};
+use undercroft_engine::{Feed, FeedInfo, FeedRange, Order, Ranges, Seen, Selection, View};
 
 use super::parse::{seen, selection};
 use super::values::{limits, reply_with, value};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
-use crate::handler::{Context, Outcome};
+use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
 
 /// The words behind a range or a count.
@@ -92,16 +93,7 @@ pub(crate) fn range(
         feed.range(reader.view(), &selection, range, items)?;
         Ok(Some(feed.schema().order()))
     });
-    if let Ok(order) = found {
-        reply_with(
-            order.unwrap_or(Order::List),
-            &items,
-            query.attributes,
-            reply,
-        );
-    }
-    context.session.items = items;
-    found.map(drop)
+    answer(context, found, items, query.attributes, reply)
 }
 
 /// FEED.BETWEEN.
@@ -130,29 +122,49 @@ pub(crate) fn between(
         let Some(feed) = reader.feed(database, key)? else {
             return Ok(None);
         };
-        let schema = feed.schema();
-        let limits = limits(schema, arguments[2], arguments[3])?;
-        let selection = selection(schema, query.seen, query.filter)?;
-        if let Some((low, high)) = &limits {
-            let limits = (bytes_of(low), bytes_of(high));
-            feed.range_between(reader.view(), &selection, limits, range, items)?;
-        }
-        Ok(Some(schema.order()))
+        let selection = selection(feed.schema(), query.seen, query.filter)?;
+        let limits = (arguments[2], arguments[3]);
+        append_between(&feed, reader.view(), &selection, limits, range, items)?;
+        Ok(Some(feed.schema().order()))
     });
+    answer(context, found, items, query.attributes, reply)
+}
+
+/// Appends the items of a sorted feed whose values lie between two limits, as clients write these.
+///
+/// # Errors
+/// Where the feed is not sorted, or a limit is none; as those of reading.
+pub fn append_between(
+    feed: &Feed,
+    view: &View<'_>,
+    selection: &Selection<'_>,
+    (low, high): (&[u8], &[u8]),
+    range: FeedRange,
+    out: &mut Ranges,
+) -> Result<(), Failure> {
+    fn bytes_of<'l>(limit: &'l Bound<Cow<'_, [u8]>>) -> Bound<&'l [u8]> {
+        limit.as_ref().map(AsRef::as_ref)
+    }
+    if let Some((low, high)) = limits(feed.schema(), low, high)? {
+        let limits = (bytes_of(&low), bytes_of(&high));
+        feed.range_between(view, selection, limits, range, out)?;
+    }
+    Ok(())
+}
+
+/// Replies with the items that were found, and gives their buffer back.
+fn answer(
+    context: &mut Context<'_>,
+    found: Result<Option<Order>, Failure>,
+    items: Ranges,
+    attributes: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
     if let Ok(order) = found {
-        reply_with(
-            order.unwrap_or(Order::List),
-            &items,
-            query.attributes,
-            reply,
-        );
+        reply_with(order.unwrap_or(Order::List), &items, attributes, reply);
     }
     context.session.items = items;
     found.map(drop)
-}
-
-fn bytes_of(limit: &Bound<impl AsRef<[u8]>>) -> Bound<&[u8]> {
-    limit.as_ref().map(AsRef::as_ref)
 }
 
 /// FEED.COUNT.

@@ -87,10 +87,7 @@ fn expected(of: FeedType) -> &'static str {
 
 /// The ends of a range of a sorted feed, as ZRANGEBYSCORE takes them for numbers, and ZRANGEBYLEX for all else. None
 /// where nothing can lie between them.
-///
-/// # Errors
-/// Where that is no end for such values, or the feed is not sorted.
-pub fn limits<'t>(
+pub(super) fn limits<'t>(
     schema: &Schema,
     low: &'t [u8],
     high: &'t [u8],
