@@ -9,6 +9,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crc::{CRC_32_ISO_HDLC, Crc, Table};
+
 use crate::error::Error;
 use crate::handle::Segment;
 use crate::inspection::statistics::Setting;
@@ -27,6 +29,8 @@ const CAPACITY: u64 = 64 << 30;
 const RING: u64 = 16 << 20;
 /// Heap below which another shard is not worth its fixed cost.
 const CAPACITY_PER_SHARD: u64 = 4 << 20;
+/// Of the header. It is short: asking the processor for an instruction takes longer.
+const CHECKSUM: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
 /// How a store is made; nothing of it can be changed later.
 #[derive(Clone, Debug, Default)]
@@ -189,7 +193,7 @@ impl Segment {
             0
         };
         users::mark(&file, mine).map_err(fail("locking"))?;
-        let process = Process::new(&path, status.id, namespace)?;
+        let process = Process::new(&path, status.id, mine, namespace)?;
         let mapping = Mapping::new(map, layout, write);
         let mut segment = Segment::new(mapping, process, hash_key, boot);
         segment.is_alone = visibility == Visibility::Private;
@@ -335,7 +339,7 @@ fn new_header(layout: &Layout, boot: u64) -> io::Result<Vec<u8>> {
     put(header::RING, layout.ring_size);
     put(header::UNSYNCED, boot);
     platform::random(&mut page[header::HASH_KEY as usize..header::HASH_KEY as usize + 16])?;
-    let checksum = crc32fast::hash(&page[..header::CHECKSUM as usize]);
+    let checksum = CHECKSUM.checksum(&page[..header::CHECKSUM as usize]);
     let at = header::CHECKSUM as usize;
     page[at..at + 8].copy_from_slice(&u64::from(checksum).to_le_bytes());
     Ok(page)
@@ -362,7 +366,7 @@ fn read_header(page: &[u8], length: u64) -> Result<(Layout, [u64; 2]), String> {
             word(header::VERSION)
         ));
     }
-    let checksum = crc32fast::hash(&page[..header::CHECKSUM as usize]);
+    let checksum = CHECKSUM.checksum(&page[..header::CHECKSUM as usize]);
     if word(header::CHECKSUM) != u64::from(checksum) {
         return Err(format!(
             "the header is damaged: expected checksum {checksum:#010x}, found {:#x}",
