@@ -132,10 +132,6 @@ pub mod slot {
     pub const GENERATION: u64 = 0;
     /// Process id, for people.
     pub const PID: u64 = 8;
-    /// The process' start time in clock ticks since boot, for people.
-    pub const START_TIME: u64 = 16;
-    /// The kernel's boot id, two words, for people.
-    pub const BOOT_ID: u64 = 24;
     /// When it was claimed, Unix milliseconds.
     pub const CLAIMED: u64 = 40;
     /// Who holds the entry, and how, in one word; 0 is nobody yet.

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -421,6 +421,14 @@ pub(crate) fn process_has_ended(pid: u32) -> bool {
     // SAFETY: signal 0 only asks.
     let result = unsafe { libc::kill(pid, 0) };
     result < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+/// The kernel's name of this boot, a UUID as text; none where it does not tell. One
+/// read gives all of it.
+pub(crate) fn boot_id() -> Option<[u8; 36]> {
+    let mut id = [0; 36];
+    let mut file = File::open("/proc/sys/kernel/random/boot_id").ok()?;
+    (file.read(&mut id).ok()? == id.len()).then_some(id)
 }
 
 /// The pid namespace of this process, 0 if unknown. No two that live at the same

@@ -29,6 +29,8 @@ use crate::processes::wait::is_out_of_time;
 const UNCLAIMED: u32 = 0;
 const CLAIMING: u32 = 1;
 const CLAIMED: u32 = 2;
+/// Unclaimed, by the very process that opened the store.
+const OPENED: u32 = 3;
 /// The first so many threads of a process have a record each; the others share
 /// the rest.
 const OWNED_RECORDS: u64 = slot::RECORD_COUNT / 2;
@@ -84,6 +86,8 @@ pub fn without_fork<R>(body: impl FnOnce() -> R) -> R {
 pub(crate) struct Process {
     path: PathBuf,
     file: FileId,
+    /// The pid namespace of the process that opened the store.
+    opened_in: u32,
     /// The pid namespace that the description below the store's mapping has the
     /// lock of; 0 is none.
     namespace: u32,
@@ -100,9 +104,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// `namespace` is the pid namespace that the mapped description has the lock
-    /// of, or 0.
-    pub(crate) fn new(path: &Path, file: FileId, namespace: u32) -> Result<Process, Error> {
+    /// `opened_in` is this process' pid namespace, `namespace` the one that the mapped
+    /// description has the lock of, or 0.
+    pub(crate) fn new(
+        path: &Path,
+        file: FileId,
+        opened_in: u32,
+        namespace: u32,
+    ) -> Result<Process, Error> {
         static GATE: Once = Once::new();
         GATE.call_once(|| platform::at_fork(close_fork_gate, open_fork_gate, open_fork_gate));
         let guard = Map::fork_guard().map_err(|source| Error::Io {
@@ -110,9 +119,11 @@ impl Process {
             path: path.into(),
             source,
         })?;
+        guard.first_word().store(OPENED, Ordering::Relaxed);
         Ok(Process {
             path: path.into(),
             file,
+            opened_in,
             namespace,
             guard,
             owner: AtomicU32::new(0),
@@ -153,10 +164,18 @@ impl Process {
         recover: impl FnOnce(u64) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let state = self.guard.first_word();
-        loop {
-            match state.compare_exchange(UNCLAIMED, CLAIMING, Ordering::Acquire, Ordering::Acquire)
-            {
-                Ok(_) => break,
+        let namespace = loop {
+            let found = state.load(Ordering::Acquire);
+            let free = matches!(found, UNCLAIMED | OPENED);
+            match state.compare_exchange(
+                if free { found } else { UNCLAIMED },
+                CLAIMING,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            ) {
+                // Only a forked child can be in another one than who opened the store.
+                Ok(OPENED) => break self.opened_in,
+                Ok(_) => break platform::pid_namespace(),
                 Err(CLAIMED) => return Ok(()),
                 // Another thread waits for what the slot's last owner left.
                 Err(_) if is_out_of_time() => {
@@ -167,8 +186,8 @@ impl Process {
                 }
                 Err(_) => std::thread::yield_now(),
             }
-        }
-        let result = self.take_slot(mapping).and_then(|taken| {
+        };
+        let result = self.take_slot(mapping, namespace).and_then(|taken| {
             let recovered = recover(taken);
             recovered.inspect_err(|_| self.give_back_number(mapping))
         });
@@ -184,9 +203,9 @@ impl Process {
         result
     }
 
-    fn take_slot(&self, mapping: &Mapping) -> Result<u64, Error> {
+    fn take_slot(&self, mapping: &Mapping, namespace: u32) -> Result<u64, Error> {
         close_fork_gate();
-        let taken = self.lock_a_slot(mapping);
+        let taken = self.lock_a_slot(mapping, namespace);
         open_fork_gate();
         let slot_index = taken?;
         let at = mapping.layout().slot(slot_index);
@@ -195,10 +214,6 @@ impl Process {
         let next = generation.load(Ordering::Relaxed).wrapping_add(1);
         generation.store(next, Ordering::Release);
         mapping.store(at + slot::PID, u64::from(std::process::id()));
-        mapping.store(at + slot::START_TIME, start_time());
-        let boot = boot_id();
-        mapping.store(at + slot::BOOT_ID, boot[0]);
-        mapping.store(at + slot::BOOT_ID + 8, boot[1]);
         mapping.store(at + slot::CLAIMED, unix_milliseconds());
         self.slot.store(slot_index, Ordering::Relaxed);
         self.owner
@@ -209,19 +224,21 @@ impl Process {
         Ok(slot_index)
     }
 
-    fn lock_a_slot(&self, mapping: &Mapping) -> Result<u64, Error> {
+    fn lock_a_slot(&self, mapping: &Mapping, namespace: u32) -> Result<u64, Error> {
         let fail = |doing| move |source| self.io(doing, source);
         let file = match self.reopen() {
             Ok(Some(file)) => file,
             Ok(None) => return Err(self.removed()),
             Err(error) if is_missing(&error) => return Err(self.removed()),
-            Err(error) if is_forbidden(&error) => return self.join_by_number(mapping, error),
+            Err(error) if is_forbidden(&error) => {
+                return self.join_by_number(mapping, namespace, error);
+            }
             Err(error) => return Err(self.io("opening", error)),
         };
         let mut description = self.description.lock().expect("no panic while it is held");
         // What a forked child finds here was never mapped in it.
         std::mem::forget(description.take());
-        let me = self.tenant(platform::pid_namespace(), false);
+        let me = self.tenant(namespace, false);
         for index in 0..SLOTS {
             let at = mapping.layout().slot(index);
             if !platform::try_lock_byte(&file, at).map_err(fail("locking a slot in"))? {
@@ -244,8 +261,12 @@ impl Process {
     /// Takes a slot without a right to the file, which was refused as `error`
     /// says. Slots whose last holder had a lock are left alone: whether somebody
     /// is about to lock their byte cannot be asked.
-    fn join_by_number(&self, mapping: &Mapping, error: io::Error) -> Result<u64, Error> {
-        let namespace = platform::pid_namespace();
+    fn join_by_number(
+        &self,
+        mapping: &Mapping,
+        namespace: u32,
+        error: io::Error,
+    ) -> Result<u64, Error> {
         if self.place(mapping) == PathState::Gone {
             return Err(self.removed());
         }
@@ -546,56 +567,35 @@ impl Drop for Process {
     }
 }
 
-/// The state letter in /proc/PID/stat.
+/// The state letter in /proc/PID/stat, behind the command name, which may itself
+/// hold spaces.
 fn process_state(pid: u32) -> Option<char> {
-    stat_fields(&format!("/proc/{pid}/stat"))?
-        .first()?
-        .chars()
-        .next()
-}
-
-/// This process' start time in clock ticks since boot, 0 if unknown.
-fn start_time() -> u64 {
-    stat_fields("/proc/self/stat")
-        .and_then(|fields| fields.get(19)?.parse().ok())
-        .unwrap_or(0)
-}
-
-/// The fields behind the command name, which may itself hold spaces.
-fn stat_fields(path: &str) -> Option<Vec<String>> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(") ")?;
-    Some(fields.split(' ').map(str::to_owned).collect())
+    fields.chars().next()
 }
 
-/// This boot of the machine as one word, which is not 0; none where the system
-/// does not tell.
+/// This boot of the machine as one word, both halves of the kernel's boot id, which is
+/// not 0; none where the system does not tell. Asked once, as no process outlives its
+/// boot, and kept without a lock, which a child that is forked meanwhile would find taken.
 pub(crate) fn boot() -> Option<u64> {
-    let [first, second] = boot_id();
-    (first | second != 0).then_some((first ^ second).max(1))
+    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    match KNOWN.load(Ordering::Relaxed) {
+        0 => {
+            let boot = boot_of(&platform::boot_id()?)?;
+            KNOWN.store(boot, Ordering::Relaxed);
+            Some(boot)
+        }
+        known => Some(known),
+    }
 }
 
-/// Asked of the system once: no process outlives its boot. Kept without a lock, which a
-/// child that is forked meanwhile would find taken.
-fn boot_id() -> [u64; 2] {
-    static KNOWN: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-    let known = KNOWN.each_ref().map(|half| half.load(Ordering::Relaxed));
-    if !known.contains(&0) {
-        return known;
-    }
-    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let half = |range| {
-        digits
-            .get(range)
-            .and_then(|part| u64::from_str_radix(part, 16).ok())
-            .unwrap_or(0)
-    };
-    let halves = [half(0..16), half(16..32)];
-    for (known, half) in KNOWN.iter().zip(halves) {
-        known.store(half, Ordering::Relaxed);
-    }
-    halves
+/// The word for a boot id, a UUID as text.
+fn boot_of(id: &[u8]) -> Option<u64> {
+    let digits = id.iter().filter(|byte| byte.is_ascii_hexdigit());
+    let text: String = digits.map(|&byte| char::from(byte)).collect();
+    let half = |range| u64::from_str_radix(text.get(range)?, 16).ok();
+    Some((half(0..16)? ^ half(16..32)?).max(1))
 }
 
 pub(crate) fn unix_milliseconds() -> u64 {
