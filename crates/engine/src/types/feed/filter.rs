@@ -6,10 +6,58 @@ use std::ops::Range;
 
 use undercroft_memory::View;
 
-use super::leaf::{HIDDEN, Leaf, range_mask};
+use super::leaf::{HIDDEN, Layout, Leaf, range_mask};
 use super::schema::Schema;
 use super::summary::{Note, Span};
 use crate::error::Error;
+
+/// Blocks that are compared at once, so that a few wide instructions do it.
+const LANES: usize = 8;
+/// A bit of the items of some blocks.
+type Lanes = [u64; LANES];
+
+/// Room for what is found in one leaf after the other.
+#[derive(Default)]
+pub(super) struct Scratch {
+    /// For each block the items that are seen.
+    masks: Vec<u64>,
+    planes: Planes,
+}
+
+/// Bits of the items of a leaf, copied out of it in one piece.
+#[derive(Default)]
+struct Planes {
+    words: Vec<[u8; 8]>,
+    blocks: usize,
+}
+
+impl Planes {
+    /// Takes some bits of all items.
+    fn load(
+        &mut self,
+        view: &View<'_>,
+        leaf: &Leaf,
+        first: usize,
+        count: usize,
+    ) -> Result<(), Error> {
+        let (layout, words) = (&leaf.layout, count * leaf.layout.blocks);
+        self.blocks = layout.blocks;
+        // Words behind the last one, which mean nothing, let the last blocks be taken as all others.
+        if self.words.len() < words + LANES {
+            self.words.resize(words + LANES, [0; 8]);
+        }
+        let at = leaf.at + layout.word(first, 0) as u64 * 8;
+        view.copy_to(at, self.words[..words].as_flattened_mut())?;
+        Ok(())
+    }
+
+    /// One of those bits, of some blocks from one on. Those of blocks that there are not mean nothing.
+    #[inline(always)]
+    fn lanes(&self, bit: usize, block: usize) -> &[[u8; 8]; LANES] {
+        let words = &self.words[bit * self.blocks + block..];
+        words.first_chunk().expect("room behind the last word")
+    }
+}
 
 /// Which items a query sees by their mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,43 +95,68 @@ impl Test {
         }
     }
 
-    /// The items of a block for which it holds; `plane` gives a bit of the attribute of each item.
-    fn of_block(
-        &self,
-        width: usize,
-        plane: impl Fn(usize) -> Result<u64, Error>,
-    ) -> Result<u64, Error> {
-        let any = |values: &[u32]| {
-            values.iter().try_fold(0, |all, value| {
-                let mut equal = u64::MAX;
-                for bit in 0..width {
-                    let word = plane(bit)?;
-                    equal &= if value >> bit & 1 == 1 { word } else { !word };
-                }
-                Ok::<_, Error>(all | equal)
-            })
-        };
-        // Both limits at once, from the highest bit on: equal so far, and decided.
-        let beside = |limit: u32, less: bool| {
-            let (mut same, mut decided) = (u64::MAX, 0);
-            for bit in (0..width).rev() {
-                let (word, set) = (plane(bit)?, limit >> bit & 1 == 1);
-                if less && set {
-                    decided |= same & !word;
-                } else if !less && !set {
-                    decided |= same & word;
-                }
-                same &= if set { word } else { !word };
+    /// Of some items of some blocks, leaves those for which it holds.
+    #[inline]
+    fn narrow(&self, planes: &Planes, width: usize, masks: &mut [u64]) {
+        for (group, masks) in masks.chunks_mut(LANES).enumerate() {
+            let plane = |bit| planes.lanes(bit, group * LANES);
+            let (holds, flip) = match self {
+                Test::OneOf(values) => (any(values, width, plane), 0),
+                Test::NoneOf(values) => (any(values, width, plane), u64::MAX),
+                Test::Less(limit) => (beside(*limit, true, width, plane), 0),
+                Test::Greater(limit) => (beside(*limit, false, width, plane), 0),
+            };
+            for (mask, holds) in masks.iter_mut().zip(holds) {
+                *mask &= holds ^ flip;
             }
-            Ok(decided)
-        };
-        match self {
-            Test::OneOf(values) => any(values),
-            Test::NoneOf(values) => any(values).map(|mask| !mask),
-            Test::Less(limit) => beside(*limit, true),
-            Test::Greater(limit) => beside(*limit, false),
         }
     }
+}
+
+/// The items that have one of some values; `plane` gives a bit of theirs.
+#[inline(always)]
+fn any<'p>(values: &[u32], width: usize, plane: impl Fn(usize) -> &'p [[u8; 8]; LANES]) -> Lanes {
+    let mut all = [0; LANES];
+    for value in values {
+        let mut equal = [u64::MAX; LANES];
+        for bit in 0..width {
+            let flip = u64::from(value >> bit & 1).wrapping_sub(1);
+            for (equal, word) in equal.iter_mut().zip(plane(bit)) {
+                *equal &= u64::from_le_bytes(*word) ^ flip;
+            }
+            // Of a wide attribute few items are left soon.
+            if bit % 4 == 3 && equal == [0; LANES] {
+                break;
+            }
+        }
+        all.iter_mut()
+            .zip(equal)
+            .for_each(|(all, equal)| *all |= equal);
+    }
+    all
+}
+
+/// The items whose value is less than a limit, or greater: from the highest bit on some are equal so far, some decided.
+#[inline(always)]
+fn beside<'p>(
+    limit: u32,
+    less: bool,
+    width: usize,
+    plane: impl Fn(usize) -> &'p [[u8; 8]; LANES],
+) -> Lanes {
+    let (mut same, mut decided) = ([u64::MAX; LANES], [0; LANES]);
+    for bit in (0..width).rev() {
+        let set = limit >> bit & 1 == 1;
+        let flip = if set { u64::MAX } else { 0 };
+        let decides = if less == set { u64::MAX } else { 0 };
+        for (lane, word) in plane(bit).iter().enumerate() {
+            // Where the item's bit is another one than the limit's.
+            let other = u64::from_le_bytes(*word) ^ flip;
+            decided[lane] |= same[lane] & other & decides;
+            same[lane] &= !other;
+        }
+    }
+    decided
 }
 
 /// A condition on one attribute of a schema.
@@ -212,37 +285,60 @@ impl<'s> Selection<'s> {
         }
     }
 
-    /// The items of a block of a leaf that are seen among those at some places.
-    #[inline]
-    pub(super) fn of_block(
+    /// For each block of a leaf the items that are seen among those at some places.
+    pub(super) fn of_leaf<'m>(
         &self,
         view: &View<'_>,
         leaf: &Leaf,
-        block: usize,
         places: &Range<usize>,
-    ) -> Result<u64, Error> {
-        let words = view.block(leaf.at)?;
-        let plane = |plane: usize| {
-            let at = leaf.layout.word(plane, block) as u64 * 8;
-            Ok::<u64, Error>(words.word(at)?)
-        };
-        let mut mask = range_mask(block, places.start, places.end);
-        match self.seen {
-            Seen::All => {}
-            Seen::Hidden => mask &= plane(HIDDEN)?,
-            Seen::Visible => mask &= !plane(HIDDEN)?,
+        scratch: &'m mut Scratch,
+    ) -> Result<&'m [u64], Error> {
+        let Scratch { masks, planes } = scratch;
+        masks.resize(leaf.layout.blocks, 0);
+        for (block, mask) in masks.iter_mut().enumerate() {
+            *mask = range_mask(block, places.start, places.end);
+        }
+        if self.seen != Seen::All {
+            planes.load(view, leaf, HIDDEN, 1)?;
+            let flip = if self.seen == Seen::Hidden {
+                0
+            } else {
+                u64::MAX
+            };
+            for (mask, word) in masks.iter_mut().zip(&planes.words) {
+                *mask &= u64::from_le_bytes(*word) ^ flip;
+            }
         }
         for condition in &self.filter.conditions {
-            if mask == 0 {
-                return Ok(0);
+            if masks.iter().all(|&mask| mask == 0) {
+                return Ok(masks);
             }
-            let (first, width) = (condition.first, condition.width);
-            mask &= condition.test.of_block(width, |bit| plane(first + bit))?;
+            planes.load(view, leaf, condition.first, condition.width)?;
+            condition.test.narrow(planes, condition.width, masks);
         }
-        match self.values {
-            Some(values) if mask != 0 => Ok(mask & self.of_values_in(view, leaf, block, values)?),
-            _ => Ok(mask),
+        if let Some(values) = self.values {
+            for (block, mask) in masks.iter_mut().enumerate() {
+                if *mask != 0 {
+                    *mask &= self.of_values_in(view, leaf, block, values)?;
+                }
+            }
         }
+        Ok(masks)
+    }
+
+    /// The cache lines of a leaf that are looked at, as far as they are not its values: how far behind its start they are.
+    pub(super) fn lines(&self, layout: &Layout) -> Vec<u64> {
+        let words = |plane: usize| layout.word(plane, 0) as u64;
+        // The header, and behind it who is hidden.
+        let mut lines: Vec<u64> = (0..words(HIDDEN + 1)).collect();
+        for condition in &self.filter.conditions {
+            lines.extend(words(condition.first)..words(condition.first + condition.width));
+        }
+        lines
+            .iter_mut()
+            .for_each(|word| *word = *word * 8 / 64 * 64);
+        lines.dedup();
+        lines
     }
 
     /// The items of a block that have one of the values.
@@ -284,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_judged_as_its_items_are_one_by_one() {
+    fn blocks_are_judged_as_their_items_are_one_by_one() {
         let mut random = fastrand::Rng::with_seed(5);
         for _ in 0..3000 {
             let width = random.usize(1..=32);
@@ -292,12 +388,21 @@ mod tests {
             let mut near = || random.u32(..).min(greatest) & [3, greatest][random.usize(..2)];
             let items: Vec<u32> = (0..64).map(|_| near()).collect();
             let values: Vec<u32> = (0..3).map(|_| near()).collect();
-            let plane = |bit: usize| {
+            // Each further block has the same items, one place further; there are as many as two groups have, less one.
+            let blocks = 2 * LANES - 1;
+            let word = |bit: usize| {
                 let bits = items.iter().enumerate();
-                Ok(bits.fold(0, |word, (at, item)| {
+                bits.fold(0, |word, (at, item)| {
                     word | u64::from(item >> bit & 1) << at
-                }))
+                })
             };
+            let mut words = Vec::new();
+            for bit in 0..width {
+                words.extend((0..blocks as u32).map(|block| word(bit).rotate_left(block)));
+            }
+            words.resize(words.len() + LANES, 0_u64);
+            let words = words.into_iter().map(u64::to_le_bytes).collect();
+            let planes = Planes { words, blocks };
             let naive = |test: &dyn Fn(u32) -> bool| {
                 let bits = items.iter().enumerate();
                 bits.fold(0, |mask, (at, &item)| mask | u64::from(test(item)) << at)
@@ -312,8 +417,10 @@ mod tests {
                 (Test::Greater(limit), &|item| item > limit),
             ];
             for (test, holds) in tests {
-                let mask = test.of_block(width, plane).expect("a mask");
-                assert_eq!(mask, naive(holds), "{test:?} {width}");
+                let mut masks = vec![u64::MAX; blocks];
+                test.narrow(&planes, width, &mut masks);
+                let expected = (0..blocks as u32).map(|block| naive(holds).rotate_left(block));
+                assert!(masks.iter().copied().eq(expected), "{test:?} {width}");
                 let (low, high) = (limit & !1, limit | 1);
                 let (some, all) = test.of_range(low, high);
                 let each: Vec<bool> = (low..=high).map(holds).collect();

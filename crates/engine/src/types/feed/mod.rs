@@ -4,6 +4,7 @@
 //! items are hidden and which values of attributes may be there, so that positions count only what a query sees, and
 //! subtrees in which nothing can match are passed over.
 //!
+//! - `ahead`: asking for leaves ahead of their use.
 //! - `contract`: what feeds answer as a type of value.
 //! - `edit`: changing the leaves of a feed: items put in, taken out, marked.
 //! - `filter`: which items a query sees: conditions on attributes, many items at a time.
@@ -18,6 +19,7 @@
 //! - `whole`: whole feeds: their root words, copying, making anew, checking, measuring.
 //! - `write`: changing feeds.
 
+mod ahead;
 mod contract;
 mod edit;
 mod filter;

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use undercroft_memory::{Offset, View};
 
-use super::filter::{Judged, Selection};
+use super::ahead::Ahead;
+use super::filter::{Judged, Scratch, Selection};
 use super::leaf::{Leaf, fault};
 use super::schema::Schema;
 use super::summary::NOTE_WORDS;
@@ -77,6 +78,8 @@ struct Walk<'w, 'v> {
     wanted: Wanted,
     /// All items are seen, so that counts lead to them.
     plain: bool,
+    ahead: Ahead<'w>,
+    scratch: Scratch,
 }
 
 impl Feed {
@@ -99,6 +102,8 @@ impl Feed {
             selection,
             wanted,
             plain: selection.sees_all(count, self.hidden),
+            ahead: Ahead::new(selection, &self.full),
+            scratch: Scratch::default(),
         };
         if walk.plain {
             // What lies outside is passed over as all else is.
@@ -156,36 +161,44 @@ impl Feed {
         if selection.sees_all(self.tree.count(), self.hidden) {
             return Ok(positions.end - positions.start);
         }
-        let root = (self.tree.root(), self.tree.height());
-        self.count_below(view, selection, root, positions)
+        let mut count = Count {
+            view,
+            feed: self,
+            selection,
+            ahead: Ahead::new(selection, &self.full),
+            scratch: Scratch::default(),
+            leaves: Vec::new(),
+        };
+        count.below(self.tree.root(), self.tree.height(), positions)
     }
+}
 
-    fn count_below(
-        &self,
-        view: &View<'_>,
-        selection: &Selection<'_>,
-        (at, level): (Offset, usize),
-        positions: Range<u64>,
-    ) -> Result<u64, Error> {
+/// How many items a query sees.
+struct Count<'w, 'v> {
+    view: &'w View<'v>,
+    feed: &'w Feed,
+    selection: &'w Selection<'w>,
+    ahead: Ahead<'w>,
+    scratch: Scratch,
+    /// Leaves of a node that have to be looked into, and at which positions.
+    leaves: Vec<(Offset, Range<u64>)>,
+}
+
+impl Count<'_, '_> {
+    fn below(&mut self, at: Offset, level: usize, positions: Range<u64>) -> Result<u64, Error> {
         // R3: what is torn must not go on for long.
-        view.recheck()?;
+        self.view.recheck()?;
         if level == 0 {
-            let leaf = Leaf::load(view, at, &self.full, &self.schema)?;
-            let places = leaf.places(&positions);
-            let mut sum = 0;
-            for block in places.start / 64..places.end.div_ceil(64) {
-                let mask = selection.of_block(view, &leaf, block, &places)?;
-                sum += u64::from(mask.count_ones());
-            }
-            return Ok(sum);
+            return self.leaf(at, &positions);
         }
-        let node = Node::<NOTE_WORDS>::load(view, at, level)?;
+        let node = Node::<NOTE_WORDS>::load(self.view, at, level)?;
         let (mut sum, mut before) = (0_u64, 0_u64);
+        self.leaves.clear();
         for index in 0..node.children() {
             if before >= positions.end {
                 break;
             }
-            let (child, count) = node.child(view, index)?;
+            let (child, count) = node.child(self.view, index)?;
             let (start, end) = (before, before.saturating_add(count));
             before = end;
             if end <= positions.start {
@@ -193,13 +206,36 @@ impl Feed {
             }
             let inside = positions.start.saturating_sub(start)..count.min(positions.end - start);
             let is_whole = inside == (0..count);
-            sum = sum.wrapping_add(match selection.judge(count, &node.note(view, index)?) {
-                Judged::Exactly(0) => 0,
-                Judged::Exactly(seen) if is_whole => seen,
-                _ => self.count_below(view, selection, (child, level - 1), inside)?,
-            });
+            let note = node.note(self.view, index)?;
+            match self.selection.judge(count, &note) {
+                Judged::Exactly(0) => {}
+                Judged::Exactly(seen) if is_whole => sum = sum.wrapping_add(seen),
+                _ if level == 1 => self.leaves.push((child, inside)),
+                _ => sum = sum.wrapping_add(self.below(child, level - 1, inside)?),
+            }
         }
+        let mut leaves = std::mem::take(&mut self.leaves);
+        let mut asked = 0;
+        for (index, (leaf, inside)) in leaves.iter().enumerate() {
+            while asked < leaves.len().min(index + 1 + self.ahead.most()) {
+                self.ahead.ask(self.view, leaves[asked].0);
+                asked += 1;
+            }
+            sum = sum.wrapping_add(self.leaf(*leaf, inside)?);
+        }
+        leaves.clear();
+        self.leaves = leaves;
         Ok(sum)
+    }
+
+    fn leaf(&mut self, at: Offset, positions: &Range<u64>) -> Result<u64, Error> {
+        self.view.recheck()?;
+        let leaf = Leaf::load(self.view, at, &self.feed.full, &self.feed.schema)?;
+        let places = leaf.places(positions);
+        let seen = self
+            .selection
+            .of_leaf(self.view, &leaf, &places, &mut self.scratch)?;
+        Ok(seen.iter().map(|mask| u64::from(mask.count_ones())).sum())
     }
 }
 
@@ -236,6 +272,7 @@ impl Walk<'_, '_> {
             };
             self.wanted.skip = self.wanted.skip.saturating_sub(passed);
         }
+        self.ahead.begin(first);
         for step in first..children {
             let index = if reverse { children - 1 - step } else { step };
             let (child, count) = node.child(self.view, index)?;
@@ -259,6 +296,9 @@ impl Walk<'_, '_> {
                     _ => {}
                 }
             }
+            if level == 1 && !self.plain {
+                self.ahead.ask_behind(self.view, &node, step, reverse)?;
+            }
             if self.below(child, level - 1, start, count, visit)? {
                 return Ok(true);
             }
@@ -271,6 +311,8 @@ impl Walk<'_, '_> {
         let mut masks = Vec::new();
         let (from, to) = (self.wanted.from, self.wanted.to);
         let places = leaf.places(&(from.saturating_sub(before)..to.saturating_sub(before)));
+        let (view, selection) = (self.view, self.selection);
+        let seen = selection.of_leaf(view, &leaf, &places, &mut self.scratch)?;
         let blocks = places.start / 64..places.end.div_ceil(64);
         for step in 0..blocks.len() {
             let reverse = self.wanted.reverse;
@@ -279,7 +321,7 @@ impl Walk<'_, '_> {
             } else {
                 blocks.start + step
             };
-            let mut mask = self.selection.of_block(self.view, &leaf, block, &places)?;
+            let mut mask = seen[block];
             let items = u64::from(mask.count_ones());
             if items <= self.wanted.skip {
                 self.wanted.skip -= items;
