@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::error;
 use crate::execute::with_words;
 use crate::haste::Locked;
-use crate::reply::{Answer, Objects};
+use crate::reply::{Answer, Objects, shaped};
 use crate::shape::{self, Shape};
 
 /// The parts of a command of a pipeline: its words, and what is said about its reply.
@@ -138,7 +138,7 @@ pub(crate) fn shape_replies<'py>(
         };
         match shape {
             Some(Shape::Reply) => {}
-            Some(shape) => replies.set_item(place, shape.apply(reply)?)?,
+            Some(shape) => replies.set_item(place, shaped(shape, reply)?)?,
             None => left.push(place),
         }
     }

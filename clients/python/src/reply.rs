@@ -4,7 +4,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyNone};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyNone};
 use smallvec::SmallVec;
 use undercroft_commands::number::double_text;
 use undercroft_commands::reply::Reply;
@@ -129,6 +129,18 @@ impl<'py> Open<'py> {
     }
 }
 
+/// What becomes of a whole reply: in one step with what [`Objects`] make of one that comes.
+pub(crate) fn shaped<'py>(shape: Shape, reply: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let Ok(items) = reply.cast_exact::<PyList>() else {
+        return shape.of_one(reply);
+    };
+    let mut open = Open::new(reply.py(), shape, items.len())?;
+    for item in items {
+        open.add(item)?;
+    }
+    open.finish()
+}
+
 /// A tuple of two.
 #[inline(always)]
 fn pair<'py>(first: Bound<'py, PyAny>, second: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -198,7 +210,7 @@ impl<'py, 'c> Objects<'py, 'c> {
     #[inline(always)]
     fn add(&mut self, value: PyResult<Bound<'py, PyAny>>) {
         let value = match self.next_shape() {
-            Some(shape) if shape != Shape::Reply => value.and_then(|value| shape.apply(value)),
+            Some(shape) if shape != Shape::Reply => value.and_then(|value| shape.of_one(value)),
             _ => value,
         };
         self.place(value);

@@ -55,9 +55,9 @@ impl Shape {
         matches!(self, Shape::Float | Shape::Floats | Shape::Pairs)
     }
 
-    /// What becomes of a reply that is a text, a number or none. Of others it is made while they come (`reply`).
+    /// What becomes of a reply that is a text, a number or none; [`shaped`](crate::reply::shaped) knows of all.
     #[inline]
-    pub(crate) fn apply<'py>(self, reply: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    pub(crate) fn of_one<'py>(self, reply: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = reply.py();
         Ok(match self {
             Shape::Reply => reply,

@@ -265,7 +265,10 @@ def test_options_are_redis_pys(pair: tuple[Any, Any], state: str) -> None:
 
 @pytest.mark.parametrize("transaction", [False, True], ids=["plain", "transaction"])
 @pytest.mark.parametrize("state", ["absent", "string", "list", "hash", "set", "sorted set"])
-def test_pipelines_are_redis_pys(pair: tuple[Any, Any], state: str, transaction: bool) -> None:
+@pytest.mark.parametrize("mixed", [False, True], ids=["native", "mixed"])
+def test_pipelines_are_redis_pys(
+    pair: tuple[Any, Any], state: str, transaction: bool, mixed: bool
+) -> None:
     ours, theirs = pair
     for client in pair:
         prepare(client, state)
@@ -282,7 +285,12 @@ def test_pipelines_are_redis_pys(pair: tuple[Any, Any], state: str, transaction:
             assert own == redis_pys, (name, arguments)
     stacks = [[words for words, _ in queue.command_stack] for queue in queues]
     assert stacks[0] == stacks[1]
+    if mixed:
+        # Its result is made in Python, and so is the list of all results.
+        queues[0].info()
     results = [queue.execute(raise_on_error=False) for queue in queues]
+    if mixed:
+        assert "redis_version" in results[0].pop()
     for at, (own, redis_pys) in enumerate(zip(*results, strict=True)):
         if isinstance(redis_pys, Exception):
             assert (type(own), str(own)) == (type(redis_pys), str(redis_pys)), stacks[0][at]
