@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import random
 import subprocess
+from collections import Counter
 from collections.abc import Collection, Iterator
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -25,16 +26,20 @@ KEYS = [f"shape:{i}" for i in range(5)]
 ITEMS = 64
 # In the entry, in blocks, in runs of pages, in an arena of its own: in words.
 STRINGS = 1, 24, 31, 32, 33, 40, 490, 640, 2600, 12_600
+# Items of a feed, in a leaf and in many; attributes count up to 16.
+FEEDS = ITEMS, 2400
 WRITERS = 2
 ROUNDS = 10_000 if os.environ.get("UNDERCROFT_CRASH") == "full" else 600
 A_KILL = 150
+# As many more of both where a round takes so much less time.
+EMBEDDED = 10
 # Reads of one string between the other calls: each meets a writer in the very moment seldom.
 GETS = 30
 
 
 def replace(r: undercroft.Redis, key: str, word: bytes, choice: random.Random) -> None:
     """Replace what a key holds, in one step."""
-    kind = choice.randrange(8)
+    kind = choice.randrange(9)
     if kind < 4:
         r.set(key, word * choice.choice(STRINGS)) if kind else r.delete(key)
         return
@@ -48,8 +53,15 @@ def replace(r: undercroft.Redis, key: str, word: bytes, choice: random.Random) -
             pipe.rpush(key, *[value] * ITEMS)
         elif kind == 6:
             pipe.sadd(key, *members)
-        else:
+        elif kind == 7:
             pipe.zadd(key, {member: i for i, member in enumerate(members)})
+        else:
+            feed = pipe.feed(key, 12, (4,))
+            feed.create(12, (4,))
+            items = range(choice.choice(FEEDS))
+            feed.add_many(
+                0, [b"%s:%03d" % (word, i % 1000) for i in items], [(i % 16,) for i in items]
+            )
         pipe.execute()
 
 
@@ -57,6 +69,7 @@ def write(path: str, seed: int) -> None:
     """Replace values until the process is killed."""
     choice = random.Random(seed)
     with undercroft.Redis(path) as r:
+        r.lpush(f"started:{seed}", 1)
         number = 0
         while True:
             number += 1
@@ -80,7 +93,8 @@ class Writers:
         print(f"seed {self.seed}")
         self.choice = random.Random(self.seed)
         self._path = path
-        undercroft.Redis(path).close()
+        # What was read and is not nothing, by call.
+        self.seen: Counter[str] = Counter()
         self._processes = [self._start() for _ in range(WRITERS)]
 
     def _start(self) -> SpawnProcess:
@@ -88,6 +102,8 @@ class Writers:
         seed = self.choice.randrange(1 << 32)
         process = context.Process(target=write, args=(self._path, seed), daemon=True)
         process.start()
+        with undercroft.Redis(self._path) as r:
+            assert r.blpop(f"started:{seed}", timeout=60)
         return process
 
     def kill_one(self) -> None:
@@ -97,6 +113,12 @@ class Writers:
         process.kill()
         process.join()
         self._processes.append(self._start())
+
+    def check(self, name: str, reply: Any) -> None:
+        """Check what a call returned."""
+        check(name, reply)
+        if not isinstance(reply, Exception):
+            self.seen[name] += len(reply) if hasattr(reply, "__len__") else bool(reply)
 
     def end(self) -> None:
         """Kill all."""
@@ -125,10 +147,27 @@ def check_fields(fields: Collection[bytes]) -> None:
     assert not fields or set(fields) == {b"field:%d" % i for i in range(ITEMS)}, len(fields)
 
 
+def check_feed(name: str, reply: Any) -> None:
+    """Check what a call of a feed returned: nothing, or what one whole feed has."""
+    if name == "feed_count":
+        assert reply in (0, *(items // 16 for items in FEEDS)), reply
+        return
+    if name == "feed_array":
+        reply = [(value, (attribute,)) for value, attribute in reply.tolist()]
+    if name != "feed_where":
+        assert [attributes for _, attributes in reply] == [(i % 16,) for i in range(len(reply))]
+        check_members([value for value, _ in reply])
+    else:
+        words = {value[:8] for value in reply}
+        assert reply == [b"%s:%03d" % (word, i) for word in words for i in range(3, ITEMS, 16)]
+
+
 def check(name: str, reply: Any) -> None:
     """Check what a call returned."""
     if isinstance(reply, redis.ResponseError):
         assert str(reply).startswith("WRONGTYPE"), reply
+    elif name.startswith("feed"):
+        check_feed(name, reply)
     elif name == "get" or name == "hget":
         check_values([reply] if reply else [], 1)
     elif name == "mget":
@@ -160,54 +199,71 @@ def calls(key: str, field: str) -> list[tuple[str, tuple[Any, ...], dict[str, An
         ("hmget", (key, ["field:0", "field:31", "field:63"]), {}),
         ("smembers", (key,), {}),
         ("zrange", (key, 0, -1), {"withscores": True}),
+        ("feed_range", (key, 0, ITEMS), {"attributes": True}),
+        ("feed_array", (key, 0, ITEMS), {"attributes": True}),
+        ("feed_where", (key, 0, ITEMS // 16), {"where": "3"}),
+        ("feed_count", (key,), {"where": "3"}),
     ]
 
 
-def look(r: Any, writers: Writers) -> None:
-    """Read all the time, by calls and by pipelines."""
-    for number in range(ROUNDS):
-        if number % A_KILL == A_KILL - 1:
+def call(r: Any, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Make one of these calls."""
+    if not name.startswith("feed"):
+        return getattr(r, name)(*arguments, **options)
+    key, *arguments = arguments
+    feed = r.feed(key, 12, (4,))
+    methods = {"feed_array": feed.array, "feed_count": feed.count}
+    return methods.get(name, feed.range)(*arguments, **options)
+
+
+def kills(writers: Writers, haste: int) -> Iterator[int]:
+    """Count rounds, after some of which a writer is killed; each call must have read something."""
+    for number in range(ROUNDS * haste):
+        if number % (A_KILL * haste) == A_KILL * haste - 1:
             writers.kill_one()
+        yield number
+    unseen = {name for name, *_ in calls("", "")} - set(+writers.seen)
+    assert not unseen, unseen
+
+
+def look(r: Any, writers: Writers, haste: int = 1) -> None:
+    """Read all the time, by calls and by pipelines."""
+    for number in kills(writers, haste):
         wanted = calls(writers.choice.choice(KEYS), f"field:{writers.choice.randrange(ITEMS)}")
         for name, arguments, options in wanted:
             try:
-                check(name, getattr(r, name)(*arguments, **options))
+                writers.check(name, call(r, name, arguments, options))
             except redis.ResponseError as error:
-                check(name, error)
+                writers.check(name, error)
         for _ in range(GETS):
             try:
-                check("get", r.get(writers.choice.choice(KEYS)))
+                writers.check("get", r.get(writers.choice.choice(KEYS)))
             except redis.ResponseError as error:
-                check("get", error)
+                writers.check("get", error)
         with r.pipeline(transaction=number % 4 == 0) as pipe:
             for name, arguments, options in wanted:
-                getattr(pipe, name)(*arguments, **options)
+                call(pipe, name, arguments, options)
             for (name, *_), reply in zip(wanted, pipe.execute(raise_on_error=False), strict=True):
-                check(name, reply)
+                writers.check(name, reply)
 
 
 def test_an_embedded_client_reads_no_bytes_of_two_values(path: str, writers: Writers) -> None:
     with undercroft.Redis(path) as r:
-        look(r, writers)
+        look(r, writers, EMBEDDED)
 
 
 def test_an_asyncio_client_reads_no_bytes_of_two_values(path: str, writers: Writers) -> None:
     async def reads() -> None:
         async with undercroft.asyncio.Redis(path) as r:
-            for number in range(ROUNDS):
-                if number % A_KILL == A_KILL - 1:
-                    writers.kill_one()
+            for _ in kills(writers, EMBEDDED):
                 field = f"field:{writers.choice.randrange(ITEMS)}"
                 wanted = calls(writers.choice.choice(KEYS), field)
                 replies = await asyncio.gather(
-                    *(
-                        getattr(r, name)(*arguments, **options)
-                        for name, arguments, options in wanted
-                    ),
+                    *(call(r, *one) for one in wanted),
                     return_exceptions=True,
                 )
                 for (name, *_), reply in zip(wanted, replies, strict=True):
-                    check(name, reply)
+                    writers.check(name, reply)
 
     asyncio.run(reads())
 

@@ -136,6 +136,19 @@ fn check_fields(fields: &[&[u8]], count: usize) -> Result<(), String> {
     }
 }
 
+/// Those of the first items of a feed, in their order.
+fn check_attributes(attributes: &[&[u8]]) -> Result<(), String> {
+    let expected = (0..attributes.len()).map(|index| (index % 16).to_string());
+    match attributes
+        .iter()
+        .zip(expected)
+        .find(|(had, expected)| **had != expected.as_bytes())
+    {
+        None => Ok(()),
+        Some((had, expected)) => Err(format!("attribute {had:?}, expected {expected}")),
+    }
+}
+
 /// One round of commands on a key, in one pipeline.
 fn commands(connection: &mut Connection, key: &[u8], version: u8) -> Result<(), String> {
     let mget: Vec<&[u8]> = std::iter::once(&b"MGET"[..])
@@ -156,6 +169,10 @@ fn commands(connection: &mut Connection, key: &[u8], version: u8) -> Result<(), 
         &[b"ZRANGEBYSCORE", key, b"10", b"19"],
         &[b"ZRANDMEMBER", key, b"5"],
         &[b"GETRANGE", key, b"8", b"4007"],
+        &[b"FEED.RANGE", key, b"0", b"64"],
+        &[b"FEED.RANGE", key, b"0", b"64", b"WITHATTRS"],
+        &[b"FEED.RANGE", key, b"0", b"4", b"WHERE", b"3"],
+        &[b"FEED.COUNT", key, b"WHERE", b"3"],
     ];
     let replies = connection.pipeline(commands)?;
     for (command, reply) in commands.iter().zip(&replies) {
@@ -175,6 +192,14 @@ fn commands(connection: &mut Connection, key: &[u8], version: u8) -> Result<(), 
             b"ZRANGE" => check_members(&all, ITEMS),
             b"ZRANGEBYSCORE" => check_members(&all, 10),
             b"SRANDMEMBER" | b"ZRANDMEMBER" => check_members(&all, 5),
+            b"FEED.RANGE" if command.len() == 4 => check_members(&all, ITEMS),
+            b"FEED.RANGE" if command[4] == b"WHERE" => check_members(&all, 4),
+            b"FEED.RANGE" => check_members(&every_second(&all, 0), ITEMS)
+                .and_then(|()| check_attributes(&every_second(&all, 1))),
+            b"FEED.COUNT" => match reply {
+                Value::Integer(count) => shapes::check_count(*count),
+                _ => Ok(()),
+            },
             _ => {
                 let mut texts = all.iter().filter(|text| !text.is_empty());
                 texts.try_for_each(|text| word_of(text).map(drop))

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use undercroft_engine::{Error, Limits, Ranges, Store, ValueType};
+use undercroft_engine::{Error, FeedType, Limits, Order, Ranges, Rows, Schema, Store, ValueType};
 
 /// The keys whose values change.
 pub const KEYS: [&str; 6] = [
@@ -19,14 +19,20 @@ const STRINGS: [usize; 8] = [1, 24, 40, 490, 640, 2600, 12_600, 40_000];
 /// Lengths of a collection's items in words: in one piece, and each in a block of its own.
 const LENGTHS: [usize; 3] = [1, 6, 625];
 
+/// Items of a feed: in a leaf, and in many.
+const FEEDS: [usize; 2] = [ITEMS, 2400];
+/// Bits of its items' attribute, which has each value equally often.
+const COUNTED: u8 = 4;
+
 /// The name of a field.
 pub fn field(index: usize) -> String {
     format!("field:{index}")
 }
 
-/// A member: a word, and its index.
+/// A member: a word, and its index, in the order of the indices.
 fn member(word: &[u8], index: usize) -> Vec<u8> {
-    [word, format!(":{index:03}").as_bytes()].concat()
+    let thousand = char::from(b':' + (index / 1000) as u8);
+    [word, format!("{thousand}{:03}", index % 1000).as_bytes()].concat()
 }
 
 /// Replaces values until the process is killed. Returns only to say what went wrong.
@@ -39,13 +45,14 @@ pub fn write(path: &Path, seed: u64) -> Result<(), Error> {
     for number in 0_u32.. {
         let word = format!("{:03x}{:05x}", seed & 0xfff, number & 0xf_ffff);
         let key = KEYS[random.usize(..KEYS.len())].as_bytes();
-        match random.u32(0..8) {
+        match random.u32(0..10) {
             0 => drop(store.delete(0, &[key])?),
             1..4 => {
                 let length = STRINGS[random.usize(..STRINGS.len())];
                 store.set(0, key, word.repeat(length).as_bytes())?;
             }
-            kind => collection(&store, key, kind, word.as_bytes(), &mut random)?,
+            kind @ 4..8 => collection(&store, key, kind, word.as_bytes(), &mut random)?,
+            kind => feed(&store, key, kind == 8, word.as_bytes(), &mut random)?,
         }
     }
     Ok(())
@@ -83,6 +90,39 @@ fn collection(
     let key = store.key(key);
     store.write(store.shards_of([&key]), |writer| {
         writer.put_items(0, &key, value_type, &items, None, &limits)
+    })
+}
+
+/// Replaces whatever a key holds by a feed, in one step: members in the order of their indices, each with its index'
+/// last bits as an attribute.
+fn feed(
+    store: &Store,
+    key: &[u8],
+    sorted: bool,
+    word: &[u8],
+    random: &mut fastrand::Rng,
+) -> Result<(), Error> {
+    let order = match sorted {
+        true => Order::Sorted {
+            of: FeedType::Bytes,
+            unique: random.bool(),
+        },
+        false => Order::List,
+    };
+    let schema = Schema::new(member(word, 0).len() as u8, &[COUNTED], order).expect("sound");
+    let mut rows = Rows::new(&schema);
+    for index in 0..FEEDS[random.usize(..FEEDS.len())] {
+        rows.push(
+            &member(word, index),
+            &[index as u32 % (1 << COUNTED)],
+            false,
+        );
+    }
+    let key = store.key(key);
+    store.write(store.shards_of([&key]), |writer| {
+        writer.remove(0, &key)?;
+        writer.feed_create(0, &key, &schema)?;
+        writer.feed_add(0, &key, -1, &rows).map(drop)
     })
 }
 
@@ -132,6 +172,17 @@ pub fn check_values(values: &[&[u8]], count: usize) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Checks how many items a feed has of one value of its attribute: those of a whole one.
+///
+/// # Errors
+/// What was counted.
+pub fn check_count(count: i64) -> Result<(), String> {
+    match FEEDS.iter().any(|&items| items as i64 >> COUNTED == count) || count == 0 {
+        true => Ok(()),
+        false => Err(format!("{count} items")),
+    }
 }
 
 /// Checks members that were read together from one key: none, or `count` different ones of one word.
