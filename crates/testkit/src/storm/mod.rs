@@ -6,6 +6,7 @@
 //!
 //! - `accounts`: accounts whose balances always add up to zero.
 //! - `copier`: a process that copies the store again and again, and checks that each copy is of one moment.
+//! - `feeds`: feeds whose items say what they must be.
 //! - `member`: a process of a storm, as the storm's master sees it.
 //! - `messages`: processes that publish and subscribe until they are killed.
 //! - `reader`: a process that reads at random, checks what it sees, and is not killed.
@@ -15,6 +16,7 @@
 
 pub mod accounts;
 pub mod copier;
+pub mod feeds;
 pub mod member;
 pub mod messages;
 pub mod reader;
@@ -186,7 +188,7 @@ pub fn check_values(store: &Store) -> Result<(), String> {
     for index in 0..GROUPS {
         check_group(store, index)?;
     }
-    Ok(())
+    (0..feeds::FEEDS).try_for_each(|feed| feeds::check(store, feed))
 }
 
 /// Reads a key and checks its value, where there is one.

@@ -1,0 +1,126 @@
+//! Feeds whose items say what they must be: a checksum of their number, and attributes that follow from it.
+
+use undercroft_engine::{
+    End, Error, FeedType, Filter, Order, Ranges, Rows, Schema, Seen, Selection, Store, Test, Writer,
+};
+
+/// Feeds: a list, and one sorted by value, with each value once.
+pub const FEEDS: u32 = 2;
+/// Numbers of items.
+const NUMBERS: u32 = 3000;
+/// Items after which some are removed at once.
+const MANY: u64 = 4000;
+/// Bytes of a value: a number, most significant byte first, and its checksum.
+const SIZE: u8 = 8;
+
+fn key(feed: u32) -> Vec<u8> {
+    format!("feed:{feed}").into_bytes()
+}
+
+fn schema(feed: u32) -> Schema {
+    let order = match feed {
+        0 => Order::List,
+        _ => Order::Sorted {
+            of: FeedType::Bytes,
+            unique: true,
+        },
+    };
+    Schema::new(SIZE, &[4, 3, 1], order).expect("a sound schema")
+}
+
+fn value(number: u32) -> [u8; SIZE as usize] {
+    let number = number.to_be_bytes();
+    let mut value = [0; SIZE as usize];
+    value[..4].copy_from_slice(&number);
+    value[4..].copy_from_slice(&crc32fast::hash(&number).to_be_bytes());
+    value
+}
+
+fn attributes(number: u32) -> [u32; 3] {
+    [number % 16, number % 5, number % 2]
+}
+
+/// Changes one feed at random.
+pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
+    let feed = random.u32(..FEEDS);
+    let (name, schema) = (key(feed), schema(feed));
+    let key = store.key(&name);
+    let (first, kind) = (random.u32(..NUMBERS), random.u32(..16));
+    let values: Vec<_> = (first..first + random.u32(1..4)).map(value).collect();
+    let values: Vec<&[u8]> = values.iter().map(<[u8; 8]>::as_slice).collect();
+    let selection = Selection::of_values(&values);
+    let (position, end) = (
+        random.i64(-i64::from(NUMBERS)..NUMBERS.into()),
+        random.bool(),
+    );
+    let mut rows = Rows::new(&schema);
+    for number in first..first + [1, 3, 40, 700][random.usize(..4)] {
+        rows.push(&value(number), &attributes(number), random.u8(..8) == 0);
+    }
+    let mut some = Filter::default();
+    some.add(&schema, 0, Test::OneOf(vec![first % 16, (first + 7) % 16]));
+    let some = Selection::new(Seen::All, some);
+    let change = |writer: &mut Writer<'_, '_>| {
+        writer.feed_create(0, &key, &schema)?;
+        match kind {
+            0..6 => writer.feed_add(0, &key, position, &rows).map(drop)?,
+            6..9 => writer.feed_remove(0, &key, &selection).map(drop)?,
+            9 | 10 => writer.feed_hide(0, &key, &selection, end).map(drop)?,
+            11 | 12 if feed == 0 => writer.feed_move(0, &key, values[0], position).map(drop)?,
+            11..14 => {
+                let end = if end { End::Left } else { End::Right };
+                let count = 1 + u64::from(first) % 90;
+                writer
+                    .feed_pop(0, &key, end, count, &mut Ranges::new())
+                    .map(drop)?;
+            }
+            14 => writer.feed_remove(0, &key, &some).map(drop)?,
+            _ => writer.feed_compact(0, &key).map(drop)?,
+        }
+        if writer.feed_add(0, &key, 0, &Rows::new(&schema))? > Some(MANY) {
+            writer.feed_remove(0, &key, &some)?;
+        }
+        Ok(())
+    };
+    store.write(store.shards_of([&key]), change)
+}
+
+/// Reads a feed at one moment: each item is one that was put in, and all are where they must be.
+pub fn check(store: &Store, feed: u32) -> Result<(), String> {
+    let (name, schema) = (key(feed), schema(feed));
+    let key = store.key(&name);
+    let mut rows = Ranges::new();
+    let counted = store.read_into(store.shards_of([&key]), &mut rows, |reader, rows| {
+        let (Some(entry), Some(feed)) = (reader.find(0, &key)?, reader.feed(0, &key)?) else {
+            return Ok::<_, Error>(None);
+        };
+        entry.append_items(reader.view(), rows)?;
+        let seen = |seen| feed.count_of(reader.view(), &Selection::new(seen, Filter::default()));
+        Ok(Some([seen(Seen::Visible)?, seen(Seen::Hidden)?]))
+    });
+    let Some([visible, hidden]) = counted.map_err(|error| error.to_string())? else {
+        return Ok(());
+    };
+    let (mut counts, mut last) = ([0, 0], None);
+    for row in rows.iter().skip(1) {
+        let known = row.get(1..5).and_then(|number| number.try_into().ok());
+        let number = u32::from_be_bytes(known.unwrap_or_default());
+        let is = |hidden| *row == schema.item_row(&value(number), &attributes(number), hidden);
+        match [false, true].into_iter().position(is) {
+            Some(hidden) => counts[hidden] += 1,
+            None => return Err(format!("feed {feed} has an item {row:?}")),
+        }
+        if let Some(last) = last.replace(number)
+            && feed > 0
+            && last >= number
+        {
+            return Err(format!("feed {feed} has {number} behind {last}"));
+        }
+    }
+    match counts == [visible, hidden] {
+        true => Ok(()),
+        false => Err(format!(
+            "feed {feed} has {counts:?} items, visible and hidden, and counts {visible}, {hidden}"
+        )),
+    }
+}
