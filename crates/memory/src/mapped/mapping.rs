@@ -8,6 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::error::Fault;
+use crate::mapped::blocks;
 use crate::mapped::layout::{EXTENT, EXTENT_PAGES, Layout, PAGE};
 use crate::mapped::platform::{self, Map};
 use crate::mapped::words::{last_word, words_of};
@@ -312,10 +313,7 @@ impl Mapping {
         unsafe {
             let source = self.map.start().add(at as usize).cast::<u64>();
             let target = out.as_mut_ptr().add(before).cast::<u64>();
-            for_words(whole / 8, |index| {
-                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
-                target.add(index).write_unaligned(word);
-            });
+            blocks::copy_out(source, target, whole / 8);
             out.set_len(before + length);
         }
     }
@@ -343,10 +341,7 @@ impl Mapping {
             let first = AtomicU64::from_ptr(source).load(Ordering::Relaxed);
             target.cast::<u64>().write_unaligned(first >> (skip * 8));
             let (source, target) = (source.add(1), target.add(8 - skip).cast::<u64>());
-            for_words(words - 1, |index| {
-                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
-                target.add(index).write_unaligned(word);
-            });
+            blocks::copy_out(source, target, words - 1);
             out.set_len(before + length);
         }
     }
@@ -371,10 +366,7 @@ impl Mapping {
         unsafe {
             let source = self.map.start().add(at as usize).cast::<u64>();
             let target = out.as_mut_ptr().cast::<u64>();
-            for_words(whole, |index| {
-                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
-                target.add(index).write_unaligned(word);
-            });
+            blocks::copy_out(source, target, whole);
             if !out.len().is_multiple_of(8) {
                 let word = AtomicU64::from_ptr(source.add(whole)).load(Ordering::Relaxed);
                 for (out, byte) in out[whole * 8..].iter_mut().zip(word.to_le_bytes()) {
@@ -410,10 +402,7 @@ impl Mapping {
         unsafe {
             let target = self.map.start().add(at as usize).cast::<u64>();
             let source = bytes.as_ptr().cast::<u64>();
-            for_words(whole, |index| {
-                let word = source.add(index).read_unaligned();
-                AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
-            });
+            blocks::copy_in(source, target, whole);
             if !bytes.len().is_multiple_of(8) {
                 AtomicU64::from_ptr(target.add(whole)).store(last_word(bytes), Ordering::Relaxed);
             }
@@ -454,16 +443,14 @@ impl Mapping {
         unsafe {
             let source = self.map.start().add(from as usize).cast::<u64>();
             let target = other.map.start().add(to as usize).cast::<u64>();
-            for_words(PAGE as usize / 8, |index| {
-                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
-                AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
-            });
+            blocks::copy_across(source, target, PAGE as usize / 8);
         }
     }
 
-    /// Copies whole words inside the file, from lower to higher addresses.
+    /// Copies whole words inside the file, from lower to higher addresses. The two ranges do not overlap.
     #[inline(always)]
     pub(crate) fn copy_within(&self, from: u64, to: u64, words: u64) {
+        debug_assert!(from.abs_diff(to) >= words.saturating_mul(8));
         debug_assert!(
             self.is_kept(to, words.saturating_mul(8)),
             "{to:#x} is in a copy and not saved"
@@ -481,10 +468,7 @@ impl Mapping {
         unsafe {
             let source = self.map.start().add(from as usize).cast::<u64>();
             let target = self.map.start().add(to as usize).cast::<u64>();
-            for_words(words as usize, |index| {
-                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
-                AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
-            });
+            blocks::copy_across(source, target, words as usize);
         }
     }
 
@@ -499,10 +483,7 @@ impl Mapping {
         // SAFETY: the source is aligned and inside the mapping (asserted), the target is (the caller's duty).
         unsafe {
             let source = self.map.start().add(from as usize).cast::<u64>();
-            for_words(words as usize, |index| {
-                let word = AtomicU64::from_ptr(source.add(index)).load(Ordering::Relaxed);
-                AtomicU64::from_ptr(target.add(index)).store(word, Ordering::Relaxed);
-            });
+            blocks::copy_across(source, target, words as usize);
         }
     }
 
@@ -531,26 +512,6 @@ impl Mapping {
             }
         }
         true
-    }
-}
-
-/// Calls `each` with 0, 1, ... in order, four to a turn of the loop: the
-/// compiler unrolls no loop over atomics.
-#[inline(always)]
-fn for_words(count: usize, mut each: impl FnMut(usize)) {
-    work::touched(count as u64);
-    let whole = count / 4 * 4;
-    let mut index = 0;
-    while index < whole {
-        each(index);
-        each(index + 1);
-        each(index + 2);
-        each(index + 3);
-        index += 4;
-    }
-    while index < count {
-        each(index);
-        index += 1;
     }
 }
 

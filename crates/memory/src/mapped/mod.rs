@@ -1,11 +1,13 @@
 //! The mapped file: where things lie in it, and every access to its words.
 //!
+//! - `blocks`: copies of words, many bytes at once.
 //! - `classes`: size classes of blocks.
 //! - `layout`: where everything lies in the file.
 //! - `mapping`: access to words, copies and comparisons, all of them checked.
 //! - `platform`: the few system calls that the store needs.
 //! - `words`: words that every transaction looks at, found and checked once.
 
+mod blocks;
 pub(crate) mod classes;
 pub mod layout;
 pub(crate) mod mapping;
