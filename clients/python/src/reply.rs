@@ -11,7 +11,7 @@ use undercroft_commands::reply::Reply;
 
 use crate::codec::Codec;
 use crate::error::Raises;
-use crate::shape::{Shape, number};
+use crate::shape::{Shape, number, truth};
 
 /// Builds the object for one reply.
 pub(crate) struct Objects<'py, 'c> {
@@ -279,7 +279,11 @@ impl<'py, 'c> Objects<'py, 'c> {
 
 impl Reply for Objects<'_, '_> {
     fn simple(&mut self, text: &str) {
-        self.string(text.as_bytes());
+        match self.next_shape() {
+            // No text is made only to be looked at.
+            Some(Shape::Ok | Shape::OkOrNone) => self.place(Ok(truth(self.py, text == "OK"))),
+            _ => self.string(text.as_bytes()),
+        }
     }
 
     fn error(&mut self, text: &str) {

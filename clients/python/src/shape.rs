@@ -73,7 +73,7 @@ impl Shape {
     }
 }
 
-fn truth(py: Python<'_>, value: bool) -> Bound<'_, PyAny> {
+pub(crate) fn truth(py: Python<'_>, value: bool) -> Bound<'_, PyAny> {
     PyBool::new(py, value).to_owned().into_any()
 }
 
