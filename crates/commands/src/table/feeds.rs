@@ -15,7 +15,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .keys(keys::ADD_KEY)
         .doc(
-            "key SIZE bytes [ATTRS bits[:bits...]] [ORDER LIST | QUEUE | SORTED [TYPE INT32 | UINT32 | INT64 | UINT64 | FLOAT32 | FLOAT64 | BYTES | TEXT] [UNIQUE]]",
+            "key SIZE bytes [ATTRS bits[:bits...]] [ORDER LIST | QUEUE | SORTED [TYPE INT32 | UINT32 | INT64 | UINT64 | FLOAT32 | FLOAT64 | BYTES | TEXT] [UNIQUE]] [INDEX]",
             "O(1)",
             "Makes a feed: a list of values of one size, with attributes of some bits each.",
         )
@@ -26,7 +26,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::ADD_KEY)
         .doc(
             "key position value [ATTRS attributes] [value [ATTRS attributes] ...]",
-            "O(log N + M) for M values; O(M * log N) in a sorted feed",
+            "O(log N + M) for M values; O(M * log N) in a sorted feed or with an index",
             "Puts values into a feed, one behind the other, before the item at a position or behind the last; a sorted feed has * for a position.",
         )
         .reply("integer: number of items, hidden ones included")
@@ -36,7 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::DROP_KEY)
         .doc(
             "key value [value ...]",
-            "O(N + M) for M values; O(M * log N) in a sorted feed",
+            "O(N + M) for M values; O(M * log N) in a sorted feed or with an index",
             "Removes all items with some values from a feed.",
         )
         .reply("integer: items that were removed")
@@ -56,7 +56,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value position",
-            "O(N) to find it, O(log N) to move it",
+            "O(N) to find it, O(log N) with an index; O(log N) to move it",
             "Moves the first item with a value to a position among the others; not in a sorted feed.",
         )
         .reply("integer: 1 where there is such an item, else 0")
@@ -66,7 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value attributes",
-            "O(N); O(log N) in a sorted feed",
+            "O(N); O(log N) in a sorted feed or with an index",
             "Sets attributes of all items with a value; those left blank stay.",
         )
         .reply("integer: items with the value")
@@ -76,7 +76,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value [value ...]",
-            "O(N + M) for M values; O(M * log N) in a sorted feed",
+            "O(N + M) for M values; O(M * log N) in a sorted feed or with an index",
             "Hides all items with some values, which stay where they are.",
         )
         .reply("integer: items that were visible")
@@ -86,7 +86,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::CHANGE_KEY)
         .doc(
             "key value [value ...]",
-            "O(N + M) for M values; O(M * log N) in a sorted feed",
+            "O(N + M) for M values; O(M * log N) in a sorted feed or with an index",
             "Lets all items with some values be visible again.",
         )
         .reply("integer: items that were hidden")
@@ -126,7 +126,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::READ_KEY)
         .doc(
             "key value [VISIBLE | HIDDEN | ALL]",
-            "O(N); O(log N) in a sorted feed",
+            "O(N); O(log N) in a sorted feed or with an index",
             "Returns the position of the first item with a value among the items that are seen.",
         )
         .reply("integer: the position; null where it is not there, or not seen")

@@ -246,7 +246,11 @@ fn every_command_is_followed() {
     ];
     let feeds = feeds.map(|line| ["FEED.CREATE k SIZE 3 ATTRS 4:3:1", line]);
     let sorted = "FEED.CREATE k SIZE 3 ATTRS 4:3:1 ORDER SORTED UNIQUE";
-    let feeds = feeds.into_iter().chain([[sorted, "FEED.ADD k * two one"]]);
+    let indexed = "FEED.CREATE k SIZE 3 ATTRS 4:3:1 INDEX";
+    let feeds = feeds.into_iter().chain([
+        [sorted, "FEED.ADD k * two one"],
+        [indexed, "FEED.ADD k -1 two one two"],
+    ]);
     let setups = setups.iter().map(|line| ["PING", line]).chain(feeds);
     let mut client = Client::new(None);
     let mut copy = Copy::of(&client);

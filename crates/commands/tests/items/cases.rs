@@ -27,6 +27,8 @@ pub(crate) const FEED_CREATED: &[&str] = &["FEED.CREATE f SIZE 8 ATTRS 4:3:1"];
 const SORTED_CREATED: &[&str] = &["FEED.CREATE f SIZE 8 ATTRS 4:3:1 ORDER SORTED UNIQUE"];
 const SORTED_FEED: &[&str] = &[SORTED_CREATED[0], "FEED.ADD f * {%}"];
 const FEED: &[&str] = &[FEED_CREATED[0], "FEED.ADD f -1 {%}"];
+const INDEX_CREATED: &[&str] = &["FEED.CREATE f SIZE 8 ATTRS 4:3:1 INDEX"];
+const INDEXED_FEED: &[&str] = &[INDEX_CREATED[0], "FEED.ADD f -1 {%}"];
 
 /// At least one for each command whose time grows with what it is given or finds.
 pub(crate) const CASES: &[Case] = &[
@@ -181,6 +183,14 @@ pub(crate) const CASES: &[Case] = &[
     case("feed.between", SORTED_FEED, "FEED.BETWEEN f - +"),
     case("feed.between", SORTED_FEED, "FEED.BETWEEN f - + WHERE ::1"),
     case("restore", SORTED_FEED, "RESTORE d 0 DUMP:f"),
+    case("feed.add", INDEX_CREATED, "FEED.ADD f -1 {%}"),
+    case("feed.add", INDEXED_FEED, "FEED.ADD f 700 {%}"),
+    case("feed.del", INDEXED_FEED, "FEED.DEL f {%}"),
+    case("feed.hide", INDEXED_FEED, "FEED.HIDE f {%}"),
+    case("feed.pop", INDEXED_FEED, "FEED.POP f LEFT H"),
+    case("feed.compact", INDEXED_FEED, "FEED.COMPACT f"),
+    case("restore", INDEXED_FEED, "RESTORE d 0 DUMP:f"),
+    case("copy", INDEXED_FEED, "COPY f d"),
     case("feed.del", FEED, "FEED.DEL f {%}"),
     case("feed.del", FEED, "FEED.DEL f 00000001"),
     case("feed.delwhere", FEED, "FEED.DELWHERE f 0::"),

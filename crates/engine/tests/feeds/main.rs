@@ -1,5 +1,6 @@
 //! Feeds against a plain list of items: random operations, schemas of every kind, feeds of every length.
 //!
+//! - `indexed`: feeds with an index where it is hardest.
 //! - `pair`: a feed and a plain list of items, changed and read in the same ways.
 
 use std::ops::Bound;
@@ -10,6 +11,7 @@ use undercroft_engine::{
 };
 use undercroft_testkit::fresh;
 
+mod indexed;
 mod pair;
 
 use pair::Pair;
@@ -30,6 +32,23 @@ fn a_feed_is_what_a_list_of_items_would_be() {
     for (size, widths) in schemas {
         let schema = Schema::new(size, widths, Order::List).expect("sound");
         compare_for_long(schema, 300, &mut random);
+    }
+}
+
+/// Values are searched for by the index, which follows all that happens to leaves.
+#[test]
+fn a_feed_with_an_index_is_what_a_list_of_items_would_be() {
+    let seed = fresh::seed();
+    let mut random = Rng::with_seed(seed);
+    let schemas: [(u8, &[u8], Order); 4] = [
+        (12, &[4, 3, 1], Order::List),
+        (1, &[], Order::List),
+        (255, &[32, 5], Order::Queue),
+        (20, &[7, 12], Order::List),
+    ];
+    for (size, widths, order) in schemas {
+        let schema = Schema::new(size, widths, order).and_then(Schema::with_index);
+        compare_for_long(schema.expect("sound"), 300, &mut random);
     }
 }
 

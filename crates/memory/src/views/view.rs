@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Fault;
-use crate::mapped::layout::shard;
+use crate::mapped::layout::{header, shard};
 use crate::mapped::mapping::{CheckedPlace, Mapping};
 use crate::probes::race::ReadWatch;
 use crate::views::counter;
@@ -230,6 +230,12 @@ impl<'a> View<'a> {
     pub fn mark(&self, index: usize) -> u64 {
         self.mapping
             .load(self.mapping.layout().shard(index) + shard::MARK)
+    }
+
+    /// The store's secret key for hashing, which lies in the header and never changes.
+    #[inline]
+    pub fn hash_key(&self) -> [u64; 2] {
+        [header::HASH_KEY, header::HASH_KEY + 8].map(|at| self.mapping.load(at))
     }
 
     /// A word of a shard's roots.

@@ -201,6 +201,11 @@ pub fn states() -> Vec<State> {
         commands[0] = words("FEED.CREATE @ SIZE 8 ATTRS 4:3:1 ORDER QUEUE");
         commands
     });
+    add("feed of 700 with an index", Feed, false, {
+        let mut commands = feed('I', 700);
+        commands[0] = words("FEED.CREATE @ SIZE 8 ATTRS 4:3:1 INDEX");
+        commands
+    });
     add("sorted feed of 900", Feed, false, {
         let mut commands = feed('H', 900);
         commands[0] = words("FEED.CREATE @ SIZE 8 ATTRS 4:3:1 ORDER SORTED TYPE TEXT");

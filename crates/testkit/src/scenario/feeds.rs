@@ -52,7 +52,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
     steps(
         "FEED.ADD, the tree grows higher",
-        |s| with(s, LEAF * 101),
+        |s| with(s, LEAF * 84),
         |s| add(s, -1, 0..400),
     ),
     quick(
@@ -103,6 +103,41 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
     quick("FEED.HIDE in a sorted feed", sorted, |s| {
         hide(s, &[5, 400, 401], true)
+    }),
+    // Feeds with an index.
+    quick("FEED.ADD to a feed with an index", indexed, |s| {
+        add(s, -1, 9000..9002)
+    }),
+    full(
+        "FEED.ADD inside with an index, a leaf splits",
+        indexed,
+        |s| add(s, 400, 9000..9001),
+    ),
+    full("FEED.ADD with an index, its blocks split", indexed, |s| {
+        add(s, 0, 9000..9400)
+    }),
+    quick("FEED.MOVE to the head with an index", indexed, |s| {
+        shift(s, 500, 0)
+    }),
+    full("FEED.DEL with an index, a leaf less", indexed, |s| {
+        remove(s, &(LEAF..LEAF * 2).collect::<Vec<_>>())
+    }),
+    quick("FEED.SETATTR with an index", indexed, |s| {
+        set(s, 400, &[Some(15), None, Some(0)])
+    }),
+    full("FEED.DELWHERE with an index, made anew", indexed, |s| {
+        remove_where(s, 3)
+    }),
+    full("FEED.ADD, leaves get other labels", crowded, |s| {
+        add(s, 400, 9000..9300)
+    }),
+    full("COPY of a feed with an index", indexed, |s| {
+        copy(s, (0, &feed()), (2, &key(0, 91)))
+    }),
+    gradual("DEL of a feed with an index, then freeing", indexed, |s| {
+        delete(s, &[feed()]);
+        s.sweep(1).expect("room");
+        s.sweep(64).expect("room");
     }),
     // Whole feeds.
     quick("DEL of a feed", tree, |s| delete(s, &[feed()])),
@@ -245,6 +280,20 @@ fn small(store: &Store) {
 
 fn tree(store: &Store) {
     with(store, 2 * LEAF + 100);
+}
+
+/// A feed of three leaves, with an index of two blocks.
+fn indexed(store: &Store) {
+    some_keys(store);
+    let schema = schema().with_index();
+    create_as(store, &schema.expect("not a sorted feed"));
+    add(store, -1, 0..2 * LEAF + 100);
+}
+
+/// One between two of whose leaves there is no room for the label of another.
+fn crowded(store: &Store) {
+    indexed(store);
+    (0..33).for_each(|step| add(store, 400, 10_000 + step * 200..10_200 + step * 200));
 }
 
 /// A sorted feed of three leaves.

@@ -45,8 +45,8 @@ fn widths(argument: &[u8]) -> Result<Vec<u8>, CommandError> {
 
 /// What FEED.CREATE is given.
 pub(super) fn schema(words: &[&[u8]]) -> Result<Schema, CommandError> {
-    let (mut bytes, mut bits, mut of, mut unique) = (None, Vec::new(), None, false);
-    let mut order = Order::List;
+    let (mut bytes, mut bits, mut of) = (None, Vec::new(), None);
+    let (mut order, mut unique, mut indexed) = (Order::List, false, false);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut next = || words.next().copied().ok_or(CommandError::SYNTAX);
@@ -60,6 +60,8 @@ pub(super) fn schema(words: &[&[u8]]) -> Result<Schema, CommandError> {
             of = Some(feed_type(next()?)?);
         } else if is_keyword(word, "UNIQUE") {
             unique = true;
+        } else if is_keyword(word, "INDEX") {
+            indexed = true;
         } else {
             return Err(CommandError::SYNTAX);
         }
@@ -88,7 +90,13 @@ pub(super) fn schema(words: &[&[u8]]) -> Result<Schema, CommandError> {
         return Err(CommandError::new(text));
     }
     let schema = bytes.and_then(|bytes| Schema::new(bytes, &bits, order));
-    schema.ok_or(CommandError::SYNTAX)
+    let schema = schema.ok_or(CommandError::SYNTAX)?;
+    if !indexed {
+        return Ok(schema);
+    }
+    schema.with_index().ok_or(CommandError::fixed(
+        "ERR INDEX is given for a sorted feed, expected ORDER LIST or QUEUE: its values are found without",
+    ))
 }
 
 /// The order of a feed; a sorted one's type and uniqueness come by themselves.

@@ -249,7 +249,7 @@ pub(crate) fn info(
         ),
     ];
     let sorted = if order.sorted_by().is_some() { 2 } else { 0 };
-    reply.map(3 + sorted + numbers.len());
+    reply.map(4 + sorted + numbers.len());
     reply.bulk(b"size");
     reply.integer(schema.value_size() as i64);
     reply.bulk(b"attributes");
@@ -262,6 +262,8 @@ pub(crate) fn info(
         reply.bulk(b"unique");
         reply.integer(unique.into());
     }
+    reply.bulk(b"index");
+    reply.integer(schema.is_indexed().into());
     for (name, number) in numbers {
         reply.bulk(name.as_bytes());
         reply.integer(number as i64);

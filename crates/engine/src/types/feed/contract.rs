@@ -5,10 +5,11 @@
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
+use super::check;
 use super::image::Rows;
 use super::schema::Schema;
 use super::summary::NOTE_WORDS;
-use super::whole::{self, Feed};
+use super::whole::Feed;
 use crate::error::Error;
 use crate::keyspace::check::Walk;
 use crate::rdb::{Input, Output};
@@ -171,6 +172,6 @@ impl DyingTree for Feeds {
         progress: u64,
         reach: &mut dyn FnMut(Offset),
     ) -> Result<(), Error> {
-        whole::check_left(view, subtree, progress, reach)
+        check::check_left(view, subtree, progress, reach)
     }
 }

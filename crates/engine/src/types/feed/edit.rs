@@ -6,9 +6,12 @@
 use undercroft_memory::{Pool, Transaction};
 
 use super::image::{Grows, Image, divide, runs};
+use super::index::Index;
+use super::indexed::words_of;
+use super::labels;
 use super::leaf::{HIDDEN, Layout, Leaf};
 use super::schema::Schema;
-use super::summary::{NOTE_WORDS, Note, join};
+use super::summary::{LABEL, NOTE_WORDS, Note, join};
 use super::walk::{Found, load_leaf};
 use super::whole::{Feed, FeedBuilder};
 use crate::error::Error;
@@ -62,6 +65,7 @@ impl Feed {
                 self.insert_inside(transaction, position, rows, some)?;
             }
             self.set_hidden(transaction, self.hidden + hidden)?;
+            self.tell_index(transaction)?;
         }
         Ok(())
     }
@@ -95,6 +99,7 @@ impl Feed {
             } else {
                 some.end = places.start;
             }
+            self.came(transaction, rows, places.clone(), leaf.at)?;
             let more = rows.note(&self.schema, places);
             self.grow(transaction, &place, count, more)?;
         }
@@ -111,6 +116,7 @@ impl Feed {
                 parts.reverse();
             }
             let leaves = divide(&self.schema, &parts, grows);
+            self.went(transaction, &image, image.places(), leaf.at)?;
             transaction.free(self.pool, leaf.at);
             return self.splice(transaction, &place, 1, &leaves, None);
         }
@@ -164,6 +170,7 @@ impl Feed {
         new.append(rows, some);
         if let Some(image) = old.with(index, &new) {
             image.overwrite(transaction, self.pool.shard(), leaf.at, &old)?;
+            self.came(transaction, &new, new.places(), leaf.at)?;
             let more = new.note(&self.schema, new.places());
             return self.grow(transaction, &place, new.count, more);
         }
@@ -174,6 +181,7 @@ impl Feed {
             (&old, at..old.end()),
         ];
         let leaves = divide(&self.schema, &parts, Grows::Inside);
+        self.went(transaction, &old, old.places(), leaf.at)?;
         transaction.free(self.pool, leaf.at);
         self.splice(transaction, &place, 1, &leaves, None)
     }
@@ -187,14 +195,17 @@ impl Feed {
         leaves: &[Image],
         stays: Option<(Child<NOTE_WORDS>, bool)>,
     ) -> Result<(), Error> {
+        let side = stays.map(|(_, first)| first);
+        let labels = self.labels(transaction, place, (remove, leaves.len()), side)?;
         let mut children = Vec::with_capacity(leaves.len() + 1);
-        for leaf in leaves {
-            children.push(leaf.create(transaction, self.pool, &self.schema)?);
+        for (leaf, label) in leaves.iter().zip(labels) {
+            let child = leaf.create(transaction, self.pool, &self.schema, label)?;
+            self.came(transaction, leaf, leaf.places(), child.at)?;
+            children.push(child);
         }
-        match stays {
-            Some((child, true)) => children.insert(0, child),
-            Some((child, false)) => children.push(child),
-            None => {}
+        if let Some((mut child, first)) = stays {
+            child.note[LABEL] = Leaf::label(transaction.view(), child.at)?;
+            children.insert(if first { 0 } else { children.len() }, child);
         }
         self.tree
             .splice(transaction, self.pool, &place.path, remove, &children)
@@ -212,8 +223,10 @@ impl Feed {
             let leaf = self.leaf(transaction, &place)?;
             let old = Image::load(transaction.view(), &leaf)?;
             let hidden = self.hidden.wrapping_sub(hidden_of(&old, &found.masks));
+            self.went_of(transaction, &old, &found.masks, leaf.at)?;
             self.take(transaction, place, (&leaf, &old), &found.masks, before == 0)?;
             self.set_hidden(transaction, hidden)?;
+            self.tell_index(transaction)?;
         }
         Ok(())
     }
@@ -263,6 +276,8 @@ impl Feed {
                     place.step(view, false)?;
                 }
                 let joined = divide(&self.schema, &parts, Grows::Inside);
+                self.went(transaction, &new, new.places(), leaf.at)?;
+                self.went(transaction, &beside, beside.places(), at)?;
                 transaction.free(self.pool, leaf.at);
                 transaction.free(self.pool, at);
                 let joined = joined
@@ -279,10 +294,12 @@ impl Feed {
             let hidden = new.note(&self.schema, new.places())[0];
             place
                 .note(transaction.view())?
-                .map(|note| [hidden, note[1], note[2]])
+                .map(|note| [hidden, note[1], note[2], note[LABEL]])
         } else {
             new.overwrite(transaction, shard, leaf.at, old)?;
-            Some(new.note(&self.schema, new.places()))
+            let mut note = new.note(&self.schema, new.places());
+            note[LABEL] = leaf.label;
+            Some(note)
         };
         let change = new.count as i64 - old.count as i64;
         self.tree.add(transaction, shard, &place.path, change)?;
@@ -309,10 +326,11 @@ impl Feed {
                 run.for_each(|place| change(&mut new, place));
             }
             new.overwrite(transaction, shard, leaf.at, &old)?;
-            let (before, note) = (
+            let (before, mut note) = (
                 old.note(&self.schema, old.places()),
                 new.note(&self.schema, new.places()),
             );
+            note[LABEL] = leaf.label;
             self.tree.set_note(transaction, shard, &place.path, &note)?;
             self.set_hidden(
                 transaction,
@@ -380,8 +398,8 @@ fn fill_end(
         }
     }
     let (start, count) = (leaf.start.min(to), leaf.count + places.len());
-    let [_, fill] = Leaf::header(layout.size, start, count);
-    Ok(transaction.store(shard, leaf.at + 8, fill)?)
+    let header = Leaf::header(layout.size, start, count);
+    Ok(transaction.store(shard, leaf.at, header)?)
 }
 
 /// Fills bytes of a leaf where nothing is, leaving what shares their words as it is.
@@ -410,7 +428,16 @@ pub(super) struct Packer<'p> {
     image: Image,
     builder: FeedBuilder,
     /// Leaves that were made.
-    leaves: usize,
+    leaves: u64,
+    /// Words of an index, where the feed has one.
+    words: Vec<u64>,
+}
+
+/// Root words of the trees that were made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Made {
+    pub(super) tree: [u64; 3],
+    pub(super) index: [u64; 3],
 }
 
 impl<'p> Packer<'p> {
@@ -421,6 +448,7 @@ impl<'p> Packer<'p> {
             image: Image::new(Layout::full(schema)),
             builder: FeedBuilder::new(),
             leaves: 0,
+            words: Vec::new(),
         }
     }
 
@@ -445,17 +473,25 @@ impl<'p> Packer<'p> {
     }
 
     fn flush(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
-        let leaf = self.image.create(transaction, self.pool, self.schema)?;
+        let (image, mut label) = (&self.image, 0);
+        if self.schema.is_indexed() {
+            label = labels::FIRST + self.leaves * labels::STEP;
+        }
+        let leaf = image.create(transaction, self.pool, self.schema, label)?;
+        if self.schema.is_indexed() {
+            let secret = transaction.hash_key();
+            words_of(secret, image, image.places(), leaf.at, &mut self.words)?;
+        }
         self.builder.push(transaction, self.pool, leaf)?;
         self.leaves += 1;
         self.image.count = 0;
         Ok(())
     }
 
-    /// The words of the tree.
-    pub(super) fn finish(mut self, transaction: &mut Transaction<'_>) -> Result<[u64; 3], Error> {
+    /// The feed that was packed.
+    pub(super) fn finish(mut self, transaction: &mut Transaction<'_>) -> Result<Made, Error> {
         if self.image.count == 0 && self.leaves == 0 {
-            return Ok([0; 3]);
+            return Ok(Made::default());
         }
         if self.leaves == 0 {
             let parts = [(&self.image, self.image.places())];
@@ -464,6 +500,10 @@ impl<'p> Packer<'p> {
         if self.image.count > 0 {
             self.flush(transaction)?;
         }
-        self.builder.finish(transaction, self.pool)
+        self.words.sort_unstable();
+        Ok(Made {
+            tree: self.builder.finish(transaction, self.pool)?,
+            index: Index::build(transaction, self.pool, &self.words)?,
+        })
     }
 }

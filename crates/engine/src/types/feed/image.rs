@@ -2,9 +2,9 @@
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
-use super::leaf::{HEADER_WORDS, HIDDEN, Layout, Leaf};
+use super::leaf::{HEADER_WORDS, HIDDEN, LABEL_AT, Layout, Leaf};
 use super::schema::Schema;
-use super::summary::NOTE_WORDS;
+use super::summary::{LABEL, NOTE_WORDS};
 use crate::error::Error;
 use crate::structures::tree::Child;
 
@@ -273,17 +273,19 @@ impl Image {
         transaction: &mut Transaction<'_>,
         pool: Pool,
         schema: &Schema,
+        label: u64,
     ) -> Result<Child<NOTE_WORDS>, Error> {
         let at = transaction.allocate(pool, self.layout.size)?;
         transaction.fill(at, &self.bytes)?;
         let header = Leaf::header(self.layout.size, self.start, self.count);
-        for (word, value) in header.into_iter().enumerate() {
-            transaction.fill_word(at + word as u64 * 8, value)?;
-        }
+        transaction.fill_word(at, header)?;
+        transaction.fill_word(at + LABEL_AT, label)?;
+        let mut note = self.note(schema, self.places());
+        note[LABEL] = label;
         Ok(Child {
             at,
             count: self.count as u64,
-            note: self.note(schema, self.places()),
+            note,
         })
     }
 
@@ -322,8 +324,8 @@ impl Image {
         shard: usize,
         at: Offset,
     ) -> Result<(), Error> {
-        let [_, fill] = Leaf::header(self.layout.size, self.start, self.count);
-        Ok(transaction.store(shard, at + 8, fill)?)
+        let header = Leaf::header(self.layout.size, self.start, self.count);
+        Ok(transaction.store(shard, at, header)?)
     }
 }
 

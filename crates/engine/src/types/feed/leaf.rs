@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! a leaf of 256 bytes to 16 KiB:
-//! | 0x400, size                |  8 bytes
-//! | first place, items         |  8
+//! | 0x400, size, first place, items |  8 bytes
+//! | label                      |  8
 //! | bits                       |  8 for each 64 places, for each bit of an item
 //! | values                     |  as many bytes as a value has, for each place
 //! ```
@@ -28,6 +28,8 @@ pub(super) const LEAF_MAX: u64 = 16_384;
 pub(super) const HEADER_WORDS: usize = 2;
 const HEADER: u64 = HEADER_WORDS as u64 * 8;
 const MAGIC: u64 = 0x400;
+/// Where a leaf's label stands.
+pub(super) const LABEL_AT: u64 = 8;
 /// The bit that says that an item is hidden.
 pub(super) const HIDDEN: usize = 0;
 
@@ -150,6 +152,8 @@ pub(super) struct Leaf {
     /// The place of the first item.
     pub(super) start: usize,
     pub(super) count: usize,
+    /// Its label, in a feed that has an index.
+    pub(super) label: u64,
 }
 
 impl Leaf {
@@ -162,14 +166,14 @@ impl Leaf {
         schema: &Schema,
     ) -> Result<Leaf, Error> {
         let block = view.block(at)?;
-        let (shape, fill) = (block.word(0)?, block.word(8)?);
-        let size = shape >> 32;
+        let (header, label) = (block.word(0)?, block.word(LABEL_AT)?);
+        let size = header >> 16 & 0xffff;
         let layout = match size {
-            _ if shape & 0xffff_ffff != MAGIC || !SIZES.contains(&size) => return Err(fault(at)),
+            _ if header & 0xffff != MAGIC || !SIZES.contains(&size) => return Err(fault(at)),
             size if size == full.size => *full,
             size => Layout::of(schema, size),
         };
-        let (start, count) = ((fill & 0xffff_ffff) as usize, (fill >> 32) as usize);
+        let (start, count) = ((header >> 32 & 0xffff) as usize, (header >> 48) as usize);
         if count == 0 || start + count > layout.places {
             return Err(fault(at));
         }
@@ -179,12 +183,22 @@ impl Leaf {
             layout,
             start,
             count,
+            label,
         })
     }
 
-    /// The two words of a header.
-    pub(super) fn header(size: u64, start: usize, count: usize) -> [u64; HEADER_WORDS] {
-        [MAGIC | size << 32, start as u64 | (count as u64) << 32]
+    /// The first word of a header.
+    pub(super) fn header(size: u64, start: usize, count: usize) -> u64 {
+        MAGIC | size << 16 | (start as u64) << 32 | (count as u64) << 48
+    }
+
+    /// The label of the leaf at an offset.
+    pub(super) fn label(view: &View<'_>, at: Offset) -> Result<u64, Error> {
+        let block = view.block(at)?;
+        if block.word(0)? & 0xffff != MAGIC {
+            return Err(fault(at));
+        }
+        Ok(block.word(LABEL_AT)?)
     }
 
     /// Behind the place of the last item.

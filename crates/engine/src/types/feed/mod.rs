@@ -5,10 +5,14 @@
 //! subtrees in which nothing can match are passed over.
 //!
 //! - `ahead`: asking for leaves ahead of their use.
+//! - `check`: checking feeds.
 //! - `contract`: what feeds answer as a type of value.
 //! - `edit`: changing the leaves of a feed: items put in, taken out, marked.
 //! - `filter`: which items a query sees: conditions on attributes, many items at a time.
 //! - `image`: items outside the store, laid out as leaves are.
+//! - `index`: which leaves have a value: words in order, as a tree.
+//! - `indexed`: feeds with an index: what it is told, and items by their values.
+//! - `labels`: labels of leaves, by which the way to one is found.
 //! - `leaf`: a leaf: its layout, reading it.
 //! - `order`: how a feed is ordered, and how the values of a sorted one compare.
 //! - `read`: reading feeds, optimistically or under a lock.
@@ -16,14 +20,18 @@
 //! - `sorted`: sorted feeds: finding by value, and putting items where their values say.
 //! - `summary`: what inner nodes note of their children.
 //! - `walk`: the items of a query, leaf after leaf.
-//! - `whole`: whole feeds: their root words, copying, making anew, checking, measuring.
+//! - `whole`: whole feeds: their root words, copying, making anew, measuring.
 //! - `write`: changing feeds.
 
 mod ahead;
+mod check;
 mod contract;
 mod edit;
 mod filter;
 mod image;
+mod index;
+mod indexed;
+mod labels;
 mod leaf;
 mod order;
 mod read;

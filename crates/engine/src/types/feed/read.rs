@@ -201,6 +201,9 @@ impl Feed {
         view: &View<'_>,
         value: &[u8],
     ) -> Result<Option<(Found, Leaf)>, Error> {
+        if let Some(index) = &self.index {
+            return self.first_indexed(view, index, value);
+        }
         let values = [value];
         let mut wanted = Wanted {
             most: 1,

@@ -8,6 +8,8 @@ pub const ATTRIBUTES_MAX: usize = 16;
 pub(super) const SCHEMA_WORDS: usize = 3;
 /// The first byte of the row that is a schema; those of items are 0, or 1 where they are hidden.
 pub(super) const SCHEMA_ROW: u8 = 2;
+/// The bit beside the order's number that says that there is an index.
+const INDEXED: u8 = 64;
 /// The widest attribute, in bits.
 const WIDTH_MAX: u8 = 32;
 
@@ -18,6 +20,7 @@ pub struct Schema {
     order: Order,
     attributes: u8,
     widths: [u8; ATTRIBUTES_MAX],
+    indexed: bool,
 }
 
 impl Schema {
@@ -38,7 +41,20 @@ impl Schema {
             order,
             attributes: widths.len() as u8,
             widths: all,
+            indexed: false,
         })
+    }
+
+    /// The same with an index from values to items; none for a sorted feed, in which values are found without.
+    pub fn with_index(self) -> Option<Schema> {
+        let indexed = true;
+        let sorted = self.order.sorted_by().is_some();
+        (!sorted).then_some(Schema { indexed, ..self })
+    }
+
+    /// Whether an index leads from values to items.
+    pub fn is_indexed(&self) -> bool {
+        self.indexed
     }
 
     /// Bytes of a value.
@@ -92,7 +108,7 @@ impl Schema {
     pub(super) fn words(&self) -> [u64; SCHEMA_WORDS] {
         let halves = self.widths.as_chunks::<8>().0;
         let first = u64::from(self.size)
-            | u64::from(self.order.number()) << 8
+            | u64::from(self.order_byte()) << 8
             | u64::from(self.attributes) << 16;
         [
             first,
@@ -111,12 +127,20 @@ impl Schema {
     }
 
     fn of_parts(size: u8, order: u8, widths: &[u8]) -> Option<Schema> {
-        Schema::new(size, widths, Order::of_number(order)?)
+        let schema = Schema::new(size, widths, Order::of_number(order & !INDEXED)?)?;
+        match order & INDEXED {
+            0 => Some(schema),
+            _ => schema.with_index(),
+        }
+    }
+
+    fn order_byte(&self) -> u8 {
+        self.order.number() | if self.indexed { INDEXED } else { 0 }
     }
 
     /// The first row of the flat list that a feed is: `2 | size | order | widths`, a byte each.
     pub fn row(&self) -> Vec<u8> {
-        let mut row = vec![SCHEMA_ROW, self.size, self.order.number()];
+        let mut row = vec![SCHEMA_ROW, self.size, self.order_byte()];
         row.extend_from_slice(self.widths());
         row
     }
@@ -178,6 +202,12 @@ mod tests {
                 assert_eq!(Schema::of_row(&schema.row()), Some(schema));
                 let bits: usize = widths.iter().map(|&width| usize::from(width)).sum();
                 assert_eq!(schema.planes(), 1 + bits);
+                let indexed = schema.with_index();
+                assert_eq!(indexed.is_some(), order.sorted_by().is_none());
+                let Some(indexed) = indexed else { continue };
+                assert_ne!(indexed, schema);
+                assert_eq!(Schema::of_words(indexed.words()), Some(indexed));
+                assert_eq!(Schema::of_row(&indexed.row()), Some(indexed));
             }
         }
         assert!(Schema::new(0, &[], Order::List).is_none());

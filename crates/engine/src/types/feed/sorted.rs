@@ -15,7 +15,7 @@ use super::leaf::Leaf;
 use super::order::{FeedType, Order};
 use super::summary::NOTE_WORDS;
 use super::walk::{Found, Wanted};
-use super::whole::{Feed, WORDS};
+use super::whole::Feed;
 use crate::error::Error;
 use crate::structures::tree::Node;
 
@@ -214,7 +214,7 @@ impl Feed {
         to: Pool,
         of: FeedType,
         rows: &Image,
-    ) -> Result<[u64; WORDS], Error> {
+    ) -> Result<Vec<u64>, Error> {
         let mut packer = Packer::new(&self.schema, to);
         let mut next = rows.start;
         self.for_each_leaf(transaction, |transaction, leaf, _, _| {
@@ -241,9 +241,9 @@ impl Feed {
             packer.add(transaction, &image, done..image.end())
         })?;
         packer.add(transaction, rows, next..rows.end())?;
-        let tree = packer.finish(transaction)?;
+        let made = packer.finish(transaction)?;
         let hidden = self.hidden + rows.note(&self.schema, rows.places())[0];
-        Ok(Feed::root_words(&self.schema, tree, hidden, to))
+        Ok(Feed::root_words(&self.schema, made, hidden, to))
     }
 }
 

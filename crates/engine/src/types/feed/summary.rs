@@ -1,12 +1,13 @@
 //! What inner nodes note of their children: how many items are hidden, and which values of attributes may be there.
 //!
 //! ```text
-//! | hidden items | 128 bits: a bit for each value, or for each range of values, of each attribute |
+//! | hidden items | 128 bits: a bit for each value, or for each range of values, of each attribute | label |
 //! ```
 //!
 //! Attributes have as many bits each, up to 64: one for each value where there are so few, else one for each range of
 //! values with the same upper bits. A bit that is not set says that there is no such item. One that is set says that
-//! there may be: of items that leave a leaf at its ends, the bits stay until the leaf is made anew.
+//! there may be: of items that leave a leaf at its ends, the bits stay until the leaf is made anew. The label is that of
+//! the first leaf.
 
 use undercroft_memory::View;
 
@@ -17,7 +18,9 @@ use crate::error::Error;
 use crate::structures::tree::{Child, Merge, Node, Tree};
 
 /// Words of a note.
-pub(super) const NOTE_WORDS: usize = 3;
+pub(super) const NOTE_WORDS: usize = 4;
+/// The word of a note that is a label.
+pub(super) const LABEL: usize = 3;
 /// What is noted of a subtree.
 pub(super) type Note = [u64; NOTE_WORDS];
 /// Bits for all attributes.
@@ -25,7 +28,7 @@ const BITS: usize = 128;
 /// The tree of a feed.
 pub(super) type FeedTree = Tree<NOTE_WORDS, Sums>;
 
-/// Sums of hidden items, unions of what may be there.
+/// Sums of hidden items, unions of what may be there, the first one's label.
 #[derive(Debug)]
 pub(crate) struct Sums;
 
@@ -35,13 +38,14 @@ pub(super) fn join(one: Note, other: Note) -> Note {
         one[0].wrapping_add(other[0]),
         one[1] | other[1],
         one[2] | other[2],
+        one[LABEL],
     ]
 }
 
 impl Merge<NOTE_WORDS> for Sums {
     fn of(children: &[Child<NOTE_WORDS>]) -> Note {
         let notes = children.iter().map(|child| child.note);
-        notes.fold(Note::default(), join)
+        notes.reduce(join).unwrap_or_default()
     }
 
     fn above(
@@ -50,8 +54,8 @@ impl Merge<NOTE_WORDS> for Sums {
         _index: usize,
         _note: Note,
     ) -> Result<Option<Note>, Error> {
-        let mut all = Note::default();
-        for index in 0..node.children() {
+        let mut all = node.note(view, 0)?;
+        for index in 1..node.children() {
             all = join(all, node.note(view, index)?);
         }
         Ok(Some(all))
@@ -100,7 +104,7 @@ impl Span {
     /// A note in which some are set.
     fn note(self, bits: u64) -> Note {
         let bits = u128::from(bits) << self.first;
-        [0, bits as u64, (bits >> 64) as u64]
+        [0, bits as u64, (bits >> 64) as u64, 0]
     }
 }
 

@@ -136,6 +136,9 @@ impl Feed {
             let rest = Selection::new(selection.seen, selection.filter.clone());
             return self.collect_values(view, of, values, &rest);
         }
+        if let (Some(index), Some(values)) = (&self.index, selection.values) {
+            return self.collect_indexed(view, index, values, selection);
+        }
         let mut all = Vec::new();
         self.walk(view, selection, wanted, &mut |_, found| {
             all.push(found);

@@ -1,29 +1,35 @@
-//! Whole feeds: their root words, copying, making anew, checking, measuring.
+//! Whole feeds: their root words, copying, making anew, measuring.
 //!
 //! ```text
 //! | root, items, levels of the tree | arena, or 0 | hidden items | schema, 3 words |
+//! | root, words, levels of the index, where there is one |
 //! ```
+
+use std::collections::HashMap;
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
-use super::edit::Packer;
+use super::edit::{Made, Packer};
 use super::image::{Image, runs};
+use super::index::Index;
+use super::indexed::Words;
 use super::leaf::{Layout, Leaf};
 use super::schema::{SCHEMA_WORDS, Schema};
-use super::summary::{FeedTree, NOTE_WORDS, Note, Sums, join};
+use super::summary::{FeedTree, LABEL, NOTE_WORDS, Note, Sums};
 use super::walk::{Found, load_leaf};
 use crate::error::Error;
 use crate::structures::elements::OUTGROWN;
 use crate::structures::entry::Entry;
-use crate::structures::tree::{Builder, Child, HEIGHT_MAX, Node, Subtree, for_each_left};
+use crate::structures::tree::{Builder, Child};
 use crate::types::registry::ValueType;
 use crate::upkeep::graveyard::{self, Dying};
 
-/// Root words of a feed.
-pub(super) const WORDS: usize = 5 + SCHEMA_WORDS;
+/// Root words of a feed without an index.
+const WORDS: usize = 5 + SCHEMA_WORDS;
 const ARENA: u64 = 24;
 const HIDDEN_ITEMS: u64 = 32;
 const SCHEMA: u64 = 40;
+const INDEX: u64 = WORDS as u64 * 8;
 
 /// Makes the tree of a feed.
 pub(super) type FeedBuilder = Builder<NOTE_WORDS, Sums>;
@@ -32,7 +38,7 @@ pub(super) type FeedBuilder = Builder<NOTE_WORDS, Sums>;
 #[derive(Debug)]
 pub struct Feed {
     /// Where its root words are.
-    at: Offset,
+    pub(super) at: Offset,
     pub(super) tree: FeedTree,
     pub(super) schema: Schema,
     /// How its leaves are laid out where there are several.
@@ -41,9 +47,12 @@ pub struct Feed {
     pub(super) hidden: u64,
     /// Where its memory comes from.
     pub(super) pool: Pool,
+    pub(super) index: Option<Index>,
+    /// What the index is to be told.
+    pub(super) words: Words,
 }
 
-fn fault(at: Offset) -> Error {
+pub(super) fn fault(at: Offset) -> Error {
     Fault {
         at,
         what: "a feed with as many items as it counts",
@@ -51,34 +60,50 @@ fn fault(at: Offset) -> Error {
     .into()
 }
 
+/// Root words of a feed of a schema.
+fn root_length(schema: &Schema) -> usize {
+    WORDS + if schema.is_indexed() { 3 } else { 0 }
+}
+
 impl Feed {
     /// The feed that an entry holds, which lies in a shard; any shard will do where it is only read.
     pub(super) fn load(view: &View<'_>, shard: usize, entry: &Entry) -> Result<Feed, Error> {
-        if entry.header.value_length() != WORDS as u64 * 8 {
+        if entry.header.value_length() < WORDS as u64 * 8 {
             return Err(entry.fault().into());
         }
         let at = entry.value_at();
         let schema = Schema::of_words(view.words(at + SCHEMA)?);
         let schema = schema.ok_or_else(|| Error::from(entry.fault()))?;
+        if entry.header.value_length() != root_length(&schema) as u64 * 8 {
+            return Err(entry.fault().into());
+        }
+        let pool = Pool::new(shard, view.word(at + ARENA)?);
+        let index = match schema.is_indexed() {
+            true => Some(Index::load(view, at + INDEX, pool)?),
+            false => None,
+        };
         Ok(Feed {
             at,
             tree: FeedTree::load(view, at)?,
             schema,
             full: Layout::full(&schema),
             hidden: view.word(at + HIDDEN_ITEMS)?,
-            pool: Pool::new(shard, view.word(at + ARENA)?),
+            pool,
+            index,
+            words: Words::default(),
         })
     }
 
     /// The root words of a feed.
-    pub(super) fn root_words(
-        schema: &Schema,
-        [root, count, height]: [u64; 3],
-        hidden: u64,
-        pool: Pool,
-    ) -> [u64; WORDS] {
-        let [size, low, high] = schema.words();
-        [root, count, height, pool.arena(), hidden, size, low, high]
+    pub(super) fn root_words(schema: &Schema, made: Made, hidden: u64, pool: Pool) -> Vec<u64> {
+        let mut words = Vec::with_capacity(root_length(schema));
+        words.extend(made.tree);
+        words.extend([pool.arena(), hidden]);
+        words.extend(schema.words());
+        if schema.is_indexed() {
+            words.extend(made.index);
+        }
+        words
     }
 
     /// What its items are.
@@ -136,24 +161,28 @@ impl Feed {
             transaction.store(pool.shard(), at, word)?;
         }
         self.tree = FeedTree::load(transaction.view(), self.at)?;
+        if self.index.is_some() {
+            self.index = Some(Index::load(transaction.view(), self.at + INDEX, arena)?);
+        }
         self.pool = arena;
         Ok(())
     }
 
     /// Lets the tree of a feed that has no arena be freed later, in small steps; one leaf at once.
     pub(super) fn discard(&self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
-        match (self.tree.root(), self.tree.height()) {
-            (0, _) => Ok(()),
-            (leaf, 0) => {
-                transaction.free(self.pool, leaf);
-                Ok(())
-            }
-            (root, height) => {
-                let words = [root, height as u64, 0, 0, 0];
-                let dying = Dying::Tree(ValueType::Feed);
-                graveyard::bury(transaction, self.pool.shard(), dying, words).map(drop)
+        let index = self.index.as_ref().map(Index::root);
+        for tree in [Some((self.tree.root(), self.tree.height())), index] {
+            match tree {
+                None | Some((0, _)) => {}
+                Some((leaf, 0)) => transaction.free(self.pool, leaf),
+                Some((root, height)) => {
+                    let words = [root, height as u64, 0, 0, 0];
+                    let dying = Dying::Tree(ValueType::Feed);
+                    graveyard::bury(transaction, self.pool.shard(), dying, words)?;
+                }
             }
         }
+        Ok(())
     }
 
     /// Visits all leaves in order, with what is noted of them where they have a node above them.
@@ -184,27 +213,36 @@ impl Feed {
         &self,
         transaction: &mut Transaction<'_>,
         to: Pool,
-    ) -> Result<[u64; WORDS], Error> {
+    ) -> Result<Vec<u64>, Error> {
         let mut builder = FeedBuilder::new();
+        let mut moved = HashMap::new();
         self.for_each_leaf(transaction, |transaction, leaf, _, note| {
             let note = match note {
                 Some(note) => note,
                 None => {
                     let image = Image::load(transaction.view(), leaf)?;
-                    image.note(&self.schema, image.places())
+                    let mut note = image.note(&self.schema, image.places());
+                    note[LABEL] = leaf.label;
+                    note
                 }
             };
             let at = transaction.allocate(to, leaf.layout.size)?;
             transaction.fill_from(at, leaf.at, leaf.layout.size)?;
+            if self.index.is_some() {
+                moved.insert(leaf.at, at);
+            }
             let count = leaf.count as u64;
             builder.push(transaction, to, Child { at, count, note })
         })?;
-        let tree = if self.tree.count() == 0 {
-            [0; 3]
-        } else {
-            builder.finish(transaction, to)?
-        };
-        Ok(Feed::root_words(&self.schema, tree, self.hidden, to))
+        let mut made = Made::default();
+        if self.tree.count() > 0 {
+            made.tree = builder.finish(transaction, to)?;
+        }
+        if let Some(index) = &self.index {
+            let words = index.moved(transaction.view(), &moved)?;
+            made.index = Index::build(transaction, to, &words)?;
+        }
+        Ok(Feed::root_words(&self.schema, made, self.hidden, to))
     }
 
     /// Root words of the same feed in another pool without some items, which were found in this order. Its leaves are
@@ -214,7 +252,7 @@ impl Feed {
         transaction: &mut Transaction<'_>,
         to: Pool,
         without: &[Found],
-    ) -> Result<[u64; WORDS], Error> {
+    ) -> Result<Vec<u64>, Error> {
         let mut packer = Packer::new(&self.schema, to);
         let (mut without, mut hidden) = (without.iter().peekable(), 0);
         self.for_each_leaf(transaction, |transaction, leaf, before, _| {
@@ -227,82 +265,8 @@ impl Feed {
             }
             Ok(())
         })?;
-        let tree = packer.finish(transaction)?;
-        Ok(Feed::root_words(&self.schema, tree, hidden, to))
-    }
-
-    /// Calls `reach` for every block, and checks what the tree says about them.
-    pub(super) fn check(
-        &self,
-        view: &View<'_>,
-        reach: &mut dyn FnMut(Offset),
-    ) -> Result<(), Error> {
-        let (root, count) = (self.tree.root(), self.tree.count());
-        if root == 0 && count == 0 && self.hidden == 0 {
-            return Ok(());
-        }
-        let mut last = None;
-        let root = (root, self.tree.height());
-        let (counted, note) = self.check_below(view, root, reach, &mut last)?;
-        if counted != count || note[0] != self.hidden {
-            return Err(fault(self.at));
-        }
-        Ok(())
-    }
-
-    fn check_below(
-        &self,
-        view: &View<'_>,
-        (at, level): Subtree,
-        reach: &mut dyn FnMut(Offset),
-        last: &mut Option<Vec<u8>>,
-    ) -> Result<(u64, Note), Error> {
-        reach(at);
-        if level == 0 {
-            let leaf = Leaf::load(view, at, &self.full, &self.schema)?;
-            let small = leaf.layout.size < self.full.size;
-            if small && self.tree.height() > 0 {
-                return Err(fault(at));
-            }
-            let image = Image::load(view, &leaf)?;
-            self.check_values(&image, last).ok_or_else(|| fault(at))?;
-            return Ok((leaf.count as u64, image.note(&self.schema, image.places())));
-        }
-        if level > HEIGHT_MAX {
-            return Err(fault(at));
-        }
-        let node = Node::<NOTE_WORDS>::load(view, at, level)?;
-        let (mut sum, mut all) = (0_u64, Note::default());
-        for index in 0..node.children() {
-            let (child, count) = node.child(view, index)?;
-            let (counted, note) = self.check_below(view, (child, level - 1), reach, last)?;
-            let noted = node.note(view, index)?;
-            // Values that are not there may be named, but none that is there may not.
-            if counted != count || note[0] != noted[0] || join(note, noted)[1..] != noted[1..] {
-                return Err(fault(child));
-            }
-            (sum, all) = (sum.wrapping_add(count), join(all, noted));
-        }
-        Ok((sum, all))
-    }
-
-    /// Whether the values of a leaf of a sorted feed are values of its type, and in order behind the last one before it.
-    fn check_values(&self, image: &Image, last: &mut Option<Vec<u8>>) -> Option<()> {
-        let order = self.schema.order();
-        if order.sorted_by().is_none() {
-            return Some(());
-        }
-        for place in image.places() {
-            let value = image.value(place);
-            let follows = last
-                .as_ref()
-                .is_none_or(|last| order.may_follow(last, value));
-            if !follows || !self.schema.takes(value) {
-                return None;
-            }
-            *last = Some(value.to_vec());
-        }
-        Some(())
+        let made = packer.finish(transaction)?;
+        Ok(Feed::root_words(&self.schema, made, hidden, to))
     }
 
     /// Bytes that it takes beside its entry: its arena, where it has one; else its leaves and inner nodes. O(1) with
@@ -315,7 +279,10 @@ impl Feed {
             return Ok(0);
         }
         let mut place = self.tree.find(view, 0)?;
-        let mut bytes = 0_u64;
+        let mut bytes = match &self.index {
+            Some(index) => index.bytes(view)?,
+            None => 0,
+        };
         loop {
             let leaf = load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
             let own = place.nodes_begun() + block_size(leaf.layout.size);
@@ -344,18 +311,4 @@ impl AsView for Transaction<'_> {
     fn as_view(&self) -> &View<'_> {
         self.view()
     }
-}
-
-/// Visits what is left of a tree that is being freed.
-pub(super) fn check_left(
-    view: &View<'_>,
-    subtree: Subtree,
-    progress: u64,
-    reach: &mut dyn FnMut(Offset),
-) -> Result<(), Error> {
-    for_each_left::<NOTE_WORDS>(view, subtree, progress, &mut |at, _| {
-        reach(at);
-        Ok(())
-    })
-    .map(drop)
 }

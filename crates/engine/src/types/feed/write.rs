@@ -1,7 +1,7 @@
 //! Changing feeds.
 
 use super::FEED;
-use super::edit::Packer;
+use super::edit::{Made, Packer};
 use super::filter::Selection;
 use super::image::{Image, Rows};
 use super::leaf::{HIDDEN, Layout};
@@ -66,7 +66,7 @@ impl Writer<'_, '_> {
         if self.find(database, key)?.is_some() {
             return Ok(false);
         }
-        let words = Feed::root_words(schema, [0; 3], 0, key.shard.into());
+        let words = Feed::root_words(schema, Made::default(), 0, key.shard.into());
         self.put_object(database, key, None, FEED, &words)?;
         self.feed_changed(database, key, KeyEvent::FeedCreate);
         Ok(true)
@@ -100,9 +100,9 @@ impl Writer<'_, '_> {
             let pool = elements::new_pool(self.transaction, key.shard, feed.bytes_of(more))?;
             let mut packer = Packer::new(&feed.schema, pool);
             packer.add(self.transaction, &rows, rows.places())?;
-            let tree = packer.finish(self.transaction)?;
+            let made = packer.finish(self.transaction)?;
             let hidden = rows.note(&feed.schema, rows.places())[0];
-            let words = Feed::root_words(&feed.schema, tree, hidden, pool);
+            let words = Feed::root_words(&feed.schema, made, hidden, pool);
             self.put_object(database, key, Some(found), FEED, &words)?;
         } else {
             feed.settle(self.transaction, more)?;

@@ -1,0 +1,148 @@
+//! Feeds with an index: which words it gets and loses by what happens to leaves, and items by their values.
+
+use undercroft_memory::{Offset, Transaction, View};
+
+use super::filter::{Scratch, Selection};
+use super::image::{Image, runs};
+use super::index::{Index, word_of};
+use super::leaf::Leaf;
+use super::walk::{Found, load_leaf};
+use super::whole::Feed;
+use crate::error::Error;
+use crate::structures::key::hash;
+
+/// What an index gets and loses.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    gone: Vec<u64>,
+    come: Vec<u64>,
+}
+
+/// The words of the items at some places of a leaf.
+pub(super) fn words_of(
+    secret: [u64; 2],
+    image: &Image,
+    places: std::ops::Range<usize>,
+    leaf: Offset,
+    words: &mut Vec<u64>,
+) -> Result<(), Error> {
+    for place in places {
+        words.push(word_of(hash(secret, image.value(place)), leaf)?);
+    }
+    Ok(())
+}
+
+impl Feed {
+    /// Notes that items came into a leaf.
+    pub(super) fn came(
+        &mut self,
+        transaction: &Transaction<'_>,
+        image: &Image,
+        places: std::ops::Range<usize>,
+        leaf: Offset,
+    ) -> Result<(), Error> {
+        if self.index.is_none() {
+            return Ok(());
+        }
+        let secret = transaction.hash_key();
+        words_of(secret, image, places, leaf, &mut self.words.come)
+    }
+
+    /// Notes that items left a leaf.
+    pub(super) fn went(
+        &mut self,
+        transaction: &Transaction<'_>,
+        image: &Image,
+        places: std::ops::Range<usize>,
+        leaf: Offset,
+    ) -> Result<(), Error> {
+        if self.index.is_none() {
+            return Ok(());
+        }
+        let secret = transaction.hash_key();
+        words_of(secret, image, places, leaf, &mut self.words.gone)
+    }
+
+    /// The same of the items that some masks, one for each block, stand for.
+    pub(super) fn went_of(
+        &mut self,
+        transaction: &Transaction<'_>,
+        image: &Image,
+        masks: &[u64],
+        leaf: Offset,
+    ) -> Result<(), Error> {
+        if self.index.is_none() {
+            return Ok(());
+        }
+        for run in runs(image.places(), masks, true) {
+            self.went(transaction, image, run, leaf)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the index know what was noted.
+    pub(super) fn tell_index(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
+        if let Some(index) = &mut self.index {
+            let Words { gone, come } = &mut self.words;
+            index.change(transaction, gone, come)?;
+            gone.clear();
+            come.clear();
+        }
+        Ok(())
+    }
+
+    /// The items that a query by value sees, leaf by leaf, by the index. O(log n) for each leaf with one of the values.
+    pub(super) fn collect_indexed(
+        &self,
+        view: &View<'_>,
+        index: &Index,
+        values: &[&[u8]],
+        selection: &Selection<'_>,
+    ) -> Result<Vec<Found>, Error> {
+        let mut leaves = Vec::new();
+        for value in values {
+            leaves.append(&mut index.leaves(view, hash(view.hash_key(), value))?);
+        }
+        leaves.sort_unstable();
+        leaves.dedup();
+        let (mut found, mut scratch) = (Vec::new(), Scratch::default());
+        for at in leaves {
+            // R3: what is torn must not go on for long.
+            view.recheck()?;
+            let place = self.place_of_leaf(view, at)?;
+            let leaf = load_leaf(view, at, &self.full, &self.schema, place.count)?;
+            let places = leaf.start..leaf.end();
+            let masks = selection.of_leaf(view, &leaf, &places, &mut scratch)?;
+            if masks.iter().any(|&mask| mask != 0) {
+                let (before, masks) = (place.before, masks.to_vec());
+                found.push(Found { before, masks });
+            }
+        }
+        found.sort_unstable_by_key(|found| found.before);
+        Ok(found)
+    }
+
+    /// The first item with a value, by the index.
+    pub(super) fn first_indexed(
+        &self,
+        view: &View<'_>,
+        index: &Index,
+        value: &[u8],
+    ) -> Result<Option<(Found, Leaf)>, Error> {
+        let values = [value];
+        let selection = Selection::of_values(&values);
+        let found = self.collect_indexed(view, index, &values, &selection)?;
+        let Some(mut first) = found.into_iter().next() else {
+            return Ok(None);
+        };
+        // Only the first of them.
+        let mut seen = false;
+        for mask in first.masks.iter_mut() {
+            *mask = if seen { 0 } else { *mask & mask.wrapping_neg() };
+            seen |= *mask != 0;
+        }
+        let place = self.tree.find(view, first.before)?;
+        let leaf = load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
+        Ok(Some((first, leaf)))
+    }
+}

@@ -1,0 +1,111 @@
+//! Feeds with an index where it is hardest: many leaves, many equal values, ever more items at one place.
+
+use fastrand::Rng;
+use undercroft_engine::{Order, Rows, Schema, Seen, Selection};
+use undercroft_testkit::fresh;
+
+use crate::pair::Pair;
+
+fn schema() -> Schema {
+    let schema = Schema::new(8, &[3], Order::List).and_then(Schema::with_index);
+    schema.expect("a sound schema")
+}
+
+fn value(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+fn add(pair: &Pair, position: i64, numbers: impl IntoIterator<Item = u64>) {
+    let mut rows = Rows::new(&pair.schema);
+    for number in numbers {
+        rows.push(&value(number), &[(number % 8) as u32], false);
+    }
+    pair.write(|writer, key| writer.feed_add(0, key, position, &rows));
+}
+
+fn position(pair: &Pair, number: u64) -> Option<u64> {
+    pair.read(|feed, view| feed.position(view, &value(number), Seen::All))
+}
+
+fn check(pair: &Pair) {
+    let report = pair.store.check().expect("a walk");
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+/// Between two leaves there is room for some labels; when it is used up, leaves around get others.
+#[test]
+fn items_that_always_come_to_one_place_leave_room_for_more() {
+    for place in [0, 1, 700, -2, -1] {
+        let pair = Pair::new(schema());
+        add(&pair, -1, 0..2_000);
+        // A leaf holds some 440 items: each step makes a leaf more, and halves the room for its label.
+        for step in 0..150 {
+            let numbers = 10_000 + step * 1000..;
+            add(&pair, place, numbers.take(450));
+        }
+        check(&pair);
+        for number in [0, 1_999, 10_000, 10_449, 159_000] {
+            assert!(position(&pair, number).is_some(), "{number} at {place}");
+        }
+        assert_eq!(position(&pair, 9_999), None);
+    }
+}
+
+#[test]
+fn a_value_that_is_there_often_is_found_wherever_it_is() {
+    let pair = Pair::new(schema());
+    for part in 0..40 {
+        add(&pair, -1, (0..500).map(|number| number % 5 * (1000 + part)));
+    }
+    assert_eq!(position(&pair, 0), Some(0));
+    assert_eq!(position(&pair, 1039), Some(39 * 500 + 1));
+    let hidden = pair.write(|writer, key| {
+        let values: [&[u8]; 2] = [&value(0), &value(4 * 1039)];
+        writer.feed_hide(0, key, &Selection::of_values(&values), true)
+    });
+    assert_eq!(hidden, 40 * 100 + 100);
+    check(&pair);
+    pair.write(|writer, key| writer.feed_move(0, key, &value(0), -1));
+    let removed =
+        pair.write(|writer, key| writer.feed_remove(0, key, &Selection::of_values(&[&value(0)])));
+    assert_eq!(removed, 40 * 100);
+    assert_eq!(position(&pair, 0), None);
+    check(&pair);
+}
+
+/// Enough of them for an index of several levels, one by one and by thousands, and then ever fewer.
+#[test]
+fn an_index_grows_and_shrinks_with_its_feed() {
+    let seed = fresh::seed();
+    let mut random = Rng::with_seed(seed);
+    let pair = Pair::new(schema());
+    let mut all: Vec<u64> = (0..120_000).collect();
+    random.shuffle(&mut all);
+    let (mut done, step) = (0, [1, 40, 9_000]);
+    while done < all.len() {
+        let count = step[random.usize(..3)].min(all.len() - done);
+        let place = [0, -1, random.i64(0..=done as i64)][random.usize(..3)];
+        add(&pair, place, all[done..done + count].iter().copied());
+        done += count;
+    }
+    check(&pair);
+    for _ in 0..500 {
+        let number = all[random.usize(..all.len())];
+        let moved = pair.write(|writer, key| writer.feed_move(0, key, &value(number), 0));
+        assert!(moved && position(&pair, number) == Some(0), "{number}");
+    }
+    check(&pair);
+    random.shuffle(&mut all);
+    while !all.is_empty() {
+        let some: Vec<[u8; 8]> = all.iter().rev().take(900).map(|&it| value(it)).collect();
+        let values: Vec<&[u8]> = some.iter().map(<[u8; 8]>::as_slice).collect();
+        let removed =
+            pair.write(|writer, key| writer.feed_remove(0, key, &Selection::of_values(&values)));
+        assert_eq!(removed as usize, values.len());
+        all.truncate(all.len() - values.len());
+        if all.len() % 20_000 < 900 {
+            check(&pair);
+        }
+    }
+    check(&pair);
+}
