@@ -1,0 +1,297 @@
+//! The index of a feed: for each item a word, in order, so that the leaves with a value are found by a search.
+//!
+//! ```text
+//! a word: | leaf / 256: 36 bits | hash of the value: 28 bits |
+//! a block of 256, 1024 or 4096 bytes:
+//! | 0x401, size, words             |  8 bytes
+//! | words                          |  8 for each place
+//! ```
+//!
+//! A word says in which leaf a value is, and not where in it: within a leaf items move all the time. Values that share a
+//! hash, or that are there several times, have several words, also equal ones. The blocks are the leaves of a counted
+//! tree, whose nodes note for each a word that none in it is less than, and none before it greater; the first block
+//! may have lesser ones.
+//!
+//! - `block`: a block: its layout, reading it, making one.
+//! - `change`: words that come and go.
+
+mod block;
+mod change;
+
+use std::collections::HashMap;
+
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
+
+use super::summary::NOTE_WORDS;
+use crate::error::Error;
+use crate::structures::tree::{Builder, Least, Node, Place, Tree};
+use block::{BLOCK, Block, FILL};
+
+/// Bits of a word that say which leaf.
+const LEAF_BITS: u32 = 36;
+/// Leaves begin at multiples of so many bytes.
+const LEAF_UNIT: u64 = 256;
+
+type IndexTree = Tree<NOTE_WORDS, Least>;
+
+/// The index of a feed.
+#[derive(Debug)]
+pub(super) struct Index {
+    tree: IndexTree,
+    pool: Pool,
+}
+
+fn fault(at: Offset) -> Error {
+    Fault {
+        at,
+        what: "an index that names every item of its feed",
+    }
+    .into()
+}
+
+/// The word of an item in a leaf.
+pub(super) fn word_of(hash: u64, leaf: Offset) -> Result<u64, Error> {
+    let leaf_number = leaf / LEAF_UNIT;
+    if !leaf.is_multiple_of(LEAF_UNIT) || leaf_number >> LEAF_BITS != 0 {
+        return Err(fault(leaf));
+    }
+    Ok(hash >> LEAF_BITS << LEAF_BITS | leaf_number)
+}
+
+/// The leaf of a word.
+fn leaf_of(word: u64) -> Offset {
+    (word & ((1 << LEAF_BITS) - 1)) * LEAF_UNIT
+}
+
+/// Whether two words are of values with the same hash, as far as words tell.
+fn same_hash(one: u64, other: u64) -> bool {
+    (one ^ other) >> LEAF_BITS == 0
+}
+
+impl Index {
+    pub(super) fn load(view: &View<'_>, words: Offset, pool: Pool) -> Result<Index, Error> {
+        let tree = IndexTree::load(view, words)?;
+        Ok(Index { tree, pool })
+    }
+
+    /// Number of words.
+    pub(super) fn count(&self) -> u64 {
+        self.tree.count()
+    }
+
+    /// Root words of an index of some words in order.
+    pub(super) fn build(
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        words: &[u64],
+    ) -> Result<[u64; 3], Error> {
+        let mut builder = Builder::<NOTE_WORDS, Least>::new();
+        if words.is_empty() {
+            return Ok([0; 3]);
+        }
+        for some in words.chunks(FILL) {
+            let block = Block::create(transaction, pool, some, words.len() > FILL)?;
+            builder.push(transaction, pool, block)?;
+        }
+        builder.finish(transaction, pool)
+    }
+
+    /// The first block in which a word may be that is not less than this one, and its place there.
+    fn seek(
+        &self,
+        view: &View<'_>,
+        word: u64,
+    ) -> Result<Option<(Place<NOTE_WORDS>, Block, usize)>, Error> {
+        if self.tree.count() == 0 {
+            return Ok(None);
+        }
+        let mut place = self.tree.find_by(view, |note| Ok(note[0] < word))?;
+        loop {
+            let block = Block::load(view, place.leaf, place.count)?;
+            let index = block.lower_bound(view, word)?;
+            if index < block.count {
+                return Ok(Some((place, block, index)));
+            }
+            view.recheck()?;
+            if !place.step(view, true)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The leaves that may hold values with a hash, each once. O(log n) for each.
+    pub(super) fn leaves(&self, view: &View<'_>, hash: u64) -> Result<Vec<Offset>, Error> {
+        let mut leaves = Vec::new();
+        let least = hash >> LEAF_BITS << LEAF_BITS;
+        let Some((mut place, mut block, mut index)) = self.seek(view, least)? else {
+            return Ok(leaves);
+        };
+        loop {
+            while index < block.count {
+                let word = block.word(view, index)?;
+                if !same_hash(word, least) {
+                    return Ok(leaves);
+                }
+                if leaves.last() != Some(&leaf_of(word)) {
+                    leaves.push(leaf_of(word));
+                }
+                index += 1;
+            }
+            // R3: what is torn must not go on for long.
+            view.recheck()?;
+            if !place.step(view, true)? {
+                return Ok(leaves);
+            }
+            (block, index) = (Block::load(view, place.leaf, place.count)?, 0);
+        }
+    }
+
+    /// All words in order.
+    pub(super) fn words(&self, view: &View<'_>) -> Result<Vec<u64>, Error> {
+        let mut all = Vec::new();
+        if self.tree.count() == 0 {
+            return Ok(all);
+        }
+        let mut place = self.tree.find_end(view, false)?;
+        loop {
+            let block = Block::load(view, place.leaf, place.count)?;
+            all.extend(block.words(view, 0)?);
+            // R3: what is torn must not go on for long.
+            view.recheck()?;
+            if !place.step(view, true)? {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// All words in order, where leaves have come elsewhere.
+    pub(super) fn moved(
+        &self,
+        view: &View<'_>,
+        leaves: &HashMap<Offset, Offset>,
+    ) -> Result<Vec<u64>, Error> {
+        let mut words = self.words(view)?;
+        for word in &mut words {
+            let leaf = leaves
+                .get(&leaf_of(*word))
+                .ok_or_else(|| fault(leaf_of(*word)))?;
+            *word = word_of(*word, *leaf)?;
+        }
+        for alike in words.chunk_by_mut(|one, next| same_hash(*one, *next)) {
+            alike.sort_unstable();
+        }
+        Ok(words)
+    }
+
+    /// The tree: its root and its levels.
+    pub(super) fn root(&self) -> (Offset, usize) {
+        (self.tree.root(), self.tree.height())
+    }
+
+    /// Bytes of its blocks and nodes. O(blocks).
+    pub(super) fn bytes(&self, view: &View<'_>) -> Result<u64, Error> {
+        let mut bytes = 0_u64;
+        if self.tree.count() == 0 {
+            return Ok(bytes);
+        }
+        let mut place = self.tree.find_end(view, false)?;
+        loop {
+            let block = Block::load(view, place.leaf, place.count)?;
+            bytes = bytes.saturating_add(place.nodes_begun() + block_size(block.size));
+            view.recheck()?;
+            if !place.step(view, true)? {
+                return Ok(bytes);
+            }
+        }
+    }
+
+    /// Calls `reach` for every block and node, `see` for every word, and checks that the words are in order.
+    pub(super) fn check(
+        &self,
+        view: &View<'_>,
+        reach: &mut dyn FnMut(Offset),
+        see: &mut dyn FnMut(u64),
+    ) -> Result<(), Error> {
+        if self.tree.count() == 0 && self.tree.root() == 0 {
+            return Ok(());
+        }
+        let mut last = 0;
+        let counted =
+            self.check_below(
+                view,
+                self.root(),
+                None,
+                &mut last,
+                &mut |at, word| match word {
+                    None => reach(at),
+                    Some(word) => see(word),
+                },
+            )?;
+        if counted == self.tree.count() {
+            Ok(())
+        } else {
+            Err(fault(self.tree.root()))
+        }
+    }
+
+    fn check_below(
+        &self,
+        view: &View<'_>,
+        (at, level): (Offset, usize),
+        least: Option<u64>,
+        last: &mut u64,
+        visit: &mut dyn FnMut(Offset, Option<u64>),
+    ) -> Result<u64, Error> {
+        visit(at, None);
+        if level == 0 {
+            let count = view.word(at)? >> 32;
+            let block = Block::load(view, at, count)?;
+            if self.tree.height() > 0 && block.size != BLOCK {
+                return Err(fault(at));
+            }
+            // Before the first block of all nothing is noted that would count.
+            let is_first = *last == 0;
+            for word in block.words(view, 0)? {
+                let is_beyond = is_first || least.is_none_or(|least| word >= least);
+                if word < *last || !is_beyond {
+                    return Err(fault(at));
+                }
+                visit(at, Some(word));
+                *last = word;
+            }
+            return Ok(count);
+        }
+        let node = Node::<NOTE_WORDS>::load(view, at, level)?;
+        let mut sum = 0_u64;
+        for index in 0..node.children() {
+            let (child, count) = node.child(view, index)?;
+            let noted = node.note(view, index)?[0];
+            let before = *last;
+            if before > noted && before != 0 {
+                return Err(fault(child));
+            }
+            let counted = self.check_below(view, (child, level - 1), Some(noted), last, visit)?;
+            if counted != count {
+                return Err(fault(child));
+            }
+            sum = sum.wrapping_add(count);
+        }
+        Ok(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_says_where_a_value_is() {
+        let word = word_of(!0 << 20, 7 * LEAF_UNIT).expect("a leaf");
+        assert_eq!(leaf_of(word), 7 * LEAF_UNIT);
+        assert!(same_hash(
+            word,
+            word_of(!0 << LEAF_BITS, 0).expect("a leaf")
+        ));
+        assert!(word_of(0, 8).is_err() && word_of(0, LEAF_UNIT << LEAF_BITS).is_err());
+    }
+}
