@@ -2,20 +2,26 @@
 //! nodes note that of the first leaf below each child. So the way from the root to a leaf that the index names is found,
 //! and no leaf or node has to know what is above it, which changes with every split.
 
+use std::ops::RangeInclusive;
+
 use undercroft_memory::{Offset, Transaction, View};
 
-use super::leaf::{Leaf, fault};
+use super::leaf::{LABEL_AT, Leaf, fault};
 use super::summary::{LABEL, NOTE_WORDS};
 use super::whole::Feed;
 use crate::error::Error;
-use crate::structures::tree::{Node, Place};
+use crate::structures::tree::{Node, Place, Subtree};
 
 /// The label of a feed's first leaf.
 pub(super) const FIRST: u64 = 1 << 63;
 /// From one leaf to the next where a feed grows at its ends: billions fit there, and thousands of items between two.
 pub(super) const STEP: u64 = 1 << 32;
-/// What is left between two leaves at least when labels are given anew.
-const SPARE: u64 = 1 << 16;
+/// Leaves that get labels anew at once, at least,
+const WINDOW: usize = 8;
+/// and as long as a place of that many has any room: a lock is held for it.
+const WINDOW_USUAL: usize = 4096;
+/// The logarithm of the room that is there between two of them at least: one splice puts in some dozens of leaves.
+const ROOM: u32 = 8;
 
 /// Labels for so many leaves between two others, or at an end; none where there is no room.
 fn between(low: Option<u64>, high: Option<u64>, count: usize) -> Option<Vec<u64>> {
@@ -39,9 +45,51 @@ fn between(low: Option<u64>, high: Option<u64>, count: usize) -> Option<Vec<u64>
     (step > 0).then(|| (0..count).map(|index| first + index * step).collect())
 }
 
+/// The first label, and from one to the next, for so many leaves that are between two others, or at an end; none where
+/// more of them have to get labels anew. At an end there may be ever more leaves, so that they are kept close together.
+fn anew(leaves: usize, low: Option<u64>, high: Option<u64>) -> Option<(u64, u64)> {
+    let count = leaves as u64;
+    let range = high.unwrap_or(u64::MAX).checked_sub(low.unwrap_or(0))?;
+    // The more leaves, the more room each, so that they last as long as they took: four times as much for twice as many.
+    let doubled = (leaves / WINDOW).max(1).ilog2();
+    let least = match leaves < WINDOW_USUAL {
+        true => ROOM + 2 * doubled,
+        false => ROOM,
+    };
+    let mut step = range / (count + 1);
+    if step >> least == 0 {
+        return None;
+    }
+    if low.is_none() || high.is_none() {
+        step = step.min(STEP);
+    }
+    let first = match (low, high) {
+        (Some(low), _) => low + step,
+        (None, Some(high)) => high - step * count,
+        (None, None) => FIRST - count / 2 * step,
+    };
+    Some((first, step))
+}
+
 /// The label of the leaf that a place leads to.
 fn label(view: &View<'_>, place: &Place<NOTE_WORDS>) -> Result<u64, Error> {
-    Leaf::label(view, place.leaf)
+    match place.note(view)? {
+        Some(note) => Ok(note[LABEL]),
+        None => Leaf::label(view, place.leaf),
+    }
+}
+
+/// The label of the leaf before or behind one; none where there is no leaf.
+fn label_beside(
+    view: &View<'_>,
+    place: &Place<NOTE_WORDS>,
+    forward: bool,
+) -> Result<Option<u64>, Error> {
+    let mut beside = place.clone();
+    match beside.step(view, forward)? {
+        true => label(view, &beside).map(Some),
+        false => Ok(None),
+    }
 }
 
 impl Feed {
@@ -80,9 +128,7 @@ impl Feed {
         {
             return Ok(labels);
         }
-        // Before the first leaf there is room only where the first one gets another label.
-        let label = label(transaction.view(), place)?;
-        self.relabel(transaction, label, stays == Some(false))?;
+        self.relabel(transaction, place)?;
         let labels = self.labels_there(transaction.view(), place, (remove, count), stays)?;
         labels.ok_or_else(|| fault(place.leaf))
     }
@@ -95,13 +141,11 @@ impl Feed {
         stays: Option<bool>,
     ) -> Result<Option<Vec<u64>>, Error> {
         let here = label(view, place)?;
-        let mut other = place.clone();
         if stays == Some(false) {
-            let before = other.step(view, false)?;
-            let low = before.then(|| label(view, &other)).transpose()?;
+            let low = label_beside(view, place, false)?;
             return Ok(between(low, Some(here), count));
         }
-        let mut behind = true;
+        let (mut other, mut behind) = (place.clone(), true);
         for _ in 0..remove {
             behind = behind && other.step(view, true)?;
         }
@@ -117,98 +161,78 @@ impl Feed {
         }))
     }
 
-    /// Gives labels anew to the leaves of the lowest node that has room for them around the leaf with a label. Where
-    /// items are put in at one place again and again, that is one node for dozens of leaves that were split.
+    /// Gives labels anew to leaves around one: to as few as have room for it. They are thousands only where some ten
+    /// thousand leaves came to one place. O(leaves * log n).
     fn relabel(
         &self,
         transaction: &mut Transaction<'_>,
-        label: u64,
-        all: bool,
+        place: &Place<NOTE_WORDS>,
     ) -> Result<(), Error> {
         let view = transaction.view();
-        let mut nodes = Vec::new();
-        let (mut at, mut end) = (self.tree.root(), None);
-        for level in (1..=self.tree.height()).rev() {
-            nodes.push((at, level, end));
-            let node = Node::<NOTE_WORDS>::load(view, at, level)?;
-            let mut index = node.children() - 1;
-            while index > 0 && node.note(view, index)?[LABEL] > label {
-                index -= 1;
+        let (mut first, mut last) = (place.clone(), place.clone());
+        let (mut leaves, mut wanted) = (1, WINDOW);
+        let mut labels = loop {
+            let before = leaves;
+            leaves += usize::from(first.step(view, false)?);
+            leaves += usize::from(last.step(view, true)?);
+            let is_all = leaves == before;
+            if leaves < wanted && !is_all {
+                continue;
             }
-            if index + 1 < node.children() {
-                end = Some(node.note(view, index + 1)?[LABEL]);
+            let low = label_beside(view, &first, false)?;
+            let high = label_beside(view, &last, true)?;
+            match anew(leaves, low, high) {
+                Some((next, step)) => break Labels { next, step },
+                None if is_all => return Err(fault(place.leaf)),
+                None => wanted *= 2,
             }
-            (at, _) = node.child(view, index)?;
-        }
-        for &(at, level, end) in nodes.iter().rev().filter(|_| !all) {
-            let leaves = count_leaves(view, at, level)?;
-            let first = Node::<NOTE_WORDS>::load(view, at, level)?.note(view, 0)?[LABEL];
-            let end: u64 = end.unwrap_or(u64::MAX);
-            let room = (end.saturating_sub(first) / leaves.max(1)).min(STEP);
-            // The first one keeps its label, so that nothing changes above.
-            if room > SPARE {
-                spread(
-                    transaction,
-                    self.pool.shard(),
-                    (at, level),
-                    &mut (first, room),
-                )?;
-                return Ok(());
-            }
-        }
-        // All of them, so that there is room at both ends.
-        let Some(&(root, level, _)) = nodes.first() else {
-            // A single leaf: there is all the room that there is.
-            return Ok(transaction.store(self.pool.shard(), at + super::leaf::LABEL_AT, FIRST)?);
         };
-        let leaves = count_leaves(view, root, level)?;
-        let step = STEP.min(u64::MAX / 2 / (leaves + 1));
-        let first = FIRST - leaves / 2 * step;
-        spread(
-            transaction,
-            self.pool.shard(),
-            (root, level),
-            &mut (first, step),
-        )?;
-        Ok(())
+        let window = label(view, &first)?..=label(view, &last)?;
+        let root = (self.tree.root(), self.tree.height());
+        spread(transaction, self.pool.shard(), root, &window, &mut labels)
     }
 }
 
-/// Leaves below a node.
-fn count_leaves(view: &View<'_>, at: Offset, level: usize) -> Result<u64, Error> {
-    let node = Node::<NOTE_WORDS>::load(view, at, level)?;
-    if level == 1 {
-        return Ok(node.children() as u64);
-    }
-    let mut sum = 0;
-    for index in 0..node.children() {
-        let (child, _) = node.child(view, index)?;
-        sum += count_leaves(view, child, level - 1)?;
-    }
-    Ok(sum)
+/// Labels that are given to one leaf after the other.
+struct Labels {
+    next: u64,
+    step: u64,
 }
 
-/// Gives the leaves of a subtree the next label each. Returns the first one's.
+/// Gives the leaves of a subtree whose labels are within a range the next label each.
 fn spread(
     transaction: &mut Transaction<'_>,
     shard: usize,
-    (at, level): (Offset, usize),
-    next: &mut (u64, u64),
-) -> Result<u64, Error> {
-    let first = next.0;
+    (at, level): Subtree,
+    window: &RangeInclusive<u64>,
+    labels: &mut Labels,
+) -> Result<(), Error> {
     if level == 0 {
-        transaction.store(shard, at + super::leaf::LABEL_AT, first)?;
-        next.0 += next.1;
-        return Ok(first);
+        transaction.store(shard, at + LABEL_AT, labels.next)?;
+        labels.next = labels.next.wrapping_add(labels.step);
+        return Ok(());
     }
     let node = Node::<NOTE_WORDS>::load(transaction.view(), at, level)?;
-    for index in 0..node.children() {
-        let (child, _) = node.child(transaction.view(), index)?;
-        let mut note = node.note(transaction.view(), index)?;
-        note[LABEL] = spread(transaction, shard, (child, level - 1), next)?;
-        node.set_note(transaction, shard, index, &note)?;
+    let mut index = node.seek_key(
+        transaction.view(),
+        |note| Ok(note[LABEL] <= *window.start()),
+    )?;
+    while index < node.children() {
+        let view = transaction.view();
+        let (child, mut note) = (node.child(view, index)?.0, node.note(view, index)?);
+        if note[LABEL] > *window.end() {
+            break;
+        }
+        let first = labels.next;
+        spread(transaction, shard, (child, level - 1), window, labels)?;
+        // Where the leaves of the range begin further behind, the first one below the child is none of them.
+        if window.contains(&note[LABEL]) {
+            note[LABEL] = first;
+            node.set_note(transaction, shard, index, &note)?;
+        }
+        index += 1;
     }
-    Ok(first)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -239,5 +263,106 @@ mod tests {
         assert_eq!(between(Some(4), Some(8), 4), None);
         assert_eq!(between(Some(u64::MAX), None, 1), None);
         assert_eq!(between(None, Some(0), 1), None);
+    }
+
+    /// Leaves by their labels alone, as `Feed::labels` and `Feed::relabel` treat them.
+    struct Line {
+        labels: Vec<u64>,
+        /// How many got another label at once, each time.
+        windows: Vec<usize>,
+    }
+
+    impl Line {
+        fn insert(&mut self, index: usize) {
+            loop {
+                let beside = |index: usize| self.labels.get(index).copied();
+                let low = index.checked_sub(1).and_then(beside);
+                if let Some(new) = between(low, beside(index), 1) {
+                    return self.labels.insert(index, new[0]);
+                }
+                self.relabel(index.saturating_sub(1));
+            }
+        }
+
+        fn relabel(&mut self, place: usize) {
+            let (mut first, mut last, mut wanted) = (place, place, WINDOW);
+            loop {
+                let before = last - first;
+                first = first.saturating_sub(1);
+                last = (last + 1).min(self.labels.len() - 1);
+                if last - first + 1 < wanted && last - first > before {
+                    continue;
+                }
+                let low = first.checked_sub(1).map(|index| self.labels[index]);
+                let high = self.labels.get(last + 1).copied();
+                if let Some((next, step)) = anew(last - first + 1, low, high) {
+                    for (index, label) in self.labels[first..=last].iter_mut().enumerate() {
+                        *label = next + index as u64 * step;
+                    }
+                    return self.windows.push(last - first + 1);
+                }
+                assert!(last - first > before, "no room anywhere");
+                wanted *= 2;
+            }
+        }
+    }
+
+    /// What a lock is held for: labels anew for few leaves at once, and seldom.
+    #[test]
+    fn few_leaves_get_labels_anew_wherever_leaves_come() {
+        type Next<'n> = &'n mut dyn FnMut(usize, usize) -> usize;
+        let places: [(&str, Next<'_>); 4] = [
+            ("before the last one", &mut |at, _| at),
+            ("behind the last one", &mut |at, _| at + 1),
+            ("on either side", &mut |at, step| at + step % 2),
+            ("in the middle", &mut |_, step| 5_000 + step / 2),
+        ];
+        for (name, next) in places {
+            let labels = (0..10_000).map(|leaf| FIRST + leaf * STEP).collect();
+            let mut line = Line {
+                labels,
+                windows: Vec::new(),
+            };
+            let (mut at, leaves) = (5_000, 45_000);
+            for step in 0..leaves {
+                at = next(at, step);
+                line.insert(at);
+            }
+            assert!(line.labels.is_sorted_by(|one, next| one < next), "{name}");
+            let (most, all) = (
+                line.windows.iter().max(),
+                line.windows.iter().sum::<usize>(),
+            );
+            assert!(
+                most.is_none_or(|most| *most <= WINDOW_USUAL + 1),
+                "{name}: {most:?}"
+            );
+            assert!(all < 100 * leaves, "{name}: {all}");
+        }
+    }
+
+    /// Where labels have come to their end, the leaves at the front get greater ones, few at once.
+    #[test]
+    fn labels_never_end() {
+        let mut random = fastrand::Rng::with_seed(6);
+        let labels = (1..=10_000).map(|leaf| leaf * STEP).collect();
+        let mut line = Line {
+            labels,
+            windows: Vec::new(),
+        };
+        // Items go to the front again and again, so that leaves elsewhere go away.
+        for _ in 0..30_000 {
+            line.insert(0);
+            line.labels.remove(random.usize(1..line.labels.len()));
+        }
+        let (most, all) = (
+            line.windows.iter().max(),
+            line.windows.iter().sum::<usize>(),
+        );
+        assert!(
+            most.is_some_and(|most| *most <= 2 * WINDOW_USUAL),
+            "{most:?}"
+        );
+        assert!(all < 150 * 30_000, "{all}");
     }
 }
