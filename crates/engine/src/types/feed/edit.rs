@@ -53,21 +53,31 @@ impl Feed {
                 todo.end = some.start;
             }
             let hidden = rows.note(&self.schema, some.clone())[0];
-            if self.tree.count() == 0 {
-                let leaves = divide(&self.schema, &[(rows, some)], Grows::Right);
-                let place = self.tree.find(transaction.view(), 0)?;
-                self.splice(transaction, &place, 1, &leaves, None)?;
-            } else if at_end {
-                self.insert_at_end(transaction, rows, some, Grows::Right)?;
-            } else if position == 0 {
-                self.insert_at_end(transaction, rows, some, Grows::Left)?;
-            } else {
-                self.insert_inside(transaction, position, rows, some)?;
-            }
+            self.insert_step(transaction, position, (rows, some))?;
             self.set_hidden(transaction, self.hidden + hidden)?;
             self.tell_index(transaction)?;
         }
         Ok(())
+    }
+
+    /// Puts so many items in as one splice takes.
+    pub(super) fn insert_step(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        position: u64,
+        (rows, some): (&Image, std::ops::Range<usize>),
+    ) -> Result<(), Error> {
+        if self.tree.count() == 0 {
+            let leaves = divide(&self.schema, &[(rows, some)], Grows::Right);
+            let place = self.tree.find(transaction.view(), 0)?;
+            self.splice(transaction, &place, 1, &leaves, None)
+        } else if position >= self.tree.count() {
+            self.insert_at_end(transaction, rows, some, Grows::Right)
+        } else if position == 0 {
+            self.insert_at_end(transaction, rows, some, Grows::Left)
+        } else {
+            self.insert_inside(transaction, position, rows, some)
+        }
     }
 
     fn insert_at_end(
@@ -222,25 +232,30 @@ impl Feed {
             let place = self.tree.find(transaction.view(), found.before)?;
             let leaf = self.leaf(transaction, &place)?;
             let old = Image::load(transaction.view(), &leaf)?;
-            let hidden = self.hidden.wrapping_sub(hidden_of(&old, &found.masks));
-            self.went_of(transaction, &old, &found.masks, leaf.at)?;
-            self.take(transaction, place, (&leaf, &old), &found.masks, before == 0)?;
-            self.set_hidden(transaction, hidden)?;
+            self.take(transaction, place, (&leaf, old), &found.masks, before == 0)?;
             self.tell_index(transaction)?;
         }
         Ok(())
     }
 
     /// Takes items out of one leaf. Where it is `last`, it may be joined with the one before it.
-    fn take(
+    pub(super) fn take(
         &mut self,
         transaction: &mut Transaction<'_>,
         mut place: Place<NOTE_WORDS>,
-        (leaf, old): (&Leaf, &Image),
+        (leaf, old): (&Leaf, Image),
         masks: &[u64],
         last: bool,
     ) -> Result<(), Error> {
         let shard = self.pool.shard();
+        let hidden = self.hidden.wrapping_sub(hidden_of(&old, masks));
+        self.set_hidden(transaction, hidden)?;
+        self.went_of(transaction, &old, masks, leaf.at)?;
+        if let Some(at) = only_one(masks)
+            && self.keeps_its_leaf(old.count)
+        {
+            return self.take_one(transaction, &place, (leaf, old), at);
+        }
         let kept = runs(old.places(), masks, false);
         let Some(first) = kept.first() else {
             transaction.free(self.pool, leaf.at);
@@ -296,7 +311,7 @@ impl Feed {
                 .note(transaction.view())?
                 .map(|note| [hidden, note[1], note[2], note[LABEL]])
         } else {
-            new.overwrite(transaction, shard, leaf.at, old)?;
+            new.overwrite(transaction, shard, leaf.at, &old)?;
             let mut note = new.note(&self.schema, new.places());
             note[LABEL] = leaf.label;
             Some(note)
@@ -338,6 +353,17 @@ impl Feed {
             )?;
         }
         Ok(())
+    }
+}
+
+/// The place of the item that some masks, one for each block, stand for, where it is only one.
+fn only_one(masks: &[u64]) -> Option<usize> {
+    let mut blocks = masks.iter().enumerate().filter(|(_, mask)| **mask != 0);
+    match (blocks.next(), blocks.next()) {
+        (Some((block, mask)), None) if mask.is_power_of_two() => {
+            Some(block * 64 + mask.trailing_zeros() as usize)
+        }
+        _ => None,
     }
 }
 

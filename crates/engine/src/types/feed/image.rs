@@ -92,10 +92,14 @@ impl Image {
 
     /// The items of a leaf.
     pub(super) fn load(view: &View<'_>, leaf: &Leaf) -> Result<Image, Error> {
-        let mut image = Image::new(leaf.layout);
-        view.copy_to(leaf.at, &mut image.bytes)?;
-        (image.start, image.count) = (leaf.start, leaf.count);
-        Ok(image)
+        let mut bytes = Vec::with_capacity(leaf.layout.size as usize);
+        view.append_part(leaf.at, 0, leaf.layout.size, &mut bytes)?;
+        Ok(Image {
+            layout: leaf.layout,
+            start: leaf.start,
+            count: leaf.count,
+            bytes,
+        })
     }
 
     /// Behind the place of the last item.
@@ -115,7 +119,7 @@ impl Image {
     }
 
     #[inline(always)]
-    fn set_word(&mut self, index: usize, word: u64) {
+    pub(super) fn set_word(&mut self, index: usize, word: u64) {
         self.bytes.as_chunks_mut::<8>().0[index] = word.to_le_bytes();
     }
 
@@ -128,6 +132,35 @@ impl Image {
     /// The values at some places, one behind the other.
     pub(super) fn values(&self, places: &std::ops::Range<usize>) -> &[u8] {
         &self.bytes[self.layout.value_at(places.start)..self.layout.value_at(places.end)]
+    }
+
+    /// Moves the values at some places to those from `to` on. Returns the bytes that they take there.
+    pub(super) fn move_values(
+        &mut self,
+        places: &std::ops::Range<usize>,
+        to: usize,
+    ) -> std::ops::Range<usize> {
+        let from = self.layout.value_at(places.start)..self.layout.value_at(places.end);
+        let at = self.layout.value_at(to);
+        let length = from.len();
+        self.bytes.copy_within(from, at);
+        at..at + length
+    }
+
+    /// Some bytes of it.
+    pub(super) fn bytes(&self, bytes: &std::ops::Range<usize>) -> &[u8] {
+        &self.bytes[bytes.clone()]
+    }
+
+    /// The place of the first item with a value, which has the size of its values.
+    pub(super) fn find(&self, value: &[u8]) -> Option<usize> {
+        let mut values = self.values(&self.places()).chunks_exact(self.layout.value);
+        // Values that are numbered differ in their last bytes.
+        let index = match value.last_chunk::<8>() {
+            Some(last) => values.position(|one| one.last_chunk() == Some(last) && one == value),
+            None => values.position(|one| one == value),
+        };
+        index.map(|index| self.start + index)
     }
 
     /// A bit of the item at a place.

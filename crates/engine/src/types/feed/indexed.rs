@@ -4,12 +4,16 @@ use undercroft_memory::{Offset, Transaction, View};
 
 use super::filter::{Scratch, Selection};
 use super::image::{Image, runs};
-use super::index::{Index, word_of};
+use super::index::{Index, WordPlace, word_of};
 use super::leaf::Leaf;
+use super::single::Item;
 use super::walk::{Found, load_leaf};
 use super::whole::Feed;
 use crate::error::Error;
 use crate::structures::key::hash;
+
+/// So many leaves are asked for ahead of their use.
+const ASKED: usize = 2;
 
 /// What an index gets and loses.
 #[derive(Debug, Default)]
@@ -82,13 +86,32 @@ impl Feed {
 
     /// Lets the index know what was noted.
     pub(super) fn tell_index(&mut self, transaction: &mut Transaction<'_>) -> Result<(), Error> {
+        let Words { gone, come } = &mut self.words;
+        if gone.is_empty() && come.is_empty() {
+            return Ok(());
+        }
         if let Some(index) = &mut self.index {
-            let Words { gone, come } = &mut self.words;
             index.change(transaction, gone, come)?;
             gone.clear();
             come.clear();
         }
         Ok(())
+    }
+
+    /// The same where an item was moved whose word is known to be somewhere, perhaps.
+    pub(super) fn tell_index_of_move(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        word: Option<WordPlace>,
+    ) -> Result<(), Error> {
+        let Words { gone, come } = &mut self.words;
+        if let (Some(index), Some(word), [old], [new]) = (&self.index, word, &gone[..], &come[..])
+            && index.replace_at(transaction, word, *old, *new)?
+        {
+            gone.clear();
+            come.clear();
+        }
+        self.tell_index(transaction)
     }
 
     /// The items that a query by value sees, leaf by leaf, by the index. O(log n) for each leaf with one of the values.
@@ -101,7 +124,7 @@ impl Feed {
     ) -> Result<Vec<Found>, Error> {
         let mut leaves = Vec::new();
         for value in values {
-            leaves.append(&mut index.leaves(view, hash(view.hash_key(), value))?);
+            leaves.append(&mut index.leaves(view, hash(view.hash_key(), value))?.0);
         }
         leaves.sort_unstable();
         leaves.dedup();
@@ -122,27 +145,44 @@ impl Feed {
         Ok(found)
     }
 
-    /// The first item with a value, by the index.
+    /// The first item with a value, by the index. O(log n) for each leaf before it that may have the value.
     pub(super) fn first_indexed(
         &self,
         view: &View<'_>,
         index: &Index,
         value: &[u8],
-    ) -> Result<Option<(Found, Leaf)>, Error> {
-        let values = [value];
-        let selection = Selection::of_values(&values);
-        let found = self.collect_indexed(view, index, &values, &selection)?;
-        let Some(mut first) = found.into_iter().next() else {
-            return Ok(None);
-        };
-        // Only the first of them.
-        let mut seen = false;
-        for mask in first.masks.iter_mut() {
-            *mask = if seen { 0 } else { *mask & mask.wrapping_neg() };
-            seen |= *mask != 0;
+    ) -> Result<Option<Item>, Error> {
+        let (mut leaves, word) = index.leaves(view, hash(view.hash_key(), value))?;
+        for &leaf in leaves.iter().take(ASKED) {
+            (0..self.full.size)
+                .step_by(64)
+                .for_each(|line| view.prefetch(leaf.wrapping_add(line)));
         }
-        let place = self.tree.find(view, first.before)?;
-        let leaf = load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
-        Ok(Some((first, leaf)))
+        if leaves.len() > 1 {
+            // They are in the order of their labels.
+            let labels = leaves
+                .iter()
+                .map(|&leaf| Ok((Leaf::label(view, leaf)?, leaf)));
+            let mut labels = labels.collect::<Result<Vec<_>, Error>>()?;
+            labels.sort_unstable();
+            leaves = labels.into_iter().map(|(_, leaf)| leaf).collect();
+        }
+        for at in leaves {
+            // R3: what is torn must not go on for long.
+            view.recheck()?;
+            let place = self.place_of_leaf(view, at)?;
+            let leaf = load_leaf(view, at, &self.full, &self.schema, place.count)?;
+            let image = Image::load(view, &leaf)?;
+            if let Some(at) = image.find(value) {
+                return Ok(Some(Item {
+                    place,
+                    leaf,
+                    image,
+                    at,
+                    word,
+                }));
+            }
+        }
+        Ok(None)
     }
 }

@@ -17,6 +17,7 @@
 //! - `order`: how a feed is ordered, and how the values of a sorted one compare.
 //! - `read`: reading feeds, optimistically or under a lock.
 //! - `schema`: what the items of a feed are.
+//! - `single`: one item by itself: found, taken out of its leaf, moved.
 //! - `sorted`: sorted feeds: finding by value, and putting items where their values say.
 //! - `summary`: what inner nodes note of their children.
 //! - `walk`: the items of a query, leaf after leaf.
@@ -36,6 +37,7 @@ mod leaf;
 mod order;
 mod read;
 mod schema;
+mod single;
 mod sorted;
 mod summary;
 mod walk;

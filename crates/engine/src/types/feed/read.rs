@@ -8,6 +8,7 @@ use undercroft_memory::{Offset, View};
 use super::filter::{Filter, Seen, Selection};
 use super::image::{Image, runs};
 use super::leaf::{HIDDEN, Leaf};
+use super::single::Item;
 use super::summary::NOTE_WORDS;
 use super::walk::{Found, Wanted};
 use super::whole::Feed;
@@ -183,11 +184,10 @@ impl Feed {
         value: &[u8],
         seen: Seen,
     ) -> Result<Option<u64>, Error> {
-        let Some((found, leaf)) = self.first(view, value)? else {
+        let Some(item) = self.first(view, value)? else {
             return Ok(None);
         };
-        let (place, position) = place_of(&leaf, &found);
-        let hidden = leaf.attribute(view, (HIDDEN, 1), place)? == 1;
+        let (position, hidden) = (item.position(), item.is_hidden());
         if seen == Seen::Visible && hidden || seen == Seen::Hidden && !hidden {
             return Ok(None);
         }
@@ -195,12 +195,8 @@ impl Feed {
         self.count(view, &selection, 0..position).map(Some)
     }
 
-    /// The first item with a value, and its leaf.
-    pub(super) fn first(
-        &self,
-        view: &View<'_>,
-        value: &[u8],
-    ) -> Result<Option<(Found, Leaf)>, Error> {
+    /// The first item with a value.
+    pub(super) fn first(&self, view: &View<'_>, value: &[u8]) -> Result<Option<Item>, Error> {
         if let Some(index) = &self.index {
             return self.first_indexed(view, index, value);
         }
@@ -216,10 +212,10 @@ impl Feed {
         }
         let mut first = None;
         self.walk(view, &selection, wanted, &mut |leaf, found| {
-            first = Some((found, *leaf));
+            first = Some(position_of(leaf, &found));
             Ok(())
         })?;
-        Ok(first)
+        first.map(|position| self.item(view, position)).transpose()
     }
 
     /// What it consists of. O(inner nodes).
@@ -288,12 +284,12 @@ impl Feed {
     }
 }
 
-/// The place of an item that was found in a leaf, and its position.
-pub(super) fn place_of(leaf: &Leaf, found: &Found) -> (usize, u64) {
+/// The position of the first item that was found in a leaf.
+fn position_of(leaf: &Leaf, found: &Found) -> u64 {
     let blocks = found.masks.iter().enumerate();
     let mut places = blocks.filter(|(_, mask)| **mask != 0);
     let (block, mask) = places.next().unwrap_or((0, &1));
     let place = block * 64 + mask.trailing_zeros() as usize;
     let index = place.saturating_sub(leaf.start) as u64;
-    (place, found.before.wrapping_add(index))
+    found.before.wrapping_add(index)
 }

@@ -102,7 +102,7 @@ impl Span {
     }
 
     /// A note in which some are set.
-    fn note(self, bits: u64) -> Note {
+    pub(super) fn note(self, bits: u64) -> Note {
         let bits = u128::from(bits) << self.first;
         [0, bits as u64, (bits >> 64) as u64, 0]
     }

@@ -4,9 +4,9 @@ use super::FEED;
 use super::edit::{Made, Packer};
 use super::filter::Selection;
 use super::image::{Image, Rows};
-use super::leaf::{HIDDEN, Layout};
+use super::leaf::HIDDEN;
 use super::order::{FeedType, Order};
-use super::read::{FeedRange, place_of};
+use super::read::FeedRange;
 use super::schema::Schema;
 use super::walk::{Found, Wanted};
 use super::whole::Feed;
@@ -245,17 +245,12 @@ impl Writer<'_, '_> {
         if feed.schema.order().sorted_by().is_some() {
             return Err(Error::WrongOrder);
         }
-        let Some((found, leaf)) = feed.first(self.view(), value)? else {
+        let Some(item) = feed.first(self.view(), value)? else {
             return Ok(false);
         };
-        let (place, from) = place_of(&leaf, &found);
         let to = resolve(position, feed.items() - 1);
-        if from != to {
-            let old = Image::load(self.view(), &leaf)?;
-            let mut item = Image::new(Layout::outside(&feed.schema, 1));
-            item.append(&old, place..place + 1);
-            feed.remove(self.transaction, &[found])?;
-            feed.insert(self.transaction, to, (&item, item.places()))?;
+        if item.position() != to {
+            feed.move_item(self.transaction, item, to)?;
         }
         self.feed_changed(database, key, KeyEvent::FeedMove);
         Ok(true)

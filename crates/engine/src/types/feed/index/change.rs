@@ -3,7 +3,7 @@
 use undercroft_memory::{Transaction, View};
 
 use super::block::{BLOCK, Block, FILL, bytes, room};
-use super::{Index, fault, same_hash};
+use super::{Index, WordPlace, fault, same_hash};
 use crate::error::Error;
 use crate::structures::tree::Place;
 use crate::types::feed::summary::NOTE_WORDS;
@@ -70,9 +70,22 @@ impl Index {
         old: u64,
         new: u64,
     ) -> Result<bool, Error> {
+        let (_, block, index) = self.find(transaction.view(), old)?;
+        self.replace_at(transaction, WordPlace { block, index }, old, new)
+    }
+
+    /// The same of a word that was found at a place before anything was changed; it may be another one.
+    pub(in crate::types::feed) fn replace_at(
+        &self,
+        transaction: &mut Transaction<'_>,
+        WordPlace { block, index }: WordPlace,
+        old: u64,
+        new: u64,
+    ) -> Result<bool, Error> {
         let view = transaction.view();
-        let (_, block, index) = self.find(view, old)?;
-        let stays = index > 0
+        let stays = same_hash(old, new)
+            && block.word(view, index)? == old
+            && index > 0
             && index + 1 < block.count
             && block.word(view, index - 1)? <= new
             && block.word(view, index + 1)? >= new;

@@ -41,6 +41,13 @@ pub(super) struct Index {
     pool: Pool,
 }
 
+/// Where a word was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WordPlace {
+    block: Block,
+    index: usize,
+}
+
 fn fault(at: Offset) -> Error {
     Fault {
         at,
@@ -119,18 +126,23 @@ impl Index {
         }
     }
 
-    /// The leaves that may hold values with a hash, each once. O(log n) for each.
-    pub(super) fn leaves(&self, view: &View<'_>, hash: u64) -> Result<Vec<Offset>, Error> {
+    /// The leaves that may hold values with a hash, each once, and where the word of the first one is. O(log n) for each.
+    pub(super) fn leaves(
+        &self,
+        view: &View<'_>,
+        hash: u64,
+    ) -> Result<(Vec<Offset>, Option<WordPlace>), Error> {
         let mut leaves = Vec::new();
         let least = hash >> LEAF_BITS << LEAF_BITS;
         let Some((mut place, mut block, mut index)) = self.seek(view, least)? else {
-            return Ok(leaves);
+            return Ok((leaves, None));
         };
+        let first = Some(WordPlace { block, index });
         loop {
             while index < block.count {
                 let word = block.word(view, index)?;
                 if !same_hash(word, least) {
-                    return Ok(leaves);
+                    return Ok((leaves, first));
                 }
                 if leaves.last() != Some(&leaf_of(word)) {
                     leaves.push(leaf_of(word));
@@ -140,7 +152,7 @@ impl Index {
             // R3: what is torn must not go on for long.
             view.recheck()?;
             if !place.step(view, true)? {
-                return Ok(leaves);
+                return Ok((leaves, first));
             }
             (block, index) = (Block::load(view, place.leaf, place.count)?, 0);
         }
