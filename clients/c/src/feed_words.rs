@@ -278,11 +278,16 @@ unsafe extern "C" fn uc_feed_move(
                 values_of(1, value, value_size)?,
             )
         };
-        let words = Words::new("FEED.MOVE", key).with(value);
-        match ask(on, &words.with_number(position))?.number() {
-            0 => Ok(Status::None),
-            _ => Ok(Status::Ok),
-        }
+        let moved = on.shared.feed_move((on.number, key), value, position);
+        let moved = match moved.map_err(|error| Refused::engine(&on.shared.store, error))? {
+            Some(moved) => moved,
+            // The command says what is wrong.
+            None => {
+                let words = Words::new("FEED.MOVE", key).with(value);
+                ask(on, &words.with_number(position))?.number() != 0
+            }
+        };
+        Ok(if moved { Status::Ok } else { Status::None })
     })
 }
 

@@ -103,6 +103,40 @@ impl OpenStore {
         Ok(added)
     }
 
+    /// Moves the first item with a value to a position among the others. Returns whether there was one; none where there is
+    /// no feed that takes that: FEED.MOVE says why.
+    ///
+    /// # Errors
+    /// As those of every write.
+    pub fn feed_move(
+        &self,
+        (database, key): (usize, &[u8]),
+        value: &[u8],
+        position: i64,
+    ) -> Result<Option<bool>, Error> {
+        let store = &self.store;
+        let key = store.key(key);
+        store.check_memory()?;
+        let moved = store.write(ShardSet::one(key.shard()), |writer| {
+            let Some(feed) = writer.feed(database, &key)? else {
+                return Ok(None);
+            };
+            let is_place = match feed.schema().order() {
+                Order::List => true,
+                Order::Queue => matches!(position, 0 | -1),
+                Order::Sorted { .. } => false,
+            };
+            if !is_place || !feed.schema().takes(value) {
+                return Ok(None);
+            }
+            writer.feed_move(database, &key, value, position).map(Some)
+        })?;
+        if moved.is_some() {
+            store.note_use(&key);
+        }
+        Ok(moved)
+    }
+
     /// Reads items of a feed into a buffer, each followed by its attributes where the range says so, if `takes` says
     /// that the caller has a place for such items. Returns what they are; none where there is no such key.
     ///
