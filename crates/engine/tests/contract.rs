@@ -2,7 +2,7 @@
 //! without a line.
 
 use undercroft_engine::{Encoding, Error, Key, Limits, Ranges, Store, ValueType, rdb};
-use undercroft_testkit::examples::{Items, example, sorted};
+use undercroft_testkit::examples::{Items, example, indexed_feed, sorted};
 use undercroft_testkit::fresh;
 
 /// Elements and what they are: in the entry, in a block, as an object in slabs, in an arena, with blocks of their own.
@@ -22,7 +22,8 @@ const SIZES: [(u32, Items); 10] = [
 fn cases() -> impl Iterator<Item = (ValueType, Ranges)> {
     let of =
         |value_type| SIZES.map(|(count, items)| (value_type, example(value_type, count, items)));
-    ValueType::ALL.into_iter().flat_map(of)
+    let indexed = SIZES.map(|(count, items)| (ValueType::Feed, indexed_feed(count, items)));
+    ValueType::ALL.into_iter().flat_map(of).chain(indexed)
 }
 
 fn put(store: &Store, key: &Key<'_>, value_type: ValueType, items: &Ranges) {

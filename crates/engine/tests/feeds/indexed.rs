@@ -1,7 +1,8 @@
 //! Feeds with an index where it is hardest: many leaves, many equal values, ever more items at one place.
 
 use fastrand::Rng;
-use undercroft_engine::{Order, Rows, Schema, Seen, Selection};
+use undercroft_engine::{End, Order, Ranges, Rows, Schema, Seen, Selection};
+use undercroft_memory::work::{self, Work};
 use undercroft_testkit::fresh;
 
 use crate::pair::Pair;
@@ -108,4 +109,54 @@ fn an_index_grows_and_shrinks_with_its_feed() {
         }
     }
     check(&pair);
+}
+
+/// What is done to a feed of a hundred thousand items, of which one in so many has the same value as others.
+fn work_of(values: u64, seed: u64) -> Work {
+    let mut random = Rng::with_seed(seed);
+    let pair = Pair::new(schema());
+    let before = work::done();
+    for part in 0..100 {
+        let position = random.i64(0..=part * 1000);
+        add(&pair, position, (0..1000).map(|_| random.u64(..values)));
+    }
+    for _ in 0..3_000 {
+        let items = pair.read(|feed, _| Ok(feed.items()));
+        add(&pair, random.i64(1..items as i64), [random.u64(..values)]);
+    }
+    for end in [End::Left, End::Right] {
+        for count in [1, 30, 20_000] {
+            pair.write(|writer, key| writer.feed_pop(0, key, end, count, &mut Ranges::new()));
+        }
+    }
+    let after = work::done();
+    check(&pair);
+    let all = Selection::all();
+    assert_eq!(
+        pair.write(|writer, key| writer.feed_remove(0, key, &all)),
+        103_000 - 40_062
+    );
+    check(&pair);
+    Work {
+        logged: after.logged - before.logged,
+        touched: after.touched - before.touched,
+        ..Work::default()
+    }
+}
+
+#[test]
+fn many_equal_values_are_no_more_work_than_many_different_ones() {
+    let seed = fresh::seed();
+    let different = work_of(u64::MAX, seed);
+    for values in [1, 2, 300] {
+        let equal = work_of(values, seed);
+        assert!(
+            equal.logged < different.logged * 3 / 2,
+            "{values}: {equal:?}, {different:?}"
+        );
+        assert!(
+            equal.touched < different.touched * 3 / 2,
+            "{values}: {equal:?}, {different:?}"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Feeds against a plain list of items: random operations, schemas of every kind, feeds of every length.
 //!
+//! - `damage`: words of an index that are not what they were.
 //! - `indexed`: feeds with an index where it is hardest.
 //! - `pair`: a feed and a plain list of items, changed and read in the same ways.
 
@@ -11,6 +12,7 @@ use undercroft_engine::{
 };
 use undercroft_testkit::fresh;
 
+mod damage;
 mod indexed;
 mod pair;
 
@@ -185,6 +187,8 @@ fn no_payload_makes_a_feed_that_is_not_sound() {
         let schema = Schema::new(5, &[4, 12], order).expect("sound");
         restore_damaged(Pair::new(schema), &mut random);
     }
+    let indexed = Schema::new(5, &[4, 12], Order::Queue).and_then(Schema::with_index);
+    restore_damaged(Pair::new(indexed.expect("sound")), &mut random);
 }
 
 fn restore_damaged(mut pair: Pair, random: &mut Rng) {

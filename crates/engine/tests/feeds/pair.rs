@@ -16,7 +16,7 @@ pub(crate) struct Pair {
     pub(crate) store: Store,
     pub(crate) schema: Schema,
     pub(crate) model: Vec<Item>,
-    _directory: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 const SEEN: [Seen; 3] = [Seen::Visible, Seen::Hidden, Seen::All];
@@ -45,7 +45,7 @@ impl Pair {
             store,
             schema,
             model: Vec::new(),
-            _directory: directory,
+            directory,
         };
         assert!(pair.write(|writer, key| writer.feed_create(0, key, &schema)));
         assert!(!pair.write(|writer, key| writer.feed_create(0, key, &schema)));

@@ -237,7 +237,14 @@ fn spread(
 
 #[cfg(test)]
 mod tests {
+    use undercroft_memory::Options;
+
+    use super::super::image::Rows;
+    use super::super::order::Order;
+    use super::super::schema::Schema;
     use super::*;
+    use crate::store::Store;
+    use crate::transaction::writer::Writer;
 
     #[test]
     fn labels_lie_between_their_neighbours() {
@@ -364,5 +371,58 @@ mod tests {
             "{most:?}"
         );
         assert!(all < 150 * 30_000, "{all}");
+    }
+
+    /// Labels without room between them, at the least and the greatest numbers: whatever is put in finds some.
+    #[test]
+    fn a_feed_without_room_between_its_labels_takes_items_anywhere() {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        let store = Store::create(&path, &Options::default()).expect("a new store");
+        let key = store.key(b"feed");
+        let schema = Schema::new(8, &[3], Order::List).and_then(Schema::with_index);
+        let schema = schema.expect("sound");
+        let write = |body: &(dyn Fn(&mut Writer<'_, '_>) -> Result<(), Error> + Sync)| {
+            let written = store.write(store.shards_of([&key]), |writer| body(writer));
+            written.expect("written");
+        };
+        let rows = |from: u64, count: u64| {
+            let mut rows = Rows::new(&schema);
+            (from..from + count).for_each(|number| rows.push(&number.to_le_bytes(), &[1], false));
+            rows
+        };
+        let mut number = 0;
+        for (next, position) in [(1, 0), (u64::MAX - 2_000, -1), (1, 90_000), (FIRST, 5)] {
+            write(&|writer| {
+                writer.remove(0, &key)?;
+                writer.feed_create(0, &key, &schema)?;
+                writer.feed_add(0, &key, -1, &rows(number, 200_000))?;
+                let feed = writer.feed(0, &key)?.expect("a feed");
+                let (root, shard) = ((feed.tree.root(), feed.tree.height()), feed.pool.shard());
+                let mut labels = Labels { next, step: 1 };
+                spread(
+                    writer.transaction,
+                    shard,
+                    root,
+                    &(0..=u64::MAX),
+                    &mut labels,
+                )
+            });
+            number += 200_000;
+            for _ in 0..40 {
+                write(&|writer| {
+                    writer
+                        .feed_add(0, &key, position, &rows(number, 900))
+                        .map(drop)
+                });
+                number += 900;
+            }
+            let report = store.check().expect("a walk");
+            assert!(
+                report.problems.is_empty(),
+                "{position}: {:?}",
+                report.problems
+            );
+        }
     }
 }
