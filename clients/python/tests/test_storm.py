@@ -57,7 +57,7 @@ def replace(r: undercroft.Redis, key: str, word: bytes, choice: random.Random) -
             pipe.zadd(key, {member: i for i, member in enumerate(members)})
         else:
             feed = pipe.feed(key, 12, (4,))
-            feed.create(12, (4,))
+            feed.create(12, (4,), index=choice.random() < 0.5)
             items = range(choice.choice(FEEDS))
             feed.add_many(
                 0, [b"%s:%03d" % (word, i % 1000) for i in items], [(i % 16,) for i in items]

@@ -4,8 +4,10 @@ use undercroft_engine::{
     End, Error, FeedType, Filter, Order, Ranges, Rows, Schema, Seen, Selection, Store, Test, Writer,
 };
 
-/// Feeds: a list, and one sorted by value, with each value once.
-pub const FEEDS: u32 = 2;
+/// Feeds: a list, one with an index, and one sorted by value, with each value once.
+pub const FEEDS: u32 = 3;
+const INDEXED: u32 = 1;
+const SORTED: u32 = 2;
 /// Numbers of items.
 const NUMBERS: u32 = 3000;
 /// Items after which some are removed at once.
@@ -19,13 +21,17 @@ fn key(feed: u32) -> Vec<u8> {
 
 fn schema(feed: u32) -> Schema {
     let order = match feed {
-        0 => Order::List,
-        _ => Order::Sorted {
+        SORTED => Order::Sorted {
             of: FeedType::Bytes,
             unique: true,
         },
+        _ => Order::List,
     };
-    Schema::new(SIZE, &[4, 3, 1], order).expect("a sound schema")
+    let schema = Schema::new(SIZE, &[4, 3, 1], order).expect("a sound schema");
+    match feed {
+        INDEXED => schema.with_index().expect("a list"),
+        _ => schema,
+    }
 }
 
 fn value(number: u32) -> [u8; SIZE as usize] {
@@ -66,7 +72,9 @@ pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
             0..6 => writer.feed_add(0, &key, position, &rows).map(drop)?,
             6..9 => writer.feed_remove(0, &key, &selection).map(drop)?,
             9 | 10 => writer.feed_hide(0, &key, &selection, end).map(drop)?,
-            11 | 12 if feed == 0 => writer.feed_move(0, &key, values[0], position).map(drop)?,
+            11 | 12 if feed != SORTED => {
+                writer.feed_move(0, &key, values[0], position).map(drop)?
+            }
             11..14 => {
                 let end = if end { End::Left } else { End::Right };
                 let count = 1 + u64::from(first) % 90;
@@ -111,7 +119,7 @@ pub fn check(store: &Store, feed: u32) -> Result<(), String> {
             None => return Err(format!("feed {feed} has an item {row:?}")),
         }
         if let Some(last) = last.replace(number)
-            && feed > 0
+            && feed == SORTED
             && last >= number
         {
             return Err(format!("feed {feed} has {number} behind {last}"));

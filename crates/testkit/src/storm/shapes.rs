@@ -110,6 +110,8 @@ fn feed(
         false => Order::List,
     };
     let schema = Schema::new(member(word, 0).len() as u8, &[COUNTED], order).expect("sound");
+    let indexed = schema.with_index().filter(|_| random.bool());
+    let schema = indexed.unwrap_or(schema);
     let mut rows = Rows::new(&schema);
     for index in 0..FEEDS[random.usize(..FEEDS.len())] {
         rows.push(
