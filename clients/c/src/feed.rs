@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::handler::Failure;
 use undercroft_embedded::{FeedItems, FeedQuery, with_feed_buffer};
-use undercroft_engine::{End, Error, FeedRange, FeedType, Ranges, Schema, Seen, ShardSet};
+use undercroft_engine::{End, Error, FeedRange, FeedType, FoundItems, Schema, Seen, ShardSet};
 
 use crate::border::{array, bytes, call, check_place, give, memory, numbers};
 use crate::feed_values::check_attributes;
@@ -114,48 +114,20 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Copies items there that are in turn values and texts of attributes, or values alone where those are not wanted.
-    /// Returns how many that are.
-    fn take(&mut self, items: &Ranges) -> Outcome<usize> {
-        let (size, columns) = self.form;
-        if columns == 0 {
-            let (bytes, _) = items.parts();
-            if items.iter().any(|value| value.len() != size) {
-                return Err(other_form((items.get(0).len(), 0), self.form));
-            }
-            write(self.values, bytes);
-            return Ok(items.len());
+    /// Copies items of this form there. Returns how many that are.
+    fn take(&mut self, items: &FoundItems) -> usize {
+        write(self.values, items.values());
+        if self.form.1 > 0 {
+            write(self.attributes, items.attributes());
         }
-        let mut items = items.iter();
-        let (mut values, mut attributes) = (&mut *self.values, &mut *self.attributes);
-        let mut count = 0;
-        while let (Some(value), Some(text)) = (items.next(), items.next()) {
-            let found = text
-                .split(|&byte| byte == b':')
-                .filter(|part| !part.is_empty());
-            if value.len() != size || found.clone().count() != columns {
-                return Err(other_form((value.len(), found.count()), self.form));
-            }
-            let (place, rest) = std::mem::take(&mut values).split_at_mut(size);
-            values = rest;
-            write(place, value);
-            let (place, rest) = std::mem::take(&mut attributes).split_at_mut(columns);
-            attributes = rest;
-            for (place, part) in place.iter_mut().zip(found) {
-                let digits = part.iter().map(|byte| u32::from(byte - b'0'));
-                place.write(digits.fold(0, |number, digit| {
-                    number.wrapping_mul(10).wrapping_add(digit)
-                }));
-            }
-            count += 1;
-        }
-        Ok(count)
+        items.len()
     }
 }
 
-fn write(place: &mut [MaybeUninit<u8>], bytes: &[u8]) {
-    for (place, byte) in place.iter_mut().zip(bytes) {
-        place.write(*byte);
+/// Copies what there is to the beginning of a place that is as large at least.
+fn write<T: Copy>(place: &mut [MaybeUninit<T>], given: &[T]) {
+    for (place, &given) in place[..given.len()].iter_mut().zip(given) {
+        place.write(given);
     }
 }
 
@@ -219,7 +191,7 @@ impl Items {
                 Some(schema) if !fits(form_of(&schema), given) => {
                     Err(other_form(form_of(&schema), given))
                 }
-                _ => room.take(items),
+                _ => Ok(room.take(items)),
             }
         })?;
         // SAFETY: the place is there.
@@ -391,7 +363,7 @@ fn refused_by_value(on: &Database, key: &[u8], items: &FeedItems<'_>) -> Outcome
         reverse: false,
         attributes: false,
     };
-    let mut nothing = Ranges::new();
+    let mut nothing = FoundItems::new();
     let place = (on.number, key);
     let found = on
         .shared
@@ -488,7 +460,7 @@ unsafe extern "C" fn uc_feed_pop(
                 Some(form) if !fits(form, (value_size, 0)) => {
                     Err(other_form((form.0, 0), room.form))
                 }
-                _ => room.take(items),
+                _ => Ok(room.take(items)),
             }
         })?;
         store.note_use(&key);

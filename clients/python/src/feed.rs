@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use undercroft_commands::handler::Failure;
 use undercroft_embedded::{FeedItems, FeedQuery, OpenStore, with_feed_buffer};
-use undercroft_engine::{FeedRange, Ranges, Seen};
+use undercroft_engine::{FeedRange, FoundItems, Schema, Seen};
 
 use crate::client::Client;
 use crate::error;
@@ -24,56 +24,40 @@ pub(crate) struct Form<'c> {
 }
 
 impl Form<'_> {
-    /// Items as rows: each value with its attributes behind it, little-endian numbers of these sizes. None where the
-    /// items have another form.
-    fn rows<'py>(&self, py: Python<'py>, items: &Ranges) -> Option<PyResult<Bound<'py, PyBytes>>> {
-        let (bytes, _) = items.parts();
-        if self.columns.is_empty() {
-            return Some(Ok(PyBytes::new(py, bytes)));
+    /// Whether items of a feed have this form: attributes need not be wanted.
+    fn fits(&self, schema: &Schema) -> bool {
+        let mut widths = schema.widths().iter().zip(self.columns);
+        let columns = self.columns.len();
+        schema.value_size() == self.size
+            && (columns == 0
+                || schema.widths().len() == columns
+                    && widths.all(|(&width, &column)| width.div_ceil(8) <= column))
+    }
+
+    /// Items of this form as rows: each value with its attributes behind it, little-endian numbers of these sizes.
+    fn rows<'py>(&self, py: Python<'py>, items: &FoundItems) -> PyResult<Bound<'py, PyBytes>> {
+        let columns = self.columns.len();
+        if columns == 0 {
+            return Ok(PyBytes::new(py, items.values()));
         }
-        let width = self.columns.iter().map(|&column| usize::from(column)).sum();
-        let row = self.size.checked_add(width)?;
-        let mut fits = true;
-        let made = PyBytes::new_with(py, row.checked_mul(items.len() / 2)?, |buffer| {
-            let mut items = items.iter();
-            for row in buffer.chunks_exact_mut(row) {
-                let (value, attributes) = row.split_at_mut(self.size);
-                fits = match (items.next(), items.next()) {
-                    (Some(given), Some(text)) if given.len() == self.size => {
-                        value.copy_from_slice(given);
-                        write_attributes(text, self.columns, attributes).is_some()
-                    }
-                    _ => false,
-                };
-                if !fits {
-                    break;
+        let width: usize = self.columns.iter().map(|&column| usize::from(column)).sum();
+        let row = self.size + width;
+        PyBytes::new_with(py, row * items.len(), |buffer| {
+            let values = items.values().chunks_exact(self.size);
+            let attributes = items.attributes().chunks_exact(columns);
+            let rows = buffer.chunks_exact_mut(row);
+            for ((row, value), attributes) in rows.zip(values).zip(attributes) {
+                let (place, mut rest) = row.split_at_mut(self.size);
+                place.copy_from_slice(value);
+                for (&column, attribute) in self.columns.iter().zip(attributes) {
+                    let place;
+                    (place, rest) = rest.split_at_mut(column.into());
+                    place.copy_from_slice(&attribute.to_le_bytes()[..column.into()]);
                 }
             }
             Ok(())
-        });
-        (fits || made.is_err()).then_some(made)
+        })
     }
-}
-
-/// Writes the attributes of a text such as `3:0:1` behind one another. None where they are others.
-fn write_attributes(text: &[u8], columns: &[u8], mut row: &mut [u8]) -> Option<()> {
-    let mut parts = text.split(|&byte| byte == b':');
-    for &column in columns {
-        let mut value = 0u64;
-        for byte in parts.next().filter(|part| !part.is_empty())? {
-            let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
-            value = value.checked_mul(10)?.checked_add(digit.into())?;
-        }
-        let (field, rest) = row.split_at_mut_checked(column.into())?;
-        let bytes = value.to_le_bytes();
-        // What has no room in its column was written by a feed of another form.
-        if bytes.get(field.len()..)?.iter().any(|&byte| byte != 0) {
-            return None;
-        }
-        field.copy_from_slice(&bytes[..field.len()]);
-        row = rest;
-    }
-    parts.next().is_none().then_some(())
 }
 
 /// Which items are seen, by the name that Python has for them.
@@ -124,19 +108,10 @@ pub(crate) fn rows<'py>(
     let shared = client.enter(py)?;
     with_feed_buffer(|items| {
         let place = (client.database(py), key.bytes());
-        let takes = |size: usize, attributes: usize| {
-            size == form.size && (!range.attributes || attributes == form.columns.len())
-        };
-        let read = shared.feed_items(
-            place,
-            query,
-            range,
-            |schema| takes(schema.value_size(), schema.widths().len()),
-            items,
-        );
+        let read = shared.feed_items(place, query, range, |schema| form.fits(schema), items);
         match read.map_err(|failure| raise(client, py, &shared, failure))? {
-            Some(schema) if !takes(schema.value_size(), schema.widths().len()) => Ok(None),
-            _ => form.rows(py, items).transpose(),
+            Some(schema) if !form.fits(&schema) => Ok(None),
+            _ => form.rows(py, items).map(Some),
         }
     })
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use undercroft_engine::{Ranges, Topic, Watch};
+use undercroft_engine::{FoundItems, Ranges, Topic, Watch};
 
 use crate::arguments::CommandError;
 use crate::multi::Multi;
@@ -93,6 +93,8 @@ pub struct Session {
     pub(crate) scratch: Vec<u8>,
     /// The same for the items of lists.
     pub(crate) items: Ranges,
+    /// The same for the items of feeds.
+    pub(crate) found: FoundItems,
 }
 
 /// Memory of a connection as its server knows it, in bytes.
@@ -197,6 +199,7 @@ impl Session {
             watches: Vec::new(),
             scratch: Vec::new(),
             items: Ranges::new(),
+            found: FoundItems::new(),
         }
     }
 

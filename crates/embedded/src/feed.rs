@@ -4,7 +4,7 @@
 use undercroft_commands::handler::Failure;
 use undercroft_commands::{append_feed_between, feed_selection};
 use undercroft_engine::{
-    ATTRIBUTES_MAX, Error, Feed, FeedRange, Order, Ranges, Rows, Schema, Seen, ShardSet,
+    ATTRIBUTES_MAX, Error, Feed, FeedRange, FoundItems, Order, Rows, Schema, Seen, ShardSet,
 };
 
 use crate::OpenStore;
@@ -137,7 +137,7 @@ impl OpenStore {
         Ok(moved)
     }
 
-    /// Reads items of a feed into a buffer, each followed by its attributes where the range says so, if `takes` says
+    /// Reads items of a feed into a buffer, with attributes where the range says so, if `takes` says
     /// that the caller has a place for such items. Returns what they are; none where there is no such key.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl OpenStore {
         query: FeedQuery<'_>,
         range: FeedRange,
         takes: impl Fn(&Schema) -> bool + Sync,
-        items: &mut Ranges,
+        items: &mut FoundItems,
     ) -> Result<Option<Schema>, Failure> {
         let store = &self.store;
         let key = store.key(key);

@@ -61,8 +61,8 @@ pub use transaction::watch::Watch;
 pub use transaction::writer::{Expiry, Writer};
 pub use types::contract::Description;
 pub use types::feed::{
-    ATTRIBUTES_MAX, Feed, FeedInfo, FeedRange, FeedType, Filter, Order, Rows, Schema, Seen,
-    Selection, Test,
+    ATTRIBUTES_MAX, Feed, FeedInfo, FeedRange, FeedType, Filter, FoundItems, Order, Rows, Schema,
+    Seen, Selection, Test,
 };
 pub use types::hash::{Hash, PackedLimits, Parts};
 pub use types::list::{End, Inserted, Positions};

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use fastrand::Rng;
-use undercroft_engine::{End, Error, Order, Ranges, Rows, Schema, Seen, Selection};
+use undercroft_engine::{End, Error, FoundItems, Order, Rows, Schema, Seen, Selection};
 use undercroft_testkit::fresh;
 
 use crate::pair::Pair;
@@ -149,7 +149,7 @@ fn whoever_comes_upon_another_word_gets_an_error_or_an_answer() {
                     .map(drop),
                 4 | 5 => writer.feed_move(0, &key, &value, position).map(drop),
                 _ => {
-                    let mut out = Ranges::new();
+                    let mut out = FoundItems::new();
                     writer.feed_pop(0, &key, End::Left, 3, &mut out).map(drop)
                 }
             });

@@ -1,7 +1,7 @@
 //! Feeds with an index where it is hardest: many leaves, many equal values, ever more items at one place.
 
 use fastrand::Rng;
-use undercroft_engine::{End, Order, Ranges, Rows, Schema, Seen, Selection};
+use undercroft_engine::{End, FoundItems, Order, Rows, Schema, Seen, Selection};
 use undercroft_memory::work::{self, Work};
 use undercroft_testkit::fresh;
 
@@ -126,7 +126,7 @@ fn work_of(values: u64, seed: u64) -> Work {
     }
     for end in [End::Left, End::Right] {
         for count in [1, 30, 20_000] {
-            pair.write(|writer, key| writer.feed_pop(0, key, end, count, &mut Ranges::new()));
+            pair.write(|writer, key| writer.feed_pop(0, key, end, count, &mut FoundItems::new()));
         }
     }
     let after = work::done();

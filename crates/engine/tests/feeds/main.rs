@@ -8,7 +8,8 @@ use std::ops::Bound;
 
 use fastrand::Rng;
 use undercroft_engine::{
-    End, Error, FeedRange, FeedType, Limits, Order, Ranges, Rows, Schema, Selection, ValueType, rdb,
+    End, Error, FeedRange, FeedType, FoundItems, Limits, Order, Ranges, Rows, Schema, Selection,
+    ValueType, rdb,
 };
 use undercroft_testkit::fresh;
 
@@ -101,7 +102,7 @@ fn a_range_by_value_is_of_sorted_feeds_only() {
     let read = pair.store.read(pair.store.shards_of([&key]), |reader| {
         let feed = reader.feed(0, &key)?.expect("a feed");
         let (all, limits) = (Selection::all(), (Bound::Unbounded, Bound::Unbounded));
-        feed.range_between(reader.view(), &all, limits, range, &mut Ranges::new())
+        feed.range_between(reader.view(), &all, limits, range, &mut FoundItems::new())
     });
     assert!(matches!(read, Err(Error::WrongOrder)));
 }
@@ -166,9 +167,9 @@ fn a_transaction_that_is_undone_leaves_a_feed_as_it_was() {
         let (count, at_left) = (random.u64(1..400), random.bool());
         let failed = pair.store.write(pair.store.shards_of([&key]), |writer| {
             let end = if at_left { End::Left } else { End::Right };
-            writer.feed_pop(0, &key, end, count, &mut Ranges::new())?;
+            writer.feed_pop(0, &key, end, count, &mut FoundItems::new())?;
             writer.feed_add(0, &key, if at_left { 0 } else { -1 }, &rows)?;
-            writer.feed_pop(0, &key, end, 1, &mut Ranges::new())?;
+            writer.feed_pop(0, &key, end, 1, &mut FoundItems::new())?;
             writer.feed_add(0, &key, 7, &rows)?;
             Err::<(), Error>(Error::Overflow)
         });

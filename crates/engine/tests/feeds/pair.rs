@@ -4,8 +4,8 @@ use std::ops::Bound;
 
 use fastrand::Rng;
 use undercroft_engine::{
-    End, Error, Feed, FeedRange, FeedType, Filter, Key, Limits, Order, Ranges, Rows, Schema, Seen,
-    Selection, Store, Test, ValueType, View, Writer, rdb,
+    End, Error, Feed, FeedRange, FeedType, Filter, FoundItems, Key, Limits, Order, Ranges, Rows,
+    Schema, Seen, Selection, Store, Test, ValueType, View, Writer, rdb,
 };
 use undercroft_testkit::fresh;
 
@@ -201,14 +201,14 @@ impl Pair {
             self.model.remove(at);
         }
         let key = self.store.key(b"feed");
-        let mut out = Ranges::new();
+        let mut out = FoundItems::new();
         let popped =
             self.store
                 .write_into(self.store.shards_of([&key]), &mut out, |writer, out| {
                     writer.feed_pop(0, &key, end, count as u64, out)
                 });
         assert!(popped.expect("written"));
-        assert_eq!(out.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(texts(&out, false), expected);
     }
 
     pub(crate) fn shift(&mut self, random: &mut Rng) {
@@ -348,7 +348,9 @@ impl Pair {
         assert_eq!(counted as usize, all.len(), "{seen:?} {tests:?}");
         let range = some_range(random, all.len());
         let expected = expected(&all, range);
-        let found = self.read_range(|feed, view, out| feed.range(view, &selection, range, out));
+        let found = self.read_range(range.attributes, |feed, view, out| {
+            feed.range(view, &selection, range, out)
+        });
         assert_eq!(found, expected, "{range:?} {seen:?} {tests:?}");
     }
 
@@ -391,25 +393,27 @@ impl Pair {
             low.as_ref().map(Vec::as_slice),
             high.as_ref().map(Vec::as_slice),
         );
-        let found = self
-            .read_range(|feed, view, out| feed.range_between(view, &selection, limits, range, out));
+        let found = self.read_range(range.attributes, |feed, view, out| {
+            feed.range_between(view, &selection, limits, range, out)
+        });
         let what = format!("{low:?} {high:?} {range:?} {seen:?} {tests:?}");
         assert_eq!(found, expected(&all, range), "{what}");
     }
 
     fn read_range(
         &self,
-        body: impl Fn(&Feed, &View<'_>, &mut Ranges) -> Result<(), Error> + Sync,
+        attributes: bool,
+        body: impl Fn(&Feed, &View<'_>, &mut FoundItems) -> Result<(), Error> + Sync,
     ) -> Vec<Vec<u8>> {
         let key = self.store.key(b"feed");
-        let mut out = Ranges::new();
+        let mut out = FoundItems::new();
         let read = self
             .store
             .read_into(self.store.shards_of([&key]), &mut out, |reader, out| {
                 body(&reader.feed(0, &key)?.expect("a feed"), reader.view(), out)
             });
         read.expect("read");
-        out.iter().map(<[u8]>::to_vec).collect()
+        texts(&out, attributes)
     }
 
     pub(crate) fn check(&self) {
@@ -421,6 +425,13 @@ impl Pair {
         let counts = self.read(|feed, _| Ok((feed.items(), feed.hidden())));
         assert_eq!(counts, (self.model.len() as u64, hidden));
     }
+}
+
+/// Items as commands tell them.
+fn texts(items: &FoundItems, attributes: bool) -> Vec<Vec<u8>> {
+    let mut texts = Ranges::new();
+    items.append_to(attributes, &mut texts);
+    texts.iter().map(<[u8]>::to_vec).collect()
 }
 
 fn some_range(random: &mut Rng, length: usize) -> FeedRange {

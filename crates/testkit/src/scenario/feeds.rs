@@ -1,7 +1,7 @@
 //! Changes to feeds.
 
 use undercroft_engine::{
-    End, FeedType, Filter, Order, Ranges, Rows, Schema, Seen, Selection, Store, Test,
+    End, FeedType, Filter, FoundItems, Order, Rows, Schema, Seen, Selection, Store, Test,
 };
 
 use super::{Scenario, copy, delete, full, gradual, key, quick, rename, some_keys, steps, write};
@@ -168,7 +168,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("EXEC of FEED.POP and FEED.ADD", tree, |s| {
         let rows = rows(9000..9001);
         write(s, &[&feed()], |writer| {
-            let (name, mut out) = (feed(), Ranges::new());
+            let (name, mut out) = (feed(), FoundItems::new());
             let key = s.key(&name);
             writer.feed_pop(0, &key, End::Right, 3, &mut out)?;
             writer.feed_add(0, &key, -1, &rows)?;
@@ -223,7 +223,7 @@ fn add_rows(store: &Store, position: i64, rows: &Rows) {
 
 fn pop(store: &Store, end: End, count: u64) {
     write(store, &[&feed()], |writer| {
-        writer.feed_pop(0, &store.key(&feed()), end, count, &mut Ranges::new())
+        writer.feed_pop(0, &store.key(&feed()), end, count, &mut FoundItems::new())
     });
 }
 

@@ -1,7 +1,8 @@
 //! Feeds whose items say what they must be: a checksum of their number, and attributes that follow from it.
 
 use undercroft_engine::{
-    End, Error, FeedType, Filter, Order, Ranges, Rows, Schema, Seen, Selection, Store, Test, Writer,
+    End, Error, FeedType, Filter, FoundItems, Order, Ranges, Rows, Schema, Seen, Selection, Store,
+    Test, Writer,
 };
 
 /// Feeds: a list, one with an index, and one sorted by value, with each value once.
@@ -79,7 +80,7 @@ pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
                 let end = if end { End::Left } else { End::Right };
                 let count = 1 + u64::from(first) % 90;
                 writer
-                    .feed_pop(0, &key, end, count, &mut Ranges::new())
+                    .feed_pop(0, &key, end, count, &mut FoundItems::default())
                     .map(drop)?;
             }
             14 => writer.feed_remove(0, &key, &some).map(drop)?,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Bound;
 
-use undercroft_engine::{Feed, FeedInfo, FeedRange, Order, Ranges, Seen, Selection, View};
+use undercroft_engine::{Feed, FeedInfo, FeedRange, FoundItems, Order, Seen, Selection, View};
 
 use super::parse::{seen, selection};
 use super::values::{limits, reply_with, value};
@@ -84,7 +84,7 @@ pub(crate) fn range(
         attributes: query.attributes,
     };
     let database = context.database();
-    let mut items = std::mem::take(&mut context.session.items);
+    let mut items = std::mem::take(&mut context.session.found);
     let found = context.look_into(arguments[1], &mut items, |reader, key, items| {
         let Some(feed) = reader.feed(database, key)? else {
             return Ok(None);
@@ -117,7 +117,7 @@ pub(crate) fn between(
         attributes: query.attributes,
     };
     let database = context.database();
-    let mut items = std::mem::take(&mut context.session.items);
+    let mut items = std::mem::take(&mut context.session.found);
     let found = context.look_into(arguments[1], &mut items, |reader, key, items| {
         let Some(feed) = reader.feed(database, key)? else {
             return Ok(None);
@@ -130,7 +130,7 @@ pub(crate) fn between(
     answer(context, found, items, query.attributes, reply)
 }
 
-/// Appends the items of a sorted feed whose values lie between two limits, as clients write these.
+/// Reads the items of a sorted feed whose values lie between two limits, as clients write these.
 ///
 /// # Errors
 /// Where the feed is not sorted, or a limit is none; as those of reading.
@@ -140,7 +140,7 @@ pub fn append_between(
     selection: &Selection<'_>,
     (low, high): (&[u8], &[u8]),
     range: FeedRange,
-    out: &mut Ranges,
+    out: &mut FoundItems,
 ) -> Result<(), Failure> {
     fn bytes_of<'l>(limit: &'l Bound<Cow<'_, [u8]>>) -> Bound<&'l [u8]> {
         limit.as_ref().map(AsRef::as_ref)
@@ -156,14 +156,17 @@ pub fn append_between(
 fn answer(
     context: &mut Context<'_>,
     found: Result<Option<Order>, Failure>,
-    items: Ranges,
+    items: FoundItems,
     attributes: bool,
     reply: &mut dyn Reply,
 ) -> Outcome {
     if let Ok(order) = found {
-        reply_with(order.unwrap_or(Order::List), &items, attributes, reply);
+        let texts = &mut context.session.items;
+        texts.clear();
+        items.append_to(attributes, texts);
+        reply_with(order.unwrap_or(Order::List), texts, attributes, reply);
     }
-    context.session.items = items;
+    context.session.found = items;
     found.map(drop)
 }
 

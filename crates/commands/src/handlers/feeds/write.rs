@@ -8,6 +8,7 @@ use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
 use crate::handlers::lists::end;
 use crate::reply::Reply;
+use crate::session::Session;
 
 /// FEED.CREATE.
 pub(crate) fn create(
@@ -238,7 +239,7 @@ pub(crate) fn pop(
     };
     let (store, database) = (context.store, context.database());
     let key = store.key(arguments[1]);
-    let items = &mut context.session.items;
+    let items = &mut context.session.found;
     let order = store.write_into(store.shards_of([&key]), items, |writer, items| {
         let order = writer
             .feed(database, &key)?
@@ -247,7 +248,9 @@ pub(crate) fn pop(
         Ok::<_, Failure>(order)
     })?;
     store.note_use(&key);
-    let items = &context.session.items;
+    let Session { items, found, .. } = &mut *context.session;
+    items.clear();
+    found.append_to(false, items);
     match (count, order) {
         (None, Some(order)) if !items.is_empty() => reply_with_one(order, items.get(0), reply),
         (None, _) => reply.null(),

@@ -212,22 +212,6 @@ impl Leaf {
         let place = |position: u64| self.start + position.min(self.count as u64) as usize;
         place(positions.start)..place(positions.end)
     }
-
-    /// An attribute of the item at a place.
-    pub(super) fn attribute(
-        &self,
-        view: &View<'_>,
-        (first, width): (usize, u8),
-        place: usize,
-    ) -> Result<u32, Error> {
-        let words = view.block(self.at)?;
-        let mut attribute = 0;
-        for bit in 0..usize::from(width) {
-            let at = self.layout.word(first + bit, place / 64) as u64 * 8;
-            attribute |= ((words.word(at)? >> (place % 64) & 1) as u32) << bit;
-        }
-        Ok(attribute)
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! - `contract`: what feeds answer as a type of value.
 //! - `edit`: changing the leaves of a feed: items put in, taken out, marked.
 //! - `filter`: which items a query sees: conditions on attributes, many items at a time.
+//! - `found`: items that were read out of a feed.
 //! - `image`: items outside the store, laid out as leaves are.
 //! - `index`: which leaves have a value: words in order, as a tree.
 //! - `indexed`: feeds with an index: what it is told, and items by their values.
@@ -29,6 +30,7 @@ mod check;
 mod contract;
 mod edit;
 mod filter;
+mod found;
 mod image;
 mod index;
 mod indexed;
@@ -46,6 +48,7 @@ mod write;
 
 pub(crate) use contract::Feeds;
 pub use filter::{Filter, Seen, Selection, Test};
+pub use found::FoundItems;
 pub use image::Rows;
 pub use order::{FeedType, Order};
 pub use read::{FeedInfo, FeedRange};

@@ -1,22 +1,25 @@
 //! Reading feeds, optimistically or under a lock.
 
-use std::io::Write as _;
 use std::ops::{Bound, Range};
 
 use undercroft_memory::{Offset, View};
 
 use super::filter::{Filter, Seen, Selection};
+use super::found::FoundItems;
 use super::image::{Image, runs};
-use super::leaf::{HIDDEN, Leaf};
+use super::leaf::{HIDDEN, Leaf, fault};
 use super::single::Item;
 use super::summary::NOTE_WORDS;
-use super::walk::{Found, Wanted};
+use super::walk::{Found, Wanted, load_leaf};
 use super::whole::Feed;
 use crate::error::Error;
 use crate::store::{Key, Reader};
 use crate::structures::ranges::Ranges;
 use crate::structures::tree::Node;
 use crate::types::registry::ValueType;
+
+/// Bytes of values that are asked for before a leaf's header was read.
+const AHEAD: u64 = 256;
 
 /// Which items a range has.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +30,7 @@ pub struct FeedRange {
     pub count: u64,
     /// From the last one on backwards; positions are counted from there as well.
     pub reverse: bool,
-    /// Whether each value is followed by its attributes.
+    /// Whether attributes are wanted.
     pub attributes: bool,
 }
 
@@ -61,13 +64,13 @@ impl Feed {
         self.count(view, selection, 0..u64::MAX)
     }
 
-    /// Appends values of items that a query sees to `out`, each followed by its attributes where the range says so.
+    /// Puts the items that a query sees into `out`, with attributes where the range says so.
     pub fn range(
         &self,
         view: &View<'_>,
         selection: &Selection<'_>,
         range: FeedRange,
-        out: &mut Ranges,
+        out: &mut FoundItems,
     ) -> Result<(), Error> {
         self.range_within(view, selection, 0..u64::MAX, range, out)
     }
@@ -80,7 +83,7 @@ impl Feed {
         selection: &Selection<'_>,
         limits: (Bound<&[u8]>, Bound<&[u8]>),
         range: FeedRange,
-        out: &mut Ranges,
+        out: &mut FoundItems,
     ) -> Result<(), Error> {
         let of = self.schema.order().sorted_by().ok_or(Error::WrongOrder)?;
         let positions = self.between(view, of, limits)?;
@@ -93,8 +96,12 @@ impl Feed {
         selection: &Selection<'_>,
         positions: Range<u64>,
         range: FeedRange,
-        out: &mut Ranges,
+        out: &mut FoundItems,
     ) -> Result<(), Error> {
+        out.begin(&self.schema, range.attributes);
+        if selection.sees_all(self.tree.count(), self.hidden) {
+            return self.range_of_all(view, positions, range, out);
+        }
         let skip = match u64::try_from(range.from) {
             Ok(from) => from,
             Err(_) => {
@@ -108,71 +115,81 @@ impl Feed {
             reverse: range.reverse,
             ..Wanted::ALL
         };
-        self.walk(
-            view,
-            selection,
-            wanted.within(positions),
-            &mut |leaf, found| self.append(view, leaf, &found, range, out),
-        )
-    }
-
-    /// Appends what was found in a leaf.
-    fn append(
-        &self,
-        view: &View<'_>,
-        leaf: &Leaf,
-        found: &Found,
-        range: FeedRange,
-        out: &mut Ranges,
-    ) -> Result<(), Error> {
-        let layout = &leaf.layout;
-        let mut runs = runs(leaf.start..leaf.end(), &found.masks, true);
-        if range.reverse {
-            runs.reverse();
-        }
-        for run in runs {
-            if !range.reverse && !range.attributes {
-                let mut end = out.bytes.len();
-                let (from, to) = (layout.value_at(run.start), layout.value_at(run.end));
-                view.append_part(leaf.at, from as u64, to as u64, &mut out.bytes)?;
-                out.ends.extend(run.map(|_| {
-                    end += layout.value;
-                    end
-                }));
-                continue;
+        let visit = &mut |leaf: &Leaf, found: Found| {
+            let mut runs = runs(leaf.start..leaf.end(), &found.masks, true);
+            if range.reverse {
+                runs.reverse();
             }
-            for step in 0..run.len() {
-                let place = if range.reverse {
-                    run.end - 1 - step
-                } else {
-                    run.start + step
-                };
-                let (from, to) = (layout.value_at(place), layout.value_at(place + 1));
-                view.append_part(leaf.at, from as u64, to as u64, &mut out.bytes)?;
-                out.end_item();
-                if range.attributes {
-                    self.append_attributes(view, leaf, place, out)?;
+            for run in runs {
+                let kept = out.len();
+                out.append(view, leaf, run, &self.schema)?;
+                if range.reverse {
+                    out.reverse_from(kept);
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        self.walk(view, selection, wanted.within(positions), visit)
     }
 
-    fn append_attributes(
+    /// The same where all items are seen: counts lead to the first one, and the others lie behind it, leaf after leaf.
+    fn range_of_all(
         &self,
         view: &View<'_>,
-        leaf: &Leaf,
-        place: usize,
-        out: &mut Ranges,
+        positions: Range<u64>,
+        range: FeedRange,
+        out: &mut FoundItems,
     ) -> Result<(), Error> {
-        let attributes = self.schema.first_planes().zip(self.schema.widths());
-        for (index, (first, &width)) in attributes.enumerate() {
-            let attribute = leaf.attribute(view, (first, width), place)?;
-            let colon = if index == 0 { "" } else { ":" };
-            // Writing to a vector cannot fail.
-            let _ = write!(out.bytes, "{colon}{attribute}");
+        let (from, to) = (positions.start, positions.end.min(self.tree.count()));
+        let there = to.saturating_sub(from);
+        let skip = match u64::try_from(range.from) {
+            Ok(from) => from.min(there),
+            Err(_) => there.saturating_sub(range.from.unsigned_abs()),
+        };
+        let mut left = range.count.min(there - skip);
+        if left == 0 {
+            return Ok(());
         }
-        out.end_item();
+        let first = if range.reverse {
+            to - skip - left
+        } else {
+            from + skip
+        };
+        let mut place = self.tree.find(view, first)?;
+        let mut index = first.wrapping_sub(place.before);
+        // Most leaves begin with their first place: the values are asked for together with the header.
+        let guess = self
+            .full
+            .value_at(index.min(self.full.places as u64) as usize);
+        view.prefetch(place.leaf);
+        view.prefetch_range(place.leaf.wrapping_add(guess as u64), AHEAD);
+        loop {
+            let leaf = load_leaf(view, place.leaf, &self.full, &self.schema, place.count)?;
+            if index >= place.count {
+                return Err(fault(place.leaf));
+            }
+            let count = left.min(place.count - index);
+            left -= count;
+            if left > 0
+                && let Some(next) = place.next_leaf(view)
+            {
+                view.prefetch(next);
+            }
+            let some = leaf.places(&(index..index + count));
+            out.append(view, &leaf, some, &self.schema)?;
+            if left == 0 {
+                break;
+            }
+            // R3: what is torn must not go on for long.
+            view.recheck()?;
+            if !place.step(view, true)? {
+                return Err(fault(place.leaf));
+            }
+            index = 0;
+        }
+        if range.reverse {
+            out.reverse_from(0);
+        }
         Ok(())
     }
 

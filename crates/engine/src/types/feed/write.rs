@@ -3,6 +3,7 @@
 use super::FEED;
 use super::edit::{Made, Packer};
 use super::filter::Selection;
+use super::found::FoundItems;
 use super::image::{Image, Rows};
 use super::leaf::HIDDEN;
 use super::order::{FeedType, Order};
@@ -14,7 +15,6 @@ use crate::error::Error;
 use crate::messages::notify::KeyEvent;
 use crate::store::Key;
 use crate::structures::elements;
-use crate::structures::ranges::Ranges;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{self, Writer};
 use crate::types::list::End;
@@ -195,7 +195,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Takes up to `count` visible items from an end, and appends them to `out`. Returns whether there is a feed.
+    /// Takes up to `count` visible items from an end, and puts them into `out`. Returns whether there is a feed.
     /// O(log n + items).
     pub fn feed_pop(
         &mut self,
@@ -203,7 +203,7 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         end: End,
         count: u64,
-        out: &mut Ranges,
+        out: &mut FoundItems,
     ) -> Result<bool, Error> {
         let Some((_, mut feed)) = self.find_feed(database, key)? else {
             return Ok(false);
