@@ -472,6 +472,27 @@ impl Mapping {
         }
     }
 
+    /// Adds a number to each of some words of a range that was checked.
+    #[inline(always)]
+    pub(crate) fn add_to_words(&self, at: u64, words: u64, change: u64) {
+        debug_assert!(
+            self.is_kept(at, words.saturating_mul(8)),
+            "{at:#x} is in a copy and not saved"
+        );
+        let room = self.layout.file_length;
+        assert!(self.writable && at & 7 == 0 && words <= room / 8 && at <= room - words * 8);
+        // SAFETY: the range is aligned, inside the mapping and writable (asserted).
+        unsafe {
+            let first = self.map.start().add(at as usize).cast::<u64>();
+            work::touched(words);
+            for index in 0..words as usize {
+                let word = AtomicU64::from_ptr(first.add(index));
+                let sum = word.load(Ordering::Relaxed).wrapping_add(change);
+                word.store(sum, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Copies whole words of the file to another place in it.
     ///
     /// # Safety

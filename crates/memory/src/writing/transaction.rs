@@ -307,6 +307,22 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
+    /// Adds a number to each of some words of a block of the shard.
+    #[inline]
+    pub fn add_to_words(
+        &mut self,
+        index: usize,
+        at: Offset,
+        words: u64,
+        change: u64,
+    ) -> Result<(), Error> {
+        self.view.check(at, words.saturating_mul(8))?;
+        self.save(index, at, words)?;
+        self.segment.mapping.add_to_words(at, words, change);
+        fault::step();
+        Ok(())
+    }
+
     /// Saves a range of a block before it is changed by [`fill`](Self::fill)
     /// and its like.
     #[inline]
@@ -343,6 +359,15 @@ impl<'a> Transaction<'a> {
             self.preserve(index, at, bytes.len() as u64)?;
         }
         self.fill(at, bytes)
+    }
+
+    /// [`fill_slack`](Self::fill_slack) with one word.
+    #[inline]
+    pub fn fill_slack_word(&mut self, index: usize, at: Offset, value: u64) -> Result<(), Error> {
+        if self.cut {
+            self.preserve(index, at, 8)?;
+        }
+        self.fill_word(at, value)
     }
 
     /// [`fill`](Self::fill) with one word.

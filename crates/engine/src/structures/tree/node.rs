@@ -241,34 +241,8 @@ impl<const K: usize> Node<K> {
         } else {
             (index + 1, children + 1, change)
         };
-        if to - from > 1 {
-            return self.shift(transaction, shard, (from, to), change);
-        }
-        let at = self.start_at(from);
-        let start = transaction.view().word(at)?.wrapping_add_signed(change);
-        Ok(transaction.store(shard, at, start)?)
-    }
-
-    fn shift(
-        &self,
-        transaction: &mut Transaction<'_>,
-        shard: usize,
-        (from, to): (usize, usize),
-        change: i64,
-    ) -> Result<(), Error> {
-        let mut words = [0; 256];
-        for from in (from..to).step_by(words.len() / 8) {
-            let count = (to - from).min(words.len() / 8);
-            let words = &mut words[..count * 8];
-            transaction.view().copy_to(self.start_at(from), words)?;
-            for word in words.as_chunks_mut::<8>().0 {
-                *word = u64::from_le_bytes(*word)
-                    .wrapping_add_signed(change)
-                    .to_le_bytes();
-            }
-            transaction.write(shard, self.start_at(from), words)?;
-        }
-        Ok(())
+        let (at, words) = (self.start_at(from), (to - from) as u64);
+        Ok(transaction.add_to_words(shard, at, words, change as u64)?)
     }
 
     /// What is noted of a child.
