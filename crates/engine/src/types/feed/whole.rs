@@ -5,6 +5,7 @@
 //! | root, words, levels of the index, where there is one |
 //! ```
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
@@ -60,6 +61,27 @@ pub(super) fn fault(at: Offset) -> Error {
     .into()
 }
 
+/// What the words of a schema stand for.
+type Known = ([u64; SCHEMA_WORDS], (Schema, Layout));
+
+thread_local! {
+    /// The schema that was asked for last: most programs use few feeds at a time.
+    static LAST: Cell<Option<Known>> = const { Cell::new(None) };
+}
+
+/// The schema that words stand for, if they do, and how its leaves are laid out.
+fn known(words: [u64; SCHEMA_WORDS]) -> Option<(Schema, Layout)> {
+    match LAST.get() {
+        Some((last, known)) if last == words => Some(known),
+        _ => {
+            let schema = Schema::of_words(words)?;
+            let known = (schema, Layout::full(&schema));
+            LAST.set(Some((words, known)));
+            Some(known)
+        }
+    }
+}
+
 /// Root words of a feed of a schema.
 fn root_length(schema: &Schema) -> usize {
     WORDS + if schema.is_indexed() { 3 } else { 0 }
@@ -72,8 +94,7 @@ impl Feed {
             return Err(entry.fault().into());
         }
         let at = entry.value_at();
-        let schema = Schema::of_words(view.words(at + SCHEMA)?);
-        let schema = schema.ok_or_else(|| Error::from(entry.fault()))?;
+        let (schema, full) = known(view.words(at + SCHEMA)?).ok_or_else(|| entry.fault())?;
         if entry.header.value_length() != root_length(&schema) as u64 * 8 {
             return Err(entry.fault().into());
         }
@@ -86,7 +107,7 @@ impl Feed {
             at,
             tree: FeedTree::load(view, at)?,
             schema,
-            full: Layout::full(&schema),
+            full,
             hidden: view.word(at + HIDDEN_ITEMS)?,
             pool,
             index,
