@@ -3,9 +3,7 @@
 
 use undercroft_commands::handler::Failure;
 use undercroft_commands::{append_feed_between, feed_selection};
-use undercroft_engine::{
-    ATTRIBUTES_MAX, Error, Feed, FeedRange, FoundItems, Order, Rows, Schema, Seen, ShardSet,
-};
+use undercroft_engine::{Error, FeedRange, FoundItems, Order, Schema, Seen, ShardSet};
 
 use crate::OpenStore;
 
@@ -43,33 +41,16 @@ pub struct FeedItems<'a> {
 }
 
 impl FeedItems<'_> {
-    /// Items for a feed that takes them at this position; none where it does not.
-    fn rows(&self, feed: &Feed, position: Option<i64>) -> Option<Rows> {
-        let schema = feed.schema();
-        let widths = schema.widths().len();
+    /// Values and attributes for a feed that takes them at this position; none where it does not.
+    fn of(&self, schema: &Schema, position: Option<i64>) -> Option<(&[u8], &[u32])> {
+        let columns = schema.widths().len();
         let is_place = match schema.order() {
             Order::List => position.is_some(),
             Order::Queue => matches!(position, Some(0 | -1)),
             Order::Sorted { .. } => position.is_none(),
         };
-        if !is_place || schema.value_size() != self.size || ![0, widths].contains(&self.columns) {
-            return None;
-        }
-        let mut rows = Rows::new(schema);
-        let none = [0; ATTRIBUTES_MAX];
-        let mut given = self.attributes.chunks_exact(self.columns.max(1));
-        for value in self.values.chunks_exact(self.size) {
-            let own = match self.columns {
-                0 => none.get(..widths)?,
-                _ => given.next()?,
-            };
-            let mut all = own.iter().enumerate();
-            if all.any(|(index, &value)| value > schema.greatest(index)) || !schema.takes(value) {
-                return None;
-            }
-            rows.push(value, own, false);
-        }
-        Some(rows)
+        let fits = schema.value_size() == self.size && [0, columns].contains(&self.columns);
+        (is_place && fits).then_some((self.values, self.attributes))
     }
 }
 
@@ -89,13 +70,8 @@ impl OpenStore {
         let key = store.key(key);
         store.check_memory()?;
         let added = store.write(ShardSet::one(key.shard()), |writer| {
-            let Some(feed) = writer.feed(database, &key)? else {
-                return Ok(None);
-            };
-            match items.rows(&feed, position) {
-                Some(rows) => writer.feed_add(database, &key, position.unwrap_or(-1), &rows),
-                None => Ok::<_, Error>(None),
-            }
+            let place = position.unwrap_or(-1);
+            writer.feed_add_visible(database, &key, place, |schema| items.of(schema, position))
         })?;
         if added.is_some() {
             store.note_use(&key);

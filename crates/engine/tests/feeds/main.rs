@@ -89,6 +89,35 @@ fn compare_for_long(schema: Schema, rounds: u32, random: &mut Rng) {
     pair.check();
 }
 
+/// What lies on one side of a place makes room as long as it can, then all of a leaf move, then the leaf is divided.
+#[test]
+fn items_that_come_to_one_place_lie_in_order() {
+    for (widths, place, more) in [(&[4, 3, 1][..], 40, 1), (&[], 250, 1), (&[32; 4], 3, 70)] {
+        let schema = Schema::new(12, widths, Order::List).expect("sound");
+        let pair = Pair::new(schema);
+        let (mut expected, mut number) = (Vec::new(), 0_u32);
+        for round in 0..500 {
+            let (mut rows, mut some) = (Rows::new(&schema), Vec::new());
+            for _ in 0..if round == 0 { 260 } else { more } {
+                number += 1;
+                let value = format!("{number:012}").into_bytes();
+                let attributes = (0..widths.len()).map(|index| number & schema.greatest(index));
+                let (attributes, hidden): (Vec<u32>, bool) =
+                    (attributes.collect(), number % 5 == 0);
+                rows.push(&value, &attributes, hidden);
+                some.push(schema.item_row(&value, &attributes, hidden));
+            }
+            let at = if round == 0 { 0 } else { place };
+            pair.write(|writer, key| writer.feed_add(0, key, at as i64, &rows));
+            expected.splice(at..at, some);
+        }
+        let found = pair.rows();
+        assert!(found.iter().skip(1).eq(&expected), "{widths:?} at {place}");
+        let report = pair.store.check().expect("a walk");
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+}
+
 #[test]
 fn a_range_by_value_is_of_sorted_feeds_only() {
     let pair = Pair::new(Schema::new(5, &[], Order::List).expect("sound"));

@@ -31,6 +31,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("FEED.ADD inside a small leaf", small, |s| add(s, 5, 50..52)),
     quick("FEED.ADD inside", thin, |s| add(s, 300, 9000..9003)),
     full(
+        "FEED.ADD inside, all of a leaf move",
+        |s| with(s, LEAF - 40),
+        |s| add(s, 10, 9000..9001),
+    ),
+    full(
         "FEED.ADD, a small leaf grows",
         |s| with(s, 15),
         |s| add(s, -1, 50..60),

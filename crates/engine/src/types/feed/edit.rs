@@ -1,8 +1,10 @@
 //! Changing the leaves of a feed: items put in, taken out, marked.
 //!
-//! At its ends a leaf is filled where nothing is: only its header is logged. Inside, the words that differ are changed,
-//! and logged; a leaf that becomes too full is divided, one with few items is joined with its neighbour.
+//! At its ends a leaf is filled where nothing is: only its header is logged. Inside, what lies on one side of an item
+//! that comes moves, and is logged; a leaf that becomes too full is divided, one with few items is joined with its
+//! neighbour.
 
+use smallvec::{SmallVec, smallvec};
 use undercroft_memory::{Pool, Transaction};
 
 use super::image::{Grows, Image, divide, runs};
@@ -52,39 +54,41 @@ impl Feed {
             } else {
                 todo.end = some.start;
             }
-            let hidden = rows.note(&self.schema, some.clone())[0];
-            self.insert_step(transaction, position, (rows, some))?;
-            self.set_hidden(transaction, self.hidden + hidden)?;
+            let more = rows.note(&self.schema, some.clone());
+            self.insert_step(transaction, position, (rows, some), more)?;
+            self.set_hidden(transaction, self.hidden + more[0])?;
             self.tell_index(transaction)?;
         }
         Ok(())
     }
 
-    /// Puts so many items in as one splice takes.
+    /// Puts so many items in as one splice takes, of which `more` is noted.
     pub(super) fn insert_step(
         &mut self,
         transaction: &mut Transaction<'_>,
         position: u64,
         (rows, some): (&Image, std::ops::Range<usize>),
+        more: Note,
     ) -> Result<(), Error> {
         if self.tree.count() == 0 {
             let leaves = divide(&self.schema, &[(rows, some)], Grows::Right);
             let place = self.tree.find(transaction.view(), 0)?;
             self.splice(transaction, &place, 1, &leaves, None)
         } else if position >= self.tree.count() {
-            self.insert_at_end(transaction, rows, some, Grows::Right)
+            self.insert_at_end(transaction, (rows, some), more, Grows::Right)
         } else if position == 0 {
-            self.insert_at_end(transaction, rows, some, Grows::Left)
+            self.insert_at_end(transaction, (rows, some), more, Grows::Left)
         } else {
-            self.insert_inside(transaction, position, rows, some)
+            self.insert_inside(transaction, position, (rows, some), more)
         }
     }
 
+    /// Puts items in, of which `more` is noted, before the first one or behind the last one.
     fn insert_at_end(
         &mut self,
         transaction: &mut Transaction<'_>,
-        rows: &Image,
-        mut some: std::ops::Range<usize>,
+        (rows, mut some): (&Image, std::ops::Range<usize>),
+        more: Note,
         grows: Grows,
     ) -> Result<(), Error> {
         let right = grows == Grows::Right;
@@ -110,7 +114,11 @@ impl Feed {
                 some.end = places.start;
             }
             self.came(transaction, rows, places.clone(), leaf.at)?;
-            let more = rows.note(&self.schema, places);
+            let more = if some.is_empty() {
+                more
+            } else {
+                rows.note(&self.schema, places)
+            };
             self.grow(transaction, &place, count, more)?;
         }
         if some.is_empty() {
@@ -159,8 +167,11 @@ impl Feed {
         self.tree
             .add(transaction, shard, &place.path, count as i64)?;
         if let Some(note) = place.note(transaction.view())? {
-            let note = join(note, more);
-            self.tree.set_note(transaction, shard, &place.path, &note)?;
+            let joined = join(note, more);
+            if joined != note {
+                self.tree
+                    .set_note(transaction, shard, &place.path, &joined)?;
+            }
         }
         Ok(())
     }
@@ -169,27 +180,19 @@ impl Feed {
         &mut self,
         transaction: &mut Transaction<'_>,
         position: u64,
-        rows: &Image,
-        some: std::ops::Range<usize>,
+        (rows, some): (&Image, std::ops::Range<usize>),
+        more: Note,
     ) -> Result<(), Error> {
         let place = self.tree.find(transaction.view(), position)?;
         let leaf = self.leaf(transaction, &place)?;
-        let old = Image::load(transaction.view(), &leaf)?;
-        let index = (position - place.before) as usize;
-        let mut new = Image::new(Layout::outside(&self.schema, some.len()));
-        new.append(rows, some);
-        if let Some(image) = old.with(index, &new) {
-            image.overwrite(transaction, self.pool.shard(), leaf.at, &old)?;
-            self.came(transaction, &new, new.places(), leaf.at)?;
-            let more = new.note(&self.schema, new.places());
-            return self.grow(transaction, &place, new.count, more);
+        let (shard, index) = (self.pool.shard(), (position - place.before) as usize);
+        if leaf.put_inside(transaction, shard, index, (rows, some.clone()))? {
+            self.came(transaction, rows, some.clone(), leaf.at)?;
+            return self.grow(transaction, &place, some.len(), more);
         }
+        let old = Image::load(transaction.view(), &leaf)?;
         let at = old.start + index;
-        let parts = [
-            (&old, old.start..at),
-            (&new, new.places()),
-            (&old, at..old.end()),
-        ];
+        let parts = [(&old, old.start..at), (rows, some), (&old, at..old.end())];
         let leaves = divide(&self.schema, &parts, Grows::Inside);
         self.went(transaction, &old, old.places(), leaf.at)?;
         transaction.free(self.pool, leaf.at);
@@ -418,8 +421,11 @@ fn fill_end(
             let bits = rows.bits(plane, places.start + done, count);
             let mask = (u64::MAX >> (64 - count)) << (place % 64);
             let at = leaf.at + layout.word(plane, place / 64) as u64 * 8;
-            let word = transaction.view().word(at)? & !mask | bits << (place % 64);
-            transaction.fill_slack(shard, at, &word.to_le_bytes())?;
+            let old = transaction.view().word(at)?;
+            let word = old & !mask | bits << (place % 64);
+            if word != old {
+                transaction.fill_slack_word(shard, at, word)?;
+            }
             done += count;
         }
     }
@@ -437,7 +443,7 @@ fn fill_part(
     bytes: &[u8],
 ) -> Result<(), Error> {
     let (first, end) = (start & !7, start + bytes.len());
-    let mut words = vec![0; end.next_multiple_of(8) - first];
+    let mut words: SmallVec<[u8; 64]> = smallvec![0; end.next_multiple_of(8) - first];
     let at = leaf + first as u64;
     let view = transaction.view();
     let last = words.len() - 8;

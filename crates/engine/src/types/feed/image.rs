@@ -14,7 +14,8 @@ pub struct Rows {
     schema: Schema,
     values: Vec<u8>,
     attributes: Vec<u32>,
-    hidden: Vec<bool>,
+    /// Which items are hidden.
+    hidden: Vec<usize>,
 }
 
 impl Rows {
@@ -34,23 +35,22 @@ impl Rows {
     /// If it is not one of the schema.
     pub fn push(&mut self, value: &[u8], attributes: &[u32], hidden: bool) {
         assert!(self.schema.takes(value));
-        assert!(attributes.len() == self.schema.widths().len());
-        for (index, &attribute) in attributes.iter().enumerate() {
-            assert!(attribute <= self.schema.greatest(index));
-        }
+        assert!(self.schema.has_room_for(attributes));
         self.values.extend_from_slice(value);
         self.attributes.extend_from_slice(attributes);
-        self.hidden.push(hidden);
+        if hidden {
+            self.hidden.push(self.len() - 1);
+        }
     }
 
     /// Number of items.
     pub fn len(&self) -> usize {
-        self.hidden.len()
+        self.values.len() / self.schema.value_size()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.hidden.is_empty()
+        self.values.is_empty()
     }
 
     /// The items as an image.
@@ -59,12 +59,10 @@ impl Rows {
         image.count = self.len();
         let at = image.layout.values;
         image.bytes[at..at + self.values.len()].copy_from_slice(&self.values);
-        let attributes = self.schema.widths().len();
-        for (place, &hidden) in self.hidden.iter().enumerate() {
-            image.set_bit(HIDDEN, place, hidden);
-            let own = &self.attributes[place * attributes..(place + 1) * attributes];
-            image.set_attributes(&self.schema, place, own.iter().map(|&value| Some(value)));
+        for &place in &self.hidden {
+            image.set_bit(HIDDEN, place, true);
         }
+        image.add_attributes(&self.schema, &self.attributes);
         image
     }
 }
@@ -87,6 +85,42 @@ impl Image {
             start: 0,
             count: 0,
             bytes: vec![0; layout.size as usize],
+        }
+    }
+
+    /// Items that are not hidden: values one behind the other, and for each as many attributes as the schema has, or no
+    /// attributes at all where each is 0. None where they are not of the schema.
+    pub(super) fn visible(schema: &Schema, values: &[u8], attributes: &[u32]) -> Option<Image> {
+        let (size, columns) = (schema.value_size(), schema.widths().len());
+        let count = values.len() / size;
+        let mut rows = attributes.chunks_exact(columns.max(1));
+        let fits = count * size == values.len()
+            && [0, count * columns].contains(&attributes.len())
+            && values.chunks_exact(size).all(|value| schema.takes(value))
+            && rows.all(|row| schema.has_room_for(row));
+        fits.then(|| {
+            let mut image = Image::new(Layout::outside(schema, count));
+            image.count = count;
+            let at = image.layout.values;
+            image.bytes[at..at + values.len()].copy_from_slice(values);
+            image.add_attributes(schema, attributes);
+            image
+        })
+    }
+
+    /// Sets the attributes of items that have none yet, from the first place on.
+    fn add_attributes(&mut self, schema: &Schema, attributes: &[u32]) {
+        let rows = attributes.chunks_exact(schema.widths().len().max(1));
+        for (place, row) in rows.enumerate() {
+            for (first, &attribute) in schema.first_planes().zip(row) {
+                let mut left = attribute;
+                while left != 0 {
+                    let plane = first + left.trailing_zeros() as usize;
+                    let index = self.layout.word(plane, place / 64);
+                    self.set_word(index, self.word(index) | 1 << (place % 64));
+                    left &= left - 1;
+                }
+            }
         }
     }
 
@@ -255,34 +289,6 @@ impl Image {
             image.append(self, run[0]..run[0] + run.len());
         }
         image
-    }
-
-    /// The same with other items put before the one at an index; none where there is no room for them. What moves is
-    /// the shorter side, where it has room.
-    pub(super) fn with(&self, index: usize, rows: &Image) -> Option<Image> {
-        let (more, places) = (rows.count, self.layout.places);
-        if self.count + more > places {
-            return None;
-        }
-        let at = self.start + index;
-        let (left, right) = (self.start, places - self.end());
-        let start = if right >= more && (left < more || self.count - index <= index) {
-            self.start
-        } else if left >= more {
-            self.start - more
-        } else {
-            (places - self.count - more) / 2
-        };
-        let mut image = self.clone();
-        (image.start, image.count) = (start, self.count + more);
-        if start != self.start {
-            image.put(start, self, self.start..at);
-        }
-        image.put(start + index, rows, rows.places());
-        if start + more != self.start {
-            image.put(start + index + more, self, at..self.end());
-        }
-        Some(image)
     }
 
     /// The same without the items that some masks, one for each block, stand for.
@@ -486,18 +492,9 @@ mod tests {
             let (rows, mut list) = some(90);
             assert_eq!(items(&rows, &schema), list);
             let grows = [Grows::Left, Grows::Right, Grows::Inside];
-            let mut leaf = divide(&schema, &[(&rows, 0..30)], Grows::Inside).remove(0);
+            let leaf = divide(&schema, &[(&rows, 0..30)], Grows::Inside).remove(0);
             list.truncate(30);
             assert_eq!(items(&leaf, &schema), list);
-            for count in [0, 1, 2, 5] {
-                let (more, new) = some(count);
-                let index = count * 7 % (list.len() + 1);
-                if let Some(with) = leaf.with(index, &more) {
-                    list.splice(index..index, new);
-                    leaf = with;
-                }
-                assert_eq!(items(&leaf, &schema), list, "{count} at {index}");
-            }
             let masks: Vec<u64> = (0..leaf.layout.blocks)
                 .map(|block| 0x1234_5678_9abc << block)
                 .collect();

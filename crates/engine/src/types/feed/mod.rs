@@ -17,6 +17,7 @@
 //! - `leaf`: a leaf: its layout, reading it.
 //! - `order`: how a feed is ordered, and how the values of a sorted one compare.
 //! - `read`: reading feeds, optimistically or under a lock.
+//! - `room`: items put in between those of a leaf.
 //! - `schema`: what the items of a feed are.
 //! - `single`: one item by itself: found, taken out of its leaf, moved.
 //! - `sorted`: sorted feeds: finding by value, and putting items where their values say.
@@ -38,6 +39,7 @@ mod labels;
 mod leaf;
 mod order;
 mod read;
+mod room;
 mod schema;
 mod single;
 mod sorted;

@@ -86,6 +86,13 @@ impl Schema {
         u32::MAX >> (32 - self.widths()[attribute])
     }
 
+    /// Whether some numbers are attributes of an item.
+    pub fn has_room_for(&self, attributes: &[u32]) -> bool {
+        let mut widths = self.widths().iter().zip(attributes);
+        attributes.len() == self.widths().len()
+            && widths.all(|(&width, &attribute)| u64::from(attribute) >> width == 0)
+    }
+
     /// Bits that an item has beside its value: whether it is hidden, and its attributes.
     pub(super) fn planes(&self) -> usize {
         1 + self

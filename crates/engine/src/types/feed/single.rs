@@ -85,7 +85,8 @@ impl Feed {
             masks[at / 64] = 1 << (at % 64);
             self.take(transaction, place, (&leaf, image), &masks, true)?;
         }
-        self.insert_step(transaction, to, (&one, one.places()))?;
+        let more = one.note(&self.schema, one.places());
+        self.insert_step(transaction, to, (&one, one.places()), more)?;
         // Taking it has changed how many are hidden.
         self.set_hidden(transaction, self.hidden.wrapping_add(hidden))?;
         self.tell_index_of_move(transaction, word)

@@ -111,6 +111,9 @@ impl Span {
 impl Image {
     /// What is noted of items at some places.
     pub(super) fn note(&self, schema: &Schema, places: std::ops::Range<usize>) -> Note {
+        if places.len() == 1 {
+            return self.note_of_one(schema, places.start);
+        }
         let mut note = Note::default();
         for block in places.start / 64..places.end.div_ceil(64) {
             let mask = range_mask(block, places.start, places.end);
@@ -131,6 +134,25 @@ impl Image {
             }
         }
         note
+    }
+
+    /// The same of one item, as most that are added come alone.
+    fn note_of_one(&self, schema: &Schema, place: usize) -> Note {
+        let mut bits = 0_u128;
+        let attributes = schema.first_planes().zip(schema.widths());
+        for ((first, &width), span) in attributes.zip(Span::all(schema)) {
+            let planes = (first + span.shift..first + usize::from(width)).rev();
+            let value = planes.fold(0, |value, plane| {
+                value << 1 | usize::from(self.bit(plane, place))
+            });
+            bits |= 1 << (span.first + value);
+        }
+        [
+            u64::from(self.bit(HIDDEN, place)),
+            bits as u64,
+            (bits >> 64) as u64,
+            0,
+        ]
     }
 
     /// Sets a bit for each value that some items have in some planes: the items are divided by one plane after the

@@ -82,20 +82,53 @@ impl Writer<'_, '_> {
         position: i64,
         rows: &Rows,
     ) -> Result<Option<u64>, Error> {
-        let Some((found, mut feed)) = self.find_feed(database, key)? else {
+        match self.find_feed(database, key)? {
+            Some(found) => self
+                .add_to_feed((database, key), found, position, rows.image())
+                .map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The same with items that are not hidden and lie in two buffers: values one behind the other, and for each as many
+    /// attributes as the schema has, or no attributes at all where each is 0. `items` gives them for the feed that is
+    /// there; none as well where it does not, or where they are not of its schema.
+    pub fn feed_add_visible<'i>(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        position: i64,
+        items: impl FnOnce(&Schema) -> Option<(&'i [u8], &'i [u32])>,
+    ) -> Result<Option<u64>, Error> {
+        let Some((found, feed)) = self.find_feed(database, key)? else {
             return Ok(None);
         };
-        if rows.is_empty() {
-            return Ok(Some(feed.items()));
+        let Some((values, attributes)) = items(&feed.schema) else {
+            return Ok(None);
+        };
+        let Some(rows) = Image::visible(&feed.schema, values, attributes) else {
+            return Ok(None);
+        };
+        self.add_to_feed((database, key), (found, feed), position, rows)
+            .map(Some)
+    }
+
+    fn add_to_feed(
+        &mut self,
+        (database, key): (usize, &Key<'_>),
+        (found, mut feed): (writer::Found, Feed),
+        position: i64,
+        rows: Image,
+    ) -> Result<u64, Error> {
+        if rows.count == 0 {
+            return Ok(feed.items());
         }
-        graveyard::free_along(self, key.shard, rows.len())?;
+        graveyard::free_along(self, key.shard, rows.count)?;
         if let Order::Sorted { of, unique } = feed.schema.order() {
-            let rows = feed.in_order(self.view(), (of, unique), &rows.image())?;
-            return self
-                .feed_add_sorted(database, key, (found, feed), of, &rows)
-                .map(Some);
+            let rows = feed.in_order(self.view(), (of, unique), &rows)?;
+            return self.feed_add_sorted(database, key, (found, feed), of, &rows);
         }
-        let (rows, more) = (rows.image(), rows.len() as u64);
+        let more = rows.count as u64;
         if feed.items() == 0 && rows.count > feed.full.places {
             let pool = elements::new_pool(self.transaction, key.shard, feed.bytes_of(more))?;
             let mut packer = Packer::new(&feed.schema, pool);
@@ -110,7 +143,7 @@ impl Writer<'_, '_> {
             feed.insert(self.transaction, position, (&rows, rows.places()))?;
         }
         self.feed_changed(database, key, KeyEvent::FeedAdd);
-        Ok(Some(feed.items().max(more)))
+        Ok(feed.items().max(more))
     }
 
     /// Puts items in order where their values say. Returns how many there are now. Where they are more than the leaves,
