@@ -236,9 +236,9 @@ impl Feed {
             let leaf = self.leaf(transaction, &place)?;
             let old = Image::load(transaction.view(), &leaf)?;
             self.take(transaction, place, (&leaf, old), &found.masks, before == 0)?;
-            self.tell_index(transaction)?;
         }
-        Ok(())
+        // Once for all of them: words of one leaf lie in as many blocks.
+        self.tell_index(transaction)
     }
 
     /// Takes items out of one leaf. Where it is `last`, it may be joined with the one before it.
