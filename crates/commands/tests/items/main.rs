@@ -55,9 +55,13 @@ impl Client {
             ..Options::default()
         };
         let host = Alone::new(None);
+        let store = Store::create(&directory.path().join("store"), &options);
+        let store = store.expect("a new store");
+        // A step of upkeep would be counted for whichever command is the next one when it is due.
+        store.leave_upkeep_to_a_timer();
         Client {
             session: host.session(),
-            store: Store::create(&directory.path().join("store"), &options).expect("a new store"),
+            store,
             host,
             _directory: directory,
         }
