@@ -118,6 +118,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         indexed,
         |s| add(s, 400, 9000..9001),
     ),
+    full(
+        "FEED.ADD inside with an index, among those that leave",
+        indexed,
+        |s| add(s, 560, 9000..9001),
+    ),
     full("FEED.ADD with an index, its blocks split", indexed, |s| {
         add(s, 0, 9000..9400)
     }),

@@ -192,11 +192,59 @@ impl Feed {
         }
         let old = Image::load(transaction.view(), &leaf)?;
         let at = old.start + index;
+        let is_full = leaf.layout.size == self.full.size;
+        if self.index.is_some() && is_full && some.len() < old.count / 2 {
+            let mut new = Image::new(Layout::outside(&self.schema, some.len()));
+            new.append(rows, some);
+            return self.split(transaction, &place, (&leaf, &old), (at, &new));
+        }
         let parts = [(&old, old.start..at), (rows, some), (&old, at..old.end())];
         let leaves = divide(&self.schema, &parts, Grows::Inside);
         self.went(transaction, &old, old.places(), leaf.at)?;
         transaction.free(self.pool, leaf.at);
         self.splice(transaction, &place, 1, &leaves, None)
+    }
+
+    /// Puts some items into a leaf that has no room for them, and divides it so that half of its items stay where they
+    /// are: the index has to know of the others.
+    fn split(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        place: &Place<NOTE_WORDS>,
+        (leaf, old): (&Leaf, &Image),
+        (at, new): (usize, &Image),
+    ) -> Result<(), Error> {
+        let shard = self.pool.shard();
+        let middle = old.start + old.count / 2;
+        let mut left = old.clone();
+        left.count = middle - old.start;
+        let before = at.min(middle);
+        let into_left = (at <= middle).then(|| left.with(before - old.start, new));
+        let mut parts = vec![(old, middle..old.end())];
+        match into_left.flatten() {
+            Some(with) => {
+                left = with;
+                left.overwrite(transaction, shard, leaf.at, old)?;
+                self.came(transaction, new, new.places(), leaf.at)?;
+            }
+            None => {
+                left.store_fill(transaction, shard, leaf.at)?;
+                transaction.note_cut();
+                let at = at.max(middle);
+                parts = vec![(old, middle..at), (new, new.places()), (old, at..old.end())];
+            }
+        }
+        self.went(transaction, old, middle..old.end(), leaf.at)?;
+        let right: Vec<Image> = divide(&self.schema, &parts, Grows::Inside)
+            .into_iter()
+            .map(|leaf| leaf.enlarged(&self.full, Grows::Inside))
+            .collect();
+        let stays = Child {
+            at: leaf.at,
+            count: left.count as u64,
+            note: left.note(&self.schema, left.places()),
+        };
+        self.splice(transaction, place, 1, &right, Some((stays, true)))
     }
 
     /// Replaces leaves by others, among which one that was there may stay, first or last.

@@ -291,6 +291,34 @@ impl Image {
         image
     }
 
+    /// The same with other items put before the one at an index; none where there is no room for them. What moves is
+    /// the shorter side, where it has room.
+    pub(super) fn with(&self, index: usize, rows: &Image) -> Option<Image> {
+        let (more, places) = (rows.count, self.layout.places);
+        if self.count + more > places {
+            return None;
+        }
+        let at = self.start + index;
+        let (left, right) = (self.start, places - self.end());
+        let start = if right >= more && (left < more || self.count - index <= index) {
+            self.start
+        } else if left >= more {
+            self.start - more
+        } else {
+            (places - self.count - more) / 2
+        };
+        let mut image = self.clone();
+        (image.start, image.count) = (start, self.count + more);
+        if start != self.start {
+            image.put(start, self, self.start..at);
+        }
+        image.put(start + index, rows, rows.places());
+        if start + more != self.start {
+            image.put(start + index + more, self, at..self.end());
+        }
+        Some(image)
+    }
+
     /// The same without the items that some masks, one for each block, stand for.
     pub(super) fn without(&self, masks: &[u64]) -> Image {
         let mut image = self.clone();
