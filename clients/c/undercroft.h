@@ -258,9 +258,13 @@ typedef struct uc_feed_query {
     uint64_t flags;        /* UC_FEED_* */
     const void *filter;    /* such as "3::1" or "a0=3 a2=1"; UC_ERROR where the feed has no such attributes */
     size_t filter_length;  /* in bytes; 0 is no filter */
+    const void *low;       /* in a sorted feed the least value that is meant, and the greatest: words as FEED.BETWEEN takes */
+    size_t low_length;     /* them, "5", "(5" for what is beyond it, "-inf", "[ada"; 0 is no such limit. UC_ERROR: the */
+    const void *high;      /* feed is not sorted, or these are no such words */
+    size_t high_length;
 } uc_feed_query;
 
-#define UC_FEED_QUERY_INIT { sizeof(uc_feed_query), UC_FEED_VISIBLE, NULL, 0 }
+#define UC_FEED_QUERY_INIT { sizeof(uc_feed_query), UC_FEED_VISIBLE, NULL, 0, NULL, 0, NULL, 0 }
 
 /* Makes a feed without items: values of 1 to 255 bytes; attributes by their bits, as "4:3:1", NULL for none; the order
  * "list" (which NULL is, too), "queue", or what FEED.CREATE takes behind ORDER, its words parted by single spaces, such as

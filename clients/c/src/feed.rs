@@ -33,9 +33,13 @@ pub(crate) struct Query {
     flags: u64,
     filter: *const c_void,
     filter_length: usize,
+    low: *const c_void,
+    low_length: usize,
+    high: *const c_void,
+    high_length: usize,
 }
 
-const _: () = assert!(size_of::<Query>() == 32);
+const _: () = assert!(size_of::<Query>() == 64);
 
 /// What a [`Query`] says.
 pub(crate) struct Asked<'a> {
@@ -56,9 +60,18 @@ pub(crate) unsafe fn read_query<'a>(query: *const Query) -> Outcome<Asked<'a>> {
         &*query
     };
     // SAFETY: the caller's promise.
-    let filter = unsafe { bytes(query.filter, query.filter_length) }?;
+    let (filter, low, high) = unsafe {
+        (
+            bytes(query.filter, query.filter_length)?,
+            bytes(query.low, query.low_length)?,
+            bytes(query.high, query.high_length)?,
+        )
+    };
     let mut asked = read_flags(query.flags, REVERSE)?;
     asked.query.filter = (!filter.is_empty()).then_some(filter);
+    let bounded = !low.is_empty() || !high.is_empty();
+    let or = |limit: &'a [u8], other: &'a [u8]| if limit.is_empty() { other } else { limit };
+    asked.query.between = bounded.then(|| (or(low, b"-"), or(high, b"+")));
     Ok(asked)
 }
 

@@ -251,7 +251,11 @@ unsafe extern "C" fn uc_feed_del_where(
             ));
         }
         let words = Words::new("FEED.DELWHERE", key).with(asked.query.filter.unwrap_or_default());
-        let items = ask(on, &words.with_seen(asked.query.seen))?.number();
+        let mut words = words.with_seen(asked.query.seen);
+        if let Some((low, high)) = asked.query.between {
+            words = words.with(b"BETWEEN").with(low).with(high);
+        }
+        let items = ask(on, &words)?.number();
         // SAFETY: the caller's promise.
         unsafe { give(removed, items) };
         Ok(Status::Ok)

@@ -403,6 +403,28 @@ static void sorted(void)
     EXPECT(strcmp(facts.order, "sorted") == 0 && strcmp(facts.value_type, "int64") == 0);
     EXPECT(facts.unique == 0 && facts.indexed == 0 && facts.items == 3);
 
+    {
+        uc_feed_query query = UC_FEED_QUERY_INIT;
+        uint64_t all = count("n", UC_FEED_ALL, NULL);
+        query.flags = UC_FEED_ALL;
+        query.low = "(1000";
+        query.low_length = 5;
+        EXPECT_OK(uc_feed_count(store, "n", 1, &query, &number));
+        EXPECT(number == 0);
+        query.low = "-inf";
+        query.low_length = 4;
+        query.high = "+inf";
+        query.high_length = 4;
+        EXPECT_OK(uc_feed_count(store, "n", 1, &query, &number));
+        EXPECT(number == all);
+        EXPECT_OK(uc_feed_range(store, "n", 1, 0, 1, &query, found_numbers, 8, NULL, 0, &found));
+        EXPECT(found == 1);
+        REFUSED(uc_feed_count(store, "r", 1, &query, &number), UC_ERROR, "limits of values are for sorted feeds");
+        REFUSED(uc_feed_del_where(store, "r", 1, &query, &number), UC_ERROR, "limits of values are for sorted feeds");
+        EXPECT_OK(uc_feed_del_where(store, "n", 1, &query, &number));
+        EXPECT(number == all && count("n", UC_FEED_ALL, NULL) == 0);
+    }
+
     EXPECT_OK(uc_feed_create(store, "x", 1, 4, "4", "sorted TYPE float32 UNIQUE"));
     memset(nan, 0xff, sizeof nan);
     REFUSED(uc_feed_add(store, "x", 1, UC_FEED_BY_VALUE, 1, nan, 4, NULL, 0, NULL), UC_ERROR, "none of type float32");
@@ -416,7 +438,7 @@ static void sorted(void)
             "position is *, expected an integer");
     REFUSED(uc_feed_add(store, "none", 4, UC_FEED_BY_VALUE, 1, numbers, 4, NULL, 0, NULL), UC_ERROR, "no such key");
     REFUSED(uc_feed_between(store, "r", 1, "-", 1, "+", 1, 0, 1, NULL, found_numbers, 12, NULL, 0, &found), UC_ERROR,
-            "FEED.BETWEEN is for sorted feeds");
+            "limits of values are for sorted feeds");
     REFUSED(uc_feed_between(store, "x", 1, "a", 1, "+", 1, 0, 1, NULL, found_numbers, 4, NULL, 0, &found), UC_ERROR,
             "low is 'a', expected a number");
     REFUSED(uc_feed_between(store, "x", 1, NULL, 1, "+", 1, 0, 1, NULL, found_numbers, 4, NULL, 0, &found), UC_MISUSE,

@@ -430,6 +430,8 @@ def test_sorted_feeds_hold_numbers(client: Any, decode: bool) -> None:
     assert found["value"].tolist() == [-3, -3, 5, 7, 8, 9, 1 << 40]
     assert found["a0"].tolist() == [1, 3, 2, 1, 6, 5, 4]
     assert feed.between(5, "(9") == [text("5"), text("7"), text("8")]
+    assert feed.count(between=(5, "(9")) == 3
+    assert feed.delete_where("", between=("+inf", "-inf")) == 0
     assert feed.between("-inf", "+inf", 1, 2, attributes=True, reverse=True) == [
         (text("9"), (5,)),
         (text("8"), (6,)),

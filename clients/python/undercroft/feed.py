@@ -163,6 +163,14 @@ def _query(where: Any, seen: str, attributes: bool, reverse: bool) -> Words:
     return (*words, "REV") if reverse else words
 
 
+def _between(limits: tuple[Any, Any] | None) -> Words:
+    """Return the words for the values that items lie between."""
+    if limits is None:
+        return ()
+    low, high = limits
+    return ("BETWEEN", low, high)
+
+
 def _text(word: Any) -> str:
     return word.decode() if isinstance(word, bytes) else str(word)
 
@@ -412,9 +420,18 @@ class _Feed:
         """Remove all items with these values. Returns how many there were."""
         return self._run(("FEED.DEL", self.key, *values))
 
-    def delete_where(self, where: str | bytes, *, seen: str = "all") -> Any:
-        """Remove all items that a filter lets through. Returns how many there were."""
-        return self._run(("FEED.DELWHERE", self.key, where, seen))
+    def delete_where(
+        self,
+        where: str | bytes,
+        *,
+        seen: str = "all",
+        between: tuple[Any, Any] | None = None,
+    ) -> Any:
+        """Remove what a filter lets through, in a sorted feed only what lies between two values.
+
+        Returns how many there were.
+        """
+        return self._run(("FEED.DELWHERE", self.key, where, seen, *_between(between)))
 
     def move(self, value: Any, position: int) -> Any:
         """Move the first item with a value. Returns whether there is one."""
@@ -449,9 +466,15 @@ class _Feed:
         words = _range(self.key, (start, count, where, seen, reverse), attributes)
         return self._run(words, _pairs if attributes else None)
 
-    def count(self, *, where: str | bytes | None = None, seen: str = "visible") -> Any:
-        """Return the number of items that are seen."""
-        words: Words = ("FEED.COUNT", self.key, seen)
+    def count(
+        self,
+        *,
+        where: str | bytes | None = None,
+        seen: str = "visible",
+        between: tuple[Any, Any] | None = None,
+    ) -> Any:
+        """Return the number of items that are seen, in a sorted feed of those between values."""
+        words: Words = ("FEED.COUNT", self.key, seen, *_between(between))
         return self._run(words if where is None else (*words, "WHERE", where))
 
     def position(self, value: Any, *, seen: str = "visible") -> Any:

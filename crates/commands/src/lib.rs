@@ -64,5 +64,8 @@ pub mod wait;
 
 pub use execute::{execute, execute_staged_set, is_plain};
 pub use handler::{Blocked, Context};
-pub use handlers::feeds::{append_between as append_feed_between, selection as feed_selection};
+pub use handlers::feeds::{
+    append_between as append_feed_between, count_between as count_feed_between,
+    selection as feed_selection,
+};
 pub use undercroft_engine::glob;

@@ -2,7 +2,7 @@
 //! of a command or a reply for each.
 
 use undercroft_commands::handler::Failure;
-use undercroft_commands::{append_feed_between, feed_selection};
+use undercroft_commands::{append_feed_between, count_feed_between, feed_selection};
 use undercroft_engine::{Error, FeedRange, FoundItems, Order, Schema, Seen, ShardSet};
 
 use crate::OpenStore;
@@ -14,7 +14,7 @@ pub struct FeedQuery<'q> {
     pub seen: Seen,
     /// By their attributes, as clients write it.
     pub filter: Option<&'q [u8]>,
-    /// By the ends of a range of values, as FEED.BETWEEN takes them; for ranges alone.
+    /// By the ends of a range of values, as FEED.BETWEEN takes them; for sorted feeds alone.
     pub between: Option<(&'q [u8], &'q [u8])>,
 }
 
@@ -165,7 +165,8 @@ impl OpenStore {
                 return Ok::<_, Failure>(None);
             };
             let selection = feed_selection(feed.schema(), query.seen, query.filter)?;
-            Ok(Some(feed.count_of(reader.view(), &selection)?))
+            let counted = count_feed_between(&feed, reader.view(), &selection, query.between);
+            counted.map(Some)
         })?;
         store.looked_up(database, &key, count.is_some());
         Ok(count.unwrap_or(0))

@@ -45,9 +45,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Write])
         .keys(keys::DROP_KEY)
         .doc(
-            "key filter [VISIBLE | HIDDEN | ALL]",
+            "key filter [VISIBLE | HIDDEN | ALL] [BETWEEN low high]",
             "O(N), as far as parts of the feed can match",
-            "Removes all items of a feed that a filter lets through.",
+            "Removes all items of a feed that a filter lets through; with BETWEEN, of a sorted feed, those whose values lie between two, as for FEED.BETWEEN.",
         )
         .reply("integer: items that were removed")
         .handler(handlers::feeds::delwhere),
@@ -115,9 +115,9 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly])
         .keys(keys::LOOK_KEY)
         .doc(
-            "key [VISIBLE | HIDDEN | ALL] [WHERE filter]",
+            "key [VISIBLE | HIDDEN | ALL] [WHERE filter] [BETWEEN low high]",
             "O(log N); with a filter O(N), as far as parts of the feed can match",
-            "Counts items of a feed.",
+            "Counts items of a feed; with BETWEEN, of a sorted feed, those whose values lie between two, as for FEED.BETWEEN.",
         )
         .reply("integer: number of items")
         .handler(handlers::feeds::count),

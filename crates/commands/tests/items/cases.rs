@@ -194,6 +194,11 @@ pub(crate) const CASES: &[Case] = &[
     case("feed.del", FEED, "FEED.DEL f {%}"),
     case("feed.del", FEED, "FEED.DEL f 00000001"),
     case("feed.delwhere", FEED, "FEED.DELWHERE f 0::"),
+    case(
+        "feed.delwhere",
+        SORTED_FEED,
+        "FEED.DELWHERE f :: BETWEEN - +",
+    ),
     case("feed.move", FEED, "FEED.MOVE f 00000001 0"),
     case("feed.setattr", FEED, "FEED.SETATTR f 00000001 3::1"),
     case("feed.hide", FEED, "FEED.HIDE f {%}"),
@@ -201,6 +206,11 @@ pub(crate) const CASES: &[Case] = &[
     case("feed.range", FEED, "FEED.RANGE f 0 N WITHATTRS"),
     case("feed.range", FEED, "FEED.RANGE f 5 9 ALL WHERE ::1"),
     case("feed.count", FEED, "FEED.COUNT f WHERE a0>0"),
+    case(
+        "feed.count",
+        SORTED_FEED,
+        "FEED.COUNT f WHERE a0>0 BETWEEN - +",
+    ),
     case("feed.pos", FEED, "FEED.POS f 00000001"),
     case("feed.pop", FEED, "FEED.POP f LEFT H"),
     case("feed.pop", FEED, "FEED.POP f RIGHT H"),

@@ -1,12 +1,9 @@
 //! What reads feeds.
 
-use std::borrow::Cow;
-use std::ops::Bound;
-
 use undercroft_engine::{Feed, FeedInfo, FeedRange, FoundItems, Order, Seen, Selection, View};
 
 use super::parse::{seen, selection};
-use super::values::{limits, reply_with, value};
+use super::values::{bytes_of, limits, reply_with, value};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
@@ -19,12 +16,14 @@ struct Query<'a> {
     reverse: bool,
     /// The first item that is wanted, and how many.
     limit: Option<(i64, i64)>,
+    /// The least and the greatest value, as clients write them.
+    between: Option<(&'a [u8], &'a [u8])>,
 }
 
 /// What may stand behind a query, beside which items it sees.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Words {
-    /// Nothing.
+    /// BETWEEN.
     Count,
     /// What a range may have.
     Range,
@@ -40,6 +39,7 @@ impl<'a> Query<'a> {
             attributes: false,
             reverse: false,
             limit: None,
+            between: None,
         };
         let range = allowed != Words::Count;
         let mut words = words.iter();
@@ -57,6 +57,11 @@ impl<'a> Query<'a> {
                     return Err(CommandError::SYNTAX);
                 };
                 query.limit = Some((integer(from)?, integer(count)?));
+            } else if !range && is_keyword(word, "BETWEEN") {
+                let (Some(low), Some(high)) = (words.next(), words.next()) else {
+                    return Err(CommandError::SYNTAX);
+                };
+                query.between = Some((low, high));
             } else {
                 return Err(CommandError::SYNTAX);
             }
@@ -142,14 +147,32 @@ pub fn append_between(
     range: FeedRange,
     out: &mut FoundItems,
 ) -> Result<(), Failure> {
-    fn bytes_of<'l>(limit: &'l Bound<Cow<'_, [u8]>>) -> Bound<&'l [u8]> {
-        limit.as_ref().map(AsRef::as_ref)
-    }
     if let Some((low, high)) = limits(feed.schema(), low, high)? {
         let limits = (bytes_of(&low), bytes_of(&high));
         feed.range_between(view, selection, limits, range, out)?;
     }
     Ok(())
+}
+
+/// Number of items that a query sees, of those alone whose values lie between two limits where it has some.
+///
+/// # Errors
+/// As those of [`append_between`].
+pub fn count_between(
+    feed: &Feed,
+    view: &View<'_>,
+    selection: &Selection<'_>,
+    between: Option<(&[u8], &[u8])>,
+) -> Result<u64, Failure> {
+    let Some((low, high)) = between else {
+        return Ok(feed.count_of(view, selection)?);
+    };
+    Ok(match limits(feed.schema(), low, high)? {
+        Some((low, high)) => {
+            feed.count_between(view, selection, (bytes_of(&low), bytes_of(&high)))?
+        }
+        None => 0,
+    })
 }
 
 /// Replies with the items that were found, and gives their buffer back.
@@ -183,7 +206,12 @@ pub(crate) fn count(
             return Ok(None);
         };
         let selection = selection(feed.schema(), query.seen, query.filter)?;
-        Ok(Some(feed.count_of(reader.view(), &selection)?))
+        Ok(Some(count_between(
+            &feed,
+            reader.view(),
+            &selection,
+            query.between,
+        )?))
     })?;
     reply.integer(count.unwrap_or(0) as i64);
     Ok(())

@@ -85,6 +85,11 @@ fn expected(of: FeedType) -> &'static str {
     }
 }
 
+/// The bytes of a limit.
+pub(super) fn bytes_of<'l>(limit: &'l Bound<Cow<'_, [u8]>>) -> Bound<&'l [u8]> {
+    limit.as_ref().map(AsRef::as_ref)
+}
+
 /// The ends of a range of a sorted feed, as ZRANGEBYSCORE takes them for numbers, and ZRANGEBYLEX for all else. None
 /// where nothing can lie between them.
 pub(super) fn limits<'t>(
@@ -94,7 +99,7 @@ pub(super) fn limits<'t>(
 ) -> Result<Option<Limits<'t>>, CommandError> {
     let Some(of) = schema.order().sorted_by() else {
         return Err(CommandError::new(format!(
-            "ERR FEED.BETWEEN is for sorted feeds, this one is a {}",
+            "ERR limits of values are for sorted feeds, this one is a {}",
             schema.order().name()
         )));
     };

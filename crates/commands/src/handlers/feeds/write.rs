@@ -3,7 +3,7 @@
 use undercroft_engine::{Feed, Key, Order, Rows, Schema, Seen, Selection, Writer};
 
 use super::parse::{attributes, check_position, position_of, schema, seen, selection};
-use super::values::{reply_with, reply_with_one, value, values};
+use super::values::{bytes_of, limits, reply_with, reply_with_one, value, values};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::handler::{Context, Failure, Outcome};
 use crate::handlers::lists::end;
@@ -166,14 +166,33 @@ pub(crate) fn delwhere(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let seen = match &arguments[3..] {
-        [] => Seen::All,
-        [word] => seen(word).ok_or(CommandError::SYNTAX)?,
-        _ => return Err(CommandError::SYNTAX.into()),
-    };
+    let (mut wanted, mut between) = (Seen::All, None);
+    let mut words = arguments[3..].iter();
+    while let Some(word) = words.next() {
+        if let Some(seen) = seen(word) {
+            wanted = seen;
+        } else if is_keyword(word, "BETWEEN") {
+            let (Some(low), Some(high)) = (words.next(), words.next()) else {
+                return Err(CommandError::SYNTAX.into());
+            };
+            between = Some((*low, *high));
+        } else {
+            return Err(CommandError::SYNTAX.into());
+        }
+    }
     change(context, arguments[1], reply, |writer, key, schema| {
-        let selection = selection(schema, seen, Some(arguments[2]))?;
-        Change::Remove.make(writer, key, &selection)
+        let selection = selection(schema, wanted, Some(arguments[2]))?;
+        let Some((low, high)) = between else {
+            return Change::Remove.make(writer, key, &selection);
+        };
+        Ok(match limits(schema, low, high)? {
+            Some((low, high)) => {
+                let limits = (bytes_of(&low), bytes_of(&high));
+                let (database, key) = key;
+                writer.feed_remove_between(database, key, &selection, limits)?
+            }
+            None => 0,
+        })
     })
 }
 

@@ -57,11 +57,35 @@ impl Reader<'_, '_> {
     }
 }
 
+/// Between which values of a sorted feed, as bytes of its values' size.
+pub(super) type Between<'l> = (Bound<&'l [u8]>, Bound<&'l [u8]>);
+
 impl Feed {
     /// Number of items that a query sees. O(log n) where marks alone decide; else nodes and leaves in which some may
     /// match are looked into.
     pub fn count_of(&self, view: &View<'_>, selection: &Selection<'_>) -> Result<u64, Error> {
         self.count(view, selection, 0..u64::MAX)
+    }
+
+    /// The same of the items of a sorted feed whose values lie within limits. O(log n) to find them.
+    pub fn count_between(
+        &self,
+        view: &View<'_>,
+        selection: &Selection<'_>,
+        limits: Between<'_>,
+    ) -> Result<u64, Error> {
+        let positions = self.positions_between(view, limits)?;
+        self.count(view, selection, positions)
+    }
+
+    /// The positions of the items of a sorted feed whose values lie within limits.
+    pub(super) fn positions_between(
+        &self,
+        view: &View<'_>,
+        limits: Between<'_>,
+    ) -> Result<Range<u64>, Error> {
+        let of = self.schema.order().sorted_by().ok_or(Error::WrongOrder)?;
+        self.between(view, of, limits)
     }
 
     /// Puts the items that a query sees into `out`, with attributes where the range says so.
@@ -81,12 +105,11 @@ impl Feed {
         &self,
         view: &View<'_>,
         selection: &Selection<'_>,
-        limits: (Bound<&[u8]>, Bound<&[u8]>),
+        limits: Between<'_>,
         range: FeedRange,
         out: &mut FoundItems,
     ) -> Result<(), Error> {
-        let of = self.schema.order().sorted_by().ok_or(Error::WrongOrder)?;
-        let positions = self.between(view, of, limits)?;
+        let positions = self.positions_between(view, limits)?;
         self.range_within(view, selection, positions, range, out)
     }
 

@@ -7,7 +7,7 @@ use super::found::FoundItems;
 use super::image::{Image, Rows};
 use super::leaf::HIDDEN;
 use super::order::{FeedType, Order};
-use super::read::FeedRange;
+use super::read::{Between, FeedRange};
 use super::schema::Schema;
 use super::walk::{Found, Wanted};
 use super::whole::Feed;
@@ -185,10 +185,35 @@ impl Writer<'_, '_> {
         key: &Key<'_>,
         selection: &Selection<'_>,
     ) -> Result<u64, Error> {
+        self.feed_remove_among(database, key, selection, None)
+    }
+
+    /// The same of the items of a sorted feed whose values lie within limits. O(log n) to find them.
+    pub fn feed_remove_between(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        selection: &Selection<'_>,
+        limits: Between<'_>,
+    ) -> Result<u64, Error> {
+        self.feed_remove_among(database, key, selection, Some(limits))
+    }
+
+    fn feed_remove_among(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        selection: &Selection<'_>,
+        limits: Option<Between<'_>>,
+    ) -> Result<u64, Error> {
         let Some((found, mut feed)) = self.find_feed(database, key)? else {
             return Ok(0);
         };
-        let gone = feed.collect(self.view(), selection, Wanted::ALL)?;
+        let wanted = match limits {
+            Some(limits) => Wanted::ALL.within(feed.positions_between(self.view(), limits)?),
+            None => Wanted::ALL,
+        };
+        let gone = feed.collect(self.view(), selection, wanted)?;
         let items = gone.iter().map(Found::items).sum();
         if items == 0 {
             return Ok(0);
