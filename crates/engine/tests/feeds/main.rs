@@ -136,6 +136,44 @@ fn a_range_by_value_is_of_sorted_feeds_only() {
     assert!(matches!(read, Err(Error::WrongOrder)));
 }
 
+/// More items at once than one step of an insertion takes.
+#[test]
+fn very_many_items_at_once_lie_in_order_wherever_they_are_put() {
+    let schema = Schema::new(4, &[4], Order::List).expect("sound");
+    for schema in [schema, schema.with_index().expect("a list")] {
+        for (there, position) in [
+            (0, 0),
+            (2, -1),
+            (2, 0),
+            (2, 1),
+            (900, -1),
+            (900, 0),
+            (900, 450),
+        ] {
+            let pair = Pair::new(schema);
+            let add = |position: i64, numbers: std::ops::Range<u32>| {
+                let mut rows = Rows::new(&schema);
+                for number in numbers {
+                    rows.push(&number.to_be_bytes(), &[number % 16], false);
+                }
+                pair.write(|writer, key| writer.feed_add(0, key, position, &rows));
+            };
+            add(0, 0..there);
+            add(position, 100_000..170_000);
+            let at = u32::try_from(position).unwrap_or(there);
+            let expected = (0..at).chain(100_000..170_000).chain(at..there);
+            let rows = pair.rows();
+            let found = rows.iter().skip(1).map(|row| row[1..5].to_vec());
+            assert!(
+                found.eq(expected.map(|number| number.to_be_bytes().to_vec())),
+                "another order behind {there} items, at {position}"
+            );
+            let report = pair.store.check().expect("a walk");
+            assert!(report.problems.is_empty(), "{:?}", report.problems);
+        }
+    }
+}
+
 /// Ever more items one by one, between those that are there: leaves split where values belong, and stay in order.
 #[test]
 fn a_sorted_feed_grows_between_its_items() {

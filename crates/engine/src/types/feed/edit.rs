@@ -42,6 +42,8 @@ impl Feed {
     ) -> Result<(), Error> {
         let step = self.full.places * STEP_LEAVES;
         let at_end = position >= self.tree.count();
+        // The end moves on with each step.
+        let position = if at_end { u64::MAX } else { position };
         while !todo.is_empty() {
             // At the end the first of them come first, elsewhere the last ones.
             let some = if at_end {
