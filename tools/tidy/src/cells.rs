@@ -64,6 +64,10 @@ const REASONS: &[(&str, &str)] = &[
         "the time, which a body asks for and never sets",
     ),
     (
+        "crates/engine/src/types/feed/whole.rs",
+        "the last schema, by the words that it follows from, whatever run read them",
+    ),
+    (
         "crates/engine/src/upkeep/dead.rs",
         "how far a round over the dead has come: a place too far back costs a look",
     ),
