@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use undercroft_engine::{Load, Ranges, Staged};
+use undercroft_engine::{Load, Staged};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::Value;
@@ -17,8 +17,6 @@ use crate::slow::{is_quick, is_waiting, note_slow};
 use crate::statistics::Timing;
 use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
-/// A connection's buffer for values is given back where one value made it larger than this.
-const SCRATCH_MAX: usize = 64 * 1024;
 /// The least that client-query-buffer-limit can be: shorter queues need no look at the configuration.
 const QUEUE_ALWAYS_ALLOWED: u64 = 1 << 20;
 
@@ -293,13 +291,7 @@ fn finish<R: Reply + ?Sized>(
     outcome: Result<(), Failure>,
     reply: &mut R,
 ) -> Result<(), Blocked> {
-    let session = &mut *context.session;
-    if session.scratch.capacity() > SCRATCH_MAX {
-        session.scratch = Vec::new();
-    }
-    if session.items.capacity() > SCRATCH_MAX {
-        session.items = Ranges::new();
-    }
+    context.session.trim_buffers();
     match outcome {
         Ok(()) => {}
         Err(Failure::Reply(error)) => {

@@ -97,6 +97,9 @@ pub struct Session {
     pub(crate) found: FoundItems,
 }
 
+/// Bytes of each buffer that a connection keeps at most.
+const KEPT_MAX: usize = 64 * 1024;
+
 /// Memory of a connection as its server knows it, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffers {
@@ -231,10 +234,26 @@ impl Session {
         Some((multi.queue.len(), multi.memory))
     }
 
+    /// Gives back each buffer that one large reply has made larger than [`KEPT_MAX`].
+    #[inline(always)]
+    pub(crate) fn trim_buffers(&mut self) {
+        if self.scratch.capacity() > KEPT_MAX {
+            self.scratch = Vec::new();
+        }
+        if self.items.capacity() > KEPT_MAX {
+            self.items = Ranges::new();
+        }
+        if self.found.capacity() > KEPT_MAX {
+            self.found = FoundItems::new();
+        }
+    }
+
     /// Bytes that the connection keeps for its next commands.
     fn kept(&self) -> usize {
         self.name.capacity()
             + self.scratch.capacity()
+            + self.items.capacity()
+            + self.found.capacity()
             + self.address.len()
             + self.local_address.len()
     }

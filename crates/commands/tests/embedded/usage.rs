@@ -156,3 +156,36 @@ fn bits_and_registers_tell_their_memory() {
     client.fill("PFADD k", 5_000, |number| vec![number.to_string()]);
     assert_near("PFADD", client.usage("k"), client.used() - before, TABLE);
 }
+
+/// What one large reply needed is given back behind it.
+#[test]
+fn a_connection_keeps_no_large_buffers() {
+    let mut client = Client::of_one_shard();
+    client.run("FEED.CREATE f SIZE 12 ATTRS 4:3:1");
+    client.fill("FEED.ADD f -1", 20_000, |number| {
+        vec![format!("{number:012}")]
+    });
+    client.fill("RPUSH l", 20_000, |number| vec![format!("{number:012}")]);
+    let kept = |client: &mut Client| {
+        let info = match client.run("CLIENT INFO") {
+            Tree::Bulk(text) | Tree::Verbatim { text, .. } => {
+                String::from_utf8(text).expect("a text")
+            }
+            other => panic!("{other:?}"),
+        };
+        let (_, memory) = info.split_once("tot-mem=").expect("what it takes");
+        let (memory, _) = memory.split_once(' ').expect("more behind it");
+        memory.parse::<usize>().expect("a number")
+    };
+    let before = kept(&mut client);
+    for command in [
+        "LRANGE l 0 -1",
+        "FEED.RANGE f 0 20000",
+        "FEED.RANGE f 0 20000 WITHATTRS",
+        "FEED.POP f LEFT 20000",
+    ] {
+        client.run(command);
+        let more = kept(&mut client).saturating_sub(before);
+        assert!(more <= 3 * 64 * 1024, "{command}: {more} bytes are kept");
+    }
+}
