@@ -2,8 +2,10 @@
 
 import asyncio
 import contextvars
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,20 +66,32 @@ def test_one_turn_of_the_loop_is_one_write(run: Run) -> None:
 
 
 class Watched:
-    """A transport that tells of its writes."""
+    """A link's line that tells of what it sends."""
 
-    def __init__(self, transport: Any, events: list[str]) -> None:
-        self._transport = transport
+    def __init__(self, link: Link, events: list[str]) -> None:
+        self._line = link._line
         self._events = events
+        self._holds = False
+        link._line = self
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+        return getattr(self._line, name)
 
-    def write(self, data: bytes) -> None:
-        """Tell whether a task writes, and do so."""
-        by_task = asyncio.current_task() is not None
-        self._events.append("write by task" if by_task else "write")
-        self._transport.write(data)
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def put(self, *command: Any) -> None:
+        """Take a command."""
+        self._line.put(*command)
+        self._holds = True
+
+    def send(self) -> Any:
+        """Send what there is, and tell whether a task does."""
+        if self._holds:
+            by_task = asyncio.current_task() is not None
+            self._events.append("write by task" if by_task else "write")
+        self._holds = False
+        return self._line.send()
 
 
 def test_who_has_its_reply_asks_on_in_the_same_turn(
@@ -95,7 +109,7 @@ def test_who_has_its_reply_asks_on_in_the_same_turn(
 
     async def main() -> None:
         async with answered() as client:
-            client._link._transport = Watched(client._link._transport, events)
+            Watched(client._link, events)
             # Until here it was the first reply with which this task goes on.
             await asyncio.sleep(0)
             events.clear()
@@ -133,7 +147,7 @@ def test_who_else_runs_in_a_turn_sends_with_who_has_a_reply(run: Run) -> None:
             await asyncio.sleep(0)
         link = client._link
         written: list[str] = []
-        link._transport = Watched(link._transport, written)
+        Watched(link, written)
         others: list[Any] = []
         # Both in one turn.
         loop.call_soon(link.data_received, b"$1\r\nv\r\n")
@@ -242,6 +256,51 @@ def test_a_reply_that_comes_within_a_task_wakes_others_later(run: Run) -> None:
     run(main())
 
 
+def test_what_a_full_socket_does_not_take_leaves_in_order(run: Run) -> None:
+    def asked(value: bytes) -> bytes:
+        return b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%b\r\n" % (len(value), value)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            client = plain(SimpleNamespace(sockets=[listener]))
+            first = asyncio.ensure_future(client.get("k"))
+            peer, _ = await loop.sock_accept(listener)
+        with peer:
+            peer.setblocking(False)
+            await loop.sock_recv(peer, 100)
+            await loop.sock_sendall(peer, b"$1\r\nv\r\n")
+            assert await first == b"v"
+            link = client._link
+            assert link._is_direct
+            # More than a socket takes; then it takes some, before the transport knows of that.
+            values = [b"v" * (16 << 20), b"w", b"x"]
+            calls = [link.send(("SET", "k", values[0]))]
+            link._flush()
+            assert not link._is_direct
+            received = peer.recv(1 << 20)
+            for value in values[1:]:
+                calls.append(link.send(("SET", "k", value)))
+                link._flush()
+            expected = b"".join(map(asked, values))
+            while len(received) < len(expected):
+                received += await loop.sock_recv(peer, 1 << 20)
+            assert received == expected
+            await loop.sock_sendall(peer, b"+OK\r\n" * 3)
+            assert await asyncio.gather(*calls) == [b"OK"] * 3
+            # The transport tells what it has left when it is given something.
+            for _ in range(2):
+                call = link.send(("PING",))
+                await loop.sock_recv(peer, 100)
+                await loop.sock_sendall(peer, b"+PONG\r\n")
+                assert await call == b"PONG"
+            assert link._is_direct
+            await client.aclose()
+
+    run(main())
+
+
 class Interrupting:
     """What a signal's handler does to who comes by."""
 
@@ -292,7 +351,7 @@ def test_a_task_may_run_the_loop_as_nest_asyncio_lets_it() -> None:
             loop._nest_patched = True
             assert await client.get("k") == b"v"
             written: list[str] = []
-            client._link._transport = Watched(client._link._transport, written)
+            Watched(client._link, written)
             current: Any = asyncio.current_task()
             asyncio.tasks._leave_task(loop, current)  # type: ignore[attr-defined]
             inner = loop.create_task(client.get("k"))

@@ -1,6 +1,8 @@
 """A line packs commands and answers calls alike in Python and natively."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +74,53 @@ def test_commands_leave_together_or_not_at_all(line: Any, loop: asyncio.Abstract
         line.put(calls[0], ("PING",))
     with pytest.raises(ConnectionError):
         line.put_many(batch, [("PING",)])
+
+
+def test_a_line_sends_what_its_socket_takes(line: Any, loop: asyncio.AbstractEventLoop) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        line.put(new(loop), ("PING",))
+        # Nothing is attached.
+        assert line.send() == PING
+        with pytest.raises(OSError, match="descriptor"):
+            line.attach(os.sysconf("SC_OPEN_MAX") + 1)
+        line.attach(ours.fileno())
+        assert line.send() == b""
+        line.put(new(loop), ("PING",))
+        assert line.send() == b""
+        assert theirs.recv(100) == PING
+        # A peer that takes nothing more.
+        long = b"v" * (8 << 20)
+        line.put(new(loop), ("SET", "k", long))
+        whole = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%b\r\n" % (len(long), long)
+        left = line.send()
+        assert 0 < len(left) < len(whole)
+        line.put(new(loop), ("PING",))
+        assert line.send() == PING
+        theirs.settimeout(10)
+        came = b""
+        while len(came) < len(whole) - len(left):
+            came += theirs.recv(1 << 20)
+        assert came + left == whole
+        # The line's descriptor is its own, and goes with it.
+        ours.close()
+        line.put(new(loop), ("PING",))
+        assert line.send() == b""
+        line.close()
+        assert theirs.recv(100) == PING
+        assert theirs.recv(100) == b""
+    with pytest.raises(ConnectionError):
+        line.attach(0)
+
+
+def test_a_line_leaves_an_error_to_others(line: Any, loop: asyncio.AbstractEventLoop) -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        line.attach(ours.fileno())
+        theirs.close()
+        line.put(new(loop), ("PING",))
+        assert line.send() == PING
 
 
 def test_who_is_answered_keeps_its_place_until_the_next_is_asked_for(

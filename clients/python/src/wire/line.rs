@@ -8,14 +8,15 @@
 //! `undercroft.asyncio.line` is the same in Python.
 
 use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::PyTraverseError;
-use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyUnicodeDecodeError};
+use pyo3::exceptions::{PyBaseException, PyOSError, PyRuntimeError, PyUnicodeDecodeError};
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::{Borrowed, ffi, intern};
 
 use crate::codec::Codec;
 use crate::error::{ConnectionError, Raises};
@@ -37,6 +38,8 @@ pub(crate) struct Line {
     /// `asyncio.Future.set_result`, and what it raises where there is a result.
     settle: Py<PyAny>,
     invalid_state: Py<PyAny>,
+    /// `asyncio.Task`.
+    task: Py<PyAny>,
     sent: Mutex<Sent>,
     came: Mutex<Came>,
 }
@@ -49,6 +52,8 @@ struct Sent {
     /// The first call's reply has been given to who asked for what comes.
     is_taken: bool,
     is_closed: bool,
+    /// The peer's socket, for itself alone: whoever closes a transport does not close this.
+    socket: Option<OwnedFd>,
 }
 
 struct Came {
@@ -101,6 +106,7 @@ impl Line {
             )?,
             settle: asyncio.getattr("Future")?.getattr("set_result")?.unbind(),
             invalid_state: asyncio.getattr("InvalidStateError")?.unbind(),
+            task: asyncio.getattr("Task")?.unbind(),
             sent: Mutex::default(),
             came: Mutex::new(Came {
                 replies: Replies::new(error.unbind(), sets),
@@ -156,6 +162,36 @@ impl Line {
         Ok(())
     }
 
+    /// Lets [`Line::send`] use a socket, given as the number of a descriptor that is open.
+    fn attach(&self, descriptor: i32) -> PyResult<()> {
+        let invalid = || PyOSError::new_err(format!("no descriptor is open as {descriptor}"));
+        if descriptor < 0 {
+            return Err(invalid());
+        }
+        // SAFETY: the number is no less than 0, and is used only to ask the system for another
+        // descriptor of the same socket, which it refuses where none is open.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let own = borrowed.try_clone_to_owned().map_err(|_| invalid())?;
+        self.open()?.socket = Some(own);
+        Ok(())
+    }
+
+    /// Sends the commands that leave now. Returns what the socket does not take, whatever the
+    /// reason; all of them where none is attached.
+    fn send<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut sent = used(&self.sent)?;
+        let count = match &sent.socket {
+            Some(socket) if !sent.gathered.is_empty() => {
+                socket::send_now(socket.as_fd(), &sent.gathered)
+            }
+            _ => 0,
+        };
+        let left = PyBytes::new(py, &sent.gathered[count..]);
+        sent.gathered.clear();
+        sent.gathered.shrink_to(KEPT);
+        Ok(left)
+    }
+
     /// The commands that leave now.
     fn gathered<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut sent = used(&self.sent)?;
@@ -176,7 +212,8 @@ impl Line {
     }
 
     /// Gives calls the replies that have come, as far as these are their results as they are.
-    /// Adds to `woken` each for which somebody waits.
+    /// Adds to `woken` each for which somebody waits; in the place of one for which a task does,
+    /// what the task is to be called with and in which context, as the call has kept it.
     ///
     /// Returns the first that is something else, and the call that it is for, which keeps its
     /// place in line until it is asked for the next; None in a call's place where a message came,
@@ -309,20 +346,38 @@ impl Line {
         let py = call.py();
         let known = intern!(py, "waiter");
         let waiter = call.getattr(known)?;
-        let is_waited_for = waiter.is_exact_instance_of::<PyTuple>();
-        if waiter.is_none() {
+        let kept = waiter.cast_exact::<PyTuple>().ok();
+        let is_task = match kept {
+            Some(kept) => self.is_task(kept.get_borrowed_item(0)?),
+            None if waiter.is_none() => false,
+            None => return Ok(false),
+        };
+        // Nobody is kept apart any more, unless the call itself is to be looked at.
+        if is_task || kept.is_none() {
             call.setattr(known, false)?;
-        } else if !is_waited_for {
-            return Ok(false);
         }
         match self.settle.bind(py).call1((call, result)) {
-            Ok(_) if is_waited_for => woken.append(call)?,
+            Ok(_) if is_task => woken.append(waiter)?,
+            Ok(_) if kept.is_some() => woken.append(call)?,
             Ok(_) => {}
             // A finalizer that ran in between has cancelled it.
             Err(error) if error.is_instance(py, self.invalid_state.bind(py)) => {}
             Err(error) => return Err(error),
         }
         Ok(true)
+    }
+
+    /// Whether a function is that of a task of asyncio's, no other class's, which lets it go on.
+    fn is_task(&self, function: Borrowed<'_, '_, PyAny>) -> bool {
+        // SAFETY: the object is valid and the thread attached; a built-in function's own object is
+        // borrowed from it, and looked at only while it is there.
+        unsafe {
+            if ffi::PyCFunction_CheckExact(function.as_ptr()) == 0 {
+                return false;
+            }
+            let owner = ffi::PyCFunction_GetSelf(function.as_ptr());
+            !owner.is_null() && ffi::Py_TYPE(owner).cast() == self.task.as_ptr()
+        }
     }
 
     /// Takes the first call off the line, if it is this one, or the one whose reply was given.

@@ -109,6 +109,13 @@ pub(super) fn send(
     Ok(())
 }
 
+/// Sends as many of these bytes as the socket takes at once. Returns their number; none after an
+/// error, which whoever sends the rest meets again.
+pub(super) fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) -> usize {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    send_some(socket, bytes, flags).unwrap_or(0)
+}
+
 /// The time for which the socket itself waits in a `recv`, once it has been told.
 ///
 /// To ask it whether something is there, and only then to receive, would be one more call

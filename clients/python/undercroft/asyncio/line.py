@@ -6,6 +6,8 @@ Native code does this in one step each where there is some; it has the class wit
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ from undercroft.resp import MISSING, Packer, Push, Reader
 
 if TYPE_CHECKING:
     from undercroft.asyncio.call import Call
+
+_NOW = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
 
 class Line:
@@ -33,6 +37,8 @@ class Line:
         # Why the reply to the first call is not decoded, against its caller's wish.
         self._undecodable: UnicodeDecodeError | None = None
         self._is_closed = False
+        # The peer's socket, for itself alone: whoever closes a transport does not close this.
+        self._socket: socket.socket | None = None
 
     def __len__(self) -> int:
         """Return how many calls wait."""
@@ -59,6 +65,24 @@ class Line:
             raise ConnectionError(CLOSED)
         gathered += pieces
         calls.append(waits)
+
+    def attach(self, descriptor: int) -> None:
+        """Let ``send`` use a socket, given as the number of a descriptor that is open."""
+        if self._is_closed:
+            raise ConnectionError(CLOSED)
+        self._socket = socket.fromfd(descriptor, socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def send(self) -> bytes:
+        """Send the commands that leave now, and return what the socket does not take.
+
+        That is all of them where none is attached.
+        """
+        leaving, sent = self.gathered(), 0
+        if leaving and self._socket is not None:
+            # Whoever sends the rest meets the error again.
+            with contextlib.suppress(OSError):
+                sent = self._socket.send(leaving, _NOW)
+        return leaving[sent:]
 
     def gathered(self) -> bytes:
         """Return the commands that leave now."""
@@ -125,6 +149,8 @@ class Line:
     def close(self) -> list[Call | Batch]:
         """Take no more commands, and forget what has not left; return the calls in line."""
         self._is_closed, self._is_taken = True, False
+        if self._socket is not None:
+            self._socket.close()
         self._gathered.clear()
         calls = [call for call, _ in self._calls]
         self._calls.clear()

@@ -7,11 +7,9 @@ import gc
 import os
 import sys
 import weakref
-from asyncio import Task
 from collections import deque
 from threading import get_ident
 from time import monotonic
-from types import BuiltinFunctionType
 from typing import Any
 
 from redis.asyncio.sentinel import SentinelManagedConnection
@@ -79,11 +77,15 @@ class Link(asyncio.Protocol):
         connection._reader = connection._writer = None
         self._transport: Any = self._streams[1].transport
         self._transport.set_protocol(self)
+        # Whether the line can send by itself, and whether it does: not while the transport has
+        # something to write.
+        self._is_direct = self._is_attached = self._attached()
         # What the loop has still to run in this turn.
         self._ready = _ready(self.loop)
         # Whether commands wait for the next turn to be written.
         self._unsent = False
-        # Calls with replies, for which somebody waits.
+        # Calls with replies, for which somebody waits; in the place of one for which a task does,
+        # its waiter.
         self._woken: list[Any] = []
         # A future that has a result.
         self._plain: asyncio.Future[None] = self.loop.create_future()
@@ -94,6 +96,17 @@ class Link(asyncio.Protocol):
         if left:
             self.data_received(left)
         _links.add(self)
+
+    def _attached(self) -> bool:
+        """Give the line the socket of a transport that writes to it what it is given."""
+        transport = self._transport
+        if transport.get_extra_info("sslcontext") or transport.get_write_buffer_size():
+            return False
+        plain = transport.get_extra_info("socket")
+        descriptor = -1 if plain is None else plain.fileno()
+        if descriptor >= 0:
+            self._line.attach(descriptor)
+        return descriptor >= 0
 
     def send(self, args: tuple[Any, ...], decode: bool = True) -> Call:
         """Send a command in this turn of the loop; its reply will be the call's result."""
@@ -163,11 +176,14 @@ class Link(asyncio.Protocol):
         """Write what this turn's callers sent."""
         self._unsent = False
         try:
-            leaving = self._line.gathered()
-            if self.failure is None and leaving:
+            if self.failure is not None:
+                return
+            leaving = self._line.send() if self._is_direct else self._line.gathered()
+            if leaving:
                 self._transport.write(leaving)
-                if self._watch is None and self._timeout is not None:
-                    self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
+                self._is_direct = self._is_attached and self._transport.get_write_buffer_size() == 0
+            if self._watch is None and self._timeout is not None:
+                self._watch = self.loop.call_later(self._timeout / _LOOKS + _MARGIN, self._look)
         except BaseException as error:
             self._unwritten(error)
             if not isinstance(error, Exception):
@@ -236,25 +252,29 @@ class Link(asyncio.Protocol):
             return
         is_first = not self._unsent
         self._waking = True
+        called = 0
         try:
-            for call in woken:
-                kept, call.waiter = call.waiter, False
-                if not kept:
-                    continue
-                waiter, context = kept
-                try:
+            for each in woken:
+                if type(each) is tuple:
                     # A task finds out in far less time from a plain future than from another
                     # that it may go on; its result it has from the call in either case.
-                    if type(waiter) is BuiltinFunctionType and type(waiter.__self__) is Task:
-                        context.run(waiter, self._plain)
-                    else:
-                        context.run(waiter, call)
+                    (waiter, context), told = each, self._plain
+                elif each.waiter:
+                    (waiter, context), told = each.waiter, each
+                    each.waiter = False
+                else:
+                    called += 1
+                    continue
+                # No signal's handler is run from here to the call.
+                called += 1
+                try:
+                    context.run(waiter, told)
                 except BaseException as error:
                     self._report(error)
         except BaseException:
             # A signal's handler may raise anywhere; nobody is to wait for ever after that.
             self._waking = False
-            self._delay(woken)
+            self._delay(woken[called:])
             raise
         self._waking = False
         if is_first and self._unsent:
@@ -266,8 +286,11 @@ class Link(asyncio.Protocol):
     def _delay(self, woken: list[Any]) -> None:
         """Let the loop call those who wait, and write what was sent."""
         others, self._woken = self._woken, []
-        for call in (*woken, *others):
-            call.join()
+        for each in (*woken, *others):
+            if type(each) is tuple:
+                self.loop.call_soon(each[0], self._plain, context=each[1])
+            else:
+                each.join()
         if self._unsent:
             self.loop.call_soon(self._flush)
 
