@@ -247,6 +247,21 @@ impl Client {
         self.left.with(py, cloned)
     }
 
+    /// Whether its calls are made in an event loop.
+    pub(crate) fn hurries(&self, py: Python<'_>) -> bool {
+        self.open.with(py, |open| open.hurries)
+    }
+
+    /// Whether its connection is as good as a new one: no transaction was begun, no key is watched, and nothing else was
+    /// said that commands which follow are run or answered by.
+    pub(crate) fn is_idle(&self, py: Python<'_>) -> bool {
+        let is_idle = |state: &mut State| match &state.session {
+            Some(session) => session.is_idle(),
+            None => false,
+        };
+        self.state.with(py, is_idle)
+    }
+
     /// Whether hot methods are left to redis-py's.
     #[inline(always)]
     pub(crate) fn is_shaped(&self) -> bool {

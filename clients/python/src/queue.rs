@@ -31,8 +31,10 @@ const USUAL: usize = 16;
 /// Commands that wait. The methods that queue most of them are `rows`.
 #[pyclass(frozen, subclass, module = "undercroft._native")]
 pub(crate) struct Queue {
-    /// The connection that they are run on.
-    link: Py<Client>,
+    client: Py<Client>,
+    /// The pipeline's own connection, from when on one is needed: it remembers the watched keys, a transaction that goes
+    /// on later, and what commands that are no rows of the table may change.
+    link: Attached<Option<Py<Client>>>,
     /// Results go through functions of the program's own, which redis-py's methods call.
     shaped: bool,
     state: Attached<State>,
@@ -47,6 +49,8 @@ struct State {
     commands: Vec<Command>,
     /// A run that met a lock, and goes on later.
     run: Run,
+    /// What the commands gave, where the pipeline has to look at it.
+    ran: Option<(Py<PyAny>, Option<usize>)>,
 }
 
 /// One command that waits.
@@ -56,6 +60,8 @@ struct Command {
     shape: Option<Shape>,
     /// What redis-py said about its reply, if anything.
     options: Option<Py<PyDict>>,
+    /// It is a row of the table, which changes data and nothing else.
+    is_row: bool,
 }
 
 /// A word that waits.
@@ -126,7 +132,7 @@ impl Row {
         if queue.shaped || queue.watching.load(Ordering::Relaxed) && !queue.is_explicit() {
             return Err(Miss::Unusual);
         }
-        let codec = &queue.link.get().codec;
+        let codec = &queue.client.get().codec;
         let mut held = Held::default();
         let spread = self.spread(call, codec.raises, &mut held)?;
         let mut words = SmallVec::with_capacity(spread.words.len() + 1);
@@ -149,6 +155,7 @@ impl Row {
             words,
             shape: Some(spread.shape),
             options: None,
+            is_row: true,
         };
         queue.state.with(py, |state| {
             if state.commands.is_empty() {
@@ -165,6 +172,32 @@ impl Queue {
         self.explicit.load(Ordering::Relaxed)
     }
 
+    /// The connection of the pipeline's own, which is made where there is none.
+    fn own_link(&self, py: Python<'_>) -> PyResult<Py<Client>> {
+        let cloned = |link: &mut Option<Py<Client>>| link.as_ref().map(|link| link.clone_ref(py));
+        if let Some(link) = self.link.with(py, cloned) {
+            return Ok(link);
+        }
+        let link = Py::new(py, self.client.get().link(py)?)?;
+        self.link.with(py, |own| *own = Some(link.clone_ref(py)));
+        Ok(link)
+    }
+
+    /// The connection to run commands on. One of its own costs as much as several commands: rows can do with the
+    /// client's, unless that has something in mind itself.
+    fn link_for(&self, py: Python<'_>, commands: &[Command], whole: bool) -> PyResult<Py<Client>> {
+        let client = self.client.get();
+        let has_own = self.link.with(py, |link| link.is_some());
+        let shares = !has_own
+            && commands.iter().all(|command| command.is_row)
+            && !(whole && client.hurries(py))
+            && client.is_idle(py);
+        match shares {
+            true => Ok(self.client.clone_ref(py)),
+            false => self.own_link(py),
+        }
+    }
+
     /// Runs the commands that were not run yet.
     fn run_commands<'py>(
         &self,
@@ -173,7 +206,8 @@ impl Queue {
         run: &mut Run,
         whole: bool,
     ) -> PyResult<Ran<'py>> {
-        let link = self.link.get();
+        let link = self.link_for(py, commands, whole)?;
+        let link = link.get();
         let shared = link.enter(py)?;
         let mut session = link.session(py);
         let mut context = shared.context(&mut session);
@@ -297,10 +331,10 @@ impl Queue {
         _args: &Bound<'_, PyTuple>,
         _options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Queue> {
-        let (py, client) = (client.py(), client.get());
         Ok(Queue {
-            link: Py::new(py, client.link(py)?)?,
-            shaped: client.is_shaped(),
+            client: client.clone().unbind(),
+            link: Attached::new(None),
+            shaped: client.get().is_shaped(),
             state: Attached::new(State::default()),
             watching: AtomicBool::new(false),
             explicit: AtomicBool::new(false),
@@ -309,8 +343,8 @@ impl Queue {
 
     /// The connection that the commands are run on.
     #[getter]
-    fn link(&self, py: Python<'_>) -> Py<Client> {
-        self.link.clone_ref(py)
+    fn link(&self, py: Python<'_>) -> PyResult<Py<Client>> {
+        self.own_link(py)
     }
 
     /// The commands that wait, each a tuple of its words and of what is said about its reply.
@@ -347,6 +381,7 @@ impl Queue {
                 .collect(),
             shape,
             options: (!options.is_empty()).then(|| options.clone().unbind()),
+            is_row: false,
         };
         self.state.with(py, |state| state.commands.push(command));
         Ok(())
@@ -354,10 +389,11 @@ impl Queue {
 
     /// Forget all commands.
     fn _clear(&self, py: Python<'_>) -> PyResult<()> {
-        let State { commands, run } = self.state.with(py, std::mem::take);
-        drop(commands);
+        let State { commands, run, ran } = self.state.with(py, std::mem::take);
+        drop((commands, ran));
         if run.is_begun {
-            let link = self.link.get();
+            let link = self.own_link(py)?;
+            let link = link.get();
             let shared = link.enter(py)?;
             let mut session = link.session(py);
             end_transaction(link, py, &mut shared.context(&mut session));
@@ -370,7 +406,12 @@ impl Queue {
     /// place of the first error among the results.
     /// Where this raises `Locked` it goes on when it is called again.
     fn _run<'py>(&self, py: Python<'py>, whole: bool) -> PyResult<Option<Ran<'py>>> {
-        let State { commands, mut run } = self.state.with(py, std::mem::take);
+        if let Some((results, place)) = self.state.with(py, |state| state.ran.take()) {
+            return Ok(Some((results.into_bound(py), place)));
+        }
+        let State {
+            commands, mut run, ..
+        } = self.state.with(py, std::mem::take);
         let ran = match commands.iter().all(|command| command.shape.is_some()) {
             true => self.run_commands(py, &commands, &mut run, whole).map(Some),
             false => Ok(None),
@@ -380,10 +421,36 @@ impl Queue {
             .is_err_and(|error| error.is_instance_of::<Locked>(py));
         let run = if is_locked { run } else { Run::default() };
         let others = self.state.with(py, |state| {
-            std::mem::replace(state, State { commands, run })
+            let ran = None;
+            std::mem::replace(state, State { commands, run, ran })
         });
         drop(others);
         ran
+    }
+
+    /// Run all commands, as one change if that is wanted, and forget them; return their results.
+    /// None where the pipeline has to see to something: to replies, to keys that are watched, to an error that `_run`
+    /// then gives without running anything, or to there being no commands.
+    fn _results<'py>(
+        &self,
+        py: Python<'py>,
+        whole: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let is_empty = self.state.with(py, |state| state.commands.is_empty());
+        if is_empty || self.watching.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let Some((results, failed)) = self._run(py, whole || self.is_explicit())? else {
+            return Ok(None);
+        };
+        if failed.is_some() || !results.is_exact_instance_of::<PyList>() {
+            self.state
+                .with(py, |state| state.ran = Some((results.unbind(), failed)));
+            return Ok(None);
+        }
+        self._clear(py)?;
+        self.explicit.store(false, Ordering::Relaxed);
+        Ok(Some(results))
     }
 
     /// Whether keys are watched.

@@ -223,6 +223,29 @@ def _moves(path: str, seed: int, rounds: int) -> None:
         client.pipeline().decrby(source, amount).incrby(target, amount).execute()
 
 
+@pytest.mark.parametrize("transaction", [False, True])
+def test_a_pipeline_is_no_part_of_what_its_client_has_begun(
+    r: undercroft.Redis, transaction: bool
+) -> None:
+    r.execute_command("MULTI")
+    assert r.execute_command("APPEND", "a", "client") == b"QUEUED"
+    pipe = r.pipeline(transaction=transaction)
+    assert pipe.append("a", "pipeline,").get("a").execute() == [9, b"pipeline,"]
+    assert r.execute_command("EXEC") == [15]
+    # What it runs ends no watch of its client's.
+    r.execute_command("WATCH", "a")
+    assert pipe.set("a", "1").get("a").execute() == [True, b"1"]
+    r.execute_command("MULTI")
+    r.execute_command("APPEND", "a", "client")
+    assert r.execute_command("EXEC") is None
+    # Once that has nothing in mind, they share a connection, of which nothing is left either.
+    with pytest.raises(redis.ResponseError, match="Command # 2 "):
+        pipe.set("b", "x").incr("b").execute()
+    assert pipe.execute() == []
+    assert pipe.incr("a").incr("b").execute(raise_on_error=False)[0] == 2
+    assert r.append("a", "3") == 2
+
+
 def test_readers_see_all_of_a_transaction_or_nothing(r: undercroft.Redis, path: str) -> None:
     keys = [f"account:{number}" for number in range(8)]
     r.mset(dict.fromkeys(keys, 1000))

@@ -156,6 +156,9 @@ class Pipeline(Queue, PipelineFeeds, Modules, CoreCommands):  # type: ignore[mis
         if not len(self) and not self.watching:
             return []
         try:
+            results = self._results(self.transaction)
+            if results is not None:
+                return results
             ran = self._run(self.whole)
             if ran is not None:
                 return self.taken(ran, raise_on_error)

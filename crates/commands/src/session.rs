@@ -217,6 +217,17 @@ impl Session {
         std::mem::take(&mut self.confirms)
     }
 
+    /// Whether what it was told before means nothing to data commands: it began no transaction, watches no key, waits
+    /// for none and is subscribed to nothing, and replies are sent, in the usual form.
+    pub fn is_idle(&self) -> bool {
+        self.multi.is_none()
+            && self.watches.is_empty()
+            && self.waiting.is_none()
+            && self.subscriptions.is_empty()
+            && self.reply_mode == ReplyMode::On
+            && self.protocol == Protocol::default()
+    }
+
     /// Whether it is no connection, but a process that embeds the store.
     pub fn is_embedded(&self) -> bool {
         self.address.is_empty()
