@@ -162,6 +162,11 @@ def test_a_method_of_a_server_s_module_says_why_it_is_not_there(path: str, made:
         with pytest.raises(AttributeError, match=r"json\(\) is for a module of a Redis server"):
             client.json()
         assert not hasattr(client, "ft")
+        # Every module that this redis-py knows; the oldest knows one that the newest does not.
+        for name in vars(redis.commands.redismodules.RedisModuleCommands):
+            if not name.startswith("_"):
+                with pytest.raises(AttributeError, match=rf"{name}\(\) is for a module"):
+                    getattr(client, name)
 
 
 def test_clients_of_one_store_share_its_mapping(path: str) -> None:

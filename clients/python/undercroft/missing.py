@@ -25,6 +25,8 @@ class Modules:
     cf = _Missing()
     cms = _Missing()
     ft = _Missing()
+    # Until redis-py 5.
+    graph = _Missing()
     json = _Missing()
     tdigest = _Missing()
     topk = _Missing()
