@@ -45,6 +45,8 @@ const COMMANDS: &str = r#"
     AUTH default wrong
     HELLO 2 AUTH default wrong SETNAME bob
     HELLO 2 SETNAME bob
+    MIGRATE host 1 no 0 100 AUTH secret
+    MIGRATE host 1 no 0 100 COPY AUTH2 me secret REPLACE
     CONFIG SET maxmemory-samples 5
     CLIENT LIST
     CLIENT GETNAME

@@ -75,6 +75,21 @@ pub(crate) fn without_secrets<'a>(
                 }
             }
         }
+        "migrate" => {
+            let mut at = 6;
+            while let Some(word) = arguments.get(at) {
+                let secrets = match () {
+                    () if is_keyword(word, "AUTH") => 1,
+                    () if is_keyword(word, "AUTH2") => 2,
+                    () if is_keyword(word, "COPY") || is_keyword(word, "REPLACE") => 0,
+                    // Keys, or what is no option.
+                    () => break,
+                };
+                let hidden = shown.iter_mut().skip(at + 1).take(secrets);
+                hidden.for_each(|word| *word = HIDDEN);
+                at += 1 + secrets;
+            }
+        }
         _ => {}
     }
     shown
