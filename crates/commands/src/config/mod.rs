@@ -344,7 +344,11 @@ mod tests {
     #[test]
     fn what_is_not_done_is_never_said_to_be() {
         let config = Config::new();
-        for (name, value) in [("appendonly", "yes"), ("save", "900 1")] {
+        for (name, value) in [
+            ("appendonly", "yes"),
+            ("appendfsync", "always"),
+            ("save", "900 1"),
+        ] {
             let before = config.value(name);
             let refused = config.set(&[(name.as_bytes(), value.as_bytes())], |_| Ok(()));
             let text = refused.expect_err("refused").text().to_owned();

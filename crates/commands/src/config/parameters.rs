@@ -242,7 +242,8 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter::new(
         "appendfsync",
         Choice("everysec", &["everysec", "always", "no"]),
-    ),
+    )
+    .not_done("there is no append-only file yet, so that nothing of it is synced"),
     Parameter::new("save", Checked("", save)).not_done(
         "there are no snapshots yet: the store lives in its file, and 'undercroft export' writes a copy",
     ),
