@@ -325,9 +325,9 @@ pub(crate) struct Check {
 /// Copy a store into a file
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The copy shows the whole store at one moment. Writers wait while it is read into this process' memory, which needs \
-as much of it as the data has; the file is written after that, and takes its name only when it is complete. \
-The format is described in docs/export-format.md; import reads it.
+The copy shows the whole store at one moment, and nobody waits for it: the store's memory is copied into this \
+process', which needs as much of it as the store has in use, while others read and write. The file is written after \
+that, and takes its name only when it is complete. The format is described in docs/export-format.md; import reads it.
 
 Examples:
   undercroft export backup.undercroft
