@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser};
 
 use crate::size::parse_bytes;
 
@@ -42,6 +44,39 @@ Exit status: 0 success; 1 failure, one line on standard error says which; 2 wron
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) subcommand: Subcommand,
+}
+
+impl Arguments {
+    /// Reads a command line.
+    ///
+    /// # Errors
+    /// What is wrong with it, or the help or the version that it asks for.
+    pub(crate) fn read(words: &[OsString]) -> Result<Arguments, clap::Error> {
+        let mut command = Arguments::command();
+        let matches = command.try_get_matches_from_mut(words)?;
+        if let Some((name, given)) = matches.subcommand()
+            && names_two_stores(given)
+        {
+            let text =
+                format!("undercroft {name}: the store is named twice, by its place and by --store");
+            return Err(command.error(ErrorKind::ArgumentConflict, text));
+        }
+        Arguments::from_arg_matches(&matches)
+    }
+}
+
+/// Whether the command line names the store in both ways. One of them would be left out in silence; that the
+/// environment names one as well is meant so.
+fn names_two_stores(given: &ArgMatches) -> bool {
+    let typed = |name: &str| {
+        given.ids().any(|id| id == name)
+            && given.value_source(name) == Some(ValueSource::CommandLine)
+    };
+    let two_words = || {
+        let words = given.try_get_many::<PathBuf>("words").ok().flatten();
+        words.is_some_and(|words| words.len() == 2)
+    };
+    typed("store") && (typed("store-option") || two_words())
 }
 
 /// What to do.
@@ -406,7 +441,6 @@ pub(crate) struct Remove {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_sound() {

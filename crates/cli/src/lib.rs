@@ -42,7 +42,6 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Parser;
 use signal_hook::consts::SIGXFSZ;
 
 use crate::arguments::{Arguments, Subcommand};
@@ -57,7 +56,7 @@ pub fn run(words: &[OsString]) -> u8 {
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, exceeded) {
         out::tell(format_args!("undercroft: preparing for signals: {error}\n"));
     }
-    let arguments = match Arguments::try_parse_from(words) {
+    let arguments = match Arguments::read(words) {
         Ok(arguments) => arguments,
         Err(shown) => {
             // Help, the version, or what is wrong; where it cannot be printed there is nobody to tell.

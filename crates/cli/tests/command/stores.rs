@@ -131,6 +131,32 @@ fn an_option_behind_the_command_is_no_silent_part_of_it() {
 }
 
 #[test]
+fn a_store_that_is_named_twice_is_an_error() {
+    let place = Place::new();
+    let store = place.store("store", &[("k", "v")]);
+    let file = place.path("file");
+    for arguments in [
+        &["stat", &store, "--store", "other"][..],
+        &["serve", &store, "--store", "other"],
+        &["import", &file, &store, "--store", "other"],
+        &["export", "--store", "other", &store, &file],
+    ] {
+        let run = run(arguments);
+        assert_eq!(run.status, 2, "{run:?}");
+        assert!(run.errors.contains("the store is named twice"), "{run:?}");
+    }
+    // The environment names one for commands that are told of none.
+    let output = command(&["stat", &store])
+        .env("UNDERCROFT_STORE", "other")
+        .output();
+    assert!(output.expect("it runs").status.success());
+    let output = command(&["export", &store, &file])
+        .env("UNDERCROFT_STORE", "other")
+        .output();
+    assert!(output.expect("it runs").status.success());
+}
+
+#[test]
 fn exec_makes_the_store_as_serve_does() {
     let place = Place::new();
     let path = place.path("new");
