@@ -59,8 +59,12 @@ pub fn run(words: &[OsString]) -> u8 {
     let arguments = match Arguments::read(words) {
         Ok(arguments) => arguments,
         Err(shown) => {
-            // Help, the version, or what is wrong; where it cannot be printed there is nobody to tell.
-            let _ = shown.print();
+            let printed = shown.print();
+            // Help and the version are output as any other; for what is wrong there is nobody else to tell.
+            if !shown.use_stderr() {
+                out::end_on_failure(printed);
+                out::finish();
+            }
             return u8::try_from(shown.exit_code()).unwrap_or(failure::FAILURE);
         }
     };

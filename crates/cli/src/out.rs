@@ -33,7 +33,7 @@ pub(crate) fn tell(text: Arguments<'_>) {
 
 /// The rest of the output has no place to go, so the command ends: quietly where its reader has seen enough,
 /// otherwise with one line and exit status 1. The store needs no farewell.
-fn end_on_failure(written: io::Result<()>) {
+pub(crate) fn end_on_failure(written: io::Result<()>) {
     match written {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(0),

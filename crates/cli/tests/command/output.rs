@@ -31,6 +31,8 @@ fn a_full_device_is_one_line_and_status_one() {
         &["check", &store],
         &["recover", &store],
         &exec,
+        &["--version"],
+        &["help", "serve"],
     ] {
         let full = OpenOptions::new()
             .write(true)
