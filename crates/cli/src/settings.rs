@@ -99,15 +99,23 @@ impl Settings {
     /// A line of the file: a setting of ours, or one of Redis'.
     fn direct(&mut self, name: &str, value: &str) -> Result<(), String> {
         match redis_conf::meaning(name, value) {
-            Meaning::Skipped => self.skipped.push(name.to_owned()),
+            Meaning::Skipped => self.skip(name, name.to_owned()),
             Meaning::Refused(reason) => return Err(format!("{name} {value}: {reason}")),
             Meaning::Unknown => {
                 if let Some(reason) = self.set(name, value)? {
-                    self.skipped.push(format!("{name} {value} ({reason})"));
+                    self.skip(name, format!("{name} {value} ({reason})"));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Notes what is not done, once: some directives stand in a file several times.
+    fn skip(&mut self, name: &str, text: String) {
+        let named = |other: &String| other.split(' ').next() == Some(name);
+        if !self.skipped.iter().any(named) {
+            self.skipped.push(text);
+        }
     }
 
     /// Returns why a value is not done, where it is not.

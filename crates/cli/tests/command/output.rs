@@ -275,6 +275,20 @@ fn a_stock_redis_conf_is_read() {
 }
 
 #[test]
+fn what_is_not_done_is_named_once() {
+    let place = Place::new();
+    let file = place.path("conf");
+    let text = "appendonly yes\nsave 900 1\nsave 60 10000\nrdbchecksum no\nrdbchecksum yes\n";
+    fs::write(&file, text).expect("room");
+    let server = Server::start(&place, &["--config", &file]);
+    let named = server.start.lines().next().expect("a line");
+    for directive in ["appendonly yes (", "save 900 1 (", "rdbchecksum"] {
+        assert_eq!(named.matches(directive).count(), 1, "{named}");
+    }
+    assert!(!named.contains("save 60"), "{named}");
+}
+
+#[test]
 fn what_changes_who_may_do_what_is_not_skipped() {
     let place = Place::new();
     let file = place.path("conf");
