@@ -1,6 +1,8 @@
 //! `undercroft serve`.
 
 use std::net::SocketAddr;
+use std::process;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -10,15 +12,25 @@ use undercroft_commands::config::{STORED, store_value, stored_value};
 use undercroft_server::{Handle, Options, Server, log};
 
 use crate::arguments::Serve;
-use crate::failure::{Failure, Outcome, SUCCESS, at};
+use crate::failure::{FAILURE, Failure, Outcome, SUCCESS, at};
 use crate::settings::Settings;
 use crate::size::human;
 use crate::store::{self, Access};
 
 /// How long the end of the server waits for a process that holds a lock.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long commands that run have to come to their ends, once the server is to end.
+const GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(arguments: &Serve) -> Outcome {
+    serve(arguments).or_else(|failure| {
+        // Signals do not end the process any more, so that it must not wait for somebody to read why it failed.
+        log(format_args!("{failure}"));
+        Ok(failure.status())
+    })
+}
+
+fn serve(arguments: &Serve) -> Outcome {
     let settings = Settings::read(arguments)?;
     let store = store::open_or_create(&settings.store, settings.capacity)?;
     let config = settings.config;
@@ -65,6 +77,7 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
     }
     let handle = server.handle();
     let listener = signals.handle();
+    let (running, ended) = channel::<()>();
     let waiting = thread::spawn(move || {
         let handle = StopOnEnd(handle);
         for signal in signals.forever() {
@@ -82,15 +95,32 @@ pub(crate) fn run(arguments: &Serve) -> Outcome {
                     "terminated"
                 }
             ));
+            if ended.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
+                abandon(&handle.0);
+            }
+            return;
         }
     });
     let result = server.run();
+    drop(running);
     listener.close();
     // It only waits for signals; a panic there would have been printed.
     let _ = waiting.join();
     result.map_err(Failure::new)?;
     sync(&settings.store);
     Ok(SUCCESS)
+}
+
+/// Ends the process while commands run: one alone can take hours, and clients choose what they send. To the store that
+/// is a death as any other.
+fn abandon(server: &Handle) -> ! {
+    log(format_args!(
+        "commands still run after {} seconds: ending in the midst of them, and who comes next undoes what they have \
+         begun",
+        GRACE.as_secs()
+    ));
+    server.withdraw();
+    process::exit(i32::from(FAILURE))
 }
 
 /// Writes the store to the disk, so that it may be opened after the next power cut. A server that cannot do that has

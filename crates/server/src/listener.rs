@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -25,12 +26,13 @@ pub(crate) struct Listener {
     pub(crate) socket: OwnedFd,
     /// Where it listens, as clients are told: `ip:port`, or the unix socket's path.
     pub(crate) name: String,
-    published: Option<Published>,
+    /// The unix socket's file.
+    pub(crate) published: Option<Arc<Published>>,
 }
 
 /// A unix socket's file, which is removed at the end if it is still that file.
 #[derive(Debug)]
-struct Published {
+pub(crate) struct Published {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -38,6 +40,12 @@ struct Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+impl Published {
+    pub(crate) fn remove(&self) {
         let same = fs::symlink_metadata(&self.path)
             .is_ok_and(|status| (status.dev(), status.ino()) == (self.device, self.inode));
         if same {
@@ -87,7 +95,7 @@ impl Listener {
         Ok(Listener {
             socket,
             name: path.display().to_string(),
-            published: Some(published),
+            published: Some(Arc::new(published)),
         })
     }
 

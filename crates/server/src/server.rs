@@ -1,14 +1,14 @@
 //! Starting and stopping.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 
 use undercroft_commands::config::{Config, Value};
 use undercroft_engine::Store;
 
 use crate::error::Error;
-use crate::listener::Listener;
+use crate::listener::{Listener, Published};
 use crate::log::log;
 use crate::poll::{Poll, Waker};
 use crate::shared::{Mailbox, Shared};
@@ -44,12 +44,23 @@ pub struct Server {
 
 /// Stops a server from another thread.
 #[derive(Clone)]
-pub struct Handle(Arc<Shared>);
+pub struct Handle {
+    shared: Arc<Shared>,
+    /// Files of unix sockets, which the listeners own.
+    published: Vec<Weak<Published>>,
+}
 
 impl Handle {
-    /// Lets the server end: no new connections, no more commands. Returns at once.
+    /// Lets the server end: no new connections, no more commands; those that run come to their ends. Returns at once.
     pub fn stop(&self) {
-        self.0.stop();
+        self.shared.stop();
+    }
+
+    /// Removes the files of unix sockets, for a process that ends without the server's own end.
+    pub fn withdraw(&self) {
+        for published in self.published.iter().filter_map(Weak::upgrade) {
+            published.remove();
+        }
     }
 }
 
@@ -105,7 +116,11 @@ impl Server {
 
     /// A way to stop it.
     pub fn handle(&self) -> Handle {
-        Handle(self.shared.clone())
+        let published = self.listeners.iter().filter_map(|l| l.published.as_ref());
+        Handle {
+            shared: self.shared.clone(),
+            published: published.map(Arc::downgrade).collect(),
+        }
     }
 
     /// Serves until [`Handle::stop`] or SHUTDOWN. The calling thread is one of the threads.

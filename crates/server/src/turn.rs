@@ -98,6 +98,9 @@ impl Turn<'_> {
         }
         let mut used = 0;
         for _ in 0..BATCHES_A_TURN {
+            if self.shared.stopping() {
+                break;
+            }
             let rest = &input[used..];
             let mut batch = Batch::default();
             let behind = self.parse(rest, &mut batch);
@@ -177,7 +180,7 @@ impl Turn<'_> {
             let arguments: SmallVec<[&[u8]; 8]> =
                 places.iter().map(|place| &input[place.range()]).collect();
             match self.command(&arguments) {
-                Ok(Ran::On) if self.writer.out.len() <= OUTPUT_A_TURN => {}
+                Ok(Ran::On) if self.goes_on() => {}
                 Ok(Ran::On | Ran::Again) => {
                     self.parse_again();
                     return Some((end, End::More));
@@ -194,6 +197,12 @@ impl Turn<'_> {
             }
         }
         None
+    }
+
+    /// Whether the turn goes on behind a command: not where there is much to be sent, and not where the server ends,
+    /// as a pipeline can take very long.
+    fn goes_on(&self) -> bool {
+        self.writer.out.len() <= OUTPUT_A_TURN && !self.shared.stopping()
     }
 
     /// Where the command that ends at `end` starts.
@@ -290,7 +299,7 @@ impl Turn<'_> {
         let texts: Vec<Vec<u8>> = self.parser.args(input).iter().map(<[u8]>::to_vec).collect();
         let arguments: SmallVec<[&[u8]; 8]> = texts.iter().map(Vec::as_slice).collect();
         match self.command(&arguments) {
-            Ok(Ran::On) if self.writer.out.len() <= OUTPUT_A_TURN => (length, None),
+            Ok(Ran::On) if self.goes_on() => (length, None),
             Ok(Ran::On) => (length, Some(End::More)),
             Ok(Ran::Again) => {
                 self.parse_again();

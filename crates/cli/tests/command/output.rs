@@ -9,7 +9,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::support::{Client, Place, Server, binary, command, signal_to};
+use crate::support::{Client, Place, Server, binary, command, signal_to, succeed};
 
 /// What a command does whose output goes somewhere: exit status and standard error.
 fn run_into(arguments: &[&str], out: Stdio) -> (Option<i32>, String) {
@@ -134,6 +134,10 @@ fn a_log_that_nobody_reads_keeps_no_server_from_ending() {
     assert_eq!(attacker.line(), "");
     let mut client = Client::new(UnixStream::connect(&socket).expect("it listens"));
     assert_eq!(client.call("SET k v"), "+OK");
+    // Nor one that cannot begin, which signals do not end any more.
+    let mut second = command(&["serve", &store, "--unixsocket", &socket, "--port", "0"]);
+    second.stderr(writer.try_clone().expect("a descriptor"));
+    assert_eq!(second.status().expect("the binary runs").code(), Some(1));
     signal_to(&server, Signal::TERM);
     assert_eq!(server.wait().expect("a child").code(), Some(0));
     drop((writer, log));
@@ -154,6 +158,40 @@ fn no_command_keeps_a_signal_from_ending_the_server() {
     }
     server.signal(Signal::TERM);
     assert_eq!(server.wait().0, Some(0));
+}
+
+/// Starts a server with a long value, has it run so many times a command on that, and tells it to end.
+fn end_while_it_runs(commands: &str, first_reply: &str) -> (Option<i32>, String, Place) {
+    let place = Place::new();
+    let mut server = Server::start(&place, &["--threads", "2"]);
+    let mut client = server.connect();
+    assert_eq!(client.call("SETRANGE long 99999999 v"), ":100000000");
+    assert_eq!(client.call("SET k v"), "+OK");
+    client.send(commands);
+    assert_eq!(client.line(), first_reply);
+    server.signal(Signal::TERM);
+    let (status, log) = server.wait();
+    assert!(!fs::exists(&server.socket).expect("a directory"));
+    (status, log, place)
+}
+
+#[test]
+fn a_pipeline_ends_with_the_server() {
+    let commands = "BITCOUNT long\r\n".repeat(10_000);
+    let (status, log, _) = end_while_it_runs(&commands, ":5");
+    assert_eq!((status, log.lines().count()), (Some(0), 1), "{log}");
+}
+
+#[test]
+fn a_command_that_takes_for_ever_is_left_behind() {
+    // One that reads the value ten thousand times.
+    let command = format!("PING\r\nBITOP OR k{}\r\n", " long".repeat(10_000));
+    let (status, log, place) = end_while_it_runs(&command, "+PONG");
+    assert_eq!(status, Some(1), "{log}");
+    assert!(log.contains("commands still run after 5 seconds"), "{log}");
+    let store = place.path("served");
+    assert_eq!(succeed(&["exec", "--store", &store, "GET", "k"]), "v\n");
+    assert!(succeed(&["check", &store]).starts_with("sound"));
 }
 
 #[test]
