@@ -199,3 +199,37 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Error> {
 fn text(value: Value) -> String {
     String::from_utf8_lossy(&value.text()).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use undercroft_engine::Options as StoreOptions;
+
+    #[test]
+    fn a_thread_that_panics_ends_the_server() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let options = StoreOptions {
+            capacity: Some(64 << 20),
+            shards: Some(1),
+            ring: None,
+        };
+        let store = Store::create(&directory.path().join("store"), &options).expect("a store");
+        let config = default_config();
+        let socket = directory.path().join("socket");
+        for (name, value) in [
+            ("port", "0"),
+            ("unixsocket", socket.to_str().expect("ASCII")),
+        ] {
+            let set = config.set_at_start(name, value);
+            assert_eq!(set, Ok(None));
+        }
+        let server = Server::bind(store, config, Options::default()).expect("a free path");
+        let shared = server.shared.clone();
+        let panicked = thread::spawn(move || {
+            let _guard = StopOnEnd(shared);
+            panic!("as a thread that serves might");
+        });
+        server.run().expect("it ends");
+        assert!(panicked.join().is_err() && !socket.exists());
+    }
+}
