@@ -57,6 +57,8 @@ fn serve(arguments: &Serve) -> Outcome {
         threads: settings.threads,
         config_file: config_file(arguments),
     };
+    let asks_nobody =
+        config.value("requirepass").text().is_empty() && !config.boolean("protected-mode");
     // The default one waits where nobody reads standard error, and the server would not end.
     std::panic::set_hook(Box::new(|panic| log(format_args!("{panic}"))));
     // Before any thread starts, so that a signal cannot come in between and end the process uncleanly.
@@ -69,11 +71,18 @@ fn serve(arguments: &Serve) -> Outcome {
         server.addresses().join(" and "),
         crate::size::counted(server.threads() as u64, "thread"),
     ));
-    if server.is_protected() && server.addresses().into_iter().any(is_open) {
-        log(format_args!(
-            "other machines reach this server but are refused, as no password is set: set one with --requirepass or \
-             UNDERCROFT_REQUIREPASS"
-        ));
+    if server.addresses().into_iter().any(is_open) {
+        if server.is_protected() {
+            log(format_args!(
+                "other machines reach this server but are refused, as no password is set: set one with --requirepass \
+                 or UNDERCROFT_REQUIREPASS"
+            ));
+        } else if asks_nobody {
+            log(format_args!(
+                "other machines may run every command here, as protected-mode is off and no password is set: set one \
+                 with --requirepass or UNDERCROFT_REQUIREPASS"
+            ));
+        }
     }
     let handle = server.handle();
     let listener = signals.handle();

@@ -9,7 +9,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::support::{Client, Place, Server, binary, command, signal_to, succeed};
+use crate::support::{Client, Place, Server, binary, command, signal_to, spare_port, succeed};
 
 /// What a command does whose output goes somewhere: exit status and standard error.
 fn run_into(arguments: &[&str], out: Stdio) -> (Option<i32>, String) {
@@ -324,6 +324,28 @@ fn what_is_not_done_is_named_once() {
         assert_eq!(named.matches(directive).count(), 1, "{named}");
     }
     assert!(!named.contains("save 60"), "{named}");
+}
+
+#[test]
+fn who_listens_to_other_machines_without_a_password_is_warned() {
+    let place = Place::new();
+    let file = place.path("conf");
+    fs::write(&file, "protected-mode no\n").expect("room");
+    for (more, told) in [
+        (&[][..], Some("are refused, as no password is set")),
+        (&["--requirepass", "secret"], None),
+        (&["--config", &file], Some("may run every command here")),
+    ] {
+        let port = spare_port().to_string();
+        let mut arguments = vec!["--port", &port, "--bind", "0.0.0.0"];
+        arguments.extend(more);
+        let mut server = Server::start(&place, &arguments);
+        server.signal(Signal::TERM);
+        let (_, log) = server.wait();
+        let lines = log.lines().count();
+        assert!(log.contains(told.unwrap_or("")), "{log}");
+        assert_eq!(lines, 1 + usize::from(told.is_some()), "{log}");
+    }
 }
 
 #[test]
