@@ -336,6 +336,22 @@ fn counters_of_use_grow_and_decay_as_redis() {
 }
 
 #[test]
+fn a_key_is_idle_for_a_second_once_a_second_has_passed() {
+    let (_directory, store) = store(1);
+    let key = store.key(b"k");
+    // Wherever in a tick of the clock it was used.
+    for used in START..START + 200 {
+        store.set_time(used);
+        store.set(0, b"k", b"v").expect("room");
+        let idle = |milliseconds: u64| {
+            store.set_time(used + milliseconds);
+            store.idle_seconds(&key)
+        };
+        assert_eq!([idle(800), idle(1000), idle(5000)], [0, 1, 5], "{used}");
+    }
+}
+
+#[test]
 fn the_settings_are_the_stores() {
     let (directory, store) = store(1);
     assert_eq!(store.eviction(), Eviction::default());
