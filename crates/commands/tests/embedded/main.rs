@@ -365,7 +365,8 @@ fn the_slow_log_keeps_no_secrets() {
     client.run("GET key");
     client.run("AUTH default hidden1");
     client.run("HELLO 2 AUTH default hidden2 SETNAME me");
-    client.run("CONFIG SET requirepass hidden3 timeout 0");
+    client.run("MIGRATE host 1 no 0 100 COPY AUTH2 me hidden3 KEYS AUTH");
+    client.run("CONFIG SET requirepass hidden4 timeout 0");
     let log = format!("{:?}", client.host.host().slowlog().newest(100));
     let words: Vec<Vec<Vec<u8>>> = client
         .host
@@ -388,9 +389,13 @@ fn the_slow_log_keeps_no_secrets() {
         "CONFIG SET requirepass (redacted) timeout 0",
         "{log}"
     );
-    assert_eq!(text(1), "HELLO 2 AUTH (redacted) (redacted) SETNAME me");
-    assert_eq!(text(2), "AUTH (redacted) (redacted)");
-    assert_eq!(text(3), "GET key");
+    assert_eq!(
+        text(1),
+        "MIGRATE host 1 no 0 100 COPY AUTH2 (redacted) (redacted) KEYS AUTH"
+    );
+    assert_eq!(text(2), "HELLO 2 AUTH (redacted) (redacted) SETNAME me");
+    assert_eq!(text(3), "AUTH (redacted) (redacted)");
+    assert_eq!(text(4), "GET key");
 }
 
 #[test]
