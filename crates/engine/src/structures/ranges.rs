@@ -85,6 +85,15 @@ impl Ranges {
         self.end_item();
     }
 
+    /// Adds items of `size` bytes each that lie one behind the other.
+    pub fn push_equal(&mut self, items: &[u8], size: usize) {
+        let first = self.bytes.len();
+        self.bytes.extend_from_slice(items);
+        let count = items.len().checked_div(size).unwrap_or(0);
+        self.ends
+            .extend((1..=count).map(|index| first + index * size));
+    }
+
     /// Adds the item that `append` appends to the buffer it is given. Where it
     /// fails, nothing is added.
     pub fn push_with<R, E>(
@@ -153,6 +162,10 @@ mod tests {
             Err::<(), ()>(())
         });
         assert!(failed.is_err() && ranges.byte_length() == 2);
+        ranges.push_equal(b"", 3);
+        ranges.push_equal(b"fgghij", 2);
+        let items: Vec<&[u8]> = ranges.iter().collect();
+        assert_eq!(items, [&b"a"[..], b"e", b"fg", b"gh", b"ij"]);
         let added = ranges.push_with(|out| {
             out.push(b'x');
             Ok::<_, ()>(7)

@@ -71,13 +71,13 @@ impl FoundItems {
 
     /// Appends the values, each followed by its attributes as clients read them where these are wanted.
     pub fn append_to(&self, attributes: bool, out: &mut Ranges) {
+        if !attributes {
+            return out.push_equal(&self.values, self.size);
+        }
         let mut rows = self.attributes.chunks_exact(self.columns.max(1));
         let mut digits = itoa::Buffer::new();
         for value in self.values.chunks_exact(self.size.max(1)) {
             out.push(value);
-            if !attributes {
-                continue;
-            }
             for (index, attribute) in rows.next().unwrap_or_default().iter().enumerate() {
                 if index > 0 {
                     out.bytes.push(b':');
