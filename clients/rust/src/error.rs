@@ -1,0 +1,211 @@
+//! Errors: one type for a store in the process and for servers.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use undercroft_commands::Blocked;
+use undercroft_commands::handler::Failure;
+use undercroft_engine as engine;
+use undercroft_resp::ReplyError;
+
+/// What every call returns.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call failed.
+///
+/// One failure can end many calls at once, such as a lost connection; so errors are cloned cheaply. What an
+/// application decides by is asked of the predicates, which mean the same for a store and for a server.
+///
+/// ```
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let store = undercroft::Store::at(directory.path().join("store"))?;
+/// store.rpush("letters", &["a"])?;
+/// let error = store.get("letters").unwrap_err();
+/// assert!(error.is_wrong_type());
+/// assert_eq!(error.code(), Some("WRONGTYPE"));
+/// # Ok::<(), undercroft::Error>(())
+/// ```
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The URL, or an option, is not one.
+    #[error("{0}")]
+    Url(Box<str>),
+    /// The store can neither be opened nor created.
+    #[error("{0}")]
+    Open(Box<str>),
+    /// No connection to the server could be made.
+    #[error("cannot connect to {address}: {source}")]
+    Connect {
+        /// The server, without user and password.
+        address: Arc<str>,
+        /// What the system says.
+        source: Arc<io::Error>,
+    },
+    /// The server answered a new connection with an error: it wants another password, say.
+    #[error("{address} refuses connections: {reply}")]
+    Refused {
+        /// The server, without user and password.
+        address: Arc<str>,
+        /// The server's words, their code in front.
+        reply: Arc<str>,
+    },
+    /// The connection was lost while the call waited for its reply: whether the command was run is not known.
+    #[error("the connection to {address} was lost: {source}")]
+    Lost {
+        /// The server, without user and password.
+        address: Arc<str>,
+        /// What the system says.
+        source: Arc<io::Error>,
+    },
+    /// The server sent what is no reply. The connection is given up, as in [`Error::Lost`].
+    #[error("{address} broke the protocol: {reason}")]
+    Protocol {
+        /// The server, without user and password.
+        address: Arc<str>,
+        /// What is wrong with it.
+        reason: Arc<str>,
+    },
+    /// No reply came within the deadline: whether the command was or will be run is not known.
+    #[error("no reply within {0:?}")]
+    TimedOut(Duration),
+    /// The reply is an error: its text, the code in front.
+    #[error("{0}")]
+    Reply(Box<str>),
+    /// The reply is of another type than the call expects.
+    #[error("expected {expected}, got {got}")]
+    Unexpected {
+        /// The type that was expected.
+        expected: &'static str,
+        /// The type that came.
+        got: &'static str,
+    },
+    /// Another process holds a lock of the store, and makes no progress. Nothing was changed.
+    #[error("{0}")]
+    Busy(Box<str>),
+    /// The store's file was removed or replaced.
+    #[error("{0}")]
+    Removed(Box<str>),
+    /// The cache was closed.
+    #[error("the cache is closed")]
+    Closed,
+}
+
+impl Error {
+    /// The code in front of an error reply: `WRONGTYPE`, `OOM`, `ERR` and the like.
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Error::Reply(text) => text.split(' ').next(),
+            Error::Refused { reply, .. } => reply.split(' ').next(),
+            _ => None,
+        }
+    }
+
+    /// Whether a key holds a value of another type than the call works on.
+    pub fn is_wrong_type(&self) -> bool {
+        self.code() == Some("WRONGTYPE")
+    }
+
+    /// Whether there is no memory for what was to be stored.
+    pub fn is_full(&self) -> bool {
+        self.code() == Some("OOM")
+    }
+
+    /// Whether no reply came in time.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Error::TimedOut(_))
+    }
+
+    /// Whether there was no connection, or not long enough: the same call may succeed later.
+    pub fn is_connection(&self) -> bool {
+        matches!(
+            self,
+            Error::Connect { .. }
+                | Error::Refused { .. }
+                | Error::Lost { .. }
+                | Error::Protocol { .. }
+        )
+    }
+
+    /// Whether the server may have run the command although the call failed.
+    pub fn may_have_run(&self) -> bool {
+        matches!(
+            self,
+            Error::Lost { .. } | Error::Protocol { .. } | Error::TimedOut(_)
+        )
+    }
+
+    #[cold]
+    pub(crate) fn url(text: impl Into<Box<str>>) -> Error {
+        Error::Url(text.into())
+    }
+
+    #[cold]
+    pub(crate) fn reply(text: impl Into<Box<str>>) -> Error {
+        Error::Reply(text.into())
+    }
+
+    #[cold]
+    pub(crate) fn opening(error: &engine::Error) -> Error {
+        let text = error.to_string().into_boxed_str();
+        match error {
+            engine::Error::Name(_) | engine::Error::Terms(_) => Error::Url(text),
+            _ => Error::Open(text),
+        }
+    }
+
+    /// An error of a call on a store.
+    #[cold]
+    pub(crate) fn engine(store: &engine::Store, error: engine::Error) -> Error {
+        match error.into() {
+            Failure::Reply(error) => Error::answer(store, error.text()),
+            Failure::Blocked(blocked) => blocked.into(),
+        }
+    }
+
+    /// An error reply of a store.
+    #[cold]
+    pub(crate) fn answer(store: &engine::Store, text: &str) -> Error {
+        match store.removed() {
+            true => Error::Removed(text.into()),
+            false => Error::Reply(text.into()),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn protocol(address: &Arc<str>, reason: impl Into<Arc<str>>) -> Error {
+        Error::Protocol {
+            address: address.clone(),
+            reason: reason.into(),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn garbage(address: &Arc<str>, error: ReplyError) -> Error {
+        Error::protocol(address, error.to_string())
+    }
+
+    #[cold]
+    pub(crate) fn lost(address: &Arc<str>, error: io::Error) -> Error {
+        Error::Lost {
+            address: address.clone(),
+            source: Arc::new(error),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn connecting(address: &Arc<str>, error: io::Error) -> Error {
+        Error::Connect {
+            address: address.clone(),
+            source: Arc::new(error),
+        }
+    }
+}
+
+impl From<Blocked> for Error {
+    #[cold]
+    fn from(blocked: Blocked) -> Error {
+        Error::Busy(blocked.to_string().into())
+    }
+}

@@ -1,0 +1,129 @@
+//! How a value is set: for how long, and on which condition.
+
+use std::time::Duration;
+
+use undercroft_engine as engine;
+
+use crate::error::{Error, Result};
+
+/// How a value is set. By default it is set in any case, and does not expire.
+///
+/// ```
+/// use std::time::Duration;
+/// use undercroft::SetOptions;
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let store = undercroft::Store::at(directory.path().join("store"))?;
+/// let once = SetOptions::new().ttl(Duration::from_secs(60)).if_missing();
+/// assert!(store.set_with("lock", "mine", once)?);
+/// assert!(!store.set_with("lock", "yours", once)?);
+/// # Ok::<(), undercroft::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetOptions {
+    ttl: Option<Duration>,
+    condition: Condition,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Condition {
+    #[default]
+    Always,
+    IfMissing,
+    IfPresent,
+}
+
+impl SetOptions {
+    /// The defaults.
+    ///
+    /// ```
+    /// assert_eq!(undercroft::SetOptions::new(), undercroft::SetOptions::default());
+    /// ```
+    pub const fn new() -> SetOptions {
+        SetOptions {
+            ttl: None,
+            condition: Condition::Always,
+        }
+    }
+
+    /// The value expires after so long, in whole milliseconds (PX). Without this it does not, even where the value before
+    /// it did.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.set_with("key", "value", undercroft::SetOptions::new().ttl(Duration::from_secs(9)))?;
+    /// assert!(store.ttl("key")?.is_some());
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn ttl(mut self, ttl: Duration) -> SetOptions {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// The value is set only where there is none (NX).
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// assert!(store.set_with("key", "first", undercroft::SetOptions::new().if_missing())?);
+    /// assert!(!store.set_with("key", "second", undercroft::SetOptions::new().if_missing())?);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn if_missing(mut self) -> SetOptions {
+        self.condition = Condition::IfMissing;
+        self
+    }
+
+    /// The value is set only where there is one (XX).
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// assert!(!store.set_with("key", "value", undercroft::SetOptions::new().if_present())?);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn if_present(mut self) -> SetOptions {
+        self.condition = Condition::IfPresent;
+        self
+    }
+
+    /// The word of the condition, where there is one.
+    pub(crate) fn word(&self) -> Option<&'static [u8]> {
+        match self.condition {
+            Condition::Always => None,
+            Condition::IfMissing => Some(b"NX"),
+            Condition::IfPresent => Some(b"XX"),
+        }
+    }
+
+    /// Milliseconds until the value expires, where it does.
+    pub(crate) fn milliseconds(&self) -> Result<Option<u64>> {
+        let Some(ttl) = self.ttl else {
+            return Ok(None);
+        };
+        match u64::try_from(ttl.as_millis()) {
+            // A sum with today's time stays below 2^63.
+            Ok(after @ 1..=0x3fff_ffff_ffff_ffff) => Ok(Some(after)),
+            _ => Err(Error::reply("ERR invalid expire time in 'set' command")),
+        }
+    }
+
+    /// As the engine has them.
+    pub(crate) fn for_engine(&self, now: u64) -> Result<engine::SetOptions> {
+        Ok(engine::SetOptions {
+            condition: match self.condition {
+                Condition::Always => engine::Condition::Always,
+                Condition::IfMissing => engine::Condition::IfMissing,
+                Condition::IfPresent => engine::Condition::IfPresent,
+            },
+            expiry: match self.milliseconds()? {
+                None => engine::Expiry::Never,
+                Some(after) => engine::Expiry::At(now + after),
+            },
+        })
+    }
+}

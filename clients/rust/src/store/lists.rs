@@ -1,0 +1,161 @@
+//! Lists. Positions count from 0, or from the end: -1 is the last item.
+
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::store::Store;
+
+impl Store {
+    /// Adds items in front, one after another. Returns the list's length.
+    ///
+    /// # Errors
+    /// A key that holds something else.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// assert_eq!(store.lpush("queue", &["a", "b"])?, 2);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn lpush(&self, key: impl AsRef<[u8]>, items: &[impl AsRef<[u8]>]) -> Result<u64> {
+        self.ask_all(&[b"LPUSH", key.as_ref()], items)
+    }
+
+    /// Adds items at the end, one after another. Returns the list's length.
+    ///
+    /// # Errors
+    /// A key that holds something else.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// assert_eq!(store.rpush("queue", &["a", "b"])?, 2);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn rpush(&self, key: impl AsRef<[u8]>, items: &[impl AsRef<[u8]>]) -> Result<u64> {
+        self.ask_all(&[b"RPUSH", key.as_ref()], items)
+    }
+
+    /// Takes the first item.
+    ///
+    /// # Errors
+    /// A key that holds something else.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.rpush("queue", &["a", "b"])?;
+    /// assert_eq!(store.lpop("queue")?.as_deref(), Some(&b"a"[..]));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn lpop(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.ask(&[b"LPOP", key.as_ref()])
+    }
+
+    /// Takes the last item.
+    ///
+    /// # Errors
+    /// A key that holds something else.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.rpush("queue", &["a", "b"])?;
+    /// assert_eq!(store.rpop("queue")?.as_deref(), Some(&b"b"[..]));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn rpop(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
+        self.ask(&[b"RPOP", key.as_ref()])
+    }
+
+    /// Takes the first item, and waits for one until the timeout. The calling thread sleeps meanwhile.
+    ///
+    /// # Errors
+    /// A key that holds something else.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// use std::time::Duration;
+    /// store.rpush("queue", &["a"])?;
+    /// assert_eq!(store.blpop("queue", Duration::from_secs(1))?.as_deref(), Some(&b"a"[..]));
+    /// assert_eq!(store.blpop("queue", Duration::from_millis(5))?, None);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn blpop(&self, key: impl AsRef<[u8]>, timeout: Duration) -> Result<Option<Vec<u8>>> {
+        // Redis takes a timeout of 0 for none at all.
+        let seconds = timeout.as_secs_f64().max(0.001).to_string();
+        let popped: Option<Vec<Vec<u8>>> =
+            self.ask(&[b"BLPOP", key.as_ref(), seconds.as_bytes()])?;
+        Ok(popped.and_then(|mut pair| pair.pop()))
+    }
+
+    /// The items from one position to another, both included.
+    ///
+    /// # Errors
+    /// A key that holds something else.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.rpush("queue", &["a", "b", "c"])?;
+    /// assert_eq!(store.lrange("queue", 1, -1)?, [b"b", b"c"]);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn lrange(&self, key: impl AsRef<[u8]>, first: i64, last: i64) -> Result<Vec<Vec<u8>>> {
+        let (mut from, mut to) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (from, to) = (from.format(first).as_bytes(), to.format(last).as_bytes());
+        self.ask(&[b"LRANGE", key.as_ref(), from, to])
+    }
+
+    /// The item at a position.
+    ///
+    /// # Errors
+    /// A key that holds something else.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.rpush("queue", &["a", "b"])?;
+    /// assert_eq!(store.lindex("queue", -1)?.as_deref(), Some(&b"b"[..]));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn lindex(&self, key: impl AsRef<[u8]>, position: i64) -> Result<Option<Vec<u8>>> {
+        let mut digits = itoa::Buffer::new();
+        self.ask(&[b"LINDEX", key.as_ref(), digits.format(position).as_bytes()])
+    }
+
+    /// Removes all items but those from one position to another.
+    ///
+    /// # Errors
+    /// A key that holds something else.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.rpush("queue", &["a", "b", "c"])?;
+    /// store.ltrim("queue", 0, 1)?;
+    /// assert_eq!(store.llen("queue")?, 2);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn ltrim(&self, key: impl AsRef<[u8]>, first: i64, last: i64) -> Result<()> {
+        let (mut from, mut to) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let (from, to) = (from.format(first).as_bytes(), to.format(last).as_bytes());
+        self.ask(&[b"LTRIM", key.as_ref(), from, to])
+    }
+
+    /// The number of items.
+    ///
+    /// # Errors
+    /// A key that holds something else.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// assert_eq!(store.llen("queue")?, 0);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn llen(&self, key: impl AsRef<[u8]>) -> Result<u64> {
+        self.ask(&[b"LLEN", key.as_ref()])
+    }
+}

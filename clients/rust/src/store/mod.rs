@@ -1,0 +1,287 @@
+//! A store in this process: typed calls, and any command by its words.
+//!
+//! - `hashes`: hashes.
+//! - `keys`: keys whatever they hold, and messages.
+//! - `lists`: lists.
+//! - `sets`: sets.
+//! - `sorted`: sorted sets.
+//! - `strings`: strings and counters.
+
+mod hashes;
+mod keys;
+mod lists;
+mod sets;
+mod sorted;
+mod strings;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use undercroft_commands::protocol::Protocol;
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::session;
+use undercroft_embedded::{OpenStore, Place};
+use undercroft_engine as engine;
+
+use crate::error::{Error, Result};
+use crate::reply::{FromReply, Reply, from_tree, outcome};
+
+/// A store that this process has mapped, and one database of it.
+///
+/// A call is a look-up in shared memory: no system call, no other process. Clones share the mapping, and so does
+/// whoever else opens the same store in this process; any number of threads may use it. A call waits only for a lock
+/// that another process holds, and ends with [`Error::Busy`] where that makes no progress (see
+/// [`set_patience`](Store::set_patience)).
+///
+/// ```
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let url = directory.path().join("store");
+/// # let url = url.to_str().unwrap();
+/// let store = undercroft::Store::open(url)?; // undercroft://sessions, say
+/// store.set("greeting", "hello")?;
+/// assert_eq!(store.get("greeting")?.as_deref(), Some(&b"hello"[..]));
+/// # Ok::<(), undercroft::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Store {
+    open: Arc<OpenStore>,
+    database: usize,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store")
+            .field("path", &self.inner().path())
+            .field("database", &self.database)
+            .finish()
+    }
+}
+
+impl Store {
+    /// Opens the store with this name, or creates it: `undercroft://name` lies in shared memory, in a directory of the
+    /// user's; `undercroft:///path` or a path is a file.
+    ///
+    /// # Errors
+    /// [`Error::Url`] and [`Error::Open`], which say why.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let url = format!("undercroft://{}/store", directory.path().display());
+    /// let store = undercroft::Store::open(&url)?;
+    /// let same = undercroft::Store::open(&url)?;
+    /// store.set("key", "value")?;
+    /// assert!(same.exists(&["key"])? == 1);
+    /// assert!(undercroft::Store::open("redis://localhost").is_err());
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn open(url: &str) -> Result<Store> {
+        let place = Place::new(url, engine::Terms::default());
+        let place = place.map_err(|error| Error::opening(&error))?;
+        Ok(Store {
+            open: place
+                .open(|| None)
+                .map_err(|error| Error::opening(&error))?,
+            database: 0,
+        })
+    }
+
+    /// [`open`](Self::open) of the file at a path.
+    ///
+    /// # Errors
+    /// As those of `open`, and a path that is not UTF-8.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// # assert_eq!(store.path(), directory.path().join("store"));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn at(path: impl AsRef<Path>) -> Result<Store> {
+        let path = path.as_ref();
+        match path.to_str() {
+            Some(text) => Store::open(text),
+            None => Err(Error::url(format!(
+                "expected a path in UTF-8, got {}",
+                path.display()
+            ))),
+        }
+    }
+
+    /// The same store, another of its 16 databases.
+    ///
+    /// # Errors
+    /// A number that no database has.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.database(1)?.set("key", "value")?;
+    /// assert_eq!(store.get("key")?, None);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn database(&self, number: usize) -> Result<Store> {
+        if number >= engine::DATABASES {
+            return Err(Error::reply("ERR DB index is out of range"));
+        }
+        Ok(Store {
+            open: self.open.clone(),
+            database: number,
+        })
+    }
+
+    /// The store's file.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// assert!(store.path().ends_with("store"));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn path(&self) -> &Path {
+        self.inner().path()
+    }
+
+    /// How long calls of this process wait for a lock whose holder makes no progress; 5 seconds by default.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.set_patience(std::time::Duration::from_millis(500));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn set_patience(&self, patience: Duration) {
+        self.inner().set_patience(patience);
+    }
+
+    /// Runs any command, its name first. Replies have the types of RESP3: HGETALL's is a [`Reply::Map`].
+    ///
+    /// What a connection remembers from one command to the next is that of a [`Session`].
+    ///
+    /// # Errors
+    /// An error reply is an [`Error::Reply`].
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// let length: i64 = store.command(&["RPUSH", "queue", "a", "b"])?.to()?;
+    /// assert_eq!(length, 2);
+    /// let error = store.command(&["NOSUCH"]).unwrap_err();
+    /// assert_eq!(error.code(), Some("ERR"));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        self.session().run(&words)
+    }
+
+    /// What a connection is elsewhere: MULTI, WATCH and SELECT hold from one command of a session to the next.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// let mut session = store.session();
+    /// session.command(&["MULTI"])?;
+    /// session.command(&["INCR", "a"])?;
+    /// session.command(&["INCR", "b"])?;
+    /// assert_eq!(session.command(&["EXEC"])?.to::<Vec<i64>>()?, [1, 1]);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn session(&self) -> Session {
+        let mut state = self.open.session();
+        state.database = self.database as u32;
+        state.protocol = Protocol::Resp3;
+        Session {
+            open: self.open.clone(),
+            state,
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &engine::Store {
+        &self.open.store
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<OpenStore> {
+        &self.open
+    }
+
+    /// The outcome of a call of the engine.
+    #[inline]
+    fn done<T>(&self, outcome: std::result::Result<T, engine::Error>) -> Result<T> {
+        outcome.map_err(|error| Error::engine(self.inner(), error))
+    }
+
+    /// Runs a command for the type of its reply.
+    fn ask<T: FromReply>(&self, words: &[&[u8]]) -> Result<T> {
+        self.session().run(words)?.to()
+    }
+
+    /// Runs a command with a list of arguments behind the first ones.
+    fn ask_all<T: FromReply>(&self, first: &[&[u8]], rest: &[impl AsRef<[u8]>]) -> Result<T> {
+        let rest = rest.iter().map(AsRef::as_ref);
+        let words: Vec<&[u8]> = first.iter().copied().chain(rest).collect();
+        self.ask(&words)
+    }
+}
+
+/// Commands that belong together, see [`Store::session`].
+///
+/// ```
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let store = undercroft::Store::at(directory.path().join("store"))?;
+/// let mut session = store.session();
+/// session.command(&["SELECT", "3"])?;
+/// session.command(&["SET", "key", "value"])?;
+/// assert_eq!(store.database(3)?.exists(&["key"])?, 1);
+/// # Ok::<(), undercroft::Error>(())
+/// ```
+pub struct Session {
+    open: Arc<OpenStore>,
+    state: session::Session,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("path", &self.open.store.path())
+            .field("database", &self.state.database)
+            .finish()
+    }
+}
+
+impl Session {
+    /// Runs any command, its name first.
+    ///
+    /// # Errors
+    /// An error reply is an [`Error::Reply`].
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// let mut session = store.session();
+    /// session.command(&["WATCH", "key"])?;
+    /// store.set("key", "changed meanwhile")?;
+    /// session.command(&["MULTI"])?;
+    /// session.command(&["SET", "key", "mine"])?;
+    /// assert_eq!(session.command(&["EXEC"])?, undercroft::Reply::Nil);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn command(&mut self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        self.run(&words)
+    }
+
+    fn run(&mut self, words: &[&[u8]]) -> Result<Reply> {
+        if words.is_empty() {
+            return Err(Error::reply("ERR expected the name of a command, got none"));
+        }
+        let mut recorder = Recorder::new();
+        self.open.execute(&mut self.state, words, &mut recorder)?;
+        // The tests of the commands see to it that each writes one whole reply.
+        let mut replies = recorder.finish().unwrap_or_default();
+        match replies.pop().unwrap_or(Tree::Null) {
+            Tree::Error(text) => Err(Error::answer(&self.open.store, &text)),
+            tree => outcome(from_tree(tree)),
+        }
+    }
+}
