@@ -87,6 +87,9 @@ pub enum Error {
     /// The store's file was removed or replaced.
     #[error("{0}")]
     Removed(Box<str>),
+    /// A cache on a server was opened outside of a Tokio runtime.
+    #[error("expected to be called on a Tokio runtime")]
+    NoRuntime,
     /// The cache was closed.
     #[error("the cache is closed")]
     Closed,

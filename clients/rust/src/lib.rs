@@ -11,17 +11,52 @@
 //! # Ok::<(), undercroft::Error>(())
 //! ```
 //!
+//! A [`Cache`] is wherever its URL says: in shared memory, or on a server that many tasks reach over one connection.
+//!
+//! ```
+//! use undercroft::SetOptions;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> undercroft::Result<()> {
+//! # let directory = undercroft_testkit::fresh::directory();
+//! # let url = format!("undercroft://{}/store", directory.path().display());
+//! let cache = undercroft::cache(&url)?; // undercroft://sessions, redis://localhost, ...
+//! cache.set(b"key", b"value", SetOptions::new()).await?;
+//! assert_eq!(cache.get(b"key").await?.as_deref(), Some(&b"value"[..]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - `address`: where a cache is: what its URL says.
+//! - `cache`: the trait of all caches.
 //! - `error`: errors: one type for a store in the process and for servers.
+//! - `open`: the cache that a URL names.
+//! - `options`: how a cache reaches its server.
+//! - `remote`: servers: connections, and caches on them.
 //! - `reply`: replies of commands, whoever ran them, and what becomes of them.
 //! - `set_options`: how a value is set: for how long, and on which condition.
 //! - `store`: a store in this process: typed calls, and any command by its words.
+//! - `store_cache`: the cache in shared memory.
+//! - `subscription`: messages of channels as a stream.
 
+mod address;
+mod cache;
 mod error;
+mod open;
+mod options;
+mod remote;
 mod reply;
 mod set_options;
 mod store;
+mod store_cache;
+mod subscription;
 
+pub use cache::Cache;
 pub use error::{Error, Result};
+pub use open::{cache, cache_with};
+pub use options::CacheOptions;
+pub use remote::{PipelinedCache, PooledCache};
 pub use reply::{FromReply, Reply};
 pub use set_options::SetOptions;
 pub use store::{Session, Store};
+pub use store_cache::StoreCache;
+pub use subscription::{Event, Message, Subscription};

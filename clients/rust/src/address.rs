@@ -1,0 +1,294 @@
+//! Where a cache is: what its URL says.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+
+use crate::error::{Error, Result};
+
+/// The port of Redis.
+const PORT: u16 = 6379;
+
+/// What a URL names.
+pub(crate) enum Address {
+    /// A store, by its own way of writing names.
+    Store,
+    /// A server.
+    Server(Server),
+}
+
+/// A server, and how a connection introduces itself to it.
+pub(crate) struct Server {
+    /// What messages call it: no user, no password.
+    pub(crate) name: Arc<str>,
+    pub(crate) place: Place,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u32,
+    /// Whether connections speak RESP3.
+    pub(crate) resp3: bool,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Tcp {
+        host: String,
+        port: u16,
+        tls: Option<Tls>,
+    },
+    Unix(PathBuf),
+}
+
+/// How a server proves who it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tls {
+    /// The certificates of the authorities that are trusted, instead of those that the system trusts.
+    pub(crate) authorities: Option<PathBuf>,
+}
+
+impl Address {
+    /// Reads a URL; what is none of a server's is left to the store.
+    pub(crate) fn parse(url: &str) -> Result<Address> {
+        match url.split_once("://") {
+            None | Some(("undercroft", _)) => Ok(Address::Store),
+            Some(_) => Server::parse(url).map(Address::Server),
+        }
+    }
+}
+
+impl Server {
+    /// Reads `redis://`, `rediss://` and `unix://` URLs.
+    pub(crate) fn parse(url: &str) -> Result<Server> {
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut server = Server {
+            name: Arc::from(""),
+            place: Place::Unix(PathBuf::new()),
+            user: None,
+            password: None,
+            database: 0,
+            resp3: false,
+        };
+        // A path may hold an '@', an authority's last one ends the password.
+        let end = match scheme {
+            "unix" => rest.find('/').unwrap_or(rest.len()),
+            _ => rest.len(),
+        };
+        let rest = match rest[..end].rfind('@') {
+            None => rest,
+            Some(at) => {
+                server.introduce(&rest[..at])?;
+                &rest[at + 1..]
+            }
+        };
+        match scheme {
+            "redis" | "rediss" => {
+                let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+                server.place = tcp(authority, scheme == "rediss")?;
+                if !path.is_empty() {
+                    server.database = database(path)?;
+                }
+                server.name = authority.into();
+            }
+            "unix" if rest.starts_with('/') => {
+                let path = decoded("a path", rest)?;
+                server.name = path.as_str().into();
+                server.place = Place::Unix(path.into());
+            }
+            "unix" => {
+                return Err(Error::url(
+                    "expected unix:///path/of/a/socket, got another path",
+                ));
+            }
+            _ => {
+                return Err(Error::url(format!(
+                    "expected redis://, rediss://, unix:// or undercroft://, got {scheme}://"
+                )));
+            }
+        }
+        for option in query.split('&').filter(|option| !option.is_empty()) {
+            server.set(option)?;
+        }
+        Ok(server)
+    }
+
+    /// Reads `user:password`, `:password` or `user`.
+    fn introduce(&mut self, text: &str) -> Result<()> {
+        let (user, password) = match text.split_once(':') {
+            Some((user, password)) => (user, Some(password)),
+            None => (text, None),
+        };
+        if !user.is_empty() {
+            self.user = Some(decoded("a user", user)?);
+        }
+        if let Some(password) = password {
+            self.password = Some(decoded("a password", password)?);
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, option: &str) -> Result<()> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        match (name, value) {
+            ("db", number) => self.database = database(number)?,
+            ("protocol", "2" | "resp2") => self.resp3 = false,
+            ("protocol", "3" | "resp3") => self.resp3 = true,
+            ("username", user) => self.user = Some(decoded("a user", user)?),
+            ("password", password) => self.password = Some(decoded("a password", password)?),
+            ("ssl_ca_certs", path) => {
+                let Place::Tcp { tls: Some(tls), .. } = &mut self.place else {
+                    return Err(Error::url("expected rediss:// where ssl_ca_certs is given"));
+                };
+                tls.authorities = Some(decoded("a path", path)?.into());
+            }
+            _ => {
+                return Err(Error::url(format!(
+                    "expected the options db, protocol (2 or 3), username, password and ssl_ca_certs, got {name:?}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a new connection says first; there is always something to be answered.
+    pub(crate) fn greeting(&self) -> Vec<Vec<&[u8]>> {
+        let mut commands: Vec<Vec<&[u8]>> = Vec::new();
+        let mut credentials: Vec<&[u8]> = Vec::new();
+        if let Some(password) = &self.password {
+            credentials.extend(self.user.as_ref().map(String::as_bytes));
+            credentials.push(password.as_bytes());
+        }
+        if self.resp3 {
+            let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
+            if !credentials.is_empty() {
+                // HELLO names the user in any case.
+                let user = self.user.as_deref().unwrap_or("default");
+                hello.extend([&b"AUTH"[..], user.as_bytes()]);
+                hello.extend(credentials.last());
+            }
+            commands.push(hello);
+        } else if !credentials.is_empty() {
+            credentials.insert(0, b"AUTH");
+            commands.push(credentials);
+        } else {
+            commands.push(vec![b"PING"]);
+        }
+        commands
+    }
+}
+
+fn tcp(authority: &str, tls: bool) -> Result<Place> {
+    let bad = || {
+        Error::url(format!(
+            "expected host, host:port or [IPv6 address]:port, got {authority:?}"
+        ))
+    };
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or_else(bad)?;
+            (host, port.strip_prefix(':'))
+        }
+        None => match authority.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        },
+    };
+    let port = match port {
+        None => PORT,
+        Some(port) => port.parse().map_err(|_| bad())?,
+    };
+    let host = if host.is_empty() { "localhost" } else { host };
+    Ok(Place::Tcp {
+        host: host.to_owned(),
+        port,
+        tls: tls.then(Tls::default),
+    })
+}
+
+fn database(text: &str) -> Result<u32> {
+    text.parse()
+        .map_err(|_| Error::url(format!("expected a database's number, got {text:?}")))
+}
+
+fn decoded(what: &str, text: &str) -> Result<String> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded
+        .map(String::from)
+        .map_err(|_| Error::url(format!("expected {what} in UTF-8, percent-encoded")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(url: &str) -> Server {
+        Server::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+    }
+
+    fn tcp(host: &str, port: u16, tls: bool) -> Place {
+        Place::Tcp {
+            host: host.to_owned(),
+            port,
+            tls: tls.then(Tls::default),
+        }
+    }
+
+    #[test]
+    fn places_are_read() {
+        for (url, place, database) in [
+            ("redis://", tcp("localhost", 6379, false), 0),
+            ("redis://cache/7", tcp("cache", 6379, false), 7),
+            ("rediss://cache:7000?db=3", tcp("cache", 7000, true), 3),
+            ("redis://[::1]:7000/1", tcp("::1", 7000, false), 1),
+            (
+                "unix:///run/r%20s.sock?db=2",
+                Place::Unix("/run/r s.sock".into()),
+                2,
+            ),
+            ("unix://u:p@/run/a@b", Place::Unix("/run/a@b".into()), 0),
+        ] {
+            let server = server(url);
+            assert_eq!((server.place, server.database), (place, database), "{url}");
+        }
+    }
+
+    #[test]
+    fn greetings_say_who_connects() {
+        let words = |url| {
+            server(url)
+                .greeting()
+                .concat()
+                .iter()
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(words("redis://h"), "PING");
+        assert_eq!(words("redis://:p%40ss@h"), "AUTH p@ss");
+        assert_eq!(words("redis://ada:x@y@h"), "AUTH ada x@y");
+        assert_eq!(words("redis://:x@h?protocol=3"), "HELLO 3 AUTH default x");
+        assert_eq!(words("unix:///s?username=ada&password=x"), "AUTH ada x");
+        assert_eq!(&*server("redis://ada:secret@h:1/2").name, "h:1");
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_server_is_refused() {
+        for url in [
+            "redis://h:port",
+            "redis://[::1",
+            "redis://h/x",
+            "redis://h?timeout=1",
+            "redis://h?ssl_ca_certs=/ca.pem",
+            "redis://h?protocol=4",
+            "unix://name",
+            "memcached://h",
+        ] {
+            assert!(matches!(Server::parse(url), Err(Error::Url(_))), "{url}");
+        }
+        for url in ["undercroft://name", "/path/to/store", "store"] {
+            assert!(matches!(Address::parse(url), Ok(Address::Store)), "{url}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The cache that a URL names.
+
+use std::sync::Arc;
+
+use crate::address::Address;
+use crate::cache::Cache;
+use crate::error::Result;
+use crate::options::CacheOptions;
+use crate::remote::PipelinedCache;
+use crate::store_cache::StoreCache;
+
+/// The cache that a URL names: a [`StoreCache`] for a store in shared memory (`undercroft://name`,
+/// `undercroft:///path`, a path), a [`PipelinedCache`] for a server (`redis://`, `rediss://`, `unix://`).
+///
+/// # Errors
+/// [`Error::Url`](crate::Error::Url) where it names nothing, [`Error::Open`](crate::Error::Open) where a store cannot
+/// be opened; a server is only connected to in the background.
+///
+/// ```
+/// # use undercroft::SetOptions;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let url = format!("undercroft://{}/store", directory.path().display());
+/// let cache = undercroft::cache(&url)?; // undercroft://sessions, redis://:password@host:6379/0, unix:///run/redis.sock
+/// cache.set(b"key", b"value", SetOptions::new()).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn cache(url: &str) -> Result<Arc<dyn Cache>> {
+    cache_with(url, CacheOptions::new())
+}
+
+/// [`cache`] with options for a server.
+///
+/// # Errors
+/// As those of [`cache`].
+///
+/// ```
+/// use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// let options = undercroft::CacheOptions::new().deadline(Duration::from_millis(50));
+/// let cache = undercroft::cache_with("unix:///nowhere/redis.sock", options)?;
+/// assert!(cache.get(b"key").await.unwrap_err().is_connection());
+/// # Ok(())
+/// # }
+/// ```
+pub fn cache_with(url: &str, options: CacheOptions) -> Result<Arc<dyn Cache>> {
+    Ok(match Address::parse(url)? {
+        Address::Store => Arc::new(StoreCache::open(url)?),
+        Address::Server(server) => Arc::new(PipelinedCache::on(server, options)?),
+    })
+}

@@ -1,0 +1,153 @@
+//! The commands behind the trait's methods.
+
+use crate::error::{Error, Result};
+use crate::set_options::SetOptions;
+
+/// Commands that change what a connection answers from then on, or to whom: on a connection of many callers, they
+/// would change it for others.
+const OF_CONNECTIONS: &[&str] = &[
+    "ASKING",
+    "AUTH",
+    "DISCARD",
+    "EXEC",
+    "HELLO",
+    "MONITOR",
+    "MULTI",
+    "PSUBSCRIBE",
+    "PSYNC",
+    "PUNSUBSCRIBE",
+    "QUIT",
+    "READONLY",
+    "READWRITE",
+    "RESET",
+    "SELECT",
+    "SSUBSCRIBE",
+    "SUBSCRIBE",
+    "SUNSUBSCRIBE",
+    "SYNC",
+    "UNSUBSCRIBE",
+    "UNWATCH",
+    "WATCH",
+];
+
+/// Refuses what is not for a connection that others use, too.
+pub(crate) fn check_shared(words: &[&[u8]]) -> Result<()> {
+    let Some(name) = words.first() else {
+        return Err(Error::reply("ERR expected the name of a command, got none"));
+    };
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    let replies = || {
+        let second = words.get(1);
+        is("CLIENT") && second.is_some_and(|word| word.eq_ignore_ascii_case(b"REPLY"))
+    };
+    if OF_CONNECTIONS.iter().any(|other| is(other)) || replies() {
+        return Err(Error::reply(format!(
+            "ERR {} is not for a connection that others share",
+            String::from_utf8_lossy(name)
+        )));
+    }
+    Ok(())
+}
+
+/// A command with a list of arguments.
+pub(crate) fn with<'a>(name: &'a [u8], arguments: &[&'a [u8]]) -> Vec<&'a [u8]> {
+    let mut words = Vec::with_capacity(1 + arguments.len());
+    words.push(name);
+    words.extend(arguments);
+    words
+}
+
+/// The words of a SET.
+pub(crate) struct SetWords<'a> {
+    words: [&'a [u8]; 3],
+    digits: itoa::Buffer,
+    milliseconds: Option<u64>,
+    condition: Option<&'static [u8]>,
+}
+
+impl<'a> SetWords<'a> {
+    pub(crate) fn new(key: &'a [u8], value: &'a [u8], options: SetOptions) -> Result<Self> {
+        Ok(SetWords {
+            words: [b"SET", key, value],
+            digits: itoa::Buffer::new(),
+            milliseconds: options.milliseconds()?,
+            condition: options.word(),
+        })
+    }
+
+    /// Calls something with them.
+    pub(crate) fn words(&mut self) -> ([&[u8]; 6], usize) {
+        let [set, key, value] = self.words;
+        let mut words: [&[u8]; 6] = [set, key, value, b"", b"", b""];
+        let mut count = 3;
+        if let Some(milliseconds) = self.milliseconds {
+            words[3] = b"PX";
+            words[4] = self.digits.format(milliseconds).as_bytes();
+            count = 5;
+        }
+        if let Some(condition) = self.condition {
+            words[count] = condition;
+            count += 1;
+        }
+        (words, count)
+    }
+}
+
+/// The trait's methods, of a cache on a server that has `call`, `receive` and `end`.
+macro_rules! remote_cache {
+    ($cache:ty) => {
+        #[async_trait::async_trait]
+        impl $crate::cache::Cache for $cache {
+            async fn get(&self, key: &[u8]) -> $crate::Result<Option<Vec<u8>>> {
+                self.call(&[b"GET", key]).await?.to()
+            }
+
+            async fn get_many(&self, keys: &[&[u8]]) -> $crate::Result<Vec<Option<Vec<u8>>>> {
+                if keys.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let words = $crate::remote::commands::with(b"MGET", keys);
+                self.call(&words).await?.to()
+            }
+
+            async fn set(
+                &self,
+                key: &[u8],
+                value: &[u8],
+                options: $crate::SetOptions,
+            ) -> $crate::Result<bool> {
+                let mut words = $crate::remote::commands::SetWords::new(key, value, options)?;
+                let (words, count) = words.words();
+                self.call(&words[..count]).await?.to()
+            }
+
+            async fn delete(&self, keys: &[&[u8]]) -> $crate::Result<u64> {
+                if keys.is_empty() {
+                    return Ok(0);
+                }
+                let words = $crate::remote::commands::with(b"DEL", keys);
+                self.call(&words).await?.to()
+            }
+
+            async fn publish(&self, channel: &[u8], message: &[u8]) -> $crate::Result<u64> {
+                self.call(&[b"PUBLISH", channel, message]).await?.to()
+            }
+
+            async fn subscribe(&self, channels: &[&[u8]]) -> $crate::Result<$crate::Subscription> {
+                self.receive(b"SUBSCRIBE", channels).await
+            }
+
+            async fn subscribe_to_patterns(
+                &self,
+                patterns: &[&[u8]],
+            ) -> $crate::Result<$crate::Subscription> {
+                self.receive(b"PSUBSCRIBE", patterns).await
+            }
+
+            async fn close(&self) {
+                self.end().await;
+            }
+        }
+    };
+}
+pub(crate) use remote_cache;

@@ -1,0 +1,131 @@
+//! Bytes from a server, and the replies in them.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, ReadBuf};
+use undercroft_resp::{ReplyError, ReplyReader, Value};
+
+/// Room for what comes, at first.
+const ROOM: usize = 16 << 10;
+/// Room for one read, where much comes.
+const ROOM_MAX: usize = 256 << 10;
+/// Room that is kept between replies.
+const KEPT: usize = 1 << 20;
+
+/// A buffer that bytes are read into, and the reader of the replies in it.
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    /// What is in it and was not read yet.
+    start: usize,
+    end: usize,
+    reader: ReplyReader,
+    /// The last read filled all the room there was.
+    was_full: bool,
+}
+
+impl Input {
+    pub(crate) fn new() -> Input {
+        Input {
+            bytes: vec![0; ROOM],
+            start: 0,
+            end: 0,
+            reader: ReplyReader::default(),
+            was_full: false,
+        }
+    }
+
+    /// The next reply, where all of it has come.
+    pub(crate) fn next(&mut self) -> Result<Option<Value>, ReplyError> {
+        let mut rest = &self.bytes[self.start..self.end];
+        let value = self.reader.read(&mut rest);
+        self.start = self.end - rest.len();
+        value
+    }
+
+    /// Reads what has come, once. No byte is the end.
+    pub(crate) fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &mut (impl AsyncRead + Unpin),
+    ) -> Poll<io::Result<usize>> {
+        self.make_room();
+        let mut room = ReadBuf::new(&mut self.bytes[self.end..]);
+        ready!(Pin::new(socket).poll_read(cx, &mut room))?;
+        let count = room.filled().len();
+        self.was_full = room.remaining() == 0;
+        self.end += count;
+        Poll::Ready(Ok(count))
+    }
+
+    /// Room behind what is there: what is in front of it goes first, then the buffer grows with what arrives.
+    fn make_room(&mut self) {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            if self.bytes.len() > KEPT {
+                self.bytes = vec![0; ROOM];
+            } else if self.was_full && self.bytes.len() < ROOM_MAX {
+                self.bytes.resize(self.bytes.len() * 2, 0);
+            }
+            self.was_full = false;
+            return;
+        }
+        let wanted = self.reader.wanted().min(ROOM / 2);
+        if self.bytes.len() - self.end >= wanted {
+            return;
+        }
+        let left = self.end - self.start;
+        self.bytes.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, left);
+        if left >= self.bytes.len() / 2 {
+            self.bytes.resize(self.bytes.len() * 2, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives pieces of a few lengths in turn.
+    struct Pieces<'a>(&'a [u8], usize);
+
+    impl AsyncRead for Pieces<'_> {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            room: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            self.1 = self.1 % 7_001 + 1_777;
+            let count = self.1.min(room.remaining()).min(self.0.len());
+            let (piece, rest) = self.0.split_at(count);
+            room.put_slice(piece);
+            self.0 = rest;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn replies_of_all_lengths_are_read_and_much_room_is_given_back() {
+        let lengths = [0, 1, 5_000, 16_384, 40_000, 3_000_000, 7, 1_000_000, 0];
+        let mut sent = Vec::new();
+        for length in lengths {
+            undercroft_resp::encode::bulk(&mut sent, &vec![b'x'; length]);
+        }
+        let (mut input, mut pieces) = (Input::new(), Pieces(&sent, 0));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let mut found = Vec::new();
+        while let Poll::Ready(Ok(1..)) = input.poll_fill(&mut cx, &mut pieces) {
+            while let Some(value) = input.next().expect("replies") {
+                let Value::Bulk(bytes) = value else {
+                    panic!("{value:?}")
+                };
+                found.push(bytes.len());
+            }
+        }
+        assert_eq!(found, lengths);
+        input.make_room();
+        assert!(input.bytes.len() <= KEPT);
+    }
+}

@@ -1,0 +1,151 @@
+//! The cache on connections that all callers share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::runtime::Handle;
+
+use crate::address::Server;
+use crate::error::{Error, Result};
+use crate::options::CacheOptions;
+use crate::remote::commands::{check_shared, remote_cache};
+use crate::remote::queue::Queue;
+use crate::remote::receiver;
+use crate::remote::task::{Times, serve};
+use crate::reply::Reply;
+use crate::subscription::Subscription;
+
+/// A cache on a few connections to a server, each of which all callers share.
+///
+/// Commands of callers that ask at the same time go out in one write, and their replies come in one read: the more
+/// callers, the less each costs. No caller waits for a connection, so that none is needed for each of them: one is right
+/// for most loads, a few where one core cannot keep up with the bytes. More commands than
+/// [`CacheOptions::queue`] allows wait, first come first served.
+///
+/// A lost connection ends the calls that were under way with one error each; another is made at once, and callers that
+/// come meanwhile wait for it.
+///
+/// ```standalone_crate
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caches/support/served.rs"));
+/// use undercroft::{Cache, CacheOptions, PipelinedCache, SetOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// # let served = Served::start();
+/// # let url = served.url();
+/// let cache = PipelinedCache::open(&url, CacheOptions::new())?; // redis://localhost, say
+/// cache.set(b"key", b"value", SetOptions::new()).await?;
+/// let (one, other) = tokio::join!(cache.get(b"key"), cache.get(b"other"));
+/// # Ok(())
+/// # }
+/// ```
+pub struct PipelinedCache {
+    lines: Box<[Arc<Queue>]>,
+    turn: AtomicUsize,
+    server: Arc<Server>,
+    options: CacheOptions,
+}
+
+impl PipelinedCache {
+    /// A cache on the server that a URL names. It connects in the background, on the runtime that this is called on.
+    ///
+    /// # Errors
+    /// [`Error::Url`], and [`Error::NoRuntime`] outside of a Tokio runtime.
+    ///
+    /// ```standalone_crate
+    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caches/support/served.rs"));
+    /// # use undercroft::{Cache, CacheOptions, PipelinedCache};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let served = Served::start();
+    /// # let url = served.url();
+    /// let cache = PipelinedCache::open(&url, CacheOptions::new().connections(2))?;
+    /// assert_eq!(cache.get(b"key").await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(url: &str, options: CacheOptions) -> Result<PipelinedCache> {
+        PipelinedCache::on(Server::parse(url)?, options)
+    }
+
+    pub(crate) fn on(server: Server, options: CacheOptions) -> Result<PipelinedCache> {
+        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let server = Arc::new(server);
+        let times = Times {
+            connect: options.deadline,
+            silence: options.silence,
+        };
+        let line = |_| {
+            let queue = Arc::new(Queue::new(options.queue, options.deadline));
+            runtime.spawn(serve(queue.clone(), server.clone(), times));
+            queue
+        };
+        Ok(PipelinedCache {
+            lines: (0..options.connections.max(1)).map(line).collect(),
+            turn: AtomicUsize::new(0),
+            server: server.clone(),
+            options,
+        })
+    }
+
+    /// Runs any command, its name first, but those that change the connection for others.
+    ///
+    /// One that waits for keys, such as BLPOP, keeps all others waiting that share its connection.
+    ///
+    /// # Errors
+    /// An error reply is an [`Error::Reply`].
+    ///
+    /// ```standalone_crate
+    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caches/support/served.rs"));
+    /// # use undercroft::{Cache, CacheOptions, PipelinedCache};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let served = Served::start();
+    /// # let url = served.url();
+    /// let cache = PipelinedCache::open(&url, CacheOptions::new())?;
+    /// assert_eq!(cache.command(&["INCR", "visits"]).await?.to::<i64>()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
+        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+        check_shared(&words)?;
+        self.call(&words).await
+    }
+
+    async fn call(&self, words: &[&[u8]]) -> Result<Reply> {
+        let line = match &*self.lines {
+            [line] => line,
+            lines => &lines[self.turn.fetch_add(1, Ordering::Relaxed) % lines.len()],
+        };
+        line.call(words).await
+    }
+
+    async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
+        receiver::subscribe(self.server.clone(), self.options, command, names).await
+    }
+
+    async fn end(&self) {
+        self.lines.iter().for_each(|line| line.close());
+        for line in &self.lines {
+            line.ended().await;
+        }
+    }
+}
+
+remote_cache!(PipelinedCache);
+
+impl Drop for PipelinedCache {
+    fn drop(&mut self) {
+        self.lines.iter().for_each(|line| line.close());
+    }
+}
+
+impl fmt::Debug for PipelinedCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PipelinedCache")
+            .field("server", &self.server.name)
+            .field("connections", &self.lines.len())
+            .finish()
+    }
+}

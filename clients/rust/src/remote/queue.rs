@@ -1,0 +1,397 @@
+//! Commands of many callers on one connection: in which order they were sent, and who waits for which reply.
+//!
+//! A caller appends its command to the bytes that go out next, and takes a *slot* for its reply. The order of the
+//! commands is a queue of *places*, each of which names a slot. The connection's task takes all bytes at once, and gives
+//! replies to the places from the front. A caller that goes away leaves its place behind: its reply is given to nobody,
+//! and only then is the slot used again. So no reply can come to another caller.
+//!
+//! How much may be under way is a budget of bytes: who would exceed it waits, first come first served.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use slab::Slab;
+use tokio::sync::{Notify, Semaphore, TryAcquireError};
+use tokio::time::{Instant, timeout_at};
+use undercroft_resp::encode;
+
+use crate::error::{Error, Result};
+use crate::reply::Reply;
+
+/// Bytes of a unit of the budget. A command costs one, and one more for each so many bytes.
+const UNIT: usize = 256;
+/// Memory for commands that is kept when they are sent.
+const KEPT: usize = 1 << 20;
+/// What a look at all deadlines may be late, so that there are not too many of them.
+const LATE: Duration = Duration::from_millis(5);
+
+/// What callers and the connection's task share.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    budget: Semaphore,
+    /// Units of the budget.
+    units: u32,
+    /// How long a call may take.
+    deadline: Duration,
+    /// Told when the connection's task ends.
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Commands that were not handed to the connection yet, one behind another.
+    output: Vec<u8>,
+    /// Their places.
+    unsent: VecDeque<Place>,
+    /// The places of commands that were, and were not answered.
+    sent: VecDeque<Place>,
+    slots: Slab<Slot>,
+    /// Wakes the connection's task.
+    task: Option<Waker>,
+    /// When deadlines are to be looked at.
+    look_at: Option<Instant>,
+    is_closing: bool,
+    is_ended: bool,
+}
+
+/// One command in the order of all.
+struct Place {
+    slot: usize,
+    /// Its bytes in `output`.
+    bytes: usize,
+    /// What it costs.
+    units: u32,
+}
+
+/// Where a reply is left for a caller.
+struct Slot {
+    outcome: Option<Result<Reply>>,
+    waker: Option<Waker>,
+    deadline: Instant,
+    /// A place in the order names it.
+    has_place: bool,
+    /// A caller waits for it.
+    has_caller: bool,
+}
+
+/// What the connection's task is told when it asks for commands.
+pub(crate) struct Taken {
+    /// When to call [`Queue::expire`].
+    pub(crate) look_at: Option<Instant>,
+    /// The first commands after all before were answered.
+    pub(crate) was_idle: bool,
+    /// Nothing is left, and nothing will come.
+    pub(crate) is_over: bool,
+}
+
+impl Queue {
+    /// A queue that holds commands of so many bytes, each of which is answered within so long.
+    pub(crate) fn new(bytes: usize, deadline: Duration) -> Queue {
+        let units = (bytes / UNIT).clamp(1, u32::MAX as usize >> 3) as u32;
+        Queue {
+            state: Mutex::default(),
+            budget: Semaphore::new(units as usize),
+            units,
+            deadline,
+            ended: Notify::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a command and waits for its reply.
+    pub(crate) async fn call(&self, words: &[&[u8]]) -> Result<Reply> {
+        let deadline = Instant::now() + self.deadline;
+        let bytes: usize = words.iter().map(|word| word.len() + 8).sum();
+        // A command above the whole budget has it to itself.
+        let units = (1 + bytes / UNIT).min(self.units as usize) as u32;
+        match self.budget.try_acquire_many(units) {
+            Ok(permit) => permit.forget(),
+            Err(TryAcquireError::Closed) => return Err(Error::Closed),
+            Err(TryAcquireError::NoPermits) => {
+                let acquired = timeout_at(deadline, self.budget.acquire_many(units)).await;
+                let acquired = acquired.map_err(|_| Error::TimedOut(self.deadline))?;
+                acquired.map_err(|_| Error::Closed)?.forget();
+            }
+        }
+        let Some(slot) = self.push(words, units, deadline) else {
+            self.budget.add_permits(units as usize);
+            return Err(Error::Closed);
+        };
+        let caller = Caller { queue: self, slot };
+        poll_fn(|cx| caller.poll(cx)).await
+    }
+
+    /// Appends a command; none where the queue is closed.
+    fn push(&self, words: &[&[u8]], units: u32, deadline: Instant) -> Option<usize> {
+        let mut state = self.state();
+        if state.is_closing {
+            return None;
+        }
+        let before = state.output.len();
+        encode::command(&mut state.output, words);
+        let bytes = state.output.len() - before;
+        let slot = state.slots.insert(Slot {
+            outcome: None,
+            waker: None,
+            deadline,
+            has_place: true,
+            has_caller: true,
+        });
+        state.unsent.push_back(Place { slot, bytes, units });
+        if state.look_at.is_none_or(|at| deadline < at) {
+            state.look_at = Some(deadline);
+        }
+        // Only the first command since the task looked wakes it.
+        let task = state.task.take();
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+        Some(slot)
+    }
+
+    /// Hands all commands to the connection's task, which is woken by what comes later. `output` is empty.
+    pub(crate) fn take(&self, output: &mut Vec<u8>, cx: &Context<'_>) -> Taken {
+        let mut state = self.state();
+        let was_idle = state.sent.is_empty();
+        if !state.output.is_empty() {
+            if output.capacity() > KEPT {
+                *output = Vec::new();
+            }
+            std::mem::swap(&mut state.output, output);
+            let State { sent, unsent, .. } = &mut *state;
+            sent.append(unsent);
+        }
+        state.wake_by(cx);
+        Taken {
+            look_at: state.look_at,
+            was_idle: was_idle && !state.sent.is_empty(),
+            is_over: state.is_closing && state.sent.is_empty(),
+        }
+    }
+
+    /// Whether [`take`](Self::take) would hand something over.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.state().output.is_empty()
+    }
+
+    /// Gives replies to the places in front. Returns false where there are fewer places than replies.
+    pub(crate) fn answer(&self, replies: &mut Vec<Result<Reply>>, wakers: &mut Vec<Waker>) -> bool {
+        let mut state = self.state();
+        let (mut units, mut is_asked) = (0, true);
+        for reply in replies.drain(..) {
+            match state.sent.pop_front() {
+                Some(place) => {
+                    units += place.units as usize;
+                    state.leave(place, reply, wakers);
+                }
+                None => is_asked = false,
+            }
+        }
+        drop(state);
+        self.budget.add_permits(units);
+        wakers.drain(..).for_each(Waker::wake);
+        is_asked
+    }
+
+    /// Ends the calls that the lost connection did not answer.
+    pub(crate) fn fail_sent(&self, error: &Error) {
+        self.fail(error, |state| std::mem::take(&mut state.sent));
+    }
+
+    /// Ends all calls.
+    pub(crate) fn fail_all(&self, error: &Error) {
+        self.fail(error, |state| {
+            state.output = Vec::new();
+            let mut places = std::mem::take(&mut state.sent);
+            places.append(&mut state.unsent);
+            places
+        });
+    }
+
+    fn fail(&self, error: &Error, which: impl FnOnce(&mut State) -> VecDeque<Place>) {
+        let mut state = self.state();
+        let (mut units, mut wakers) = (0, Vec::new());
+        for place in which(&mut state) {
+            units += place.units as usize;
+            state.leave(place, Err(error.clone()), &mut wakers);
+        }
+        drop(state);
+        self.budget.add_permits(units);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Drops the commands that nobody waits for any more; called before a new connection begins with the others.
+    pub(crate) fn forget_cancelled(&self) {
+        let mut state = self.state();
+        let State {
+            output,
+            unsent,
+            slots,
+            ..
+        } = &mut *state;
+        let (mut kept, mut at, mut units) = (Vec::new(), 0, 0);
+        unsent.retain(|place| {
+            let bytes = &output[at..at + place.bytes];
+            at += place.bytes;
+            let slot = &mut slots[place.slot];
+            let is_wanted = slot.has_caller && slot.outcome.is_none();
+            if is_wanted {
+                kept.extend_from_slice(bytes);
+                return true;
+            }
+            units += place.units as usize;
+            slot.has_place = false;
+            if !slot.has_caller {
+                slots.remove(place.slot);
+            }
+            false
+        });
+        *output = kept;
+        drop(state);
+        self.budget.add_permits(units);
+    }
+
+    /// Whether all commands that were handed over were answered.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.state().sent.is_empty()
+    }
+
+    /// Ends the calls whose time is up.
+    pub(crate) fn expire(&self, now: Instant) {
+        let mut state = self.state();
+        let (mut next, mut wakers) = (None::<Instant>, Vec::new());
+        for (_, slot) in &mut state.slots {
+            if slot.outcome.is_some() || !slot.has_caller {
+                continue;
+            }
+            if slot.deadline <= now {
+                slot.outcome = Some(Err(Error::TimedOut(self.deadline)));
+                wakers.extend(slot.waker.take());
+            } else {
+                next = Some(next.map_or(slot.deadline, |next| next.min(slot.deadline)));
+            }
+        }
+        state.look_at = next.map(|next| next.max(now + LATE));
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether the connection's task may end; it is woken when it may, or when there is another deadline.
+    pub(crate) fn look(&self, cx: &Context<'_>) -> Taken {
+        let mut state = self.state();
+        state.wake_by(cx);
+        Taken {
+            look_at: state.look_at,
+            was_idle: false,
+            is_over: state.is_closing && state.sent.is_empty() && state.unsent.is_empty(),
+        }
+    }
+
+    /// Takes no more calls. The connection's task ends when those under way have.
+    pub(crate) fn close(&self) {
+        self.budget.close();
+        let mut state = self.state();
+        state.is_closing = true;
+        let task = state.task.take();
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+
+    /// Waits until the connection's task has ended.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.state().is_ended {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl State {
+    /// The task that is woken from now on.
+    fn wake_by(&mut self, cx: &Context<'_>) {
+        match &mut self.task {
+            Some(task) => task.clone_from(cx.waker()),
+            task => *task = Some(cx.waker().clone()),
+        }
+    }
+
+    /// Leaves a reply at a place, which is gone with that.
+    fn leave(&mut self, place: Place, reply: Result<Reply>, wakers: &mut Vec<Waker>) {
+        let Some(slot) = self.slots.get_mut(place.slot) else {
+            return;
+        };
+        slot.has_place = false;
+        if !slot.has_caller {
+            self.slots.remove(place.slot);
+        } else if slot.outcome.is_none() {
+            slot.outcome = Some(reply);
+            wakers.extend(slot.waker.take());
+        }
+    }
+}
+
+/// A caller that waits; dropped, it gives up.
+struct Caller<'a> {
+    queue: &'a Queue,
+    slot: usize,
+}
+
+impl Caller<'_> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Reply>> {
+        let mut state = self.queue.state();
+        let slot = &mut state.slots[self.slot];
+        match slot.outcome.take() {
+            Some(outcome) => {
+                // A slot keeps an outcome as long as it has a place, so that no later one is left in it.
+                slot.outcome = Some(Err(Error::Closed));
+                Poll::Ready(outcome)
+            }
+            None => {
+                let is_known = |waker: &Waker| waker.will_wake(cx.waker());
+                if !slot.waker.as_ref().is_some_and(is_known) {
+                    // What a waker keeps alive may be a caller: the old one is dropped when the lock is free.
+                    let old = slot.waker.replace(cx.waker().clone());
+                    drop(state);
+                    drop(old);
+                }
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        let mut state = self.queue.state();
+        let slot = &mut state.slots[self.slot];
+        slot.has_caller = false;
+        let waker = slot.waker.take();
+        let removed = (!slot.has_place).then(|| state.slots.remove(self.slot));
+        drop(state);
+        drop((waker, removed));
+    }
+}
+
+/// Ends a queue with the connection's task, however that ends.
+pub(crate) struct EndOnDrop(pub(crate) Arc<Queue>);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+        self.0.fail_all(&Error::Closed);
+        self.0.state().is_ended = true;
+        self.0.ended.notify_waiters();
+    }
+}

@@ -1,0 +1,111 @@
+//! Sockets of all kinds.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::address::{Place, Tls};
+
+/// A socket that is connected to a server.
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<tokio_rustls::client::TlsStream<TcpStream>>),
+}
+
+impl Socket {
+    pub(crate) async fn connect(place: &Place) -> io::Result<Socket> {
+        match place {
+            Place::Unix(path) => Ok(Socket::Unix(UnixStream::connect(path).await?)),
+            Place::Tcp { host, port, tls } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                // Commands are gathered here already.
+                stream.set_nodelay(true)?;
+                match tls {
+                    None => Ok(Socket::Tcp(stream)),
+                    Some(tls) => Socket::encrypt(host, tls, stream).await,
+                }
+            }
+        }
+    }
+
+    /// Whether nothing has come, not even the end. The runtime learns of that only when it looks, so the socket is asked.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let (socket, is_plain) = match self {
+            Socket::Tcp(stream) => (stream.as_fd(), true),
+            Socket::Unix(stream) => (stream.as_fd(), true),
+            // What comes may belong to the encryption.
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => (stream.get_ref().0.as_fd(), false),
+        };
+        let mut byte = [0];
+        match recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, count)) => count > 0 && !is_plain,
+            Err(error) => error == Errno::WOULDBLOCK,
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    async fn encrypt(host: &str, tls: &Tls, stream: TcpStream) -> io::Result<Socket> {
+        let authorities = tls.authorities.as_deref();
+        let stream = super::tls::connect(host, authorities, stream).await?;
+        Ok(Socket::Tls(Box::new(stream)))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    async fn encrypt(_: &str, _: &Tls, _: TcpStream) -> io::Result<Socket> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "rediss:// needs the crate's feature `tls`",
+        ))
+    }
+}
+
+/// Calls a method of whichever socket it is.
+macro_rules! of_each {
+    ($socket:expr, $stream:ident => $call:expr) => {
+        match $socket {
+            Socket::Tcp($stream) => $call,
+            Socket::Unix($stream) => $call,
+            #[cfg(feature = "tls")]
+            Socket::Tls($stream) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Socket {
+    #[inline]
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        of_each!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, room))
+    }
+}
+
+impl AsyncWrite for Socket {
+    #[inline]
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        of_each!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_each!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        of_each!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}

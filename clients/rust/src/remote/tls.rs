@@ -1,0 +1,57 @@
+//! TLS on a socket to a server.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Encrypts a connection, and makes sure who is at its other end.
+pub(crate) async fn connect(
+    host: &str,
+    authorities: Option<&Path>,
+    stream: TcpStream,
+) -> io::Result<TlsStream<TcpStream>> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+    let name = ServerName::try_from(host.to_owned()).map_err(invalid)?;
+    let config = Arc::new(config(authorities)?);
+    TlsConnector::from(config).connect(name, stream).await
+}
+
+/// Trusts the authorities in a file, or those that the system trusts.
+fn config(authorities: Option<&Path>) -> io::Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    match authorities {
+        Some(path) => {
+            let unreadable = |error| {
+                let text = format!("reading certificates from {}: {error}", path.display());
+                io::Error::new(io::ErrorKind::InvalidInput, text)
+            };
+            for certificate in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
+                let certificate = certificate.map_err(unreadable)?;
+                roots.add(certificate).map_err(io::Error::other)?;
+            }
+        }
+        None => {
+            let found = rustls_native_certs::load_native_certs();
+            // Some systems have certificates that are none; the others count.
+            let (added, _) = roots.add_parsable_certificates(found.certs);
+            if added == 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "the system has no certificates of authorities",
+                ));
+            }
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}

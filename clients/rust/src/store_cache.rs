@@ -1,0 +1,267 @@
+//! The cache in shared memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, sleep};
+use undercroft_embedded::StoreOf;
+use undercroft_engine::{self as engine, Subscriber, Topic, limit_patience};
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::set_options::SetOptions;
+use crate::store::Store;
+use crate::subscription::{Event, Message, Subscription};
+
+/// What a task of an event loop waits for a lock (M6): more than others hold one where nothing is wrong.
+const MOMENT: Duration = Duration::from_millis(1);
+/// The longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// A cache in shared memory: no socket, no server, no switch to another task.
+///
+/// Its calls are done when they are polled first. Where another process holds a lock they leave the event loop to
+/// others, and try again until the store's patience ends.
+///
+/// ```
+/// use undercroft::{Cache, SetOptions, StoreCache};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let url = format!("undercroft://{}/store", directory.path().display());
+/// let cache = StoreCache::open(&url)?; // undercroft://sessions, say
+/// cache.set(b"key", b"value", SetOptions::new()).await?;
+/// assert_eq!(cache.get(b"key").await?.as_deref(), Some(&b"value"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct StoreCache {
+    store: Store,
+    is_closed: Arc<AtomicBool>,
+}
+
+impl From<Store> for StoreCache {
+    fn from(store: Store) -> StoreCache {
+        StoreCache {
+            store,
+            is_closed: Arc::default(),
+        }
+    }
+}
+
+impl StoreCache {
+    /// Opens or creates a store, see [`Store::open`].
+    ///
+    /// # Errors
+    /// As those of `Store::open`.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let url = format!("undercroft://{}/store", directory.path().display());
+    /// let cache = undercroft::StoreCache::open(&url)?;
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn open(url: &str) -> Result<StoreCache> {
+        Store::open(url).map(StoreCache::from)
+    }
+
+    /// Opens or creates the store at a path.
+    ///
+    /// # Errors
+    /// As those of [`Store::at`].
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn at(path: impl AsRef<std::path::Path>) -> Result<StoreCache> {
+        Store::at(path).map(StoreCache::from)
+    }
+
+    /// The store, for what the trait has no method for.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// cache.store().incr("visits", 1)?;
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Makes a call, and again while a lock stands in its way.
+    async fn patiently<R>(&self, mut call: impl FnMut(&Store) -> Result<R> + Send) -> Result<R> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        let store = &self.store;
+        let mut made = momentarily(store, &mut call);
+        if matches!(made, Err(Error::Busy(_))) {
+            let until = Instant::now() + store.inner().patience();
+            let mut pause = MOMENT;
+            while matches!(made, Err(Error::Busy(_))) && Instant::now() < until {
+                sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+                made = momentarily(store, &mut call);
+            }
+        }
+        if store.inner().has_backlog() {
+            self.settle().await;
+        }
+        made
+    }
+
+    /// Does what a lock kept a write from doing behind its commit, such as serving those who wait for a key.
+    async fn settle(&self) {
+        let until = Instant::now() + self.store.inner().patience();
+        while Instant::now() < until {
+            let again = momentarily(&self.store, &mut |store| Ok(store.inner().settle_waits()));
+            let Ok(Some(after)) = again else { return };
+            sleep(after.clamp(MOMENT, PAUSE_MAX)).await;
+        }
+    }
+
+    async fn receive(&self, topic: Topic, names: &[&[u8]]) -> Result<Subscription> {
+        let receiver = self.patiently(|store| Receiver::new(store, topic, names));
+        let receiver = receiver.await?;
+        Ok(Subscription::new(stream::unfold(
+            Some(receiver),
+            |receiver| async {
+                let mut receiver = receiver?;
+                let event = receiver.next().await;
+                // Where the store is gone nothing can come any more.
+                let is_over = matches!(event, Err(Error::Removed(_)));
+                Some((event, Some(receiver).filter(|_| !is_over)))
+            },
+        )))
+    }
+}
+
+/// Makes a call that waits for locks no longer than a moment.
+fn momentarily<R>(store: &Store, call: &mut impl FnMut(&Store) -> Result<R>) -> Result<R> {
+    let _limited = limit_patience(MOMENT);
+    call(store)
+}
+
+#[async_trait]
+impl Cache for StoreCache {
+    async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.patiently(|store| store.get(key)).await
+    }
+
+    async fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.patiently(|store| store.get_many(keys)).await
+    }
+
+    async fn set(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool> {
+        self.patiently(|store| store.set_with(key, value, options))
+            .await
+    }
+
+    async fn delete(&self, keys: &[&[u8]]) -> Result<u64> {
+        self.patiently(|store| store.del(keys)).await
+    }
+
+    async fn publish(&self, channel: &[u8], message: &[u8]) -> Result<u64> {
+        self.patiently(|store| store.publish(channel, message))
+            .await
+    }
+
+    async fn subscribe(&self, channels: &[&[u8]]) -> Result<Subscription> {
+        self.receive(Topic::Channel, channels).await
+    }
+
+    async fn subscribe_to_patterns(&self, patterns: &[&[u8]]) -> Result<Subscription> {
+        self.receive(Topic::Pattern, patterns).await
+    }
+
+    async fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A subscriber, and what wakes the task that waits for its messages.
+struct Receiver {
+    store: Store,
+    subscriber: Subscriber<StoreOf>,
+    bell: AsyncFd<std::os::fd::OwnedFd>,
+    /// Of a message that matches several patterns: what is still to be told.
+    queue: Vec<Message>,
+    /// Whether the descriptor was readable since it was looked at last.
+    rung: bool,
+}
+
+impl Receiver {
+    fn new(store: &Store, topic: Topic, names: &[&[u8]]) -> Result<Receiver> {
+        let refuse = |error| Error::engine(store.inner(), error);
+        let mut subscriber = Subscriber::new(StoreOf(store.shared().clone()));
+        let mut new: Vec<&[u8]> = names.to_vec();
+        new.sort_unstable();
+        new.dedup();
+        subscriber.subscribe(topic, &new).map_err(refuse)?;
+        let failed = |error: std::io::Error| Error::Open(error.to_string().into());
+        let bell = subscriber.descriptor().map_err(refuse)?;
+        let bell = bell.try_clone_to_owned().map_err(failed)?;
+        // Its successor is unsafe, for types that may change their descriptor.
+        #[expect(deprecated, reason = "an owned descriptor stays the same")]
+        let bell = AsyncFd::with_interest(bell, Interest::READABLE).map_err(failed)?;
+        Ok(Receiver {
+            store: store.clone(),
+            subscriber,
+            bell,
+            queue: Vec::new(),
+            rung: true,
+        })
+    }
+
+    async fn next(&mut self) -> Result<Event> {
+        loop {
+            if let Some(message) = self.queue.pop() {
+                return Ok(Event::Message(message));
+            }
+            match self.look() {
+                Ok(Some(event)) => return Ok(event),
+                // A lock that cannot be had now: the bell rings ten times a second in any case.
+                Ok(None) | Err(Error::Busy(_)) => {}
+                Err(error) => return Err(error),
+            }
+            let failed = |error: std::io::Error| Error::Open(error.to_string().into());
+            let mut ready = self.bell.readable().await.map_err(failed)?;
+            // Whatever comes from here on makes it readable anew.
+            ready.clear_ready();
+            self.rung = true;
+        }
+    }
+
+    /// What comes next, if it is there.
+    fn look(&mut self) -> Result<Option<Event>> {
+        let _limited = limit_patience(MOMENT);
+        let rung = std::mem::take(&mut self.rung);
+        let event = self.subscriber.try_next_after(rung);
+        match event.map_err(|error| Error::engine(self.store.inner(), error))? {
+            None => Ok(None),
+            Some(engine::Event::Lost(count)) => Ok(Some(Event::Lost(Some(count)))),
+            Some(engine::Event::Message(message)) => {
+                let told = |pattern: Option<&[u8]>| Message {
+                    channel: message.channel.to_vec(),
+                    pattern: pattern.map(<[u8]>::to_vec),
+                    payload: message.payload.to_vec(),
+                };
+                // The last one is told first.
+                let by_pattern = message.patterns.iter().rev();
+                self.queue
+                    .extend(by_pattern.map(|pattern| told(Some(pattern))));
+                self.queue.extend(message.direct.then(|| told(None)));
+                Ok(self.queue.pop().map(Event::Message))
+            }
+        }
+    }
+}

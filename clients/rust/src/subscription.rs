@@ -1,0 +1,120 @@
+//! Messages of channels as a stream.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use crate::error::Result;
+
+/// A message that was published.
+///
+/// ```
+/// # use undercroft::{Cache, Event};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+/// let mut news = cache.subscribe(&[b"news"]).await?;
+/// cache.publish(b"news", b"hello").await?;
+/// let Some(Event::Message(message)) = news.next().await.transpose()? else { panic!() };
+/// assert_eq!((&message.channel[..], &message.payload[..]), (&b"news"[..], &b"hello"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Message {
+    /// Where it was published.
+    pub channel: Vec<u8>,
+    /// The pattern that the channel matches, where that is what was subscribed to.
+    pub pattern: Option<Vec<u8>>,
+    /// What was published.
+    pub payload: Vec<u8>,
+}
+
+/// What a subscriber is told.
+///
+/// ```
+/// use undercroft::Event;
+/// fn text(event: &Event) -> String {
+///     match event {
+///         Event::Message(message) => String::from_utf8_lossy(&message.payload).into_owned(),
+///         Event::Lost(Some(count)) => format!("{count} messages lost"),
+///         Event::Lost(None) => "messages may be lost".to_owned(),
+///     }
+/// }
+/// assert_eq!(text(&Event::Lost(Some(3))), "3 messages lost");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message.
+    Message(Message),
+    /// Messages were lost here. A store tells how many they were at most: its subscriber was too slow for them. With a
+    /// server nobody knows: the connection was lost, and there is another one now.
+    Lost(Option<u64>),
+}
+
+/// A stream of messages, see [`Cache::subscribe`](crate::Cache::subscribe).
+///
+/// It goes on whatever happens to the connection: an error tells why there is none at the moment, and the next call
+/// tries again. The stream ends where nothing can come any more, as when a store was removed. Dropping it ends the
+/// subscription.
+///
+/// ```
+/// # use undercroft::Cache;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+/// use futures_util::StreamExt as _;
+/// let news = cache.subscribe(&[b"news"]).await?;
+/// for text in ["one", "two"] {
+///     cache.publish(b"news", text.as_bytes()).await?;
+/// }
+/// let events: Vec<_> = news.take(2).collect().await;
+/// assert!(events.iter().all(Result::is_ok));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Subscription(Pin<Box<dyn Stream<Item = Result<Event>> + Send>>);
+
+impl Subscription {
+    pub(crate) fn new(stream: impl Stream<Item = Result<Event>> + Send + 'static) -> Subscription {
+        Subscription(Box::pin(stream))
+    }
+
+    /// What comes next. Nothing is lost where the call is cancelled.
+    ///
+    /// ```
+    /// # use undercroft::{Cache, Event};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// let mut news = cache.subscribe(&[b"news"]).await?;
+    /// cache.publish(b"news", b"hello").await?;
+    /// assert!(matches!(news.next().await, Some(Ok(Event::Message(_)))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next(&mut self) -> Option<Result<Event>> {
+        poll_fn(|cx| self.0.as_mut().poll_next(cx)).await
+    }
+}
+
+impl Stream for Subscription {
+    type Item = Result<Event>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Event>>> {
+        self.0.as_mut().poll_next(cx)
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Subscription")
+    }
+}
