@@ -1,0 +1,176 @@
+//! Calls that are cancelled at any moment, beside others that must get their own replies.
+//!
+//! Every value says which key it belongs to, and carries a checksum. Many callers read and write at random; some give up
+//! after a few turns of the event loop, and now and then the server hangs up on all. Whoever gets a reply checks
+//! that it is one of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use undercroft::{Cache, CacheOptions, Result, SetOptions};
+
+use crate::support::Ours;
+use crate::support::redis::Redis;
+
+const KEYS: u32 = 500;
+const CALLERS: u64 = 64;
+const TIME: Duration = Duration::from_secs(3);
+
+#[derive(Default)]
+struct Counts {
+    replies: AtomicU64,
+    cancelled: AtomicU64,
+    lost: AtomicU64,
+}
+
+fn value(key: u32, random: &mut Rng) -> Vec<u8> {
+    let longest = if random.u8(..) == 0 { 100_000 } else { 200 };
+    let mut value = vec![0; 8];
+    value.extend((0..random.usize(0..longest)).map(|_| random.u8(..)));
+    value[4..8].copy_from_slice(&key.to_le_bytes());
+    let checksum = crc32fast::hash(&value[4..]);
+    value[..4].copy_from_slice(&checksum.to_le_bytes());
+    value
+}
+
+fn check(key: u32, value: &[u8]) {
+    assert!(value.len() >= 8, "key {key} holds {value:?}");
+    assert_eq!(
+        value[..4],
+        crc32fast::hash(&value[4..]).to_le_bytes(),
+        "key {key}"
+    );
+    assert_eq!(value[4..8], key.to_le_bytes(), "a reply for another key");
+}
+
+/// Gives up after some turns of the event loop.
+async fn turns(count: u32) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// One call, checked where it gets a reply.
+async fn call(cache: &dyn Cache, random: &mut Rng) -> Result<()> {
+    let key = random.u32(0..KEYS);
+    let name = |key: u32| format!("key {key}").into_bytes();
+    match random.u8(0..8) {
+        0..=3 => {
+            if let Some(value) = cache.get(&name(key)).await? {
+                check(key, &value);
+            }
+        }
+        4 | 5 => {
+            let value = value(key, random);
+            assert!(cache.set(&name(key), &value, SetOptions::new()).await?);
+        }
+        6 => {
+            let keys = [key, (key + 1) % KEYS, (key + 2) % KEYS];
+            let names = keys.map(name);
+            let values = cache.get_many(&[&names[0], &names[1], &names[2]]).await?;
+            assert_eq!(values.len(), 3);
+            for (key, value) in keys.into_iter().zip(values) {
+                value.iter().for_each(|value| check(key, value));
+            }
+        }
+        _ => assert!(cache.delete(&[&name(key)]).await? <= 1),
+    }
+    Ok(())
+}
+
+async fn caller(cache: Arc<dyn Cache>, seed: u64, counts: Arc<Counts>) {
+    let mut random = Rng::with_seed(seed);
+    let end = Instant::now() + TIME;
+    while Instant::now() < end {
+        let gives_up = random.u8(0..3) == 0;
+        let patience = random.u32(0..20);
+        let call = call(&*cache, &mut random);
+        let outcome = if gives_up {
+            tokio::select! {
+                biased;
+                outcome = call => Some(outcome),
+                () = turns(patience) => None,
+            }
+        } else {
+            Some(call.await)
+        };
+        let count = match outcome {
+            None => &counts.cancelled,
+            Some(Ok(())) => &counts.replies,
+            Some(Err(error)) if error.is_connection() => &counts.lost,
+            Some(Err(error)) => panic!("{error}"),
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Lets callers call, and the server hang up.
+async fn storm(what: &str, cache: Arc<dyn Cache>, url: Option<&str>) {
+    let seed = undercroft_testkit::fresh::seed();
+    let counts = Arc::new(Counts::default());
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|number| tokio::spawn(caller(cache.clone(), seed ^ number, counts.clone())))
+        .collect();
+    if let Some(url) = url {
+        let killer = undercroft::PipelinedCache::open(url, CacheOptions::new()).expect("a cache");
+        let mut replies = 0;
+        while callers.iter().any(|caller| !caller.is_finished()) {
+            turns(10).await;
+            let now = counts.replies.load(Ordering::Relaxed);
+            if now > replies + 20_000 {
+                replies = now;
+                let words = ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+                killer
+                    .command(&words)
+                    .await
+                    .expect("connections are closed");
+            }
+        }
+    }
+    for caller in callers {
+        caller.await.expect("every reply was its caller's own");
+    }
+    let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    println!(
+        "cancellation: {what}: {} replies checked, {} calls cancelled, {} lost with their connection",
+        count(&counts.replies),
+        count(&counts.cancelled),
+        count(&counts.lost),
+    );
+    assert!(count(&counts.replies) > 0 && count(&counts.cancelled) > 0);
+    cache.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_one_shared_connection() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let cache = undercroft::cache(&redis.unix()).expect("a cache");
+    storm("one connection", cache, Some(&redis.unix())).await;
+}
+
+#[tokio::test]
+async fn on_several_shared_connections() {
+    let ours = Ours::start();
+    let options = CacheOptions::new().connections(3).queue(8 << 10);
+    let cache = undercroft::cache_with(&ours.url(), options).expect("a cache");
+    storm("three connections", cache, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_pool() {
+    let ours = Ours::start();
+    let options = CacheOptions::new().connections(8);
+    let cache = undercroft::PooledCache::open(&ours.url(), options).expect("a cache");
+    storm("a pool", Arc::new(cache), Some(&ours.url())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_store() {
+    let directory = undercroft_testkit::fresh::directory();
+    let cache = undercroft::StoreCache::at(directory.path().join("store")).expect("a store");
+    storm("a store", Arc::new(cache), None).await;
+}

@@ -1,0 +1,193 @@
+//! Every cache does the same: a store, and servers of both kinds, by every kind of connection.
+
+use std::time::Duration;
+
+use crate::support::Ours;
+use crate::support::redis::Redis;
+use futures_util::StreamExt as _;
+use undercroft::{Cache, CacheOptions, Error, Event, PooledCache, SetOptions, StoreCache};
+
+/// What holds for every cache.
+async fn check(cache: &dyn Cache) {
+    let set = SetOptions::new();
+    // Texts, bytes, emptiness, and more than any buffer holds at first.
+    let large: Vec<u8> = (0..3_000_000u32).map(|i| ((i * 31) >> 3) as u8).collect();
+    for value in [&b"value"[..], b"", b"\r\n$-1\r\n\0\xff", &large] {
+        assert!(cache.set(b"key", value, set).await.expect("set"));
+        let found = cache.get(b"key").await.expect("get").expect("it is there");
+        assert!(found == value, "{} bytes of {}", found.len(), value.len());
+    }
+    assert_eq!(cache.get(b"none").await.expect("get"), None);
+
+    assert!(!cache.set(b"key", b"x", set.if_missing()).await.expect("NX"));
+    assert!(!cache.set(b"new", b"x", set.if_present()).await.expect("XX"));
+    assert!(cache.set(b"new", b"1", set.if_missing()).await.expect("NX"));
+    assert!(cache.set(b"new", b"2", set.if_present()).await.expect("XX"));
+    let hour = set.ttl(Duration::from_secs(3600)).if_present();
+    assert!(cache.set(b"new", b"3", hour).await.expect("PX XX"));
+    let error = cache.set(b"new", b"4", set.ttl(Duration::ZERO)).await;
+    let error = error.expect_err("no time at all");
+    assert_eq!(
+        error.to_string(),
+        "ERR invalid expire time in 'set' command"
+    );
+
+    let found = cache.get_many(&[b"new", b"none", b"new"]).await;
+    let three = Some(b"3".to_vec());
+    assert_eq!(found.expect("get_many"), [three.clone(), None, three]);
+    assert!(cache.get_many(&[]).await.expect("none").is_empty());
+    assert_eq!(
+        cache
+            .delete(&[b"new", b"none", b"key"])
+            .await
+            .expect("delete"),
+        2
+    );
+    assert_eq!(cache.delete(&[]).await.expect("delete nothing"), 0);
+
+    let mut news = cache
+        .subscribe(&[b"news", b"more"])
+        .await
+        .expect("subscribe");
+    let mut all = cache
+        .subscribe_to_patterns(&[b"n*"])
+        .await
+        .expect("subscribe");
+    for number in 0..100 {
+        let text = format!("message {number}");
+        assert_eq!(
+            cache
+                .publish(b"news", text.as_bytes())
+                .await
+                .expect("publish"),
+            2
+        );
+    }
+    for number in 0..100 {
+        let text = format!("message {number}");
+        for (events, pattern) in [(&mut news, None), (&mut all, Some(b"n*".to_vec()))] {
+            let Some(Ok(Event::Message(message))) = events.next().await else {
+                panic!("message {number} is missing")
+            };
+            assert_eq!(message.payload, text.as_bytes());
+            assert_eq!(
+                (&message.channel[..], message.pattern),
+                (&b"news"[..], pattern)
+            );
+        }
+    }
+}
+
+/// Many callers at once get each its own.
+async fn check_many(cache: &dyn Cache) {
+    let callers = futures_util::stream::iter(0..2000u32).map(|number| async move {
+        let (key, value) = (format!("key {number}"), vec![number as u8; number as usize]);
+        let set = cache.set(key.as_bytes(), &value, SetOptions::new());
+        assert!(set.await.expect("set"));
+        assert_eq!(cache.get(key.as_bytes()).await.expect("get"), Some(value));
+    });
+    callers.buffer_unordered(500).collect::<Vec<()>>().await;
+    let again = futures_util::stream::iter(0..100u32).map(|number| async move {
+        let key = format!("key {number}");
+        assert_eq!(cache.delete(&[key.as_bytes()]).await.expect("delete"), 1);
+    });
+    again.buffer_unordered(100).collect::<Vec<()>>().await;
+}
+
+async fn check_closed(cache: &dyn Cache) {
+    check(cache).await;
+    check_many(cache).await;
+    cache.close().await;
+    assert!(matches!(cache.get(b"key").await, Err(Error::Closed)));
+}
+
+/// Every kind of connection to a server.
+async fn check_all(url: &str) {
+    for connections in [0, 3] {
+        let options = CacheOptions::new().connections(connections);
+        check_closed(&*undercroft::cache_with(url, options).expect(url)).await;
+        check_closed(&PooledCache::open(url, options).expect(url)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store() {
+    let directory = undercroft_testkit::fresh::directory();
+    let url = format!("undercroft://{}/store", directory.path().display());
+    check_closed(&*undercroft::cache(&url).expect("a cache")).await;
+}
+
+#[tokio::test]
+async fn our_server_on_one_thread() {
+    let ours = Ours::start();
+    check_all(&ours.url()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_server_on_several_threads() {
+    let ours = Ours::start();
+    check_all(&format!("{}?protocol=3&db=2", ours.url())).await;
+}
+
+#[tokio::test]
+async fn redis_on_one_thread() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    check_all(&redis.unix()).await;
+    check_all(&format!("{}/5?protocol=3", redis.tcp())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_on_several_threads() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    check_all(&redis.tcp()).await;
+    check_all(&format!("{}?protocol=3", redis.unix())).await;
+}
+
+#[tokio::test]
+async fn databases_are_apart() {
+    let server = Ours::start();
+    let open = |database: u32| undercroft::cache(&format!("{}?db={database}", server.url()));
+    let (one, two) = (open(0).expect("a cache"), open(1).expect("a cache"));
+    one.set(b"key", b"1", SetOptions::new()).await.expect("set");
+    assert_eq!(two.get(b"key").await.expect("get"), None);
+}
+
+#[tokio::test]
+async fn a_subscriber_of_a_store_is_told_how_much_it_lost() {
+    let place = undercroft_testkit::fresh::directory();
+    let path = place.path().join("store");
+    // A store whose ring of messages is soon full.
+    drop(undercroft_testkit::fresh::handle(&path));
+    let cache = StoreCache::at(&path).expect("a store");
+    let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
+    let message = vec![0; 10_000];
+    for _ in 0..100 {
+        cache.publish(b"news", &message).await.expect("published");
+    }
+    let Some(Ok(Event::Lost(Some(lost)))) = news.next().await else {
+        panic!("nothing was lost")
+    };
+    assert_eq!(lost, 100, "it goes on with what comes next");
+    // A message that comes while the task waits.
+    let (event, _) = tokio::join!(news.next(), cache.publish(b"news", b"again"));
+    let Some(Ok(Event::Message(message))) = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!(message.payload, b"again");
+}
+
+#[tokio::test]
+async fn a_subscription_ends_with_its_store() {
+    let place = undercroft_testkit::fresh::directory();
+    let path = place.path().join("store");
+    let cache = StoreCache::at(&path).expect("a store");
+    let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
+    std::fs::remove_file(&path).expect("it is there");
+    let event = news.next().await;
+    assert!(matches!(event, Some(Err(Error::Removed(_)))), "{event:?}");
+    assert!(news.next().await.is_none());
+}

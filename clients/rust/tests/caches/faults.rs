@@ -1,0 +1,398 @@
+//! What servers do wrong, and what callers are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::Ours;
+use crate::support::redis::Redis;
+use crate::support::script::Script;
+use nix::sys::signal::Signal;
+use tokio::sync::Notify;
+use undercroft::{Cache, CacheOptions, Error, Event, PipelinedCache, PooledCache, SetOptions};
+
+const SHORT: Duration = Duration::from_millis(100);
+
+/// Calls until one succeeds: the errors before it are those of a connection.
+async fn recover(cache: &dyn Cache) -> Vec<Error> {
+    let mut errors = Vec::new();
+    loop {
+        match cache.set(b"key", b"value", SetOptions::new()).await {
+            Ok(_) => return errors,
+            Err(error) => errors.push(error),
+        }
+        let last = errors.last().expect("an error");
+        assert!(last.is_connection() || last.is_timeout(), "{last}");
+        assert!(errors.len() < 10_000, "it does not recover: {last}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_started_again_costs_one_error() {
+    let Some(mut redis) = Redis::start(&[]) else {
+        return;
+    };
+    let cache = undercroft::cache(&redis.unix()).expect("a cache");
+    for _ in 0..3 {
+        recover(&*cache).await;
+        redis.restart();
+        // The loss may be found by a call, or before one.
+        let errors = recover(&*cache).await;
+        assert!(errors.len() <= 1, "{errors:?}");
+        assert!(
+            errors
+                .iter()
+                .all(|error| matches!(error, Error::Lost { .. })),
+            "{errors:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn calls_under_way_end_with_one_error_each_when_the_server_is_killed() {
+    let Some(mut redis) = Redis::start(&[]) else {
+        return;
+    };
+    let cache = Arc::new(PipelinedCache::open(&redis.tcp(), CacheOptions::new()).expect("a cache"));
+    recover(&*cache).await;
+    redis.signal(Signal::SIGSTOP);
+    let calls: Vec<_> = (0..100)
+        .map(|number: u32| {
+            let cache = cache.clone();
+            tokio::spawn(async move { cache.get(&number.to_le_bytes()).await })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    redis.kill();
+    for call in calls {
+        let error = call.await.expect("it ran").expect_err("nobody answered");
+        assert!(error.is_connection(), "{error}");
+    }
+    let error = cache.get(b"key").await.expect_err("nobody is there");
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    assert!(!error.may_have_run());
+    redis.start_again();
+    recover(&*cache).await;
+}
+
+#[tokio::test]
+async fn a_paused_server_costs_the_deadline_and_goes_on() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let options = CacheOptions::new().deadline(SHORT);
+    let cache = PipelinedCache::open(&redis.unix(), options).expect("a cache");
+    recover(&cache).await;
+    redis.signal(Signal::SIGSTOP);
+    for _ in 0..3 {
+        let error = cache.get(b"key").await.expect_err("nobody answers");
+        assert!(matches!(error, Error::TimedOut(SHORT)), "{error}");
+        assert!(error.may_have_run());
+    }
+    redis.signal(Signal::SIGCONT);
+    recover(&cache).await;
+    let length = cache.command(&["STRLEN", "key"]).await.expect("a reply");
+    assert_eq!(length.to::<i64>().expect("an integer"), 5);
+}
+
+#[tokio::test]
+async fn a_silent_server_is_given_up() {
+    let served = Script::start(|number, mut peer| async move {
+        while peer.command().await.is_some() {
+            if number > 0 {
+                peer.send(b"$3\r\nnew\r\n").await;
+            }
+        }
+    });
+    let options = CacheOptions::new().deadline(SHORT).silence(SHORT * 2);
+    let cache = PipelinedCache::open(&served.url(), options).expect("a cache");
+    let mut errors = 0;
+    while cache.get(b"key").await.is_err() {
+        errors += 1;
+    }
+    assert!(errors >= 2, "{errors} calls to the silent connection");
+}
+
+#[tokio::test]
+async fn a_password_is_asked_for_and_given() {
+    let ours = Ours::with_password("se cret");
+    let redis = Redis::start(&["--requirepass", "se cret"]);
+    for url in [Some(ours.url()), redis.as_ref().map(Redis::unix)]
+        .into_iter()
+        .flatten()
+    {
+        let cache = undercroft::cache(&url).expect("a cache");
+        let error = cache.get(b"key").await.expect_err("no password");
+        assert_eq!(error.code(), Some("NOAUTH"), "{error}");
+        let url = |user: &str| url.replace("unix://", &format!("unix://{user}@"));
+        let cache = undercroft::cache(&url(":wrong")).expect("a cache");
+        let error = cache.get(b"key").await.expect_err("a wrong password");
+        assert_eq!(error.code(), Some("WRONGPASS"), "{error}");
+        assert!(!format!("{error} {error:?}").contains("wrong"), "{error:?}");
+        for protocol in ["2", "3"] {
+            let url = format!("{}?protocol={protocol}", url("default:se%20cret"));
+            let cache = undercroft::cache(&url).expect("a cache");
+            assert_eq!(cache.get(b"key").await.expect("a reply"), None);
+        }
+        // Where there are not so many databases.
+        let url = format!("{}?db=99", url(":se%20cret"));
+        let error = undercroft::cache(&url).expect("a cache").get(b"key").await;
+        assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn garbage_ends_the_connection_and_not_the_cache() {
+    let served = Script::start(|number, mut peer| async move {
+        while peer.command().await.is_some() {
+            match number {
+                0 => peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n").await,
+                _ => peer.send(b"+OK\r\n").await,
+            }
+        }
+    });
+    let cache = undercroft::cache(&served.url()).expect("a cache");
+    let errors = recover(&*cache).await;
+    assert!(matches!(errors[..], [Error::Protocol { .. }]), "{errors:?}");
+}
+
+#[tokio::test]
+async fn a_reply_that_ends_in_its_middle_is_none() {
+    let served = Script::start(|number, mut peer| async move {
+        while peer.command().await.is_some() {
+            if number < 3 {
+                return peer.send(b"$1000000\r\nhalf").await;
+            }
+            peer.send(b"+OK\r\n").await;
+        }
+    });
+    let cache = undercroft::cache(&served.url()).expect("a cache");
+    let errors = recover(&*cache).await;
+    assert_eq!(errors.len(), 3, "{errors:?}");
+    assert!(
+        errors
+            .iter()
+            .all(|error| matches!(error, Error::Lost { .. })),
+        "{errors:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_reply_that_nobody_asked_for_ends_the_connection() {
+    let served = Script::start(|number, mut peer| async move {
+        while peer.command().await.is_some() {
+            match number {
+                0 => peer.send(b"+OK\r\n+OK\r\n").await,
+                _ => peer.send(b"$3\r\nnew\r\n").await,
+            }
+        }
+    });
+    let cache = undercroft::cache(&served.url()).expect("a cache");
+    assert!(
+        cache
+            .set(b"key", b"value", SetOptions::new())
+            .await
+            .expect("its own reply")
+    );
+    // The other reply is for nobody.
+    let found = match cache.get(b"key").await {
+        Err(error) if error.is_connection() => cache.get(b"key").await,
+        found => found,
+    };
+    assert_eq!(found.expect("a reply"), Some(b"new".to_vec()));
+}
+
+#[tokio::test]
+async fn a_late_reply_goes_to_nobody() {
+    let go_on = Arc::new(Notify::new());
+    let waits = go_on.clone();
+    let served = Script::start(move |_, mut peer| {
+        let waits = waits.clone();
+        async move {
+            let mut is_first = true;
+            while let Some(words) = peer.command().await {
+                if std::mem::take(&mut is_first) {
+                    waits.notified().await;
+                }
+                let key = &words[1];
+                let reply = [b"$1\r\n", &key[..], b"\r\n"].concat();
+                peer.send(&reply).await;
+            }
+        }
+    });
+    let options = CacheOptions::new().deadline(SHORT);
+    let cache = PipelinedCache::open(&served.url(), options).expect("a cache");
+    let error = cache.get(b"a").await.expect_err("its reply is late");
+    assert!(error.is_timeout(), "{error}");
+    go_on.notify_one();
+    for key in [b"b", b"c", b"d"] {
+        assert_eq!(cache.get(key).await.expect("a reply"), Some(key.to_vec()));
+    }
+}
+
+#[tokio::test]
+async fn no_more_than_the_queue_is_under_way() {
+    let go_on = Arc::new(Notify::new());
+    let waits = go_on.clone();
+    let (seen, mut sees) = tokio::sync::mpsc::unbounded_channel();
+    let served = Script::start(move |_, mut peer| {
+        let (waits, seen) = (waits.clone(), seen.clone());
+        async move {
+            let mut held = 0;
+            while peer.command().await.is_some() {
+                held += 1;
+                let _ = seen.send(held);
+                if held == 4 {
+                    waits.notified().await;
+                    peer.send(&b"+OK\r\n".repeat(held)).await;
+                    held = 0;
+                }
+            }
+        }
+    });
+    // Each of the calls costs 256 bytes.
+    let options = CacheOptions::new()
+        .queue(1024)
+        .deadline(Duration::from_secs(600));
+    let cache = Arc::new(PipelinedCache::open(&served.url(), options).expect("a cache"));
+    let calls: Vec<_> = (0..12)
+        .map(|_| {
+            let cache = cache.clone();
+            tokio::spawn(async move { cache.set(b"key", b"value", SetOptions::new()).await })
+        })
+        .collect();
+    for _ in 0..3 {
+        for held in 1..=4 {
+            assert_eq!(sees.recv().await, Some(held));
+        }
+        assert!(sees.try_recv().is_err(), "a fifth command came");
+        go_on.notify_one();
+    }
+    for call in calls {
+        assert!(call.await.expect("it ran").expect("a reply"));
+    }
+}
+
+#[tokio::test]
+async fn closing_waits_for_what_is_under_way() {
+    let served = Script::start(|_, mut peer| async move {
+        let mut commands = 0;
+        while peer.command().await.is_some() {
+            commands += 1;
+            if commands == 3 {
+                peer.send(b"+OK\r\n+OK\r\n+OK\r\n").await;
+            }
+        }
+    });
+    let cache = undercroft::cache(&served.url()).expect("a cache");
+    let set = || cache.set(b"key", b"value", SetOptions::new());
+    let (one, two, three, ()) = tokio::join!(set(), set(), set(), cache.close());
+    assert!(one.is_ok() && two.is_ok() && three.is_ok());
+    assert!(matches!(set().await, Err(Error::Closed)));
+}
+
+#[tokio::test]
+async fn a_call_after_its_runtime_has_ended_is_told_so() {
+    let ours = Ours::start();
+    let url = ours.url();
+    let cache = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            let cache = undercroft::cache(&url).expect("a cache");
+            cache.get(b"key").await.expect("a reply");
+            cache
+        })
+    });
+    let cache = cache.join().expect("a cache");
+    assert!(matches!(cache.get(b"key").await, Err(Error::Closed)));
+    cache.close().await;
+}
+
+#[tokio::test]
+async fn a_subscriber_is_told_that_the_connection_was_lost() {
+    let Some(mut redis) = Redis::start(&[]) else {
+        return;
+    };
+    let cache = undercroft::cache(&redis.unix()).expect("a cache");
+    let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
+    redis.restart();
+    loop {
+        match news.next().await.expect("it goes on") {
+            Ok(Event::Lost(None)) => break,
+            Err(error) if error.is_connection() => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    recover(&*cache).await;
+    assert_eq!(
+        cache.publish(b"news", b"again").await.expect("published"),
+        1
+    );
+    let event = news.next().await.expect("it goes on").expect("a message");
+    let Event::Message(message) = event else {
+        panic!("{event:?}")
+    };
+    assert_eq!(message.payload, b"again");
+}
+
+#[tokio::test]
+async fn what_changes_a_shared_connection_is_refused() {
+    let ours = Ours::start();
+    let cache = PipelinedCache::open(&ours.url(), CacheOptions::new()).expect("a cache");
+    for words in [
+        &["SUBSCRIBE", "news"][..],
+        &["multi"],
+        &["client", "reply", "off"],
+        &["SELECT", "1"],
+    ] {
+        let error = cache.command(words).await.expect_err("refused");
+        assert!(error.to_string().contains("others share"), "{error}");
+    }
+    cache.command(&["CLIENT", "ID"]).await.expect("a reply");
+    let error = cache.command(&[] as &[&str]).await.expect_err("no command");
+    assert_eq!(error.code(), Some("ERR"));
+}
+
+#[tokio::test]
+async fn a_pool_replaces_connections_that_the_server_closed() {
+    let Some(mut redis) = Redis::start(&[]) else {
+        return;
+    };
+    let cache = PooledCache::open(&redis.unix(), CacheOptions::new()).expect("a cache");
+    let calls = (0..100).map(|_| cache.get(b"key"));
+    for found in futures_util::future::join_all(calls).await {
+        assert_eq!(found.expect("a reply"), None);
+    }
+    redis.kill();
+    let error = cache.get(b"key").await.expect_err("nobody is there");
+    assert!(error.is_connection(), "{error}");
+    redis.start_again();
+    let errors = recover(&cache).await;
+    assert!(errors.len() <= 1, "{errors:?}");
+}
+
+#[tokio::test]
+async fn a_pool_gives_its_connections_to_those_who_came_first() {
+    const CALLERS: usize = 10_000;
+    let ours = Ours::start();
+    let options = CacheOptions::new().connections(2);
+    let cache = PooledCache::open(&ours.url(), options.deadline(Duration::from_secs(600)));
+    let cache = Arc::new(cache.expect("a cache"));
+    let calls: Vec<_> = (0..CALLERS)
+        .map(|_| {
+            let cache = cache.clone();
+            tokio::spawn(async move { cache.command(&["INCR", "turn"]).await?.to::<i64>() })
+        })
+        .collect();
+    let mut turns = Vec::new();
+    for call in calls {
+        turns.push(call.await.expect("it ran").expect("a reply"));
+    }
+    // With two connections a caller is overtaken by the other one's at most.
+    let early = turns
+        .iter()
+        .zip(1..)
+        .filter(|(turn, came)| (*turn - came).abs() > 50);
+    assert_eq!(early.count(), 0);
+}

@@ -1,0 +1,115 @@
+//! A Redis of the test's own.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// A running Redis; it ends with the value.
+pub(crate) struct Redis {
+    directory: TempDir,
+    arguments: Vec<String>,
+    child: Child,
+    port: u16,
+}
+
+impl Redis {
+    /// Starts one on a unix socket and a port; prints why it is skipped where there is none.
+    pub(crate) fn start(arguments: &[&str]) -> Option<Redis> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+        let program = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
+        if Command::new(&program)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .is_err()
+        {
+            println!("skipped: clients of a real Redis ({program:?} is not installed)");
+            return None;
+        }
+        // Another process may take the spare port between probe and bind.
+        for _ in 0..5 {
+            let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            let port = probe.local_addr().expect("an address").port();
+            drop(probe);
+            if let Some(child) = run(&directory, &arguments, port) {
+                return Some(Redis {
+                    directory,
+                    arguments,
+                    child,
+                    port,
+                });
+            }
+        }
+        panic!("redis-server does not start");
+    }
+
+    /// The URL of its unix socket.
+    pub(crate) fn unix(&self) -> String {
+        format!("unix://{}/socket", self.directory.path().display())
+    }
+
+    /// The URL of its port.
+    pub(crate) fn tcp(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Kills it; clients find nobody there.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+        let _ = std::fs::remove_file(self.directory.path().join("socket"));
+    }
+
+    /// Starts it anew at the same place, with nothing in it.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        self.start_again();
+    }
+
+    /// Starts it after it was killed.
+    pub(crate) fn start_again(&mut self) {
+        self.child = run(&self.directory, &self.arguments, self.port).expect("it starts again");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("it runs");
+    }
+}
+
+/// Starts the program and waits until it says that it is ready.
+fn run(directory: &TempDir, arguments: &[String], port: u16) -> Option<Child> {
+    let program = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
+    let mut child = Command::new(program)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--unixsocket", "socket", "--save", "", "--appendonly", "no"])
+        .arg("--dir")
+        .arg(directory.path())
+        .args(arguments)
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("redis-server starts");
+    let output = child.stdout.take().expect("its output");
+    let mut lines = BufReader::new(output).lines();
+    let is_ready =
+        lines.any(|line| line.is_ok_and(|line| line.contains("eady to accept connections")));
+    if !is_ready {
+        let _ = child.wait();
+        return None;
+    }
+    // It goes on writing to a pipe that somebody reads.
+    std::thread::spawn(move || lines.for_each(drop));
+    Some(child)
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,89 @@
+//! A server that sends what a test says.
+
+use std::future::Future;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use undercroft_resp::{ReplyReader, Value};
+
+/// A unix socket, each of whose connections is served by a function of the test's.
+pub(crate) struct Script {
+    directory: TempDir,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Script {
+    /// Serves connections, which have a number, each with its first command (PING) answered.
+    pub(crate) fn start<F>(serve: impl Fn(usize, Peer) -> F + Send + 'static) -> Script
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let directory = tempfile::tempdir().expect("a directory");
+        let listener = UnixListener::bind(directory.path().join("socket")).expect("a socket");
+        let task = tokio::spawn(async move {
+            for number in 0.. {
+                let (stream, _) = listener.accept().await.expect("a connection");
+                let mut peer = Peer {
+                    stream,
+                    input: Vec::new(),
+                    reader: ReplyReader::default(),
+                };
+                if peer.command().await.is_some() {
+                    peer.send(b"+PONG\r\n").await;
+                    tokio::spawn(serve(number, peer));
+                }
+            }
+        });
+        Script { directory, task }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("unix://{}/socket", self.directory.path().display())
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The server's end of a connection.
+pub(crate) struct Peer {
+    stream: UnixStream,
+    input: Vec<u8>,
+    reader: ReplyReader,
+}
+
+impl Peer {
+    /// The next command's words, none at the end.
+    pub(crate) async fn command(&mut self) -> Option<Vec<Vec<u8>>> {
+        loop {
+            let mut rest = &self.input[..];
+            let value = self.reader.read(&mut rest).expect("a command");
+            let used = self.input.len() - rest.len();
+            self.input.drain(..used);
+            match value {
+                Some(Value::Array(words)) => {
+                    let word = |word| match word {
+                        Value::Bulk(bytes) => bytes,
+                        other => panic!("{other:?} in a command"),
+                    };
+                    return Some(words.into_iter().map(word).collect());
+                }
+                Some(other) => panic!("{other:?} is no command"),
+                None => {}
+            }
+            let read = self.stream.read_buf(&mut self.input).await;
+            if !matches!(read, Ok(1..)) {
+                return None;
+            }
+        }
+    }
+
+    /// Sends bytes, whoever reads them.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes).await;
+    }
+}
