@@ -102,7 +102,7 @@ async fn check_closed(cache: &dyn Cache) {
 }
 
 /// Every kind of connection to a server.
-async fn check_all(url: &str) {
+pub(crate) async fn check_all(url: &str) {
     for connections in [0, 3] {
         let options = CacheOptions::new().connections(connections);
         check_closed(&*undercroft::cache_with(url, options).expect(url)).await;
@@ -190,4 +190,14 @@ async fn a_subscription_ends_with_its_store() {
     let event = news.next().await;
     assert!(matches!(event, Some(Err(Error::Removed(_)))), "{event:?}");
     assert!(news.next().await.is_none());
+}
+
+#[cfg(not(feature = "tls"))]
+#[tokio::test]
+async fn encryption_needs_the_feature() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let cache = undercroft::cache(&format!("rediss://{address}")).expect("a cache");
+    let error = cache.get(b"key").await.expect_err("no encryption");
+    assert!(error.to_string().contains("feature `tls`"), "{error}");
 }

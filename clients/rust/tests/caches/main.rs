@@ -4,8 +4,11 @@
 //! - `contract`: every cache does the same.
 //! - `faults`: what servers do wrong, and what callers are told.
 //! - `support`: servers that the tests start.
+//! - `tls`: connections that are encrypted.
 
 mod cancellation;
 mod contract;
 mod faults;
 mod support;
+#[cfg(feature = "tls")]
+mod tls;

@@ -13,11 +13,22 @@ pub(crate) struct Redis {
     arguments: Vec<String>,
     child: Child,
     port: u16,
+    is_encrypted: bool,
 }
 
 impl Redis {
     /// Starts one on a unix socket and a port; prints why it is skipped where there is none.
     pub(crate) fn start(arguments: &[&str]) -> Option<Redis> {
+        Redis::start_so(arguments, false)
+    }
+
+    /// Starts one whose port is encrypted.
+    #[cfg(feature = "tls")]
+    pub(crate) fn start_with_tls(arguments: &[&str]) -> Option<Redis> {
+        Redis::start_so(arguments, true)
+    }
+
+    fn start_so(arguments: &[&str], is_encrypted: bool) -> Option<Redis> {
         let directory = tempfile::tempdir().expect("a directory");
         let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
         let program = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
@@ -35,12 +46,13 @@ impl Redis {
             let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let port = probe.local_addr().expect("an address").port();
             drop(probe);
-            if let Some(child) = run(&directory, &arguments, port) {
+            if let Some(child) = run(&directory, &arguments, port, is_encrypted) {
                 return Some(Redis {
                     directory,
                     arguments,
                     child,
                     port,
+                    is_encrypted,
                 });
             }
         }
@@ -55,6 +67,12 @@ impl Redis {
     /// The URL of its port.
     pub(crate) fn tcp(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The URL of its encrypted port, by one of the host's names.
+    #[cfg(feature = "tls")]
+    pub(crate) fn tls(&self, host: &str) -> String {
+        format!("rediss://{host}:{}", self.port)
     }
 
     /// Kills it; clients find nobody there.
@@ -72,7 +90,13 @@ impl Redis {
 
     /// Starts it after it was killed.
     pub(crate) fn start_again(&mut self) {
-        self.child = run(&self.directory, &self.arguments, self.port).expect("it starts again");
+        self.child = run(
+            &self.directory,
+            &self.arguments,
+            self.port,
+            self.is_encrypted,
+        )
+        .expect("it starts again");
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -81,10 +105,16 @@ impl Redis {
 }
 
 /// Starts the program and waits until it says that it is ready.
-fn run(directory: &TempDir, arguments: &[String], port: u16) -> Option<Child> {
+fn run(directory: &TempDir, arguments: &[String], port: u16, is_encrypted: bool) -> Option<Child> {
+    let port = port.to_string();
+    let ports = match is_encrypted {
+        false => ["--port", &port],
+        true => ["--tls-port", &port],
+    };
     let program = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
     let mut child = Command::new(program)
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--port", "0", "--bind", "127.0.0.1"])
+        .args(ports)
         .args(["--unixsocket", "socket", "--save", "", "--appendonly", "no"])
         .arg("--dir")
         .arg(directory.path())

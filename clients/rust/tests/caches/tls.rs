@@ -1,0 +1,66 @@
+//! Connections that are encrypted.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use undercroft::{Error, SetOptions};
+
+use crate::support::redis::Redis;
+
+/// Makes an authority and a certificate for 127.0.0.1; prints why it is skipped where there is no openssl.
+fn certificates(directory: &Path) -> Option<()> {
+    let extensions = directory.join("extensions");
+    std::fs::write(extensions, "subjectAltName=IP:127.0.0.1\n").expect("it is written");
+    let key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+    for words in [
+        format!("req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=authority -days 2"),
+        format!("req -new {key} -keyout key.pem -out request.pem -subj /CN=server"),
+        "x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -out certificate.pem -days 2 \
+         -extfile extensions"
+            .to_owned(),
+    ] {
+        let made = Command::new("openssl")
+            .args(words.split_whitespace())
+            .current_dir(directory)
+            .stderr(Stdio::null())
+            .status();
+        match made {
+            Ok(status) => assert!(status.success(), "openssl {words}: {status}"),
+            Err(error) => {
+                println!("skipped: TLS to a real Redis (openssl: {error})");
+                return None;
+            }
+        }
+    }
+    Some(())
+}
+
+#[tokio::test]
+async fn a_server_proves_who_it_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    if certificates(directory.path()).is_none() {
+        return;
+    }
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let arguments = [
+        "--tls-cert-file",
+        &file("certificate.pem"),
+        "--tls-key-file",
+        &file("key.pem"),
+        "--tls-auth-clients",
+        "no",
+    ];
+    let Some(redis) = Redis::start_with_tls(&arguments) else {
+        return;
+    };
+    let url = |host: &str| format!("{}?ssl_ca_certs={}", redis.tls(host), file("ca.pem"));
+    crate::contract::check_all(&url("127.0.0.1")).await;
+
+    // Another name than that of the certificate, and no authority that vouches for it.
+    for url in [url("localhost"), redis.tls("127.0.0.1")] {
+        let cache = undercroft::cache(&url).expect("a cache");
+        let error = cache.set(b"key", b"value", SetOptions::new()).await;
+        let error = error.expect_err("it is somebody else");
+        assert!(matches!(error, Error::Connect { .. }), "{error}");
+    }
+}
