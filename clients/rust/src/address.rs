@@ -152,30 +152,35 @@ impl Server {
         Ok(())
     }
 
-    /// What a new connection says first; there is always something to be answered.
-    pub(crate) fn greeting(&self) -> Vec<Vec<&[u8]>> {
-        let mut commands: Vec<Vec<&[u8]>> = Vec::new();
-        let mut credentials: Vec<&[u8]> = Vec::new();
+    /// The commands that a new connection sends first; there is always something to be answered.
+    pub(crate) fn greeting(&self) -> Vec<Vec<Vec<u8>>> {
+        let mut credentials: Vec<&str> = Vec::new();
         if let Some(password) = &self.password {
-            credentials.extend(self.user.as_ref().map(String::as_bytes));
-            credentials.push(password.as_bytes());
+            credentials.extend(self.user.as_deref());
+            credentials.push(password);
         }
+        let mut commands = Vec::new();
         if self.resp3 {
-            let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
-            if !credentials.is_empty() {
+            let mut hello = vec!["HELLO", "3"];
+            if let Some(password) = &self.password {
                 // HELLO names the user in any case.
                 let user = self.user.as_deref().unwrap_or("default");
-                hello.extend([&b"AUTH"[..], user.as_bytes()]);
-                hello.extend(credentials.last());
+                hello.extend(["AUTH", user, password]);
             }
             commands.push(hello);
         } else if !credentials.is_empty() {
-            credentials.insert(0, b"AUTH");
+            credentials.insert(0, "AUTH");
             commands.push(credentials);
         } else {
-            commands.push(vec![b"PING"]);
+            commands.push(vec!["PING"]);
         }
-        commands
+        let number = self.database.to_string();
+        if self.database > 0 {
+            commands.push(vec!["SELECT", &number]);
+        }
+        let word = |word: &str| word.as_bytes().to_vec();
+        let words = |words: Vec<&str>| words.into_iter().map(word).collect();
+        commands.into_iter().map(words).collect()
     }
 }
 
@@ -266,7 +271,7 @@ mod tests {
                 .join(" ")
         };
         assert_eq!(words("redis://h"), "PING");
-        assert_eq!(words("redis://:p%40ss@h"), "AUTH p@ss");
+        assert_eq!(words("redis://:p%40ss@h/3"), "AUTH p@ss SELECT 3");
         assert_eq!(words("redis://ada:x@y@h"), "AUTH ada x@y");
         assert_eq!(words("redis://:x@h?protocol=3"), "HELLO 3 AUTH default x");
         assert_eq!(words("unix:///s?username=ada&password=x"), "AUTH ada x");

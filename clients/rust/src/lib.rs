@@ -54,7 +54,7 @@ pub use cache::Cache;
 pub use error::{Error, Result};
 pub use open::{cache, cache_with};
 pub use options::CacheOptions;
-pub use remote::{PipelinedCache, PooledCache};
+pub use remote::{PipelinedCache, Pool, PooledCache};
 pub use reply::{FromReply, Reply};
 pub use set_options::SetOptions;
 pub use store::{Session, Store};

@@ -16,7 +16,7 @@ use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::set_options::SetOptions;
 use crate::store::Store;
-use crate::subscription::{Event, Message, Subscription};
+use crate::subscription::{Event, Message, Subscription, check_names};
 
 /// What a task of an event loop waits for a lock (M6): more than others hold one where nothing is wrong.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -130,6 +130,7 @@ impl StoreCache {
     }
 
     async fn receive(&self, topic: Topic, names: &[&[u8]]) -> Result<Subscription> {
+        check_names(names)?;
         let receiver = self.patiently(|store| Receiver::new(store, topic, names));
         let receiver = receiver.await?;
         Ok(Subscription::new(stream::unfold(

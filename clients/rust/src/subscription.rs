@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A message that was published.
 ///
@@ -102,6 +102,16 @@ impl Subscription {
     /// ```
     pub async fn next(&mut self) -> Option<Result<Event>> {
         poll_fn(|cx| self.0.as_mut().poll_next(cx)).await
+    }
+}
+
+/// Refuses a subscription to nothing, which would never end.
+pub(crate) fn check_names(names: &[&[u8]]) -> Result<()> {
+    match names {
+        [] => Err(Error::reply(
+            "ERR expected something to subscribe to, got nothing",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -48,29 +48,10 @@ impl Connection {
             name: server.name.clone(),
             is_idle: true,
         };
-        let number = server.database.to_string();
-        let mut greeting = server.greeting();
-        if server.database > 0 {
-            greeting.push(vec![b"SELECT", number.as_bytes()]);
-        }
-        for command in greeting {
-            match connection.call(&command).await {
-                Ok(_) => {}
-                Err(Error::Reply(text)) => {
-                    return Err(Error::Refused {
-                        address: server.name.clone(),
-                        reply: text.into(),
-                    });
-                }
-                // Whoever hangs up before the first reply accepts no connections.
-                Err(Error::Lost { source, .. }) => {
-                    return Err(Error::Connect {
-                        address: server.name.clone(),
-                        source,
-                    });
-                }
-                Err(error) => return Err(error),
-            }
+        for command in server.greeting() {
+            let command: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+            let answered = connection.call(&command).await;
+            answered.map_err(|error| not_accepted(server, error))?;
         }
         Ok(connection)
     }
@@ -121,6 +102,20 @@ impl Connection {
     /// Whether the next call can use it: nothing is on its way, and the server has not closed it.
     pub(crate) fn is_usable(&self) -> bool {
         self.is_idle && self.socket.is_quiet()
+    }
+}
+
+/// What it means that a greeting failed.
+pub(crate) fn not_accepted(server: &Server, error: Error) -> Error {
+    let address = server.name.clone();
+    match error {
+        Error::Reply(text) => Error::Refused {
+            address,
+            reply: text.into(),
+        },
+        // Whoever hangs up before the first reply accepts no connections.
+        Error::Lost { source, .. } => Error::Connect { address, source },
+        error => error,
     }
 }
 

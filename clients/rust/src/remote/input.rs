@@ -1,6 +1,6 @@
 //! Bytes from a server, and the replies in them.
 
-use std::io;
+use std::io::{self, Read};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -54,33 +54,45 @@ impl Input {
         let mut room = ReadBuf::new(&mut self.bytes[self.end..]);
         ready!(Pin::new(socket).poll_read(cx, &mut room))?;
         let count = room.filled().len();
-        self.was_full = room.remaining() == 0;
-        self.end += count;
+        self.filled(count);
         Poll::Ready(Ok(count))
+    }
+
+    /// [`poll_fill`](Self::poll_fill) that waits.
+    pub(crate) fn fill(&mut self, socket: &mut impl Read) -> io::Result<usize> {
+        self.make_room();
+        let count = socket.read(&mut self.bytes[self.end..])?;
+        self.filled(count);
+        Ok(count)
+    }
+
+    fn filled(&mut self, count: usize) {
+        self.end += count;
+        self.was_full = self.end == self.bytes.len();
     }
 
     /// Room behind what is there: what is in front of it goes first, then the buffer grows with what arrives.
     fn make_room(&mut self) {
-        if self.start == self.end {
+        let is_small = self.was_full && self.bytes.len() < ROOM_MAX;
+        let left = self.end - self.start;
+        if left == 0 {
             (self.start, self.end) = (0, 0);
             if self.bytes.len() > KEPT {
                 self.bytes = vec![0; ROOM];
-            } else if self.was_full && self.bytes.len() < ROOM_MAX {
-                self.bytes.resize(self.bytes.len() * 2, 0);
+                return;
             }
-            self.was_full = false;
-            return;
+        } else {
+            let wanted = self.reader.wanted().min(ROOM / 2);
+            if self.bytes.len() - self.end >= wanted {
+                return;
+            }
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, left);
         }
-        let wanted = self.reader.wanted().min(ROOM / 2);
-        if self.bytes.len() - self.end >= wanted {
-            return;
-        }
-        let left = self.end - self.start;
-        self.bytes.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, left);
-        if left >= self.bytes.len() / 2 {
+        if is_small || left >= self.bytes.len() / 2 {
             self.bytes.resize(self.bytes.len() * 2, 0);
         }
+        self.was_full = false;
     }
 }
 

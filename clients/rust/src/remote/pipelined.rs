@@ -26,8 +26,8 @@ use crate::subscription::Subscription;
 /// A lost connection ends the calls that were under way with one error each; another is made at once, and callers that
 /// come meanwhile wait for it.
 ///
-/// ```standalone_crate
-/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caches/support/served.rs"));
+/// ```
+/// # use undercroft_served::Served;
 /// use undercroft::{Cache, CacheOptions, PipelinedCache, SetOptions};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> undercroft::Result<()> {
@@ -52,8 +52,8 @@ impl PipelinedCache {
     /// # Errors
     /// [`Error::Url`], and [`Error::NoRuntime`] outside of a Tokio runtime.
     ///
-    /// ```standalone_crate
-    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caches/support/served.rs"));
+    /// ```
+    /// # use undercroft_served::Served;
     /// # use undercroft::{Cache, CacheOptions, PipelinedCache};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
@@ -95,8 +95,8 @@ impl PipelinedCache {
     /// # Errors
     /// An error reply is an [`Error::Reply`].
     ///
-    /// ```standalone_crate
-    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caches/support/served.rs"));
+    /// ```
+    /// # use undercroft_served::Served;
     /// # use undercroft::{Cache, CacheOptions, PipelinedCache};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {

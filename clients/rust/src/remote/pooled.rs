@@ -28,8 +28,8 @@ const CALLS_MAX: u32 = 1 << 20;
 /// others need not wait behind them. Where calls are short and many, [`PipelinedCache`](crate::PipelinedCache) does
 /// more of them. Callers get connections in the order in which they came, within their deadline.
 ///
-/// ```standalone_crate
-/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caches/support/served.rs"));
+/// ```
+/// # use undercroft_served::Served;
 /// use undercroft::{Cache, CacheOptions, PooledCache, SetOptions};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> undercroft::Result<()> {
@@ -57,8 +57,8 @@ impl PooledCache {
     /// # Errors
     /// [`Error::Url`].
     ///
-    /// ```standalone_crate
-    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caches/support/served.rs"));
+    /// ```
+    /// # use undercroft_served::Served;
     /// # use undercroft::{Cache, CacheOptions, PooledCache};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {
@@ -94,8 +94,8 @@ impl PooledCache {
     /// # Errors
     /// An error reply is an [`Error::Reply`].
     ///
-    /// ```standalone_crate
-    /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/caches/support/served.rs"));
+    /// ```
+    /// # use undercroft_served::Served;
     /// # use undercroft::{Cache, CacheOptions, PooledCache};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> undercroft::Result<()> {

@@ -13,7 +13,7 @@ use crate::options::CacheOptions;
 use crate::remote::backoff::Backoff;
 use crate::remote::commands::with;
 use crate::remote::connection::Connection;
-use crate::subscription::{Event, Message, Subscription};
+use crate::subscription::{Event, Message, Subscription, check_names};
 
 /// A connection of its own that messages come on, and another one where that is lost.
 struct Receiver {
@@ -32,11 +32,7 @@ pub(crate) async fn subscribe(
     command: &'static [u8],
     names: &[&[u8]],
 ) -> Result<Subscription> {
-    if names.is_empty() {
-        return Err(Error::reply(
-            "ERR expected something to subscribe to, got nothing",
-        ));
-    }
+    check_names(names)?;
     let mut receiver = Receiver {
         server,
         options,

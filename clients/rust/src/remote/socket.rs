@@ -45,11 +45,7 @@ impl Socket {
             #[cfg(feature = "tls")]
             Socket::Tls(stream) => (stream.get_ref().0.as_fd(), false),
         };
-        let mut byte = [0];
-        match recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Ok((_, count)) => count > 0 && !is_plain,
-            Err(error) => error == Errno::WOULDBLOCK,
-        }
+        is_quiet(socket, is_plain)
     }
 
     #[cfg(feature = "tls")]
@@ -61,10 +57,25 @@ impl Socket {
 
     #[cfg(not(feature = "tls"))]
     async fn encrypt(_: &str, _: &Tls, _: TcpStream) -> io::Result<Socket> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "rediss:// needs the crate's feature `tls`",
-        ))
+        Err(no_encryption())
+    }
+}
+
+/// What becomes of `rediss://` without the feature.
+#[cfg(not(feature = "tls"))]
+pub(crate) fn no_encryption() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "rediss:// needs the crate's feature `tls`",
+    )
+}
+
+/// Whether nothing has come on a socket, not even the end; where it is not plain, bytes may have.
+pub(crate) fn is_quiet(socket: impl AsFd, is_plain: bool) -> bool {
+    let mut byte = [0];
+    match recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, count)) => count > 0 && !is_plain,
+        Err(error) => error == Errno::WOULDBLOCK,
     }
 }
 

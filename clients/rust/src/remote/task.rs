@@ -20,6 +20,9 @@ use crate::remote::queue::{EndOnDrop, Queue};
 use crate::remote::socket::Socket;
 use crate::reply::{Reply, from_value, outcome};
 
+/// A connection that lived longer was not refused.
+const LIVED: Duration = Duration::from_secs(1);
+
 /// How long connections may take, and be silent.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
@@ -47,7 +50,8 @@ pub(crate) async fn serve(queue: Arc<Queue>, server: Arc<Server>, times: Times) 
                     Ok(()) => return,
                     Err(error) => queue.fail_sent(&error),
                 }
-                if line.has_answered {
+                // It was a connection, so that another attempt is a first one.
+                if line.has_answered || line.opened.elapsed() > LIVED {
                     backoff = Backoff::default();
                     continue;
                 }
@@ -130,6 +134,7 @@ struct Line<'a> {
     /// The others were let run before commands are taken.
     has_yielded: bool,
     has_answered: bool,
+    opened: Instant,
     /// When something came, or the first command was sent after all were answered.
     heard: Instant,
     silence: Duration,
@@ -155,6 +160,7 @@ impl<'a> Line<'a> {
             together: 0,
             has_yielded: false,
             has_answered: false,
+            opened: Instant::now(),
             heard: Instant::now(),
             silence,
         }

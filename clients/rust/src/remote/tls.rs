@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -17,10 +17,28 @@ pub(crate) async fn connect(
     authorities: Option<&Path>,
     stream: TcpStream,
 ) -> io::Result<TlsStream<TcpStream>> {
-    let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
-    let name = ServerName::try_from(host.to_owned()).map_err(invalid)?;
     let config = Arc::new(config(authorities)?);
-    TlsConnector::from(config).connect(name, stream).await
+    let connector = TlsConnector::from(config);
+    connector.connect(name(host)?, stream).await
+}
+
+/// [`connect`] that waits.
+pub(crate) fn connect_blocking(
+    host: &str,
+    authorities: Option<&Path>,
+    mut stream: std::net::TcpStream,
+) -> io::Result<StreamOwned<ClientConnection, std::net::TcpStream>> {
+    let config = Arc::new(config(authorities)?);
+    let mut client = ClientConnection::new(config, name(host)?).map_err(io::Error::other)?;
+    while client.is_handshaking() {
+        client.complete_io(&mut stream)?;
+    }
+    Ok(StreamOwned::new(client, stream))
+}
+
+fn name(host: &str) -> io::Result<ServerName<'static>> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+    ServerName::try_from(host.to_owned()).map_err(invalid)
 }
 
 /// Trusts the authorities in a file, or those that the system trusts.

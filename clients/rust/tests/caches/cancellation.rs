@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use undercroft::{Cache, CacheOptions, Result, SetOptions};
+use undercroft_served::Served;
 
-use crate::support::Ours;
 use crate::support::redis::Redis;
 
 const KEYS: u32 = 500;
@@ -154,7 +154,7 @@ async fn on_one_shared_connection() {
 
 #[tokio::test]
 async fn on_several_shared_connections() {
-    let ours = Ours::start();
+    let ours = Served::start();
     let options = CacheOptions::new().connections(3).queue(8 << 10);
     let cache = undercroft::cache_with(&ours.url(), options).expect("a cache");
     storm("three connections", cache, None).await;
@@ -162,7 +162,7 @@ async fn on_several_shared_connections() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_pool() {
-    let ours = Ours::start();
+    let ours = Served::start();
     let options = CacheOptions::new().connections(8);
     let cache = undercroft::PooledCache::open(&ours.url(), options).expect("a cache");
     storm("a pool", Arc::new(cache), Some(&ours.url())).await;

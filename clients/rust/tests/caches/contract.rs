@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::support::Ours;
 use crate::support::redis::Redis;
 use futures_util::StreamExt as _;
 use undercroft::{Cache, CacheOptions, Error, Event, PooledCache, SetOptions, StoreCache};
+use undercroft_served::Served;
 
 /// What holds for every cache.
 async fn check(cache: &dyn Cache) {
@@ -45,6 +45,7 @@ async fn check(cache: &dyn Cache) {
     );
     assert_eq!(cache.delete(&[]).await.expect("delete nothing"), 0);
 
+    assert!(cache.subscribe(&[]).await.is_err());
     let mut news = cache
         .subscribe(&[b"news", b"more"])
         .await
@@ -119,13 +120,13 @@ async fn a_store() {
 
 #[tokio::test]
 async fn our_server_on_one_thread() {
-    let ours = Ours::start();
+    let ours = Served::start();
     check_all(&ours.url()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_server_on_several_threads() {
-    let ours = Ours::start();
+    let ours = Served::start();
     check_all(&format!("{}?protocol=3&db=2", ours.url())).await;
 }
 
@@ -149,7 +150,7 @@ async fn redis_on_several_threads() {
 
 #[tokio::test]
 async fn databases_are_apart() {
-    let server = Ours::start();
+    let server = Served::start();
     let open = |database: u32| undercroft::cache(&format!("{}?db={database}", server.url()));
     let (one, two) = (open(0).expect("a cache"), open(1).expect("a cache"));
     one.set(b"key", b"1", SetOptions::new()).await.expect("set");

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use undercroft::{Error, SetOptions};
+use undercroft::{CacheOptions, Error, Pool, SetOptions};
 
 use crate::support::redis::Redis;
 
@@ -55,6 +55,11 @@ async fn a_server_proves_who_it_is() {
     };
     let url = |host: &str| format!("{}?ssl_ca_certs={}", redis.tls(host), file("ca.pem"));
     crate::contract::check_all(&url("127.0.0.1")).await;
+
+    let pool = Pool::open(&url("127.0.0.1"), CacheOptions::new()).expect("a pool");
+    let large = vec![b'x'; 3_000_000];
+    pool.set("key", &large, SetOptions::new()).expect("set");
+    assert!(pool.get("key").expect("get").expect("it is there") == large);
 
     // Another name than that of the certificate, and no authority that vouches for it.
     for url in [url("localhost"), redis.tls("127.0.0.1")] {

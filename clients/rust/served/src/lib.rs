@@ -1,30 +1,38 @@
-// A server on a store of its own, in this process. Included by tests and by the examples of the documentation, so it
-// needs nothing around it.
+//! A server for a test or an example: on a store of its own, in the same process.
+
+use std::thread::{JoinHandle, spawn};
+
+use tempfile::TempDir;
+use undercroft_engine::{Options, Store};
+use undercroft_server::{Handle, Server, default_config};
 
 /// A running server; it ends with the value.
-struct Served {
-    directory: tempfile::TempDir,
-    handle: undercroft_server::Handle,
-    thread: Option<std::thread::JoinHandle<()>>,
+pub struct Served {
+    directory: TempDir,
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Served {
     /// Starts a server on a unix socket.
-    #[allow(dead_code)]
-    fn start() -> Served {
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start() -> Served {
         Served::start_with(&[])
     }
 
     /// Starts a server with some parameters of its configuration.
-    fn start_with(parameters: &[(&str, &str)]) -> Served {
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start_with(parameters: &[(&str, &str)]) -> Served {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let socket = directory.path().join("socket");
-        let config = undercroft_server::default_config();
         let socket = socket.to_str().expect("a path of text");
-        for (name, value) in [("port", "0"), ("unixsocket", socket)]
-            .iter()
-            .chain(parameters)
-        {
+        let config = default_config();
+        let own = [("port", "0"), ("unixsocket", socket)];
+        for (name, value) in own.iter().chain(parameters) {
             config.set_at_start(name, value).expect("a parameter");
         }
         let options = undercroft_server::Options {
@@ -32,11 +40,10 @@ impl Served {
             ..Default::default()
         };
         let path = directory.path().join("store");
-        let store = undercroft_engine::Store::open_or_create(&path, &Default::default());
-        let store = store.expect("a store");
-        let server = undercroft_server::Server::bind(store, config, options).expect("a server");
+        let store = Store::open_or_create(&path, &Options::default()).expect("a store");
+        let server = Server::bind(store, config, options).expect("a server");
         let handle = server.handle();
-        let thread = std::thread::spawn(move || server.run().expect("it runs until it is stopped"));
+        let thread = spawn(move || server.run().expect("it runs until it is stopped"));
         Served {
             directory,
             handle,
@@ -45,7 +52,7 @@ impl Served {
     }
 
     /// Its URL.
-    fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("unix://{}/socket", self.directory.path().display())
     }
 }
@@ -54,6 +61,7 @@ impl Drop for Served {
     fn drop(&mut self) {
         self.handle.stop();
         if let Some(thread) = self.thread.take() {
+            // A panic has told its reason already.
             let _ = thread.join();
         }
     }

@@ -1,0 +1,195 @@
+//! A connection whose caller waits.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use undercroft_resp::{Value, encode};
+
+use crate::address::{Place, Server, Tls};
+use crate::error::{Error, Result};
+use crate::remote::connection::{closed, not_accepted};
+use crate::remote::input::Input;
+use crate::remote::socket::is_quiet;
+use crate::reply::{Reply, from_value, outcome};
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    #[cfg(feature = "tls")]
+    Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
+}
+
+/// A connection on which the server has answered.
+pub(crate) struct Connection {
+    socket: Socket,
+    input: Input,
+    output: Vec<u8>,
+    name: Arc<str>,
+    /// How long a read or a write may take, as the socket was told last.
+    limit: Duration,
+}
+
+impl Connection {
+    /// Connects and introduces itself until then.
+    pub(crate) fn open(server: &Server, until: Instant) -> Result<Connection> {
+        let connecting = |error| Error::connecting(&server.name, error);
+        let mut connection = Connection {
+            socket: Socket::connect(&server.place, until).map_err(connecting)?,
+            input: Input::new(),
+            output: Vec::new(),
+            name: server.name.clone(),
+            limit: Duration::ZERO,
+        };
+        for command in server.greeting() {
+            let command: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+            let answered = connection.call(&command, until);
+            answered.map_err(|error| not_accepted(server, error))?;
+        }
+        Ok(connection)
+    }
+
+    /// Sends a command and waits for its reply until then. After an error other than a reply the connection is of no
+    /// use.
+    pub(crate) fn call(&mut self, words: &[&[u8]], until: Instant) -> Result<Reply> {
+        self.output.clear();
+        encode::command(&mut self.output, words);
+        self.limit(until)?;
+        let lost = |error| Error::lost(&self.name, error);
+        self.socket.write_all(&self.output).map_err(lost)?;
+        self.socket.flush().map_err(lost)?;
+        loop {
+            match self.input.next() {
+                Ok(Some(Value::Push(_))) => {}
+                Ok(Some(value)) => return outcome(from_value(value)),
+                Err(error) => return Err(Error::garbage(&self.name, error)),
+                Ok(None) => {
+                    self.limit(until)?;
+                    match self.input.fill(&mut self.socket) {
+                        Ok(0) => return Err(Error::lost(&self.name, closed())),
+                        Ok(_) => {}
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(Error::lost(&self.name, error)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Limits what the next read or write may take. A limit that was set is kept while it is right to a tenth.
+    fn limit(&mut self, until: Instant) -> Result<()> {
+        let left = until.saturating_duration_since(Instant::now());
+        let lost = |error| Error::lost(&self.name, error);
+        if left.is_zero() {
+            return Err(lost(io::ErrorKind::TimedOut.into()));
+        }
+        if left < self.limit.mul_f64(0.9) || left > self.limit.mul_f64(1.1) {
+            self.socket.limit(left).map_err(lost)?;
+            self.limit = left;
+        }
+        Ok(())
+    }
+
+    /// Whether the server has not closed it, nor sent what nobody asked for.
+    pub(crate) fn is_usable(&self) -> bool {
+        match &self.socket {
+            Socket::Tcp(stream) => is_quiet(stream.as_fd(), true),
+            Socket::Unix(stream) => is_quiet(stream.as_fd(), true),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => is_quiet(stream.sock.as_fd(), false),
+        }
+    }
+}
+
+impl Socket {
+    fn connect(place: &Place, until: Instant) -> io::Result<Socket> {
+        let (host, port, tls) = match place {
+            Place::Unix(path) => return Ok(Socket::Unix(UnixStream::connect(path)?)),
+            Place::Tcp { host, port, tls } => (host, *port, tls),
+        };
+        let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in (host.as_str(), port).to_socket_addrs()? {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            match TcpStream::connect_timeout(&address, left) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    return match tls {
+                        None => Ok(Socket::Tcp(stream)),
+                        Some(tls) => Socket::encrypt(host, tls, stream, left),
+                    };
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+
+    #[cfg(feature = "tls")]
+    fn encrypt(host: &str, tls: &Tls, stream: TcpStream, left: Duration) -> io::Result<Socket> {
+        stream.set_read_timeout(Some(left))?;
+        stream.set_write_timeout(Some(left))?;
+        let authorities = tls.authorities.as_deref();
+        let stream = super::tls::connect_blocking(host, authorities, stream)?;
+        Ok(Socket::Tls(Box::new(stream)))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn encrypt(_: &str, _: &Tls, _: TcpStream, _: Duration) -> io::Result<Socket> {
+        Err(super::socket::no_encryption())
+    }
+
+    fn limit(&self, limit: Duration) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => {
+                stream.set_read_timeout(Some(limit))?;
+                stream.set_write_timeout(Some(limit))
+            }
+            Socket::Unix(stream) => {
+                stream.set_read_timeout(Some(limit))?;
+                stream.set_write_timeout(Some(limit))
+            }
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => {
+                stream.sock.set_read_timeout(Some(limit))?;
+                stream.sock.set_write_timeout(Some(limit))
+            }
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.read(room),
+            Socket::Unix(stream) => stream.read(room),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.read(room),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.write(bytes),
+            Socket::Unix(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.flush(),
+            Socket::Unix(stream) => stream.flush(),
+            #[cfg(feature = "tls")]
+            Socket::Tls(stream) => stream.flush(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The pool for threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use undercroft::{CacheOptions, Error, Pool, SetOptions};
+use undercroft_served::Served;
+
+use crate::support::redis::Redis;
+
+fn check(pool: &Pool) {
+    let large = vec![b'x'; 3_000_000];
+    for value in [&b"value"[..], b"", b"\r\n$-1\r\n\0\xff", &large] {
+        let set = SetOptions::new().ttl(Duration::from_secs(3600));
+        assert!(pool.set("key", value, set).expect("set"));
+        assert!(pool.get("key").expect("get").expect("it is there") == value);
+    }
+    assert!(
+        !pool
+            .set("key", "x", SetOptions::new().if_missing())
+            .expect("NX")
+    );
+    let found = pool.get_many(&["none", "key"]).expect("get_many");
+    assert_eq!((found[0].is_none(), found[1].is_some()), (true, true));
+    assert_eq!(pool.delete(&["key", "none"]).expect("delete"), 1);
+    assert_eq!(pool.publish("news", "hello").expect("publish"), 0);
+    assert!(pool.command(&["SUBSCRIBE", "news"]).is_err());
+}
+
+#[test]
+fn its_calls_do_what_those_of_caches_do() {
+    let ours = Served::start();
+    check(&Pool::open(&ours.url(), CacheOptions::new()).expect("a pool"));
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    for url in [
+        redis.unix(),
+        redis.tcp(),
+        format!("{}/3?protocol=3", redis.tcp()),
+    ] {
+        check(&Pool::open(&url, CacheOptions::new()).expect("a pool"));
+    }
+}
+
+#[test]
+fn many_threads_take_turns_with_few_connections() {
+    const THREADS: u64 = 32;
+    const CALLS: u64 = 200;
+    let ours = Served::start();
+    let options = CacheOptions::new().connections(2);
+    let pool = Pool::open(&ours.url(), options.deadline(Duration::from_secs(600)));
+    let (pool, calls) = (pool.expect("a pool"), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (pool, calls) = (pool.clone(), &calls);
+            scope.spawn(move || {
+                for call in 0..CALLS {
+                    let (key, value) = (thread.to_string(), call.to_string());
+                    pool.set(&key, &value, SetOptions::new()).expect("set");
+                    let found = pool.get(&key).expect("get");
+                    assert_eq!(found, Some(value.into_bytes()));
+                    calls.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(calls.into_inner(), THREADS * CALLS);
+    let clients: String = pool
+        .command(&["CLIENT", "LIST"])
+        .and_then(undercroft::Reply::to)
+        .expect("a list");
+    assert!(clients.lines().count() <= 2, "{clients}");
+}
+
+#[test]
+fn threads_that_gave_up_do_not_keep_their_turns() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let options = CacheOptions::new()
+        .connections(2)
+        .deadline(Duration::from_millis(50));
+    let pool = Pool::open(&redis.unix(), options).expect("a pool");
+    pool.set("key", "value", SetOptions::new()).expect("set");
+    redis.signal(Signal::SIGSTOP);
+    std::thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                let error = pool.get("key").expect_err("nobody answers");
+                assert!(error.is_timeout() || error.is_connection(), "{error}");
+            });
+        }
+    });
+    redis.signal(Signal::SIGCONT);
+    for _ in 0..100 {
+        let mut found = pool.get("key");
+        while found.is_err() {
+            found = pool.get("key");
+        }
+        assert_eq!(found.expect("a reply"), Some(b"value".to_vec()));
+    }
+}
+
+#[test]
+fn a_server_that_is_started_again_is_found_again() {
+    let Some(mut redis) = Redis::start(&[]) else {
+        return;
+    };
+    let pool = Pool::open(&redis.tcp(), CacheOptions::new()).expect("a pool");
+    pool.set("key", "value", SetOptions::new()).expect("set");
+    redis.kill();
+    let error = pool.get("key").expect_err("nobody is there");
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    redis.start_again();
+    assert_eq!(pool.get("key").expect("a reply"), None);
+}
