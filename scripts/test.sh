@@ -47,6 +47,11 @@ rust_tests() {
     cargo test --workspace --locked --no-fail-fast "${exclude[@]}" -- --show-output
 }
 
+# The crate's encryption is a feature that the workspace's tests leave out.
+tls_tests() {
+    cargo test -p undercroft --features tls --locked --test caches tls -- --show-output
+}
+
 python_tests() {
     .venv/bin/python -m pytest clients/python/tests
 }
@@ -69,6 +74,7 @@ scripts/packages.sh test
 scripts/build.sh
 
 stage rust rust_tests
+stage tls tls_tests
 stage reruns scripts/reruns.sh
 stage loom scripts/loom.sh
 stage c scripts/c.sh
@@ -89,11 +95,11 @@ else
 fi
 
 # Tests skip by printing a line of this form; it is repeated here.
-grep -h '^skipped: ' target/test/rust.log >>target/test/skipped.log || true
+grep -h '^skipped: ' target/test/{rust,tls}.log >>target/test/skipped.log || true
 
 echo
 say "summary, after $((SECONDS - started)) s"
-grep -hE '^(tidy|fuzz|crash|storm|damage|differential): ' target/test/rust.log || true
+grep -hE '^(tidy|fuzz|crash|storm|damage|differential|cancellation): ' target/test/rust.log || true
 grep -h '^loom: ' target/test/loom.log || true
 grep -hE '^(storm|second tries|C): ' target/test/c.log || true
 awk '/^test result: / { passed += $4; failed += $6; ignored += $8 }
