@@ -44,6 +44,11 @@ impl Input {
         value
     }
 
+    /// How many bytes have come that no reply was read from yet.
+    pub(crate) fn unread(&self) -> usize {
+        self.end - self.start
+    }
+
     /// Reads what has come, once. No byte is the end.
     pub(crate) fn poll_fill(
         &mut self,

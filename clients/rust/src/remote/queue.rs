@@ -5,7 +5,9 @@
 //! replies to the places from the front. A caller that goes away leaves its place behind: its reply is given to nobody,
 //! and only then is the slot used again. So no reply can come to another caller.
 //!
-//! How much may be under way is a budget of bytes: who would exceed it waits, first come first served.
+//! How much may be under way is a budget of bytes: who would exceed it waits, first come first served. And no more
+//! commands are handed over than have replies of some hundred kilobytes, as those before them had: a server that has to
+//! keep megabytes of replies works slower, and none comes sooner for it.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -23,6 +25,10 @@ use crate::reply::Reply;
 
 /// Bytes of a unit of the budget. A command costs one, and one more for each so many bytes.
 const UNIT: usize = 256;
+/// Bytes of replies that are asked for at a time, as far as can be told.
+const ASKED: usize = 512 << 10;
+/// Commands that are sent at a time, however long the replies were.
+const FEW: usize = 16;
 /// Memory for commands that is kept when they are sent.
 const KEPT: usize = 1 << 20;
 /// What a look at all deadlines may be late, so that there are not too many of them.
@@ -53,6 +59,8 @@ struct State {
     task: Option<Waker>,
     /// When deadlines are to be looked at.
     look_at: Option<Instant>,
+    /// How long a reply is: the mean of the last ones.
+    reply_bytes: usize,
     is_closing: bool,
     is_ended: bool,
 }
@@ -160,14 +168,7 @@ impl Queue {
     pub(crate) fn take(&self, output: &mut Vec<u8>, cx: &Context<'_>) -> Taken {
         let mut state = self.state();
         let was_idle = state.sent.is_empty();
-        if !state.output.is_empty() {
-            if output.capacity() > KEPT {
-                *output = Vec::new();
-            }
-            std::mem::swap(&mut state.output, output);
-            let State { sent, unsent, .. } = &mut *state;
-            sent.append(unsent);
-        }
+        state.hand_over(output);
         state.wake_by(cx);
         Taken {
             look_at: state.look_at,
@@ -181,9 +182,16 @@ impl Queue {
         !self.state().output.is_empty()
     }
 
-    /// Gives replies to the places in front. Returns false where there are fewer places than replies.
-    pub(crate) fn answer(&self, replies: &mut Vec<Result<Reply>>, wakers: &mut Vec<Waker>) -> bool {
+    /// Gives replies, of so many bytes, to the places in front. Returns false where there are fewer places than replies.
+    pub(crate) fn answer(
+        &self,
+        replies: &mut Vec<Result<Reply>>,
+        bytes: usize,
+        wakers: &mut Vec<Waker>,
+    ) -> bool {
         let mut state = self.state();
+        let mean = bytes / replies.len().max(1);
+        state.reply_bytes = (state.reply_bytes * 3 + mean) / 4;
         let (mut units, mut is_asked) = (0, true);
         for reply in replies.drain(..) {
             match state.sent.pop_front() {
@@ -319,6 +327,24 @@ impl Queue {
 }
 
 impl State {
+    /// Moves commands to the connection's task, as many as may be asked now. `output` is empty.
+    fn hand_over(&mut self, output: &mut Vec<u8>) {
+        let most = (ASKED / self.reply_bytes.max(1)).max(FEW);
+        let count = most.saturating_sub(self.sent.len()).min(self.unsent.len());
+        if output.capacity() > KEPT {
+            *output = Vec::new();
+        }
+        if count == self.unsent.len() {
+            std::mem::swap(&mut self.output, output);
+            self.sent.append(&mut self.unsent);
+        } else {
+            let places = self.unsent.range(..count);
+            let bytes: usize = places.map(|place| place.bytes).sum();
+            output.extend(self.output.drain(..bytes));
+            self.sent.extend(self.unsent.drain(..count));
+        }
+    }
+
     /// The task that is woken from now on.
     fn wake_by(&mut self, cx: &Context<'_>) {
         match &mut self.task {

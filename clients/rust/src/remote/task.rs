@@ -215,6 +215,7 @@ impl<'a> Line<'a> {
             Ok(_) => self.heard = Instant::now(),
             Err(error) => return Err(Error::lost(name, error)),
         }
+        let before = self.input.unread();
         let end = loop {
             match self.input.next() {
                 Ok(Some(Value::Push(_))) => {}
@@ -227,7 +228,14 @@ impl<'a> Line<'a> {
             self.has_answered = true;
             self.together = self.replies.len();
             // What came before garbage are replies.
-            if !self.queue.answer(&mut self.replies, &mut self.wakers) {
+            let bytes = before - self.input.unread();
+            let Line {
+                queue,
+                replies,
+                wakers,
+                ..
+            } = self;
+            if !queue.answer(replies, bytes, wakers) {
                 return Err(Error::protocol(name, "a reply came that nobody asked for"));
             }
         }

@@ -288,6 +288,56 @@ async fn no_more_than_the_queue_is_under_way() {
 }
 
 #[tokio::test]
+async fn a_server_with_long_replies_is_asked_for_few_at_a_time() {
+    const FEW: usize = 16;
+    let (seen, mut sees) = tokio::sync::mpsc::unbounded_channel();
+    let go_on = Arc::new(Notify::new());
+    let waits = go_on.clone();
+    let served = Script::start(move |_, mut peer| {
+        let (waits, seen) = (waits.clone(), seen.clone());
+        async move {
+            let mut reply = b"$1000000\r\n".to_vec();
+            reply.extend([b'x'; 1_000_000]);
+            reply.extend(b"\r\n");
+            let mut number = 0;
+            while peer.command().await.is_some() {
+                let _ = seen.send(number);
+                if number % FEW == 0 {
+                    waits.notified().await;
+                    let replies = if number == 0 { 1 } else { FEW };
+                    for _ in 0..replies {
+                        peer.send(&reply).await;
+                    }
+                }
+                number += 1;
+            }
+        }
+    });
+    let options = CacheOptions::new().deadline(Duration::from_secs(600));
+    let cache = Arc::new(PipelinedCache::open(&served.url(), options).expect("a cache"));
+    go_on.notify_one();
+    assert!(cache.get(b"key").await.expect("a reply").is_some());
+    assert_eq!(sees.recv().await, Some(0));
+    let calls: Vec<_> = (0..3 * FEW)
+        .map(|_| {
+            let cache = cache.clone();
+            tokio::spawn(async move { cache.get(b"key").await })
+        })
+        .collect();
+    for number in 1..=3 * FEW {
+        assert_eq!(sees.recv().await, Some(number));
+        if number % FEW == 0 {
+            assert!(sees.try_recv().is_err(), "more are asked for");
+            go_on.notify_one();
+        }
+    }
+    for call in calls {
+        let found = call.await.expect("it ran").expect("a reply");
+        assert_eq!(found.map(|value| value.len()), Some(1_000_000));
+    }
+}
+
+#[tokio::test]
 async fn closing_waits_for_what_is_under_way() {
     let served = Script::start(|_, mut peer| async move {
         let mut commands = 0;
