@@ -7,6 +7,7 @@ use crate::support::redis::Redis;
 use crate::support::script::Script;
 use nix::sys::signal::Signal;
 use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use undercroft::{Cache, CacheOptions, Error, Event, PipelinedCache, PooledCache, SetOptions};
 use undercroft_served::Served;
 
@@ -244,97 +245,58 @@ async fn a_late_reply_goes_to_nobody() {
     }
 }
 
-#[tokio::test]
-async fn no_more_than_the_queue_is_under_way() {
-    let go_on = Arc::new(Notify::new());
-    let waits = go_on.clone();
-    let (seen, mut sees) = tokio::sync::mpsc::unbounded_channel();
+/// Answers only when so many commands have come that no more should, and tells whether more come nevertheless.
+fn answers_of(count: usize, reply: Vec<u8>) -> (Script, UnboundedReceiver<bool>) {
+    let (tell, told) = unbounded_channel();
     let served = Script::start(move |_, mut peer| {
-        let (waits, seen) = (waits.clone(), seen.clone());
+        let (tell, reply) = (tell.clone(), reply.clone());
         async move {
+            // The first one, by which the client learns how long replies are.
+            if peer.command().await.is_some() {
+                peer.send(&reply).await;
+            }
             let mut held = 0;
             while peer.command().await.is_some() {
                 held += 1;
-                let _ = seen.send(held);
-                if held == 4 {
-                    waits.notified().await;
-                    peer.send(&b"+OK\r\n".repeat(held)).await;
+                if held == count {
+                    let _ = tell.send(peer.has_more().await);
+                    peer.send(&reply.repeat(held)).await;
                     held = 0;
                 }
             }
         }
     });
-    // Each of the calls costs 256 bytes.
-    let options = CacheOptions::new()
-        .queue(1024)
-        .deadline(Duration::from_secs(600));
-    let cache = Arc::new(PipelinedCache::open(&served.url(), options).expect("a cache"));
-    let calls: Vec<_> = (0..12)
-        .map(|_| {
-            let cache = cache.clone();
-            tokio::spawn(async move { cache.set(b"key", b"value", SetOptions::new()).await })
-        })
-        .collect();
-    for _ in 0..3 {
-        for held in 1..=4 {
-            assert_eq!(sees.recv().await, Some(held));
-        }
-        assert!(sees.try_recv().is_err(), "a fifth command came");
-        go_on.notify_one();
+    (served, told)
+}
+
+/// Makes three times as many calls as may be under way.
+async fn check_under_way(count: usize, reply: Vec<u8>, options: CacheOptions) {
+    let (served, mut told) = answers_of(count, reply);
+    let options = options.deadline(Duration::from_secs(600));
+    let cache = PipelinedCache::open(&served.url(), options).expect("a cache");
+    cache.get(b"key").await.expect("a reply");
+    let calls = (0..3 * count).map(|_| cache.get(b"key"));
+    for found in futures_util::future::join_all(calls).await {
+        found.expect("a reply");
     }
-    for call in calls {
-        assert!(call.await.expect("it ran").expect("a reply"));
+    for _ in 0..3 {
+        let more = told.recv().await.expect("it was asked");
+        assert!(!more, "more than {count} commands are under way");
     }
 }
 
 #[tokio::test]
+async fn no_more_than_the_queue_is_under_way() {
+    // Each of the calls costs 256 bytes.
+    check_under_way(4, b"$1\r\nx\r\n".to_vec(), CacheOptions::new().queue(1024)).await;
+}
+
+#[tokio::test]
 async fn a_server_with_long_replies_is_asked_for_few_at_a_time() {
-    const FEW: usize = 16;
-    let (seen, mut sees) = tokio::sync::mpsc::unbounded_channel();
-    let go_on = Arc::new(Notify::new());
-    let waits = go_on.clone();
-    let served = Script::start(move |_, mut peer| {
-        let (waits, seen) = (waits.clone(), seen.clone());
-        async move {
-            let mut reply = b"$1000000\r\n".to_vec();
-            reply.extend([b'x'; 1_000_000]);
-            reply.extend(b"\r\n");
-            let mut number = 0;
-            while peer.command().await.is_some() {
-                let _ = seen.send(number);
-                if number % FEW == 0 {
-                    waits.notified().await;
-                    let replies = if number == 0 { 1 } else { FEW };
-                    for _ in 0..replies {
-                        peer.send(&reply).await;
-                    }
-                }
-                number += 1;
-            }
-        }
-    });
-    let options = CacheOptions::new().deadline(Duration::from_secs(600));
-    let cache = Arc::new(PipelinedCache::open(&served.url(), options).expect("a cache"));
-    go_on.notify_one();
-    assert!(cache.get(b"key").await.expect("a reply").is_some());
-    assert_eq!(sees.recv().await, Some(0));
-    let calls: Vec<_> = (0..3 * FEW)
-        .map(|_| {
-            let cache = cache.clone();
-            tokio::spawn(async move { cache.get(b"key").await })
-        })
-        .collect();
-    for number in 1..=3 * FEW {
-        assert_eq!(sees.recv().await, Some(number));
-        if number % FEW == 0 {
-            assert!(sees.try_recv().is_err(), "more are asked for");
-            go_on.notify_one();
-        }
-    }
-    for call in calls {
-        let found = call.await.expect("it ran").expect("a reply");
-        assert_eq!(found.map(|value| value.len()), Some(1_000_000));
-    }
+    let mut reply = b"$1000000\r\n".to_vec();
+    reply.extend([b'x'; 1_000_000]);
+    reply.extend(b"\r\n");
+    check_under_way(16, reply, CacheOptions::new()).await;
 }
 
 #[tokio::test]

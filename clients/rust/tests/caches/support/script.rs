@@ -82,6 +82,15 @@ impl Peer {
         }
     }
 
+    /// Whether bytes come while all other tasks have their turns.
+    pub(crate) async fn has_more(&mut self) -> bool {
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+            let _ = self.stream.try_read_buf(&mut self.input);
+        }
+        !self.input.is_empty()
+    }
+
     /// Sends bytes, whoever reads them.
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes).await;
