@@ -431,11 +431,7 @@ impl Queue {
     /// Run all commands, as one change if that is wanted, and forget them; return their results.
     /// None where the pipeline has to see to something: to replies, to keys that are watched, to an error that `_run`
     /// then gives without running anything, or to there being no commands.
-    fn _results<'py>(
-        &self,
-        py: Python<'py>,
-        whole: bool,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn _results<'py>(&self, py: Python<'py>, whole: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         let is_empty = self.state.with(py, |state| state.commands.is_empty());
         if is_empty || self.watching.load(Ordering::Relaxed) {
             return Ok(None);
