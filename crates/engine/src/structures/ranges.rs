@@ -162,15 +162,15 @@ mod tests {
             Err::<(), ()>(())
         });
         assert!(failed.is_err() && ranges.byte_length() == 2);
-        ranges.push_equal(b"", 3);
-        ranges.push_equal(b"fgghij", 2);
-        let items: Vec<&[u8]> = ranges.iter().collect();
-        assert_eq!(items, [&b"a"[..], b"e", b"fg", b"gh", b"ij"]);
         let added = ranges.push_with(|out| {
             out.push(b'x');
             Ok::<_, ()>(7)
         });
         assert_eq!((added, ranges.get(2)), (Ok(7), &b"x"[..]));
+        ranges.push_equal(b"", 3);
+        ranges.push_equal(b"fgghij", 2);
+        let items: Vec<&[u8]> = ranges.iter().collect();
+        assert_eq!(items, [&b"a"[..], b"e", b"x", b"fg", b"gh", b"ij"]);
         ranges.truncate(0);
         assert!(ranges.is_empty() && ranges.byte_length() == 0);
     }
