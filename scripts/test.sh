@@ -10,11 +10,18 @@ mkdir -p target/test
 started=$SECONDS
 failed=()
 flaky=()
+took=()
 
 # stage NAME COMMAND...: runs it with its output shown and kept. Where nobody watches, a stage
 # that failed is run once more, as processes that are stopped and killed can meet a machine
 # that is busy otherwise; the summary says what it was that passed only then.
 stage() {
+    local since=$SECONDS
+    attempts "$@"
+    took+=("$1 $((SECONDS - since)) s")
+}
+
+attempts() {
     local name=$1
     shift
     say "$name"
@@ -99,6 +106,8 @@ grep -h '^skipped: ' target/test/{rust,tls}.log >>target/test/skipped.log || tru
 
 echo
 say "summary, after $((SECONDS - started)) s"
+joined=$(printf ', %s' "${took[@]}")
+echo "stages: ${joined#, }"
 grep -hE '^(tidy|fuzz|crash|storm|damage|differential|cancellation): ' target/test/rust.log || true
 grep -h '^loom: ' target/test/loom.log || true
 grep -hE '^(storm|second tries|C): ' target/test/c.log || true
