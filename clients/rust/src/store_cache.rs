@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use futures_util::stream;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep};
 use undercroft_embedded::StoreOf;
 use undercroft_engine::{self as engine, Subscriber, Topic, limit_patience};
@@ -25,8 +26,8 @@ const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// A cache in shared memory: no socket, no server, no switch to another task.
 ///
-/// Its calls are done when they are polled first. Where another process holds a lock they leave the event loop to
-/// others, and try again until the store's patience ends.
+/// Its calls are done when they are polled, but for every 128th in a row, before which other tasks have their turns.
+/// Where another process holds a lock they leave the event loop to others, and try again until the store's patience ends.
 ///
 /// ```
 /// use undercroft::{Cache, SetOptions, StoreCache};
@@ -102,6 +103,8 @@ impl StoreCache {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
+        // A loop of calls that never wait would leave no other task its turn.
+        consume_budget().await;
         let store = &self.store;
         let mut made = momentarily(store, &mut call);
         if matches!(made, Err(Error::Busy(_))) {

@@ -106,8 +106,8 @@ async fn caller(cache: Arc<dyn Cache>, seed: u64, counts: Arc<Counts>) {
     }
 }
 
-/// Lets callers call, and the server hang up.
-async fn storm(what: &str, cache: Arc<dyn Cache>, url: Option<&str>) {
+/// Lets callers call, and the server hang up. Returns how many calls were cancelled.
+async fn storm(what: &str, cache: Arc<dyn Cache>, url: Option<&str>) -> u64 {
     let seed = undercroft_testkit::fresh::seed();
     let counts = Arc::new(Counts::default());
     let callers: Vec<_> = (0..CALLERS)
@@ -139,8 +139,9 @@ async fn storm(what: &str, cache: Arc<dyn Cache>, url: Option<&str>) {
         count(&counts.cancelled),
         count(&counts.lost),
     );
-    assert!(count(&counts.replies) > 0 && count(&counts.cancelled) > 0);
+    assert!(count(&counts.replies) > 0);
     cache.close().await;
+    count(&counts.cancelled)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -149,7 +150,7 @@ async fn on_one_shared_connection() {
         return;
     };
     let cache = undercroft::cache(&redis.unix()).expect("a cache");
-    storm("one connection", cache, Some(&redis.unix())).await;
+    assert!(storm("one connection", cache, Some(&redis.unix())).await > 0);
 }
 
 #[tokio::test]
@@ -157,7 +158,7 @@ async fn on_several_shared_connections() {
     let ours = Served::start();
     let options = CacheOptions::new().connections(3).queue(8 << 10);
     let cache = undercroft::cache_with(&ours.url(), options).expect("a cache");
-    storm("three connections", cache, None).await;
+    assert!(storm("three connections", cache, None).await > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,12 +166,13 @@ async fn on_a_pool() {
     let ours = Served::start();
     let options = CacheOptions::new().connections(8);
     let cache = undercroft::PooledCache::open(&ours.url(), options).expect("a cache");
-    storm("a pool", Arc::new(cache), Some(&ours.url())).await;
+    assert!(storm("a pool", Arc::new(cache), Some(&ours.url())).await > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_store() {
     let directory = undercroft_testkit::fresh::directory();
     let cache = undercroft::StoreCache::at(directory.path().join("store")).expect("a store");
+    // Its calls are done before anybody could give up.
     storm("a store", Arc::new(cache), None).await;
 }

@@ -182,6 +182,16 @@ async fn a_subscriber_of_a_store_is_told_how_much_it_lost() {
 }
 
 #[tokio::test]
+async fn calls_on_a_store_leave_other_tasks_their_turns() {
+    let place = undercroft_testkit::fresh::directory();
+    let cache = StoreCache::at(place.path().join("store")).expect("a store");
+    let other = tokio::spawn(async {});
+    while !other.is_finished() {
+        cache.get(b"key").await.expect("get");
+    }
+}
+
+#[tokio::test]
 async fn a_subscription_ends_with_its_store() {
     let place = undercroft_testkit::fresh::directory();
     let path = place.path().join("store");
