@@ -2,7 +2,11 @@
 //! after the N-th store that matters, for N = 0, 1, 2, ... until the change
 //! completes, and another handle recovers the store and checks it.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::available_parallelism;
 
 use undercroft_memory::fault::die_after;
 use undercroft_testkit::fresh;
@@ -98,10 +102,11 @@ fn death_at_every_undo_log_step() {
         "death at every undo-log step", "deaths", "old", "new"
     );
     let filter = std::env::var("UNDERCROFT_SCENARIO").unwrap_or_default();
+    let scenarios = scenario::all().filter(|known| known.name.contains(&filter));
+    let scenarios: Vec<&Scenario> = scenarios.collect();
+    let counts = on_every_core(&scenarios, |scenario| die_at_every_step(scenario));
     let mut total = Count::default();
-    let mut changes = 0;
-    for scenario in scenario::all().filter(|known| known.name.contains(&filter)) {
-        let count = die_at_every_step(scenario);
+    for (scenario, count) in scenarios.iter().zip(&counts) {
         // The last run completed.
         let deaths = count.old + count.new - 1;
         println!(
@@ -117,12 +122,34 @@ fn death_at_every_undo_log_step() {
         );
         total.old += count.old;
         total.new += count.new - 1;
-        changes += 1;
     }
     println!(
-        "crash: {changes} kinds of change, {} deaths, one at each undo-log step, all recovered",
+        "crash: {} kinds of change, {} deaths, one at each undo-log step, all recovered",
+        counts.len(),
         total.old + total.new
     );
+}
+
+/// What `work` gives for each item, in their order. A thread for each core takes one after the other.
+fn on_every_core<T: Sync, R: Send + Sync>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let results: Vec<OnceLock<R>> = items.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let take = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return };
+            let _ = results[index].set(work(item));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..available_parallelism().map_or(1, NonZero::get) {
+            scope.spawn(take);
+        }
+    });
+    let results = results.into_iter().map(OnceLock::into_inner);
+    results
+        .map(|result| result.expect("each was taken"))
+        .collect()
 }
 
 /// The heir dies as well, at every step of its recovery.

@@ -169,6 +169,7 @@ fn end_while_it_runs(commands: &str, first_reply: &str) -> (Option<i32>, String,
     assert_eq!(client.call("SET k v"), "+OK");
     client.send(commands);
     assert_eq!(client.line(), first_reply);
+    server.is_busy_for(20);
     server.signal(Signal::TERM);
     let (status, log) = server.wait();
     assert!(!fs::exists(&server.socket).expect("a directory"));

@@ -132,6 +132,19 @@ impl Server {
         signal_to(&self.child, signal);
     }
 
+    /// Returns once it has used the processor for so many ticks more, hundredths of a second: what it was sent runs then.
+    pub(crate) fn is_busy_for(&self, ticks: u64) {
+        let used = || {
+            let fields = fields_of(&self.child);
+            let time = |place: usize| fields[place].parse::<u64>().expect("a number");
+            time(11) + time(12)
+        };
+        let until = used() + ticks;
+        while used() < until {
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits for its end: exit status and what it said since the start.
     pub(crate) fn wait(&mut self) -> (Option<i32>, String) {
         let mut log = String::new();
@@ -202,7 +215,12 @@ pub(crate) fn spare_port() -> u16 {
 
 /// The state of a process as the system sees it: `T` is stopped.
 pub(crate) fn state_of(child: &Child) -> char {
+    fields_of(child)[0].chars().next().expect("a state")
+}
+
+/// What the system says of a process, behind its name.
+fn fields_of(child: &Child) -> Vec<String> {
     let status = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
     let (_, rest) = status.rsplit_once(") ").expect("a name in parentheses");
-    rest.chars().next().expect("a state")
+    rest.split(' ').map(str::to_owned).collect()
 }
