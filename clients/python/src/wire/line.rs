@@ -349,15 +349,18 @@ impl Line {
         let kept = waiter.cast_exact::<PyTuple>().ok();
         let is_task = match kept {
             Some(kept) => self.is_task(kept.get_borrowed_item(0)?),
-            None if waiter.is_none() => false,
+            None if waiter.is_none() => {
+                call.setattr(known, false)?;
+                false
+            }
             None => return Ok(false),
         };
-        // Nobody is kept apart any more, unless the call itself is to be looked at.
-        if is_task || kept.is_none() {
-            call.setattr(known, false)?;
-        }
         match self.settle.bind(py).call1((call, result)) {
-            Ok(_) if is_task => woken.append(waiter)?,
+            Ok(_) if is_task => {
+                // Nobody is kept apart any more.
+                call.setattr(known, false)?;
+                woken.append(waiter)?;
+            }
             Ok(_) if kept.is_some() => woken.append(call)?,
             Ok(_) => {}
             // A finalizer that ran in between has cancelled it.
