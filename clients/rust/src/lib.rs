@@ -38,6 +38,11 @@
 //! - `store_cache`: the cache in shared memory.
 //! - `subscription`: messages of channels as a stream.
 
+/// The samples of the guide compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust.md")]
+struct Guide;
+
 mod address;
 mod cache;
 mod error;
