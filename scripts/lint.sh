@@ -11,7 +11,7 @@ say "rustfmt"
 cargo fmt --all --check
 
 say "clippy"
-cargo clippy --workspace --all-targets --locked -- -D warnings
+cargo clippy --workspace --features undercroft/tls --all-targets --locked -- -D warnings
 
 say "rustdoc"
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked --quiet

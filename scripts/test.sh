@@ -51,12 +51,7 @@ rust_tests() {
         exclude=(--exclude "$(sed -n 's/^name *= *"\(.*\)"/\1/p' clients/python/Cargo.toml | head -n 1)")
     fi
     # Passing tests show their output too: their seeds, and what they skipped.
-    cargo test --workspace --locked --no-fail-fast "${exclude[@]}" -- --show-output
-}
-
-# The crate's encryption is a feature that the workspace's tests leave out.
-tls_tests() {
-    cargo test -p undercroft --features tls --locked --test caches tls -- --show-output
+    cargo test --workspace --features undercroft/tls --locked --no-fail-fast "${exclude[@]}" -- --show-output
 }
 
 python_tests() {
@@ -81,7 +76,6 @@ scripts/packages.sh test
 scripts/build.sh
 
 stage rust rust_tests
-stage tls tls_tests
 stage reruns scripts/reruns.sh
 stage loom scripts/loom.sh
 stage c scripts/c.sh
@@ -102,7 +96,7 @@ else
 fi
 
 # Tests skip by printing a line of this form; it is repeated here.
-grep -h '^skipped: ' target/test/{rust,tls}.log >>target/test/skipped.log || true
+grep -h '^skipped: ' target/test/rust.log >>target/test/skipped.log || true
 
 echo
 say "summary, after $((SECONDS - started)) s"
