@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// How many connections a pool has, unless told otherwise.
+const POOLED: usize = 16;
+
 /// How a cache reaches its server.
 ///
 /// ```
@@ -49,6 +52,14 @@ impl CacheOptions {
     pub const fn connections(mut self, connections: usize) -> CacheOptions {
         self.connections = connections;
         self
+    }
+
+    /// How many of them a pool has.
+    pub(crate) fn pooled(&self) -> usize {
+        match self.connections {
+            0 => POOLED,
+            connections => connections,
+        }
     }
 
     /// How long a call may take, whatever it waits for. So long may connecting take, too.

@@ -4,9 +4,13 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use undercroft_resp::{Value, encode};
 
 use crate::address::{Place, Server, Tls};
@@ -15,6 +19,9 @@ use crate::remote::connection::{closed, not_accepted};
 use crate::remote::input::Input;
 use crate::remote::socket::is_quiet;
 use crate::reply::{Reply, from_value, outcome};
+
+/// Bytes of one write: the time limit of a unix socket holds anew for each piece that the system makes of it.
+const PIECE: usize = 32 << 10;
 
 enum Socket {
     Tcp(TcpStream),
@@ -57,10 +64,7 @@ impl Connection {
     pub(crate) fn call(&mut self, words: &[&[u8]], until: Instant) -> Result<Reply> {
         self.output.clear();
         encode::command(&mut self.output, words);
-        self.limit(until)?;
-        let lost = |error| Error::lost(&self.name, error);
-        self.socket.write_all(&self.output).map_err(lost)?;
-        self.socket.flush().map_err(lost)?;
+        self.send(until)?;
         loop {
             match self.input.next() {
                 Ok(Some(Value::Push(_))) => {}
@@ -77,6 +81,25 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Writes all output. A server that takes it slowly is given no more time for each piece.
+    fn send(&mut self, until: Instant) -> Result<()> {
+        let mut written = 0;
+        while written < self.output.len() {
+            self.limit(until)?;
+            let lost = |error| Error::lost(&self.name, error);
+            let end = self.output.len().min(written + PIECE);
+            match self.socket.write(&self.output[written..end]) {
+                Ok(0) => return Err(lost(io::ErrorKind::WriteZero.into())),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(lost(error)),
+            }
+        }
+        self.limit(until)?;
+        let flushed = self.socket.flush();
+        flushed.map_err(|error| Error::lost(&self.name, error))
     }
 
     /// Limits what the next read or write may take. A limit that was set is kept while it is right to a tenth.
@@ -107,7 +130,7 @@ impl Connection {
 impl Socket {
     fn connect(place: &Place, until: Instant) -> io::Result<Socket> {
         let (host, port, tls) = match place {
-            Place::Unix(path) => return Ok(Socket::Unix(UnixStream::connect(path)?)),
+            Place::Unix(path) => return Ok(Socket::Unix(connect_unix(path, until)?)),
             Place::Tcp { host, port, tls } => (host, *port, tls),
         };
         let mut failed = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
@@ -160,6 +183,23 @@ impl Socket {
                 stream.sock.set_write_timeout(Some(limit))
             }
         }
+    }
+}
+
+/// Connects to a unix socket until then. A server that accepts nobody lets a caller wait, whom only the time limit of
+/// the socket's writes frees.
+fn connect_unix(path: &Path, until: Instant) -> io::Result<UnixStream> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(left))?;
+    match connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) => Ok(UnixStream::from(socket)),
+        Err(Errno::AGAIN) => Err(io::ErrorKind::TimedOut.into()),
+        Err(error) => Err(error.into()),
     }
 }
 

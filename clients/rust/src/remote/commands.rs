@@ -30,23 +30,28 @@ const OF_CONNECTIONS: &[&str] = &[
     "WATCH",
 ];
 
-/// Refuses what is not for a connection that others use, too.
-pub(crate) fn check_shared(words: &[&[u8]]) -> Result<()> {
+/// What CLIENT does of that kind.
+const OF_CLIENT: &[&str] = &["CACHING", "REPLY", "TRACKING"];
+
+/// The words of a command. Refuses what is not for a connection that others use, too.
+pub(crate) fn shared(words: &[impl AsRef<[u8]>]) -> Result<Vec<&[u8]>> {
+    let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
     let Some(name) = words.first() else {
         return Err(Error::reply("ERR expected the name of a command, got none"));
     };
-    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-    let replies = || {
-        let second = words.get(1);
-        is("CLIENT") && second.is_some_and(|word| word.eq_ignore_ascii_case(b"REPLY"))
+    let is = |word: &[u8], others: &[&str]| {
+        let mut others = others.iter().map(|other| other.as_bytes());
+        others.any(|other| word.eq_ignore_ascii_case(other))
     };
-    if OF_CONNECTIONS.iter().any(|other| is(other)) || replies() {
+    let of_client =
+        || is(name, &["CLIENT"]) && words.get(1).is_some_and(|word| is(word, OF_CLIENT));
+    if is(name, OF_CONNECTIONS) || of_client() {
         return Err(Error::reply(format!(
             "ERR {} is not for a connection that others share",
             String::from_utf8_lossy(name)
         )));
     }
-    Ok(())
+    Ok(words)
 }
 
 /// A command with a list of arguments.

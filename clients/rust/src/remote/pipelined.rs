@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use crate::address::Server;
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
-use crate::remote::commands::{check_shared, remote_cache};
+use crate::remote::commands::{remote_cache, shared};
 use crate::remote::queue::Queue;
 use crate::remote::receiver;
 use crate::remote::task::{Times, serve};
@@ -108,9 +108,7 @@ impl PipelinedCache {
     /// # }
     /// ```
     pub async fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
-        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        check_shared(&words)?;
-        self.call(&words).await
+        self.call(&shared(words)?).await
     }
 
     async fn call(&self, words: &[&[u8]]) -> Result<Reply> {

@@ -11,17 +11,14 @@ use crate::address::Server;
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::blocking::Connection;
-use crate::remote::commands::{SetWords, check_shared, with};
+use crate::remote::commands::{SetWords, shared, with};
 use crate::reply::Reply;
 use crate::set_options::SetOptions;
-
-/// How many connections a pool has, unless told otherwise.
-const CONNECTIONS: usize = 16;
 
 /// A pool of connections to a server, for threads: its calls block, and need no runtime.
 ///
 /// Connections are made when they are needed, and threads get them in the order in which they came. A call ends within
-/// its deadline, whatever it waits for. Clones share the connections.
+/// its deadline, whatever it waits for but the system's look-up of a host's name. Clones share the connections.
 ///
 /// ```
 /// # use undercroft_served::Served;
@@ -74,12 +71,8 @@ impl Pool {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn open(url: &str, options: CacheOptions) -> Result<Pool> {
-        let connections = match options.connections {
-            0 => CONNECTIONS,
-            connections => connections,
-        };
         let state = State {
-            free: connections,
+            free: options.pooled(),
             ..State::default()
         };
         Ok(Pool(Arc::new(Shared {
@@ -204,9 +197,7 @@ impl Pool {
     /// # Ok::<(), undercroft::Error>(())
     /// ```
     pub fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
-        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        check_shared(&words)?;
-        self.call(&words)
+        self.call(&shared(words)?)
     }
 
     fn call(&self, words: &[&[u8]]) -> Result<Reply> {

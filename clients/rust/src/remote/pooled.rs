@@ -11,14 +11,12 @@ use tokio::time::timeout;
 use crate::address::Server;
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
-use crate::remote::commands::{check_shared, remote_cache};
+use crate::remote::commands::{remote_cache, shared};
 use crate::remote::connection::Connection;
 use crate::remote::receiver;
 use crate::reply::Reply;
 use crate::subscription::Subscription;
 
-/// How many connections a pool has, unless told otherwise.
-const CONNECTIONS: usize = 16;
 /// Calls at a time, those that wait for a connection included.
 const CALLS_MAX: u32 = 1 << 20;
 
@@ -71,15 +69,11 @@ impl PooledCache {
     /// ```
     pub fn open(url: &str, options: CacheOptions) -> Result<PooledCache> {
         let server = Arc::new(Server::parse(url)?);
-        let connections = match options.connections {
-            0 => CONNECTIONS,
-            connections => connections,
-        };
         let manager = Connections {
             server: server.clone(),
             within: options.deadline,
         };
-        let pool = Pool::builder(manager).max_size(connections).build();
+        let pool = Pool::builder(manager).max_size(options.pooled()).build();
         Ok(PooledCache {
             // It is only refused where it has time-outs and no runtime.
             pool: pool.map_err(|error| Error::url(error.to_string()))?,
@@ -107,9 +101,7 @@ impl PooledCache {
     /// # }
     /// ```
     pub async fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
-        let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-        check_shared(&words)?;
-        self.call(&words).await
+        self.call(&shared(words)?).await
     }
 
     async fn call(&self, words: &[&[u8]]) -> Result<Reply> {

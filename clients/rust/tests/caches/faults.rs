@@ -371,6 +371,7 @@ async fn what_changes_a_shared_connection_is_refused() {
         &["SUBSCRIBE", "news"][..],
         &["multi"],
         &["client", "reply", "off"],
+        &["CLIENT", "tracking", "on"],
         &["SELECT", "1"],
     ] {
         let error = cache.command(words).await.expect_err("refused");

@@ -1,5 +1,7 @@
 //! The pool for threads.
 
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -115,4 +117,44 @@ fn a_server_that_is_started_again_is_found_again() {
     assert!(matches!(error, Error::Connect { .. }), "{error}");
     redis.start_again();
     assert_eq!(pool.get("key").expect("a reply"), None);
+}
+
+#[test]
+fn a_server_that_takes_a_value_slowly_gets_no_more_time_for_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let value = vec![b'x'; 4 << 20];
+    let rest = value.len();
+    let server = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().expect("a connection");
+        let mut byte = [0; 14];
+        peer.read_exact(&mut byte).expect("PING");
+        peer.write_all(b"+PONG\r\n").expect("a reply");
+        // One byte at a time takes far longer than the call may.
+        let taken = (0..rest).take_while(|_| matches!(peer.read(&mut byte[..1]), Ok(1)));
+        taken.count()
+    });
+    let options = CacheOptions::new().deadline(Duration::from_millis(50));
+    let pool = Pool::open(&format!("unix://{}", path.display()), options).expect("a pool");
+    let error = pool.set("key", &value, SetOptions::new());
+    let error = error.expect_err("it was not taken in time");
+    assert!(error.is_timeout(), "{error}");
+    let taken = server.join().expect("it ends with the connection");
+    assert!(taken < rest, "all of it was sent");
+}
+
+#[test]
+fn a_server_that_accepts_nobody_is_not_waited_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    // Who connects beyond these is made to wait.
+    rustix::net::listen(&listener, 0).expect("it listens already");
+    let others = UnixStream::connect(&path).expect("there is room for one");
+    let options = CacheOptions::new().deadline(Duration::from_millis(50));
+    let pool = Pool::open(&format!("unix://{}", path.display()), options).expect("a pool");
+    let error = pool.get("key").expect_err("nobody is there");
+    assert!(matches!(error, Error::Connect { .. }), "{error}");
+    drop((listener, others));
 }
