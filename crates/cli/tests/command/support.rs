@@ -136,6 +136,7 @@ impl Server {
     pub(crate) fn is_busy_for(&self, ticks: u64) {
         let used = || {
             let fields = fields_of(&self.child);
+            assert_ne!(fields[0], "Z", "the server has ended");
             let time = |place: usize| fields[place].parse::<u64>().expect("a number");
             time(11) + time(12)
         };
