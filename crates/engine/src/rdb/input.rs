@@ -1,6 +1,8 @@
 //! Reading values in RDB form, which are hostile until proven otherwise: every length is checked before memory is
 //! taken for it.
 
+use std::borrow::Cow;
+
 use super::form::{
     INTEGER_8, INTEGER_16, INTEGER_32, LENGTH_6, LENGTH_14, LENGTH_32, LENGTH_64, LZF, SPECIAL,
     signed,
@@ -38,8 +40,8 @@ impl<'p> Input<'p> {
         Some(length)
     }
 
-    /// A string.
-    pub(crate) fn string(&mut self) -> Option<Vec<u8>> {
+    /// A string, where it is or as what it stands for.
+    pub(crate) fn string(&mut self) -> Option<Cow<'p, [u8]>> {
         let (string, rest) = string(self.rest, self.limit)?;
         self.rest = rest;
         Some(string)
@@ -71,12 +73,12 @@ impl<'p> Input<'p> {
 }
 
 /// A string of at most `limit` bytes, and what is behind it.
-fn string(bytes: &[u8], limit: usize) -> Option<(Vec<u8>, &[u8])> {
+fn string(bytes: &[u8], limit: usize) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     if first & SPECIAL != SPECIAL {
         let (length, rest) = length(bytes)?;
         let (value, rest) = rest.split_at_checked(length)?;
-        return (length <= limit).then(|| (value.to_vec(), rest));
+        return (length <= limit).then_some((value.into(), rest));
     }
     let width = match first & !SPECIAL {
         INTEGER_8 => 1,
@@ -89,12 +91,12 @@ fn string(bytes: &[u8], limit: usize) -> Option<(Vec<u8>, &[u8])> {
             if length > limit {
                 return None;
             }
-            return Some((lzf::decompress(stream, length)?, rest));
+            return Some((lzf::decompress(stream, length)?.into(), rest));
         }
         _ => return None,
     };
     let (number, rest) = rest.split_at_checked(width)?;
-    Some((signed(number).to_string().into_bytes(), rest))
+    Some((signed(number).to_string().into_bytes().into(), rest))
 }
 
 /// A plain length and what is behind it.

@@ -92,6 +92,17 @@ fn write_back(length: usize, out: &mut Vec<u8>) {
     }
 }
 
+/// What is behind the length of an element, as [`write_back`] writes it.
+fn read_back(length: usize, bytes: &[u8]) -> Option<&[u8]> {
+    let groups = back_length(length);
+    let (back, rest) = bytes.split_at_checked(groups)?;
+    let sound = (0..groups).rev().zip(back).all(|(group, byte)| {
+        let more = if group + 1 == groups { 0 } else { 0x80 };
+        *byte == (length >> (7 * group)) as u8 & 0x7f | more
+    });
+    sound.then_some(rest)
+}
+
 fn back_length(length: usize) -> usize {
     match length {
         0..=127 => 1,
@@ -113,10 +124,7 @@ pub(super) fn read(bytes: &[u8], out: &mut Ranges) -> Option<()> {
     while rest != [END] {
         let before = rest.len();
         rest = read_element(rest, out)?;
-        let length = before - rest.len();
-        let mut back = Vec::with_capacity(5);
-        write_back(length, &mut back);
-        rest = rest.strip_prefix(back.as_slice())?;
+        rest = read_back(before - rest.len(), rest)?;
         count += 1;
     }
     let counted = usize::from(u16::from_le_bytes([low, high]));
@@ -132,7 +140,7 @@ fn read_element<'b>(bytes: &'b [u8], out: &mut Ranges) -> Option<&'b [u8]> {
     };
     let width = match first {
         0..0x80 => {
-            out.push(first.to_string().as_bytes());
+            out.push(itoa::Buffer::new().format(first).as_bytes());
             return Some(rest);
         }
         0x80..0xc0 => return text(usize::from(first & 0x3f), rest, out),
@@ -140,7 +148,7 @@ fn read_element<'b>(bytes: &'b [u8], out: &mut Ranges) -> Option<&'b [u8]> {
             let (&low, rest) = rest.split_first()?;
             let bits = u16::from_le_bytes([low, first & 0x1f]);
             let value = ((bits << 3) as i16) >> 3;
-            out.push(value.to_string().as_bytes());
+            out.push(itoa::Buffer::new().format(value).as_bytes());
             return Some(rest);
         }
         0xe0..0xf0 => {
@@ -160,7 +168,8 @@ fn read_element<'b>(bytes: &'b [u8], out: &mut Ranges) -> Option<&'b [u8]> {
         _ => return None,
     };
     let (data, rest) = rest.split_at_checked(width)?;
-    out.push(super::form::signed(data).to_string().as_bytes());
+    let value = super::form::signed(data);
+    out.push(itoa::Buffer::new().format(value).as_bytes());
     Some(rest)
 }
 

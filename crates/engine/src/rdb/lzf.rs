@@ -4,6 +4,8 @@
 //! other byte is a copy from what was already written: its upper three bits are the length less two (seven: the
 //! next byte is added), its lower five bits and the byte behind are the distance less one.
 
+use std::cell::RefCell;
+
 /// The longest run of literal bytes in one instruction.
 const LONGEST_LITERAL: usize = 32;
 /// The furthest a copy may reach back.
@@ -16,21 +18,64 @@ const TABLE_BITS: u32 = 16;
 
 /// Compresses `data` to at most `limit` bytes, or says `None` where that does not succeed.
 ///
-/// It finds the matches liblzf finds in the form Redis builds it, so the output is Redis' own. O(n) time, and a
-/// table of 256 KiB.
+/// It finds the matches liblzf finds in the form Redis builds it, so the output is Redis' own. O(n) time; each thread
+/// that compresses keeps a table of 256 KiB.
 pub(super) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
-    // The table's positions have 32 bits, as liblzf's.
-    u32::try_from(data.len()).ok()?;
-    // Position of the last place with this hash, plus one; zero says none.
-    let mut table = vec![0u32; 1 << TABLE_BITS];
+    thread_local! {
+        static POSITIONS: RefCell<Positions> = RefCell::default();
+    }
+    POSITIONS.with_borrow_mut(|positions| {
+        positions.begin(data.len())?;
+        compress_with(positions, data, limit)
+    })
+}
+
+/// Where each hash was met last. The table is not cleared for each of many short strings: positions are counted on from
+/// one to the next, and those before the string's first say nothing.
+#[derive(Default)]
+struct Positions {
+    table: Vec<u32>,
+    /// What is added to a position of this string; its first one is this and one more, as zero says none.
+    base: u32,
+    /// The base of the next string.
+    next: u32,
+}
+
+impl Positions {
+    /// Begins with a string of so many bytes, whose positions must have 32 bits, as liblzf's.
+    fn begin(&mut self, length: usize) -> Option<()> {
+        let length = u32::try_from(length).ok()?.checked_add(1)?;
+        self.base = self.next;
+        match self.base.checked_add(length) {
+            Some(next) if !self.table.is_empty() => self.next = next,
+            _ => {
+                self.table.clear();
+                self.table.resize(1 << TABLE_BITS, 0);
+                (self.base, self.next) = (0, length);
+            }
+        }
+        Some(())
+    }
+
+    /// The position with a hash, plus one; zero where there is none.
+    fn get(&self, hash: usize) -> usize {
+        self.table[hash].saturating_sub(self.base) as usize
+    }
+
+    fn set(&mut self, hash: usize, position: usize) {
+        self.table[hash] = self.base + position as u32 + 1;
+    }
+}
+
+fn compress_with(positions: &mut Positions, data: &[u8], limit: usize) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(limit.min(data.len()));
     let mut literal = 0;
     let mut at = 0;
     let end = data.len();
     while at + 2 < end {
         let hash = slot(&data[at..]);
-        let previous = table[hash] as usize;
-        table[hash] = at as u32 + 1;
+        let previous = positions.get(hash);
+        positions.set(hash, at);
         // Position zero never serves as a source, as in liblzf.
         let source = previous.wrapping_sub(1);
         if previous < 2 || at - source > FURTHEST || data[source..source + 3] != data[at..at + 3] {
@@ -68,7 +113,7 @@ pub(super) fn compress(data: &[u8], limit: usize) -> Option<Vec<u8>> {
         }
         // The last two positions inside the match may serve later ones.
         for position in [at - 2, at - 1] {
-            table[slot(&data[position..])] = position as u32 + 1;
+            positions.set(slot(&data[position..]), position);
         }
     }
     if out.len() + (at - literal) + 4 > limit {
@@ -171,6 +216,27 @@ mod tests {
             }
         }
         assert!(smaller > 1_000, "{smaller}");
+    }
+
+    #[test]
+    fn what_was_compressed_before_does_not_matter() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut used = Positions::default();
+        for round in 0..200 {
+            // Now and then positions end with their 32 bits.
+            if round % 50 == 49 {
+                used.next = u32::MAX - 700;
+            }
+            let data: Vec<u8> = (0..random.usize(30..1500))
+                .map(|_| random.u8(..6))
+                .collect();
+            let mut fresh = Positions::default();
+            let [one, other] = [&mut used, &mut fresh].map(|positions| {
+                positions.begin(data.len()).expect("a short string");
+                compress_with(positions, &data, data.len())
+            });
+            assert_eq!(one, other, "round {round}");
+        }
     }
 
     #[test]
