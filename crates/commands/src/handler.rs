@@ -125,8 +125,11 @@ impl<'a> Context<'a> {
     }
 
     /// Hashes keys.
-    pub(crate) fn keys<'k>(&self, keys: impl IntoIterator<Item = &'k &'k [u8]>) -> Vec<Key<'k>> {
-        keys.into_iter().map(|key| self.store.key(key)).collect()
+    pub(crate) fn keys<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k &'k [u8], IntoIter: Clone>,
+    ) -> Vec<Key<'k>> {
+        self.store.hash_all(keys)
     }
 }
 

@@ -68,7 +68,10 @@ pub use types::hash::{Hash, PackedLimits, Parts};
 pub use types::list::{End, Inserted, Positions};
 pub use types::registry::ValueType;
 pub use types::set::{Set, SetOperation};
-pub use types::sorted::{AddRule, Added, Bounds, Limit, ScoreBound, Scored, SortedSet, TextBound};
+pub use types::sorted::{
+    AddRule, Added, Aggregate, Bounds, Limit, ScoreBound, Scored, SortedSet, Source, TextBound,
+    Weighted,
+};
 pub use types::string::bits::{BitOperation, BitString};
 pub use types::string::hot::{Condition, SetOptions, TextBuffer};
 pub use types::string::mget::{Held, Values};

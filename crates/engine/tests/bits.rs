@@ -137,13 +137,14 @@ fn combinations_agree_with_vectors_of_bytes() {
         let names: Vec<Vec<u8>> = (0..random.usize(1..5))
             .map(|name| vec![name as u8])
             .collect();
-        let mut models = Vec::new();
+        let (mut models, mut made) = (Vec::new(), 0);
         for name in &names {
             let mut model = random_bytes(&mut random);
             if random.u32(0..6) == 0 {
                 store.delete(0, &[name]).expect("room");
                 model.clear();
             } else {
+                made += 1;
                 store.set(0, name, &model).expect("room");
             }
             models.push(model);
@@ -158,7 +159,7 @@ fn combinations_agree_with_vectors_of_bytes() {
         let target_name = [random.u8(0..6)];
         let target = store.key(&target_name);
         let shards = store.shards_of(sources.iter().chain([&target]));
-        let length = store
+        let (length, there) = store
             .write(shards, |writer| {
                 writer.combine_bits(0, operation, &target, &sources)
             })
@@ -178,6 +179,7 @@ fn combinations_agree_with_vectors_of_bytes() {
             }
         }
         assert_eq!(length, longest as u64);
+        assert_eq!(there, made);
         let mut found = Vec::new();
         assert_eq!(
             store.get(0, &target_name, &mut found).expect("read"),

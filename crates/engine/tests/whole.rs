@@ -279,7 +279,10 @@ fn a_sorted_set_made_at_once_is_that_made_member_by_member() {
             }
             let scored = write(&store, &[b"whole"], |writer| {
                 let mut scored = Scored::new();
-                writer.append_scored(0, &store.key(b"whole"), &mut scored)?;
+                let whole = writer
+                    .sorted_set(0, &store.key(b"whole"))?
+                    .expect("a value");
+                whole.append_all(writer.view(), &mut scored)?;
                 Ok(scored)
             });
             write(&store, &[b"stored"], |writer| {

@@ -59,6 +59,7 @@ pub use inspection::statistics::{HeldLock, LockName, Member, Setting, Statistics
 pub use inspection::users::User;
 pub use mapped::classes::block_size;
 pub use mapped::layout;
+pub use mapped::mapping::prefetch;
 pub use mapped::platform::{coarse_milliseconds, effective_user};
 pub use mapped::words::last_word;
 pub use messages::bell::{Bell, remove_sockets};

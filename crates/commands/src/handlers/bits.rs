@@ -224,16 +224,7 @@ pub(crate) fn bitop(
     let sources = context.keys(&arguments[3..]);
     let shards = store.shards_of(sources.iter().chain([&target]));
     let (length, found) = store.write(shards, |writer| {
-        let mut found = 0;
-        for source in &sources {
-            let there = writer.find(database, source)?.is_some();
-            found += u64::from(there);
-            if !there {
-                writer.tell(KeyEvent::KeyMiss, database, source);
-            }
-        }
-        let length = writer.combine_bits(database, operation, &target, &sources)?;
-        Ok::<_, Failure>((length, found))
+        writer.combine_bits(database, operation, &target, &sources)
     })?;
     let counters = &mut context.session.counters;
     counters.hits += found;

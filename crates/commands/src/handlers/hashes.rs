@@ -114,7 +114,8 @@ pub(crate) fn hmget(
     let fields: Vec<Key<'_>> = context.keys(&arguments[2..]);
     let values = read(context, arguments[1], |reader, hash| {
         let (mut texts, mut there) = (Ranges::new(), Vec::with_capacity(fields.len()));
-        for field in &fields {
+        for (position, field) in fields.iter().enumerate() {
+            hash.warm_ahead(reader.view(), &fields, position);
             there.push(texts.push_with(|out| hash.get(reader.view(), field, out))?);
         }
         Ok((texts, there))

@@ -85,11 +85,12 @@ fn look_for<'k>(
     names: &[&'k [u8]],
 ) -> Result<Vec<(Key<'k>, bool)>, Failure> {
     let (store, database) = (context.store, context.database());
-    let keys: Vec<Key<'k>> = names.iter().map(|name| store.key(name)).collect();
+    let keys: Vec<Key<'k>> = store.hash_all(names);
     let found = store.read(store.shards_of(&keys), |reader| {
-        let found = keys
-            .iter()
-            .map(|key| Ok(reader.find(database, key)?.is_some()));
+        let found = keys.iter().enumerate().map(|(position, key)| {
+            reader.warm_ahead(database, &keys, position);
+            Ok(reader.find(database, key)?.is_some())
+        });
         found.collect::<Result<Vec<bool>, Failure>>()
     })?;
     for (key, found) in keys.iter().zip(&found) {

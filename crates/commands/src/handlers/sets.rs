@@ -81,9 +81,10 @@ pub(crate) fn smismember(
 ) -> Outcome {
     let members: Vec<Key<'_>> = context.keys(&arguments[2..]);
     let there = read(context, arguments[1], |reader, set| {
-        let there = members
-            .iter()
-            .map(|member| set.contains(reader.view(), member));
+        let there = members.iter().enumerate().map(|(position, member)| {
+            set.warm_ahead(reader.view(), &members, position);
+            set.contains(reader.view(), member)
+        });
         there.collect::<Result<Vec<bool>, Error>>()
     })?;
     let there = there.unwrap_or_else(|| vec![false; members.len()]);

@@ -4,12 +4,11 @@ use smallvec::SmallVec;
 use undercroft_memory::{Offset, View};
 
 use crate::store::{Key, Store};
+use crate::structures::ahead::TOGETHER;
 use crate::structures::dictionary::{self, first_candidate, home};
 use crate::structures::elements::{Elements, element_key};
 use crate::structures::roots::Root;
 
-/// Keys warmed together: enough to keep the processor's loads in flight.
-const TOGETHER: usize = 16;
 /// Bytes of an entry from which on it lies in a second cache line, wherever it starts.
 const NEXT_LINE: u64 = 64;
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use undercroft_memory::{
     HeldLock, Image, Marks, Member, Options, Scratch, Segment, ShardSet, Statistics, User, View,
-    WaitHook, coarse_milliseconds, defer_signals,
+    WaitHook, coarse_milliseconds, defer_signals, prefetch,
 };
 
 use crate::error::Error;
 use crate::messages::publish::Patterns;
 use crate::store::clock::Clock;
 use crate::store::terms::Terms;
+use crate::structures::ahead::TOGETHER;
 use crate::structures::dictionary;
 use crate::structures::entry::Entry;
 use crate::structures::key::{Key, hash};
@@ -129,6 +130,22 @@ impl Store {
             hash,
             shard: self.shard_of(hash),
         }
+    }
+
+    /// Hashes many keys. Their texts lie anywhere: they are asked for ahead of their turns.
+    pub fn hash_all<'k: 'n, 'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n &'k [u8], IntoIter: Clone>,
+    ) -> Vec<Key<'k>> {
+        let names = names.into_iter();
+        let mut ahead = names.clone().skip(TOGETHER);
+        let hashed = names.map(|name| {
+            if let Some(first) = ahead.next().and_then(|name| name.first()) {
+                prefetch(first);
+            }
+            self.key(name)
+        });
+        hashed.collect()
     }
 
     /// The shard of a key with this hash.

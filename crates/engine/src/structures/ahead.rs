@@ -3,6 +3,8 @@
 
 use undercroft_memory::{Offset, View};
 
+/// Keys asked for together: enough to keep the processor's loads in flight.
+pub(crate) const TOGETHER: usize = 16;
 /// So many elements are on their way. Processors wait for ten to sixteen cache lines at a time.
 const DISTANCE: usize = 16;
 /// An element that begins in the last bytes of a cache line is asked for with the next line.

@@ -3,13 +3,17 @@
 //! ([`Stock`]), and each bucket of the table is written once. No element has an
 //! entry of its own in the log, and none is searched for in the store.
 
-use undercroft_memory::{Offset, Pool, Stock, Transaction, block_size};
+use std::convert::Infallible;
+
+use smallvec::SmallVec;
+use undercroft_memory::{Offset, Pool, Stock, Transaction, block_size, prefetch};
 
 use crate::error::Error;
+use crate::structures::ahead::TOGETHER;
 use crate::structures::dictionary::{BUCKET, CHAINED, SLOTS, bits_for, tag_of};
 use crate::structures::element::{Element, Value, sizes};
 use crate::structures::elements::{Elements, OUTGROWN};
-use crate::structures::key::hash;
+use crate::structures::key::{Key, hash};
 use crate::structures::roots::{ARENA, BITS, ELEMENTS_WORDS, KEYS, TABLE};
 
 /// An element to be made.
@@ -35,9 +39,13 @@ pub(crate) type Placed = (u64, Offset);
 pub(crate) struct Draft<'d> {
     secret: [u64; 2],
     parts: Vec<Part<'d>>,
-    /// By hash, the index of a part plus 1; 0 is empty. At most half are used.
-    places: Vec<usize>,
+    /// By hash, the index of a part plus 1, with the bits of the hash that [`MARK`] has above it; 0 is empty. At most
+    /// half are used.
+    places: Vec<u64>,
 }
+
+/// The bits of a place that tell most hashes apart before any part is looked at.
+const MARK: u64 = !0 << 40;
 
 impl<'d> Draft<'d> {
     /// A draft without elements, with room for so many.
@@ -49,34 +57,78 @@ impl<'d> Draft<'d> {
         }
     }
 
-    /// Where a key's index is, or is to be.
-    fn place(&self, key: &[u8], hash: u64) -> usize {
+    /// Where a key's index is, or is to be, and the index.
+    fn place(&self, key: &[u8], hash: u64) -> (usize, Option<usize>) {
         let mask = self.places.len() - 1;
         let mut place = hash as usize & mask;
         loop {
-            match self.places[place] {
-                0 => return place,
-                index if self.parts[index - 1].hash == hash && self.parts[index - 1].key == key => {
-                    return place;
+            let found = self.places[place];
+            if found == 0 {
+                return (place, None);
+            }
+            if found & MARK == hash & MARK {
+                let index = (found & !MARK) as usize - 1;
+                let part = &self.parts[index];
+                if part.hash == hash && part.key == key {
+                    return (place, Some(index));
                 }
-                _ => place = (place + 1) & mask,
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// Lets keys have what `decide` makes of the number of parts, the value that the key has, and what came with it:
+    /// another value, or the same as before.
+    pub(crate) fn merge<T: Copy, E>(
+        &mut self,
+        mut items: impl Iterator<Item = (&'d [u8], T)>,
+        mut decide: impl FnMut(usize, &'d [u8], Option<Value<'d>>, T) -> Result<Option<Value<'d>>, E>,
+    ) -> Result<(), E> {
+        let mut group: SmallVec<[(u64, &'d [u8], T); TOGETHER]> = SmallVec::new();
+        loop {
+            group.clear();
+            for (key, item) in items.by_ref().take(TOGETHER) {
+                group.push((hash(self.secret, key), key, item));
+            }
+            if group.is_empty() {
+                return Ok(());
+            }
+            // Each lies somewhere else: all of them are on their way before the first is looked at.
+            for (hash, ..) in &group {
+                prefetch(&self.places[*hash as usize & (self.places.len() - 1)]);
+            }
+            for &(hash, key, item) in &group {
+                let (place, index) = self.place(key, hash);
+                let had = index.map(|index| self.parts[index].value);
+                let Some(value) = decide(self.parts.len(), key, had, item)? else {
+                    continue;
+                };
+                match index {
+                    Some(index) => self.parts[index].value = value,
+                    None => self.push(Part { key, value, hash }, place),
+                }
             }
         }
     }
 
-    /// Lets a key have a value. Returns what it had.
-    pub(crate) fn set(&mut self, key: &'d [u8], value: Value<'d>) -> Option<Value<'d>> {
-        let part = Part::new(self.secret, key, value);
-        let place = self.place(key, part.hash);
-        if let Some(index) = self.places[place].checked_sub(1) {
-            return Some(std::mem::replace(&mut self.parts[index].value, value));
-        }
+    fn push(&mut self, part: Part<'d>, place: usize) {
         self.parts.push(part);
-        self.places[place] = self.parts.len();
+        self.places[place] = self.parts.len() as u64 | part.hash & MARK;
         if self.parts.len() * 2 > self.places.len() {
             self.spread();
         }
-        None
+    }
+
+    /// Lets keys have values. Returns how many are new.
+    pub(crate) fn set_all(&mut self, items: impl Iterator<Item = (&'d [u8], Value<'d>)>) -> u64 {
+        let before = self.parts.len();
+        let Ok(()) = self.merge(items, |_, _, _, value| Ok::<_, Infallible>(Some(value)));
+        (self.parts.len() - before) as u64
+    }
+
+    /// Adds keys without values. Returns how many are new.
+    pub(crate) fn add(&mut self, keys: impl Iterator<Item = &'d [u8]>) -> u64 {
+        self.set_all(keys.map(|key| (key, Value::Text(b""))))
     }
 
     /// Doubles the room for indexes.
@@ -85,16 +137,14 @@ impl<'d> Draft<'d> {
         self.places = vec![0; self.places.len() * 2];
         for index in 0..self.parts.len() {
             let Part { key, hash, .. } = self.parts[index];
-            let place = self.place(key, hash);
-            self.places[place] = index + 1;
+            let (place, _) = self.place(key, hash);
+            self.places[place] = (index + 1) as u64 | hash & MARK;
         }
     }
 
-    /// The value of a key.
-    pub(crate) fn get(&self, key: &[u8]) -> Option<Value<'d>> {
-        let place = self.place(key, hash(self.secret, key));
-        let index = self.places[place].checked_sub(1)?;
-        Some(self.parts[index].value)
+    /// Whether there is a key.
+    pub(crate) fn has(&self, key: &Key<'_>) -> bool {
+        self.place(key.bytes, key.hash).1.is_some()
     }
 
     /// The elements.
@@ -109,10 +159,18 @@ impl<'d> Draft<'d> {
         transaction: &mut Transaction<'_>,
         shard: usize,
     ) -> Result<[u64; ELEMENTS_WORDS], Error> {
-        let pool = pool_for(transaction, shard, &self.parts)?;
-        let (words, _) = make(transaction, pool, &self.parts)?;
-        Ok(words)
+        make_in(transaction, shard, &self.parts)
     }
+}
+
+/// Makes elements, whose keys differ, and their dictionary, which lies in the shard. Returns its root words.
+pub(crate) fn make_in(
+    transaction: &mut Transaction<'_>,
+    shard: usize,
+    parts: &[Part<'_>],
+) -> Result<[u64; ELEMENTS_WORDS], Error> {
+    let pool = pool_for(transaction, shard, parts)?;
+    Ok(make(transaction, pool, parts)?.0)
 }
 
 /// The memory of a collection of these elements in a shard: what outgrows the
@@ -282,14 +340,18 @@ mod tests {
         for room in [0, 1, 100, 10_000] {
             let mut draft = Draft::new([1, 2], room);
             let mut model = BTreeMap::new();
-            for (number, key) in keys.iter().enumerate() {
-                let had = draft.set(key, Value::Integer(number as i64));
-                let had = had.map(|value| match value {
-                    Value::Integer(number) => number,
-                    Value::Text(text) => panic!("{text:?}"),
-                });
-                assert_eq!(had, model.insert(key.clone(), number as i64));
-            }
+            let numbered = || (0_i64..).zip(&keys).map(|(number, key)| (&key[..], number));
+            // What has a value that is dividable by three keeps it.
+            let merged = draft.merge(numbered(), |parts, key, had, number| {
+                let had = had.map(number_of);
+                assert_eq!((parts, had), (model.len(), model.get(key).copied()));
+                if had.is_some_and(|had| had % 3 == 0) {
+                    return Ok::<_, Infallible>(None);
+                }
+                model.insert(key.to_vec(), number);
+                Ok(Some(Value::Integer(number)))
+            });
+            assert_eq!(merged, Ok(()));
             assert_eq!(draft.parts().len(), model.len());
             assert!(
                 draft
@@ -298,11 +360,17 @@ mod tests {
                     .zip(&keys)
                     .all(|(part, key)| part.key == key)
             );
-            for (key, number) in &model {
-                let value = draft.get(key);
-                assert!(matches!(value, Some(Value::Integer(value)) if value == *number));
+            for part in draft.parts() {
+                assert_eq!(number_of(part.value), model[part.key]);
             }
-            assert!(draft.get(b"none").is_none());
+            assert_eq!(draft.add([&b"none"[..], b"none"].into_iter()), 1);
+        }
+    }
+
+    fn number_of(value: Value<'_>) -> i64 {
+        match value {
+            Value::Integer(number) => number,
+            Value::Text(text) => panic!("{text:?}"),
         }
     }
 }

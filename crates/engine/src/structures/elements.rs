@@ -8,9 +8,11 @@ use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
 use crate::error::Error;
 use crate::random::Random;
-use crate::structures::ahead::Ahead;
+use crate::structures::ahead::{Ahead, TOGETHER};
 use crate::structures::bulk;
-use crate::structures::dictionary::{self, BUCKET, Dictionary, Table, for_each_in_chain};
+use crate::structures::dictionary::{
+    self, BUCKET, Dictionary, Table, first_candidate, for_each_in_chain, home,
+};
 use crate::structures::element::{Element, Value};
 use crate::structures::entry::{Entry, Form};
 use crate::structures::key::{Key, hash};
@@ -31,6 +33,11 @@ const EMPTY_FACTOR: u64 = 10;
 pub(crate) const OUTGROWN: u64 = 64 * 1024;
 /// Setting an element of so many bytes makes a collection look at its size.
 const WIDE: usize = 1024;
+/// Bytes of an element from which on it lies in a second cache line, wherever it starts.
+const NEXT_LINE: u64 = 64;
+
+/// Keys that are looked up together, in their order.
+pub(crate) type Group<'k> = SmallVec<[Key<'k>; TOGETHER]>;
 
 /// A large collection's dictionary.
 #[derive(Clone, Copy, Debug)]
@@ -103,11 +110,11 @@ pub(crate) fn new_pool(
 pub(crate) fn set(
     transaction: &mut Transaction<'_>,
     root: Elements,
-    key: &[u8],
+    key: &Key<'_>,
     value: Value<'_>,
 ) -> Result<bool, Error> {
-    let (pool, key) = (root.pool(), element_key(transaction.hash_key(), key));
-    if let Some((slot, element)) = dictionary::find_slot(transaction.view(), root, &key)? {
+    let pool = root.pool();
+    if let Some((slot, element)) = dictionary::find_slot(transaction.view(), root, key)? {
         if let Some(at) = element.change(transaction, pool, key.bytes, value)? {
             dictionary::replace(transaction, pool.shard(), slot, at)?;
         }
@@ -122,10 +129,9 @@ pub(crate) fn set(
 pub(crate) fn add(
     transaction: &mut Transaction<'_>,
     root: Elements,
-    key: &[u8],
+    key: &Key<'_>,
 ) -> Result<bool, Error> {
-    let key = element_key(transaction.hash_key(), key);
-    if dictionary::find_slot(transaction.view(), root, &key)?.is_some() {
+    if dictionary::find_slot(transaction.view(), root, key)?.is_some() {
         return Ok(false);
     }
     let at = Element::create(transaction, &mut root.pool(), key.bytes, Value::Text(b""))?;
@@ -241,13 +247,48 @@ impl Elements {
         dictionary::find(view, self, key)
     }
 
+    /// The keys of some elements, [`TOGETHER`] at most, which are on their way to the caches: one after the other,
+    /// each look-up would wait for its bucket and then for its element.
+    pub(crate) fn group<'k>(self, transaction: &Transaction<'_>, texts: &[&'k [u8]]) -> Group<'k> {
+        let secret = transaction.hash_key();
+        let keys: Group<'k> = texts.iter().map(|text| element_key(secret, text)).collect();
+        self.warm_ahead(transaction.view(), &keys, 0);
+        keys
+    }
+
+    /// The same for a walk over many keys, called with each position: asks for the elements of the next group where
+    /// one begins.
+    #[inline(always)]
+    pub(crate) fn warm_ahead(self, view: &View<'_>, keys: &[Key<'_>], position: usize) {
+        if position.is_multiple_of(TOGETHER) && keys.len() > 1 {
+            self.warm(view, &keys[position..keys.len().min(position + TOGETHER)]);
+        }
+    }
+
+    fn warm(self, view: &View<'_>, keys: &[Key<'_>]) {
+        // Prefetches and no loads: a load that waits keeps what is behind it waiting, too. What is wrong with the
+        // dictionary is for the look-ups to tell.
+        let mut homes: SmallVec<[Offset; TOGETHER]> = SmallVec::new();
+        for key in keys {
+            let home = home(view, self, key).unwrap_or(0);
+            view.prefetch(home);
+            homes.push(home);
+        }
+        // Only now, when the buckets are on their way, what they refer to.
+        for (key, home) in keys.iter().zip(homes) {
+            if let Ok(element @ 1..) = first_candidate(view, home, key) {
+                view.prefetch(element);
+                view.prefetch(element.wrapping_add(NEXT_LINE));
+            }
+        }
+    }
+
     /// Removes an element. Returns whether it was there.
     pub(crate) fn remove(
         self,
         transaction: &mut Transaction<'_>,
-        key: &[u8],
+        key: &Key<'_>,
     ) -> Result<bool, Error> {
-        let key = &element_key(transaction.hash_key(), key);
         let Some((slot, element)) = dictionary::find_slot(transaction.view(), self, key)? else {
             return Ok(false);
         };

@@ -12,6 +12,7 @@
 //! - `packed`: items one after the other in one byte string: small collections.
 //! - `ranges`: items in flat buffers, outside the store.
 //! - `roots`: where a shard's roots lie.
+//! - `taking`: taking many elements out of the dictionary of a large collection.
 //! - `tree`: the counted B+tree: lists and sorted sets by position.
 //! - `walk`: a walk over a dictionary, bucket by bucket.
 
@@ -26,5 +27,6 @@ pub(crate) mod key;
 pub(crate) mod packed;
 pub(crate) mod ranges;
 pub(crate) mod roots;
+pub(crate) mod taking;
 pub(crate) mod tree;
 pub(crate) mod walk;

@@ -121,6 +121,14 @@ impl<'a> Access<'a> {
         self.store.key(bytes)
     }
 
+    /// Hashes many keys; see [`Store::hash_all`].
+    pub fn hash_all<'k: 'n, 'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n &'k [u8], IntoIter: Clone>,
+    ) -> Vec<Key<'k>> {
+        self.store.hash_all(names)
+    }
+
     /// The shards that some keys lie in.
     pub fn shards_of<'k>(&self, keys: impl IntoIterator<Item = &'k Key<'k>>) -> ShardSet {
         self.store.shards_of(keys)

@@ -191,17 +191,7 @@ impl Mapping {
     /// Asks for the cache line at an offset, whatever lies there.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: u64) {
-        let at = self.map.start().wrapping_add(at as usize);
-        // SAFETY: a prefetch changes nothing and never faults, wherever it points.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
-        };
-        // SAFETY: as above.
-        #[cfg(target_arch = "aarch64")]
-        unsafe {
-            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly))
-        };
+        prefetch_line(self.map.start().wrapping_add(at as usize));
     }
 
     /// Whether a range of the heap is backed by memory (S3): a hole in a full
@@ -542,4 +532,24 @@ fn unreserved(at: u64) -> Fault {
         at,
         what: "an aligned offset in a reserved extent",
     }
+}
+
+/// Asks for the cache line of something in this process' own memory.
+#[inline(always)]
+pub fn prefetch<T>(wanted: &T) {
+    prefetch_line(std::ptr::from_ref(wanted).cast());
+}
+
+#[inline(always)]
+fn prefetch_line(at: *const u8) {
+    // SAFETY: a prefetch changes nothing and never faults, wherever it points.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast())
+    };
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly))
+    };
 }

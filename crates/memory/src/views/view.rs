@@ -211,6 +211,16 @@ impl<'a> View<'a> {
         Ok(())
     }
 
+    /// Fills all of `out` with the words from an offset on.
+    #[inline]
+    pub fn copy_words_to(&self, at: Offset, out: &mut [u64]) -> Result<(), Fault> {
+        // SAFETY: the bytes of words, for as long as these are borrowed; any bytes are words.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<u8>(), size_of_val(out))
+        };
+        self.copy_to(at, bytes)
+    }
+
     /// [`copy_to`](Self::copy_to) memory that holds nothing yet; all of it does then. Long copies are made only while the
     /// shard is unchanged (R3).
     #[inline]

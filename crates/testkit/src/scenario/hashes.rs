@@ -139,6 +139,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |s| put(s, 0, 12..60, 10),
     ),
     quick("HDEL, large", |s| small(s, 12), |s| remove(s, 0, 5..6)),
+    steps("HDEL of most of many fields, large", crowd, |s| {
+        remove(s, 0, 0..290)
+    }),
+    steps("HDEL of all of many fields, large", crowd, |s| {
+        remove(s, 0, 0..300)
+    }),
     full(
         "HDEL of many fields, shrinking",
         |s| small(s, 60),
@@ -257,6 +263,12 @@ fn remove(store: &Store, other: usize, fields: std::ops::Range<usize>) {
         writer.hash_delete(0, &store.key(&name), &fields)
     });
     assert_eq!(removed, fields.len() as u64, "fields that are there");
+}
+
+/// So many fields that taking most of them makes another hash.
+fn crowd(store: &Store) {
+    some_keys(store);
+    put(store, 0, 0..300, 10);
 }
 
 /// A hash of so many fields.

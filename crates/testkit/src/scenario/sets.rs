@@ -49,6 +49,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("SREM of a text", texts, |s| remove(s, 90, 1..2)),
     quick("SREM, large", large, |s| remove(s, 90, 1..2)),
     full("SREM of all, large", large, |s| remove(s, 90, 0..30)),
+    steps("SREM of most of many, large", crowd, |s| {
+        remove(s, 90, 0..290)
+    }),
+    steps("SREM of all of many, large", crowd, |s| {
+        remove(s, 90, 0..300)
+    }),
     full("SPOP of a few, large", large, |s| pop(s, 3)),
     full("SPOP of all, large", large, |s| pop(s, 100)),
     quick("SMOVE to another shard", two, move_one),
@@ -137,6 +143,12 @@ fn large(store: &Store) {
     texts(store);
     add_one(store, 90, &[b'l'; 65]);
     add(store, 90, 3..30);
+}
+
+/// A dictionary of so many that taking most of them makes another.
+fn crowd(store: &Store) {
+    some_keys(store);
+    add(store, 90, 0..300);
 }
 
 /// A dictionary, and a small set in the other shard.

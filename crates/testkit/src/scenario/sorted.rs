@@ -61,6 +61,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         add(s, 30..90, 3.5)
     }),
     steps("ZREM of many members, large", large, |s| remove(s, 2..36)),
+    steps("ZREM of most of many, large", crowd, |s| remove(s, 5..295)),
+    steps("ZREM of all of many, large", crowd, |s| remove(s, 0..300)),
     full("ZADD of the least member, large", large, |s| {
         add(s, 40..41, -1.0)
     }),
@@ -283,6 +285,12 @@ fn small(store: &Store, members: usize) {
 /// Just one leaf.
 fn large(store: &Store) {
     small(store, 40);
+}
+
+/// So many members that taking most of them makes another set.
+fn crowd(store: &Store) {
+    some_keys(store);
+    add(store, 0..300, 1.0);
 }
 
 /// So many members, added in order, which leaves full leaves behind.

@@ -1,39 +1,12 @@
 //! Unions, intersections and differences of sorted sets and sets.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-
-use undercroft_engine::{Error, Key, KeyEvent, Scored, SetOperation};
+use undercroft_engine::{Aggregate, Error, Key, KeyEvent, Scored, SetOperation, Source, Weighted};
 
 use super::{limits, write_scored};
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 use crate::double::parse_double;
 use crate::handler::{Context, Failure, Outcome};
 use crate::reply::Reply;
-
-/// How the scores of one member become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Aggregate {
-    Sum,
-    Least,
-    Greatest,
-}
-
-impl Aggregate {
-    fn of(self, one: f64, other: f64) -> f64 {
-        match self {
-            Aggregate::Sum => number_or_zero(one + other),
-            Aggregate::Least if other < one => other,
-            Aggregate::Greatest if other > one => other,
-            _ => one,
-        }
-    }
-}
-
-/// Infinity taken from infinity is 0 here.
-fn number_or_zero(value: f64) -> f64 {
-    if value.is_nan() { 0.0 } else { value }
-}
 
 /// What a command is to do, by its name.
 #[derive(Clone, Copy, Debug)]
@@ -123,97 +96,26 @@ fn parse_options(rest: &[&[u8]], keys: usize, form: Form) -> Result<Options, Com
     Ok(options)
 }
 
-/// One source: its members, none where the key is not there, and its weight.
-type Source = (Option<Scored>, f64);
-
-/// What the sources become, in any order.
-fn combine(mut sources: Vec<Source>, operation: SetOperation, aggregate: Aggregate) -> Scored {
-    let length = |source: &Source| source.0.as_ref().map_or(0, Scored::len);
-    if operation != SetOperation::Difference {
-        // Sums of doubles depend on their order: the smallest source goes first.
-        sources.sort_by_key(length);
-    }
-    let mut result = Scored::new();
-    match operation {
-        SetOperation::Union => {
-            let mut places: HashMap<&[u8], usize> = HashMap::new();
-            let mut members: Vec<(&[u8], f64)> = Vec::new();
-            for (source, weight) in &sources {
-                for (member, score) in source.iter().flat_map(Scored::iter) {
-                    let score = number_or_zero(weight * score);
-                    match places.entry(member) {
-                        Entry::Vacant(place) => {
-                            place.insert(members.len());
-                            members.push((member, score));
-                        }
-                        Entry::Occupied(place) => {
-                            let (_, sum) = &mut members[*place.get()];
-                            *sum = aggregate.of(*sum, score);
-                        }
-                    }
-                }
-            }
-            members
-                .into_iter()
-                .for_each(|(member, score)| result.push(member, score));
-        }
-        SetOperation::Intersection => {
-            let Some(((Some(first), weight), others)) = sources.split_first() else {
-                return result;
-            };
-            let others: Vec<(HashMap<&[u8], f64>, f64)> = others
-                .iter()
-                .map(|(source, weight)| (source.iter().flat_map(Scored::iter).collect(), *weight))
-                .collect();
-            for (member, score) in first.iter() {
-                let mut sum = number_or_zero(weight * score);
-                let in_all = others.iter().all(|(other, weight)| {
-                    let score = other.get(member);
-                    if let Some(score) = score {
-                        sum = aggregate.of(sum, weight * score);
-                    }
-                    score.is_some()
-                });
-                if in_all {
-                    result.push(member, sum);
-                }
-            }
-        }
-        SetOperation::Difference => {
-            let Some(((Some(first), _), others)) = sources.split_first() else {
-                return result;
-            };
-            let mut gone: HashMap<&[u8], f64> = HashMap::new();
-            for (source, _) in others {
-                gone.extend(source.iter().flat_map(Scored::iter));
-            }
-            for (member, score) in first.iter() {
-                if !gone.contains_key(member) {
-                    result.push(member, score);
-                }
-            }
-        }
-    }
-    result
-}
-
-/// Reads all sources. Wrong options are an error only where all keys have the right type, as in Redis.
+/// Looks all sources up. Wrong options are an error only where all keys have the right type, as in Redis.
 fn gather<'a>(
     keys: &[Key<'_>],
     options: &'a Result<Options, CommandError>,
-    mut append: impl FnMut(&Key<'_>, &mut Scored) -> Result<bool, Error>,
-) -> Result<(Vec<Source>, &'a Options), Failure> {
+    mut find: impl FnMut(&Key<'_>) -> Result<Option<Source>, Error>,
+) -> Result<(Vec<Weighted>, &'a Options), Failure> {
     let mut sources = Vec::with_capacity(keys.len());
     for key in keys {
-        let mut scored = Scored::new();
-        let there = append(key, &mut scored)?;
-        sources.push((there.then_some(scored), 1.0));
+        sources.push((find(key)?, 1.0));
     }
     let options = options.as_ref().map_err(CommandError::clone)?;
     for ((_, own), weight) in sources.iter_mut().zip(&options.weights) {
         *own = *weight;
     }
     Ok((sources, options))
+}
+
+/// Which of the sources are there.
+fn those_found(sources: &[Weighted]) -> Vec<bool> {
+    sources.iter().map(|(source, _)| source.is_some()).collect()
 }
 
 fn answer(
@@ -226,20 +128,21 @@ fn answer(
     let options = parse_options(rest, keys.len(), form);
     let (store, database) = (context.store, context.database());
     let keys = context.keys(keys);
-    let (sources, options) = store.read(store.shards_of(&keys), |reader| {
-        gather(&keys, &options, |key, out| {
-            reader.append_scored(database, key, out)
-        })
+    let (result, found, with_scores) = store.read(store.shards_of(&keys), |reader| {
+        let (sources, options) = gather(&keys, &options, |key| reader.source(database, key))?;
+        let (aggregate, limit) = (options.aggregate, options.limit);
+        let mut result = Scored::new();
+        reader.combine_scored(&sources, form.operation, aggregate, limit, &mut result)?;
+        Ok::<_, Failure>((result, those_found(&sources), options.with_scores))
     })?;
-    for (key, (source, _)) in keys.iter().zip(&sources) {
-        context.looked_up(key, source.is_some());
+    for (key, found) in keys.iter().zip(found) {
+        context.looked_up(key, found);
     }
-    let result = combine(sources, form.operation, options.aggregate);
     if form.counts {
-        reply.integer(result.len().min(options.limit) as i64);
+        reply.integer(result.len() as i64);
         return Ok(());
     }
-    write_scored(context, &result.sorted(), options.with_scores, reply);
+    write_scored(context, &result.sorted(), with_scores, reply);
     Ok(())
 }
 
@@ -265,14 +168,13 @@ fn store_result(
     let (target, keys) = (store.key(arguments[1]), context.keys(keys));
     let shards = store.shards_of(keys.iter().chain([&target]));
     let (length, found) = store.write(shards, |writer| {
-        let (sources, options) = gather(&keys, &options, |key, out| {
-            writer.append_scored(database, key, out)
-        })?;
-        let found: Vec<bool> = sources.iter().map(|(source, _)| source.is_some()).collect();
+        let (sources, options) = gather(&keys, &options, |key| writer.source(database, key))?;
+        let found = those_found(&sources);
         for (key, _) in keys.iter().zip(&found).filter(|(_, found)| !**found) {
             writer.tell(KeyEvent::KeyMiss, database, key);
         }
-        let result = combine(sources, operation, options.aggregate);
+        let mut result = Scored::new();
+        writer.combine_scored(&sources, operation, options.aggregate, &mut result)?;
         writer.tell_as(event, database, &target, |writer| {
             writer.sorted_store(database, &target, &result, &limits)
         })?;

@@ -69,9 +69,10 @@ pub(crate) fn zmscore(
 ) -> Outcome {
     let members: Vec<Key<'_>> = context.keys(&arguments[2..]);
     let scores = read(context, arguments[1], |reader, set| {
-        let scores = members
-            .iter()
-            .map(|member| set.score(reader.view(), member));
+        let scores = members.iter().enumerate().map(|(position, member)| {
+            set.warm_ahead(reader.view(), &members, position);
+            set.score(reader.view(), member)
+        });
         scores.collect::<Result<Vec<_>, _>>()
     })?;
     let scores = scores.unwrap_or_else(|| vec![None; members.len()]);

@@ -3,18 +3,21 @@
 //! A small one is packed, field and value in turn, in the order in which the
 //! fields came; a large one is a dictionary.
 
+use smallvec::SmallVec;
 use undercroft_memory::{ShardSet, View};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
 use crate::random::Random;
 use crate::store::{Key, Reader, Store};
+use crate::structures::ahead::TOGETHER;
 use crate::structures::bulk::Draft;
 use crate::structures::element::Value;
 use crate::structures::elements::{self, Elements};
 use crate::structures::entry::{Entry, Form, Kind};
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
+use crate::structures::taking::{Taking, copy_without};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::registry::ValueType;
@@ -115,6 +118,14 @@ impl Hash {
                 Ok(place.is_some())
             }
             Body::Elements(elements) => Ok(elements.find(view, field)?.is_some()),
+        }
+    }
+
+    /// Asks for where fields lie ahead of a walk over them, called with each position.
+    #[inline(always)]
+    pub fn warm_ahead(&self, view: &View<'_>, fields: &[Key<'_>], position: usize) {
+        if let Body::Elements(elements) = &self.0 {
+            elements.warm_ahead(view, fields, position);
         }
     }
 
@@ -331,12 +342,18 @@ impl Writer<'_, '_> {
             Some(found) if !found.entry.append_packed(self.view(), &mut bytes)? => {
                 let mut elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
                 let mut new = 0;
-                for [field, value] in pairs {
-                    let length = field.len() + value.len();
-                    let value = Value::of(value);
-                    let is_new = elements::set(self.transaction, elements, field, value)?;
-                    elements = elements.settle(self.transaction, is_new, length)?;
-                    new += u64::from(is_new);
+                for pairs in pairs.chunks(TOGETHER) {
+                    let fields: SmallVec<[&[u8]; TOGETHER]> =
+                        pairs.iter().map(|[field, _]| *field).collect();
+                    for (field, [_, value]) in
+                        elements.group(self.transaction, &fields).iter().zip(pairs)
+                    {
+                        let length = field.bytes.len() + value.len();
+                        let value = Value::of(value);
+                        let is_new = elements::set(self.transaction, elements, field, value)?;
+                        elements = elements.settle(self.transaction, is_new, length)?;
+                        new += u64::from(is_new);
+                    }
                 }
                 new
             }
@@ -376,13 +393,9 @@ impl Writer<'_, '_> {
         let mut all = Ranges::new();
         append_packed(&bytes, Parts::Both, &mut all)?;
         let mut draft = Draft::new(self.transaction.hash_key(), all.len() / 2 + rest.len());
-        let mut texts = all.iter();
-        while let (Some(field), Some(value)) = (texts.next(), texts.next()) {
-            draft.set(field, Value::of(value));
-        }
-        for [field, value] in rest {
-            new += u64::from(draft.set(field, Value::of(value)).is_none());
-        }
+        let fields = 0..all.len() / 2;
+        draft.set_all(fields.map(|index| (all.get(index * 2), Value::of(all.get(index * 2 + 1)))));
+        new += draft.set_all(rest.iter().map(|[field, value]| (*field, Value::of(value))));
         if !rest.is_empty() && !long && draft.parts().len() as u64 <= limits.entries {
             bytes.clear();
             for part in draft.parts() {
@@ -429,10 +442,27 @@ impl Writer<'_, '_> {
             bytes.is_empty()
         } else {
             let elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
-            for field in fields {
-                removed += u64::from(elements.remove(self.transaction, field)?);
+            match Taking::of(elements, self.transaction, fields)? {
+                Taking::All(all) => {
+                    removed = all;
+                    true
+                }
+                Taking::Most(gone) => {
+                    let words = copy_without(self.transaction, elements, &gone)?;
+                    self.put_object(database, key, Some(found), HASH, &words)?;
+                    graveyard::free_along(self, key.shard, 0)?;
+                    removed = gone.count();
+                    false
+                }
+                Taking::Each => {
+                    for group in fields.chunks(TOGETHER) {
+                        for field in &elements.group(self.transaction, group) {
+                            removed += u64::from(elements.remove(self.transaction, field)?);
+                        }
+                    }
+                    elements.length(self.view())? == 0
+                }
             }
-            elements.length(self.view())? == 0
         };
         if empty {
             self.remove_found(root(database, key), found)?;

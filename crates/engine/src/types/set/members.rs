@@ -4,7 +4,7 @@
 //! is packed, in the order in which they came; a large set is a dictionary
 //! whose elements have no value.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use undercroft_memory::{ShardSet, View};
 
@@ -12,13 +12,15 @@ use crate::error::Error;
 use crate::messages::notify::KeyEvent;
 use crate::random::Random;
 use crate::store::{Key, Reader, Store};
-use crate::structures::bulk::Draft;
+use crate::structures::ahead::TOGETHER;
+use crate::structures::bulk::{self, Draft, Part};
 use crate::structures::element::Value;
-use crate::structures::elements::{self, Elements};
+use crate::structures::elements::{self, Elements, Group};
 use crate::structures::entry::{Entry, Form, Kind};
 use crate::structures::integer::parse_integer;
 use crate::structures::packed;
 use crate::structures::ranges::Ranges;
+use crate::structures::taking::{Taking, copy_without};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::hash::{PACKED_MAX, PackedLimits};
@@ -79,6 +81,11 @@ impl Set {
         }))
     }
 
+    /// Whether it is held in one piece.
+    pub fn is_small(&self) -> bool {
+        !matches!(self.0, Body::Elements(_))
+    }
+
     /// Number of members. O(1) where it is large.
     pub fn length(&self, view: &View<'_>) -> Result<u64, Error> {
         match &self.0 {
@@ -99,6 +106,14 @@ impl Set {
             Body::Texts(bytes) => packed::find(bytes, &packed::form(member.bytes), 1)?.is_some(),
             Body::Elements(elements) => elements.find(view, member)?.is_some(),
         })
+    }
+
+    /// Asks for where members lie ahead of a walk over them, called with each position.
+    #[inline(always)]
+    pub fn warm_ahead(&self, view: &View<'_>, members: &[Key<'_>], position: usize) {
+        if let Body::Elements(elements) = &self.0 {
+            elements.warm_ahead(view, members, position);
+        }
     }
 
     /// Appends all members to `out`. O(members).
@@ -209,9 +224,9 @@ fn combine(
         for set in others {
             set.append_all(view, &mut all)?;
         }
-        let mut seen = HashSet::with_capacity(all.len());
-        let first_ones = all.iter().filter(|member| seen.insert(*member));
-        first_ones.for_each(|member| out.push(member));
+        let mut draft = Draft::new(store.segment.hash_key(), all.len());
+        draft.add(all.iter());
+        draft.parts().iter().for_each(|part| out.push(part.key));
         return Ok(());
     }
     let first = match operation {
@@ -229,23 +244,43 @@ fn combine(
         _ => return Ok(()),
     };
     let wanted = operation == SetOperation::Intersection;
+    let mut few = Ranges::new();
+    if operation == SetOperation::Difference {
+        // What lies in one piece is searched from its start: its members get a table.
+        for small in others.iter().filter(|other| other.is_small()) {
+            small.append_all(view, &mut few)?;
+        }
+        others.retain(|other| !other.is_small());
+    }
+    let mut gone = Draft::new(store.segment.hash_key(), few.len());
+    gone.add(few.iter());
     let mut members = Ranges::new();
     first.append_all(view, &mut members)?;
-    for member in members.iter() {
-        if out.len() >= limit {
+    let mut members = members.iter();
+    while out.len() < limit {
+        // As many as are looked up together are judged by one of the others after the other.
+        let mut left: Group<'_> = members
+            .by_ref()
+            .take(TOGETHER)
+            .map(|member| store.key(member))
+            .collect();
+        if left.is_empty() {
             break;
         }
-        let key = store.key(member);
-        let mut in_result = true;
+        left.retain(|key| !gone.has(key));
         for other in &others {
-            if other.contains(view, &key)? != wanted {
-                in_result = false;
-                break;
+            other.warm_ahead(view, &left, 0);
+            let mut kept = Group::new();
+            for key in &left {
+                if other.contains(view, key)? == wanted {
+                    kept.push(*key);
+                }
             }
+            left = kept;
         }
-        if in_result {
-            out.push(member);
-        }
+        left.iter()
+            .take(limit - out.len())
+            .for_each(|key| out.push(key.bytes));
     }
     Ok(())
 }
@@ -318,10 +353,13 @@ impl Writer<'_, '_> {
             Some(found) if !found.entry.append_packed(self.view(), &mut bytes)? => {
                 let mut elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
                 let mut new = 0;
-                for member in members {
-                    let is_new = elements::add(self.transaction, elements, member)?;
-                    elements = elements.settle(self.transaction, is_new, member.len())?;
-                    new += u64::from(is_new);
+                for group in members.chunks(TOGETHER) {
+                    for member in &elements.group(self.transaction, group) {
+                        let is_new = elements::add(self.transaction, elements, member)?;
+                        let length = member.bytes.len();
+                        elements = elements.settle(self.transaction, is_new, length)?;
+                        new += u64::from(is_new);
+                    }
                 }
                 new
             }
@@ -423,12 +461,8 @@ impl Writer<'_, '_> {
         more: &[&[u8]],
     ) -> Result<u64, Error> {
         let mut draft = Draft::new(self.transaction.hash_key(), old.len() + more.len());
-        for member in old.iter() {
-            draft.set(member, Value::Text(b""));
-        }
-        for member in more {
-            draft.set(member, Value::Text(b""));
-        }
+        draft.add(old.iter());
+        draft.add(more.iter().copied());
         let words = draft.make(self.transaction, key.shard)?;
         self.put_object(database, key, found, TEXTS, &words)?;
         Ok((draft.parts().len() - old.len()) as u64)
@@ -483,10 +517,27 @@ impl Writer<'_, '_> {
             empty
         } else {
             let elements = Elements::to_change(self.view(), key.shard, &found.entry)?;
-            for member in members {
-                removed += u64::from(elements.remove(self.transaction, member)?);
+            match Taking::of(elements, self.transaction, members)? {
+                Taking::All(all) => {
+                    removed = all;
+                    true
+                }
+                Taking::Most(gone) => {
+                    let words = copy_without(self.transaction, elements, &gone)?;
+                    self.put_object(database, key, Some(found), TEXTS, &words)?;
+                    graveyard::free_along(self, key.shard, 0)?;
+                    removed = gone.count();
+                    false
+                }
+                Taking::Each => {
+                    for group in members.chunks(TOGETHER) {
+                        for member in &elements.group(self.transaction, group) {
+                            removed += u64::from(elements.remove(self.transaction, member)?);
+                        }
+                    }
+                    elements.length(self.view())? == 0
+                }
             }
-            elements.length(self.view())? == 0
         };
         if empty {
             self.remove_found(root(database, key), found)?;
@@ -523,8 +574,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Lets a key hold a set of these members only, whatever it held before; no
-    /// key where there is none. It does not expire.
+    /// Lets a key hold a set of these members only, which differ, whatever it held
+    /// before; no key where there is none. It does not expire.
     pub fn set_store(
         &mut self,
         database: usize,
@@ -533,10 +584,21 @@ impl Writer<'_, '_> {
         integers: u64,
     ) -> Result<(), Error> {
         self.remove(database, key)?;
-        if !members.is_empty() {
+        if members.len() as u64 <= integers.max(SMALL.entries) {
             let members: Vec<&[u8]> = members.iter().collect();
-            self.set_add(database, key, &members, integers)?;
+            if !members.is_empty() {
+                self.set_add(database, key, &members, integers)?;
+            }
+            return Ok(());
         }
+        let secret = self.transaction.hash_key();
+        let parts = members
+            .iter()
+            .map(|member| Part::new(secret, member, Value::Text(b"")));
+        let words = bulk::make_in(self.transaction, key.shard, &parts.collect::<Vec<_>>())?;
+        self.put_object(database, key, None, TEXTS, &words)?;
+        self.changed(database, key, Effect::Changed);
+        self.tell(KeyEvent::SAdd, database, key);
         Ok(())
     }
 }

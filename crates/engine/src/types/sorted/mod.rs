@@ -5,6 +5,7 @@
 //! root words are the dictionary's, then the tree's.
 //!
 //! - `bounds`: ranges: by rank, by score, by text.
+//! - `combine`: unions, intersections and differences of sorted sets and sets.
 //! - `contract`: what sorted sets answer as a type of value.
 //! - `leaf`: the leaves of a sorted set's tree.
 //! - `order`: the order of members: by score, then by their bytes.
@@ -17,6 +18,7 @@
 //! - `write`: putting members in.
 
 mod bounds;
+mod combine;
 mod contract;
 mod leaf;
 mod order;
@@ -31,6 +33,7 @@ mod write;
 use undercroft_memory::{Fault, Offset, Pool, View};
 
 pub use bounds::{Bounds, Limit, ScoreBound, TextBound};
+pub use combine::{Aggregate, Source, Weighted};
 pub(crate) use contract::SortedSets;
 use ranks::Ranks;
 pub use read::SortedSet;

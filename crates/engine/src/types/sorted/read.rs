@@ -84,6 +84,14 @@ impl SortedSet {
         }
     }
 
+    /// Asks for where members lie ahead of a walk over them, called with each position.
+    #[inline(always)]
+    pub fn warm_ahead(&self, view: &View<'_>, members: &[Key<'_>], position: usize) {
+        if let Body::Large(large) = &self.0 {
+            large.elements.warm_ahead(view, members, position);
+        }
+    }
+
     /// The score of a member, if it is there.
     pub fn score(&self, view: &View<'_>, member: &Key<'_>) -> Result<Option<f64>, Error> {
         match &self.0 {
@@ -280,36 +288,4 @@ impl Reader<'_, '_> {
             None => Ok(None),
         }
     }
-
-    /// Appends the members of the sorted set or set at a key to `out`; those of
-    /// a set have score 1. Returns whether the key was there. O(members).
-    pub fn append_scored(
-        &self,
-        database: usize,
-        key: &Key<'_>,
-        out: &mut Scored,
-    ) -> Result<bool, Error> {
-        match self.find(database, key)? {
-            Some(entry) => append_scored(self.view(), &entry, out),
-            None => Ok(false),
-        }
-    }
-}
-
-/// Appends the members of a sorted set or set to `out`.
-pub(super) fn append_scored(
-    view: &View<'_>,
-    entry: &Entry,
-    out: &mut Scored,
-) -> Result<bool, Error> {
-    match entry.value_type()? {
-        ValueType::SortedSet => SortedSet::of(view, entry)?.append_all(view, out)?,
-        ValueType::Set => {
-            let mut members = Ranges::new();
-            crate::types::set::Set::of(view, entry)?.append_all(view, &mut members)?;
-            members.iter().for_each(|member| out.push(member, 1.0));
-        }
-        _ => return Err(Error::WrongType),
-    }
-    Ok(true)
 }

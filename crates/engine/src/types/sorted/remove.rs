@@ -1,23 +1,25 @@
 //! Taking members out of sorted sets.
 
+use undercroft_memory::View;
+
 use super::bounds::Bounds;
 use super::leaf::Ranked;
+use super::read::Sink;
 use super::scored::Scored;
 use super::write::parts;
 use super::{Large, SORTED_SET, SortedSet, pack};
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
-use crate::store::Key;
+use crate::structures::ahead::TOGETHER;
 use crate::structures::dictionary;
 use crate::structures::element::Element;
 use crate::structures::elements::element_key;
+use crate::structures::key::Key;
+use crate::structures::taking::{Gone, REBUILD_MIN, Taking};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
 use crate::types::registry::ValueType;
 use crate::upkeep::graveyard;
-
-/// From so many members on, of which few stay, those are put together anew.
-const REBUILD_MIN: u64 = 256;
 
 impl Writer<'_, '_> {
     /// Removes members of a sorted set, and the key with the last of them.
@@ -49,10 +51,26 @@ impl Writer<'_, '_> {
             sorted.is_empty()
         } else {
             let large = Large::to_change(self.view(), key.shard, &found.entry)?;
-            for member in members {
-                removed += u64::from(self.remove_from_large(&large, member)?);
+            match Taking::of(large.elements, self.transaction, members)? {
+                Taking::All(all) => {
+                    removed = all;
+                    true
+                }
+                Taking::Most(gone) => {
+                    removed = gone.count();
+                    let kept = large.members_without(self.view(), &gone)?;
+                    self.keep_only(database, key, found, &kept)?;
+                    false
+                }
+                Taking::Each => {
+                    for group in members.chunks(TOGETHER) {
+                        for member in &large.elements.group(self.transaction, group) {
+                            removed += u64::from(self.remove_from_large(&large, member)?);
+                        }
+                    }
+                    large.ranks(self.view())?.count() == 0
+                }
             }
-            large.ranks(self.view())?.count() == 0
         };
         if empty {
             self.remove_found(root(database, key), found)?;
@@ -64,16 +82,15 @@ impl Writer<'_, '_> {
         Ok(removed)
     }
 
-    fn remove_from_large(&mut self, large: &Large, member: &[u8]) -> Result<bool, Error> {
+    fn remove_from_large(&mut self, large: &Large, member: &Key<'_>) -> Result<bool, Error> {
         let transaction = &mut *self.transaction;
-        let key = element_key(transaction.hash_key(), member);
-        let there = dictionary::find_slot(transaction.view(), large.elements, &key)?;
+        let there = dictionary::find_slot(transaction.view(), large.elements, member)?;
         let Some((slot, element)) = there else {
             return Ok(false);
         };
         let ranked = Ranked::load(transaction.view(), element.at)?;
         let mut ranks = large.ranks(transaction.view())?;
-        ranks.remove(transaction, large.pool, member, ranked)?;
+        ranks.remove(transaction, large.pool, member.bytes, ranked)?;
         element.free(transaction, large.pool)?;
         dictionary::remove(transaction, large.elements, slot)?;
         Ok(true)
@@ -152,8 +169,12 @@ impl Writer<'_, '_> {
             let kept = length.saturating_sub(removed);
             if kept == 0 {
                 self.remove_found(root(database, key), found)?;
-            } else if removed > REBUILD_MIN && kept < removed {
-                self.keep_only(database, key, found, (from, to))?;
+            } else if removed > REBUILD_MIN as u64 && kept < removed {
+                let set = SortedSet::of(self.view(), &found.entry)?;
+                let mut kept = Scored::new();
+                set.append_ranks(self.view(), (0, from), false, &mut kept)?;
+                set.append_ranks(self.view(), (to, length), false, &mut kept)?;
+                self.keep_only(database, key, found, &kept)?;
             } else {
                 self.remove_from_ranks(&large, (from, to))?;
             }
@@ -164,20 +185,15 @@ impl Writer<'_, '_> {
         Ok(removed)
     }
 
-    /// Lets a large sorted set have what lies outside some ranks only: less
-    /// work than removing those one by one, which are freed later (W8).
+    /// Lets a large sorted set have some of its members only, in their order: less
+    /// work than removing the others one by one, which are freed later (W8).
     fn keep_only(
         &mut self,
         database: usize,
         key: &Key<'_>,
         found: Found,
-        (from, to): (u64, u64),
+        kept: &Scored,
     ) -> Result<(), Error> {
-        let set = SortedSet::of(self.view(), &found.entry)?;
-        let length = set.length(self.view())?;
-        let mut kept = Scored::new();
-        set.append_ranks(self.view(), (0, from), false, &mut kept)?;
-        set.append_ranks(self.view(), (to, length), false, &mut kept)?;
         let secret = self.transaction.hash_key();
         self.make_large(database, key, Some(found), &parts(secret, kept.iter()))?;
         graveyard::free_along(self, key.shard, 0)
@@ -197,8 +213,24 @@ impl Writer<'_, '_> {
             member.clear();
             let element = Element::load(transaction.view(), at)?;
             element.append_key(transaction.view(), &mut member)?;
-            large.elements.remove(transaction, &member)?;
+            let key = element_key(transaction.hash_key(), &member);
+            large.elements.remove(transaction, &key)?;
         }
         Ok(())
+    }
+}
+
+impl Large {
+    /// The members that do not go, in their order.
+    fn members_without(&self, view: &View<'_>, gone: &Gone) -> Result<Scored, Error> {
+        let ranks = self.ranks(view)?;
+        let mut kept = Scored::new();
+        ranks.for_each(view, (0, ranks.count()), false, |at| {
+            if gone.has(at) {
+                return Ok(());
+            }
+            kept.element(view, &Element::load(view, at)?)
+        })?;
+        Ok(kept)
     }
 }

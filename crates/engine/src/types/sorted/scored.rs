@@ -66,7 +66,7 @@ impl Scored {
     /// The same members in the order of a sorted set.
     pub fn sorted(&self) -> Scored {
         let mut members: Vec<(&[u8], f64)> = self.iter().collect();
-        members.sort_by(compare);
+        members.sort_unstable_by(compare);
         let mut sorted = Scored::new();
         for (member, score) in members {
             sorted.push(member, score);

@@ -2,22 +2,23 @@
 
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
 use undercroft_memory::Transaction;
 
 use super::leaf::Ranked;
 use super::order::{Target, order_of};
 use super::ranks::Ranks;
-use super::read::append_scored;
 use super::scored::Scored;
 use super::whole::copy;
 use super::{Large, SORTED_SET, SortedSet, pack};
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
 use crate::store::Key;
+use crate::structures::ahead::TOGETHER;
 use crate::structures::bulk::{self, Draft, Part};
 use crate::structures::dictionary;
 use crate::structures::element::{Element, Value};
-use crate::structures::elements::{Elements, element_key};
+use crate::structures::elements::Elements;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer};
 use crate::types::hash::{FEW, PACKED_MAX, PackedLimits};
@@ -103,19 +104,6 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// As [`Reader::append_scored`](crate::Reader::append_scored).
-    pub fn append_scored(
-        &mut self,
-        database: usize,
-        key: &Key<'_>,
-        out: &mut Scored,
-    ) -> Result<bool, Error> {
-        match self.find(database, key)? {
-            Some(entry) => append_scored(self.view(), &entry, out),
-            None => Ok(false),
-        }
-    }
-
     /// Adds members to a sorted set, which may be new, or gives them another
     /// score. O(log n) for each; O(n) for all while the set is small.
     ///
@@ -166,46 +154,11 @@ impl Writer<'_, '_> {
     ) -> Result<Added, Error> {
         let mut added = Added::default();
         let transaction = &mut *self.transaction;
-        let shard = large.pool.shard();
-        for &(member, given) in members {
-            let pool = large.pool;
-            let key = element_key(transaction.hash_key(), member);
-            let there = dictionary::find_slot(transaction.view(), large.elements, &key)?;
-            let old = match &there {
-                Some((_, element)) => Some(f64::from_bits(element.word(transaction.view())?)),
-                None => None,
-            };
-            let new = rule.score(old, given)?;
-            added.score = new;
-            let Some(new) = new else { continue };
-            if old.is_some_and(|old| old == new) {
-                continue;
-            }
-            let mut ranks = large.ranks(transaction.view())?;
-            let value = Value::Integer(new.to_bits() as i64);
-            let at = match there {
-                None => {
-                    let at = Element::create(transaction, &mut { pool }, member, value)?;
-                    dictionary::insert(transaction, large.elements, key.hash, at)?;
-                    added.added += 1;
-                    at
-                }
-                Some((slot, element)) => {
-                    let ranked = Ranked::load(transaction.view(), element.at)?;
-                    // The search goes by the scores that elements have.
-                    ranks.remove(transaction, pool, member, ranked)?;
-                    let moved = element.change(transaction, pool, member, value)?;
-                    if let Some(at) = moved {
-                        dictionary::replace(transaction, shard, slot, at)?;
-                    }
-                    added.updated += 1;
-                    moved.unwrap_or(element.at)
-                }
-            };
-            let order = order_of(new);
-            ranks.insert(transaction, pool, member, Ranked { order, at })?;
-            if there.is_none() {
-                large = large.settle(transaction, member.len())?;
+        for group in members.chunks(TOGETHER) {
+            let texts: SmallVec<[&[u8]; TOGETHER]> = group.iter().map(|(text, _)| *text).collect();
+            let keys = large.elements.group(transaction, &texts);
+            for (key, &(_, given)) in keys.iter().zip(group) {
+                large = add_one(transaction, large, key, given, rule, &mut added)?;
             }
         }
         Ok(added)
@@ -284,24 +237,17 @@ impl Writer<'_, '_> {
     ) -> Result<Added, Error> {
         let secret = self.transaction.hash_key();
         let mut draft = Draft::new(secret, old.len() + members.len());
-        for (member, score) in old.iter() {
-            draft.set(member, value_of(score));
-        }
+        draft.set_all(old.iter().map(|(member, score)| (member, value_of(score))));
         let mut added = Added::default();
         // What one piece does not hold makes it a large set, from there on.
         let mut large = false;
-        for &(member, given) in members {
-            let old = draft.get(member).map(score_of);
-            large |= old.is_none()
-                && !rule.only_existing
-                && limits.exceeded_by(member, draft.parts().len());
-            let Some(new) = added.take(rule.score(old, given)?, old) else {
-                continue;
-            };
+        draft.merge(members.iter().copied(), |parts, member, old, given| {
+            let old = old.map(score_of);
+            large |= old.is_none() && !rule.only_existing && limits.exceeded_by(member, parts);
+            let new = added.take(rule.score(old, given)?, old);
             // One piece knows one zero only, as in Redis.
-            let new = if large { new } else { new + 0.0 };
-            draft.set(member, value_of(new));
-        }
+            Ok::<_, Error>(new.map(|new| value_of(if large { new } else { new + 0.0 })))
+        })?;
         if added.added + added.updated == 0 {
             return Ok(added);
         }
@@ -406,12 +352,58 @@ impl Large {
     }
 }
 
+/// Adds a member to a large sorted set, or gives it another score. Returns the set, which may have moved to an arena.
+fn add_one(
+    transaction: &mut Transaction<'_>,
+    large: Large,
+    key: &Key<'_>,
+    given: f64,
+    rule: AddRule,
+    added: &mut Added,
+) -> Result<Large, Error> {
+    let (pool, member) = (large.pool, key.bytes);
+    let there = dictionary::find_slot(transaction.view(), large.elements, key)?;
+    let old = match &there {
+        Some((_, element)) => Some(f64::from_bits(element.word(transaction.view())?)),
+        None => None,
+    };
+    let Some(new) = added.take(rule.score(old, given)?, old) else {
+        return Ok(large);
+    };
+    let mut ranks = large.ranks(transaction.view())?;
+    let value = Value::Integer(new.to_bits() as i64);
+    let is_new = there.is_none();
+    let at = match there {
+        None => {
+            let at = Element::create(transaction, &mut { pool }, member, value)?;
+            dictionary::insert(transaction, large.elements, key.hash, at)?;
+            at
+        }
+        Some((slot, element)) => {
+            let ranked = Ranked::load(transaction.view(), element.at)?;
+            // The search goes by the scores that elements have.
+            ranks.remove(transaction, pool, member, ranked)?;
+            let moved = element.change(transaction, pool, member, value)?;
+            if let Some(at) = moved {
+                dictionary::replace(transaction, pool.shard(), slot, at)?;
+            }
+            moved.unwrap_or(element.at)
+        }
+    };
+    let order = order_of(new);
+    ranks.insert(transaction, pool, member, Ranked { order, at })?;
+    if is_new {
+        return large.settle(transaction, member.len());
+    }
+    Ok(large)
+}
+
 /// A score as an element keeps it.
-fn value_of(score: f64) -> Value<'static> {
+pub(super) fn value_of(score: f64) -> Value<'static> {
     Value::Integer(score.to_bits() as i64)
 }
 
-fn score_of(value: Value<'_>) -> f64 {
+pub(super) fn score_of(value: Value<'_>) -> f64 {
     match value {
         Value::Integer(bits) => f64::from_bits(bits as u64),
         Value::Text(_) => f64::NAN,
@@ -434,7 +426,7 @@ fn in_order<'m>(members: &[Part<'m>]) -> Vec<Part<'m>> {
         .iter()
         .map(|member| (order_of(score_of(member.value)), member))
         .collect();
-    sorted.sort_by(|one, other| (one.0, one.1.key).cmp(&(other.0, other.1.key)));
+    sorted.sort_unstable_by(|one, other| (one.0, one.1.key).cmp(&(other.0, other.1.key)));
     sorted.into_iter().map(|(_, member)| *member).collect()
 }
 

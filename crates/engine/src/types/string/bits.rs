@@ -113,7 +113,9 @@ impl Text {
         // What lies outside the range comes as zeros, which are not looked for.
         let flip = if bit { 0 } else { u64::MAX };
         self.for_each_part(view, (start, end), flip, |first, words| {
-            let hit = words.iter().position(|&word| word != 0);
+            // Whether any is, first: that looks at many at a time.
+            let any = words.iter().fold(0, |any, word| any | word) != 0;
+            let hit = words.iter().position(|&word| any && word != 0);
             found = hit.map(|place| {
                 let bits = words[place].swap_bytes().leading_zeros();
                 (first + place as u64) * BITS + u64::from(bits)
@@ -130,13 +132,8 @@ impl Text {
         if let Text::Bytes(at, length) = *self {
             let whole = (length / 8).saturating_sub(first);
             done = whole.min(words.len() as u64) as usize;
-            let mut bytes = [0; PART * 8];
-            let bytes = &mut bytes[..done * 8];
             if done > 0 {
-                view.copy_to(at.wrapping_add(first * 8), bytes)?;
-            }
-            for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-                *word = u64::from_le_bytes(*bytes);
+                view.copy_words_to(at.wrapping_add(first * 8), &mut words[..done])?;
             }
         }
         for (number, word) in (first..).zip(words.iter_mut()).skip(done) {
@@ -166,7 +163,9 @@ impl Text {
             let count = (last - index + 1).min(PART as u64) as usize;
             let words = &mut part[..count];
             self.copy_words(view, index, words)?;
-            words.iter_mut().for_each(|word| *word ^= flip);
+            if flip != 0 {
+                words.iter_mut().for_each(|word| *word ^= flip);
+            }
             if index == first {
                 words[0] &= !high_bits(start % BITS).swap_bytes();
             }
@@ -421,7 +420,8 @@ impl Writer<'_, '_> {
 
     /// Sets a key to the combination of other keys' strings, the shorter of
     /// which count as padded with zero bits; removes it where all are empty.
-    /// Returns the length. All keys must be locked; O(bytes).
+    /// Returns the length, and how many sources are there; for the others it is
+    /// told that they are missing. All keys must be locked; O(bytes).
     ///
     /// # Errors
     /// [`Error::WrongType`] where a source is no string.
@@ -431,18 +431,22 @@ impl Writer<'_, '_> {
         operation: BitOperation,
         target: &Key<'_>,
         sources: &[Key<'_>],
-    ) -> Result<u64, Error> {
-        let mut texts = Vec::with_capacity(sources.len());
-        for source in sources {
-            texts.push(match self.find(database, source)? {
-                Some(entry) => entry.text(self.view())?,
-                None => Text::Bytes(0, 0),
-            });
+    ) -> Result<(u64, u64), Error> {
+        let (mut texts, mut there) = (Vec::with_capacity(sources.len()), 0);
+        for (position, source) in sources.iter().enumerate() {
+            self.warm_ahead(database, sources, position);
+            if let Some(entry) = self.find(database, source)? {
+                texts.push(entry.text(self.view())?);
+                there += 1;
+            } else {
+                texts.push(Text::Bytes(0, 0));
+                self.tell(KeyEvent::KeyMiss, database, source);
+            }
         }
         let length = texts.iter().map(Text::length).max().unwrap_or(0);
         if length == 0 {
             self.remove(database, target)?;
-            return Ok(0);
+            return Ok((0, there));
         }
         let found = self.find_slot(database, target)?;
         self.changed(database, target, Effect::Changed);
@@ -463,7 +467,7 @@ impl Writer<'_, '_> {
             Ok(())
         })?;
         self.tell(KeyEvent::Set, database, target);
-        Ok(length)
+        Ok((length, there))
     }
 }
 

@@ -143,7 +143,8 @@ impl Access<'_> {
         let keys = self.hash_all(keys);
         self.write(self.shards_of(&keys), |writer| {
             let mut removed = 0;
-            for key in &keys {
+            for (position, key) in keys.iter().enumerate() {
+                writer.warm_ahead(database, &keys, position);
                 removed += u64::from(writer.remove(database, key)?);
             }
             Ok::<_, Error>(removed)
@@ -162,6 +163,7 @@ impl Access<'_> {
         let mut missing = Vec::new();
         self.read_into(self.shards_of(keys), &mut missing, |reader, missing| {
             for (position, key) in keys.iter().enumerate() {
+                reader.warm_ahead(database, keys, position);
                 if reader.find(database, key)?.is_none() {
                     missing.push(position);
                 }
@@ -180,10 +182,6 @@ impl Access<'_> {
                 Some(entry) => Ok(Some(entry.expiry(reader.view())?)),
             }
         })
-    }
-
-    fn hash_all<'k>(&self, keys: &[&'k [u8]]) -> Vec<Key<'k>> {
-        keys.iter().map(|key| self.key(key)).collect()
     }
 }
 
@@ -270,7 +268,7 @@ impl Store {
     /// Counts those of the keys that are there, as often as they are named.
     pub fn exists(&self, database: usize, keys: &[&[u8]]) -> Result<u64, Error> {
         let access = self.access();
-        let keys = access.hash_all(keys);
+        let keys = self.hash_all(keys);
         let missing = access.missing(database, &keys)?;
         for &position in &missing {
             access.missed(database, &keys[position]);
@@ -337,9 +335,5 @@ impl Store {
             access.end_command();
         }
         Ok(expiry)
-    }
-
-    fn hash_all<'k>(&self, keys: &[&'k [u8]]) -> Vec<Key<'k>> {
-        keys.iter().map(|key| self.key(key)).collect()
     }
 }
