@@ -56,6 +56,10 @@ const REASONS: &[(&str, &str)] = &[
         "what commands came to, counted when they are over",
     ),
     (
+        "crates/engine/src/rdb/lzf.rs",
+        "where hashes were met, counted on from string to string: none sees another's",
+    ),
+    (
         "crates/engine/src/transaction/running.rs",
         "what a transaction has done, made anew for each run of its body",
     ),
