@@ -1,0 +1,149 @@
+/* Undercroft\Native\Store: commands by their words, pipelines and transactions. */
+#include "php_undercroft.h"
+#include "zend_exceptions.h"
+
+/* The object's session, made when it is first needed. NULL: an exception was thrown. */
+static uc_session *session_of(undercroft_store *this)
+{
+    if (EXPECTED(this->session != NULL)) {
+        return this->session;
+    }
+    if (this->store == NULL) {
+        undercroft_closed_store();
+        return NULL;
+    }
+    int status = uc_session_open(this->store, &this->session);
+    if (status != UC_OK) {
+        undercroft_throw(status);
+        return NULL;
+    }
+    return this->session;
+}
+
+static bool begins(const uc_bytes *word, const char *with)
+{
+    size_t length = strlen(with);
+    return word->length >= length && zend_binary_strcasecmp(word->data, length, with, length) == 0;
+}
+
+/* Whether a command may wait for something else than a lock: its time would begin anew if it were run again. */
+static bool may_wait(const uc_bytes *name)
+{
+    return (begins(name, "B") && !begins(name, "BIT") && !begins(name, "BG")) || begins(name, "XREAD") ||
+           begins(name, "WAIT") || begins(name, "FEED.B");
+}
+
+/* Lets PHP do what it interrupted a wait for. Whether the call is to be made again: it changed nothing. */
+static bool is_again(int status, bool is_for_waiting)
+{
+    if (EXPECTED(status != UC_INTERRUPTED)) {
+        return false;
+    }
+    if (!undercroft_interrupt()) {
+        return false;
+    }
+    if (is_for_waiting) {
+        zend_throw_exception(undercroft_store_exception, "a signal interrupted the wait; nothing was changed", 0);
+        return false;
+    }
+    return true;
+}
+
+/* Throws what a call failed with, unless something was thrown already. */
+static void fail(int status)
+{
+    if (!EG(exception)) {
+        undercroft_throw(status);
+    }
+}
+
+ZEND_METHOD(Undercroft_Native_Store, execute)
+{
+    HashTable *given;
+    undercroft_words words;
+    uc_session *session;
+    int status;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_ARRAY_HT(given)
+    ZEND_PARSE_PARAMETERS_END();
+    if (!undercroft_read_words(&words, given)) {
+        RETURN_THROWS();
+    }
+    session = session_of(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
+    if (UNEXPECTED(session == NULL || undercroft_reply() == NULL)) {
+        undercroft_release_words(&words);
+        RETURN_THROWS();
+    }
+    do {
+        status = uc_command(session, words.count, words.words, UNDERCROFT_G(reply));
+    } while (is_again(status, may_wait(words.words)));
+    undercroft_release_words(&words);
+    if (UNEXPECTED(status < 0)) {
+        fail(status);
+        RETURN_THROWS();
+    }
+    undercroft_from_reply(return_value);
+}
+
+ZEND_METHOD(Undercroft_Native_Store, pipeline)
+{
+    HashTable *given;
+    undercroft_words words;
+    uc_session *session;
+    int status;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_ARRAY_HT(given)
+    ZEND_PARSE_PARAMETERS_END();
+    if (zend_hash_num_elements(given) == 0) {
+        RETURN_EMPTY_ARRAY();
+    }
+    if (!undercroft_read_commands(&words, given)) {
+        RETURN_THROWS();
+    }
+    session = session_of(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
+    if (UNEXPECTED(session == NULL || undercroft_reply() == NULL)) {
+        undercroft_release_words(&words);
+        RETURN_THROWS();
+    }
+    status = uc_pipeline(session, words.command_count, words.commands, UNDERCROFT_G(reply));
+    undercroft_release_words(&words);
+    if (UNEXPECTED(status < 0)) {
+        /* Some commands ran, so it is not run again. */
+        is_again(status, true);
+        fail(status);
+        RETURN_THROWS();
+    }
+    undercroft_from_reply(return_value);
+}
+
+ZEND_METHOD(Undercroft_Native_Store, transaction)
+{
+    HashTable *given;
+    undercroft_words words;
+    uc_session *session;
+    int status;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_ARRAY_HT(given)
+    ZEND_PARSE_PARAMETERS_END();
+    if (zend_hash_num_elements(given) == 0) {
+        zend_argument_value_error(1, "must have one command at least");
+        RETURN_THROWS();
+    }
+    if (!undercroft_read_commands(&words, given)) {
+        RETURN_THROWS();
+    }
+    session = session_of(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
+    if (UNEXPECTED(session == NULL || undercroft_reply() == NULL)) {
+        undercroft_release_words(&words);
+        RETURN_THROWS();
+    }
+    /* Watched keys are forgotten by a run that was interrupted, so it is not run again. */
+    status = uc_transaction(session, words.command_count, words.commands, UNDERCROFT_G(reply));
+    undercroft_release_words(&words);
+    if (UNEXPECTED(status < 0)) {
+        is_again(status, true);
+        fail(status);
+        RETURN_THROWS();
+    }
+    undercroft_from_reply(return_value);
+}

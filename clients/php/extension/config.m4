@@ -1,0 +1,28 @@
+dnl The extension undercroft. UNDERCROFT_LIBRARY is the static C library, UNDERCROFT_INCLUDE the directory of undercroft.h.
+
+PHP_ARG_WITH([undercroft],
+  [for Undercroft: Redis data structures in shared memory],
+  [AS_HELP_STRING([--with-undercroft[=DIR]], [DIR is where the C library is installed; /usr/local])],
+  [yes])
+
+if test "$PHP_UNDERCROFT" != "no"; then
+  if test "$PHP_UNDERCROFT" = "yes"; then
+    PHP_UNDERCROFT=/usr/local
+  fi
+  UNDERCROFT_LIBRARY=${UNDERCROFT_LIBRARY:-$PHP_UNDERCROFT/lib/libundercroft.a}
+  UNDERCROFT_INCLUDE=${UNDERCROFT_INCLUDE:-$PHP_UNDERCROFT/include}
+  if ! test -f "$UNDERCROFT_LIBRARY"; then
+    AC_MSG_ERROR([expected the static C library of Undercroft at $UNDERCROFT_LIBRARY: make install brings it])
+  fi
+  if ! test -f "$UNDERCROFT_INCLUDE/undercroft.h"; then
+    AC_MSG_ERROR([expected undercroft.h in $UNDERCROFT_INCLUDE])
+  fi
+  PHP_ADD_INCLUDE([$UNDERCROFT_INCLUDE])
+  dnl The library stays mapped when PHP unloads the extension: its threads' ends and forks come back to it. Of its
+  dnl symbols nobody sees any but get_module, so that another copy of it in the process is no matter.
+  UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_LIBRARY -lm -ldl -lrt -lpthread -Wl,-z,nodelete -Wl,--gc-sections -Wl,--exclude-libs,ALL"
+  PHP_SUBST(UNDERCROFT_SHARED_LIBADD)
+  PHP_NEW_EXTENSION([undercroft],
+    [undercroft.c words.c values.c exceptions.c store.c commands.c messages.c resp.c parser.c socket.c connection.c],
+    [$ext_shared],, [-DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -fvisibility=hidden])
+fi

@@ -1,0 +1,500 @@
+/* Undercroft\Native\Connection: commands over a socket. */
+#include "resp.h"
+#include "socket.h"
+#include "zend_exceptions.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Memory for commands that is kept between calls. */
+#define KEPT (64 * 1024)
+
+/* At least so many bytes are asked for at once, and so many at most before the first of them came. */
+#define LEAST (16 * 1024)
+#define MOST (1024 * 1024)
+
+typedef struct connection {
+    int descriptor;
+    /* A call is running, which a signal's handler may interrupt. */
+    bool is_busy;
+    zend_string *address;
+    double timeout;
+    undercroft_input input;
+    smart_str output;
+    zend_object std;
+} connection;
+
+static zend_object_handlers handlers;
+
+static connection *connection_of(zend_object *object)
+{
+    return (connection *)((char *)object - XtOffsetOf(connection, std));
+}
+
+static zend_object *create(zend_class_entry *class)
+{
+    connection *this = zend_object_alloc(sizeof(connection), class);
+    zend_object_std_init(&this->std, class);
+    object_properties_init(&this->std, class);
+    this->descriptor = -1;
+    this->std.handlers = &handlers;
+    return &this->std;
+}
+
+static void hang_up(connection *this)
+{
+    if (this->descriptor >= 0) {
+        close(this->descriptor);
+        this->descriptor = -1;
+    }
+    undercroft_input_free(&this->input);
+    smart_str_free(&this->output);
+}
+
+static void release(zend_object *object)
+{
+    connection *this = connection_of(object);
+    hang_up(this);
+    if (this->address != NULL) {
+        zend_string_release(this->address);
+        this->address = NULL;
+    }
+    zend_object_std_dtor(object);
+}
+
+/* Closes the connection and throws. */
+static ZEND_COLD bool lost(connection *this, const char *why)
+{
+    hang_up(this);
+    if (!EG(exception)) {
+        zend_throw_exception_ex(undercroft_connection_exception, 0, "lost the connection to %s: %s",
+                                ZSTR_VAL(this->address), why);
+    }
+    return false;
+}
+
+static ZEND_COLD bool late(connection *this, double seconds)
+{
+    zend_throw_exception_ex(undercroft_timeout_exception, 0, "no answer from %s in %g s", ZSTR_VAL(this->address),
+                            seconds);
+    return false;
+}
+
+/* Begins a call. False: an exception was thrown. */
+static bool begin(connection *this)
+{
+    if (UNEXPECTED(this->descriptor < 0)) {
+        zend_throw_exception_ex(undercroft_connection_exception, 0, "the connection%s%s is closed",
+                                this->address == NULL ? "" : " to ",
+                                this->address == NULL ? "" : ZSTR_VAL(this->address));
+        return false;
+    }
+    if (UNEXPECTED(this->is_busy)) {
+        zend_throw_exception_ex(undercroft_connection_exception, 0,
+                                "the connection to %s is in use by the call that a signal interrupted",
+                                ZSTR_VAL(this->address));
+        return false;
+    }
+    this->is_busy = true;
+    return true;
+}
+
+/* After a call of the system was interrupted. False: PHP has thrown something. */
+static bool go_on(connection *this)
+{
+    return EXPECTED(undercroft_interrupt()) || lost(this, "a signal's handler has thrown");
+}
+
+static bool read_some(connection *this, int flags)
+{
+    size_t room = LEAST;
+    ssize_t got;
+    if (this->input.wanted > this->input.end) {
+        room = this->input.wanted - this->input.end;
+        /* Somebody may announce what never comes. */
+        if (room > MOST && room > this->input.size) {
+            room = this->input.size > MOST ? this->input.size : MOST;
+        }
+    } else if (this->input.missing > 0) {
+        /* The more came already, the more is asked for. */
+        room = this->input.size > MOST ? MOST : this->input.size < LEAST ? LEAST : this->input.size;
+    }
+    undercroft_input_reserve(&this->input, room);
+    got = recv(this->descriptor, this->input.data + this->input.end, this->input.size - this->input.end, flags);
+    if (got == 0) {
+        errno = EPIPE;
+        return false;
+    }
+    if (got < 0) {
+        return false;
+    }
+    this->input.end += (size_t)got;
+    return true;
+}
+
+/* Reads until a reply is there. `timeout` is the call's own, where `is_own`; then a late reply leaves the connection open. */
+static bool read_reply(connection *this, zval *reply, bool is_own, double timeout)
+{
+    double end = is_own && timeout >= 0 ? undercroft_clock() + timeout : 0;
+    for (;;) {
+        switch (undercroft_input_scan(&this->input, ZSTR_VAL(this->address))) {
+            case UNDERCROFT_BROKEN:
+                hang_up(this);
+                return false;
+            case UNDERCROFT_WHOLE:
+                if (!undercroft_input_take(&this->input, reply, ZSTR_VAL(this->address))) {
+                    hang_up(this);
+                    return false;
+                }
+                return true;
+            default:
+                break;
+        }
+        if (is_own) {
+            double left = timeout < 0 ? -1 : end - undercroft_clock();
+            int found = undercroft_wait(this->descriptor, false, left < 0 && timeout >= 0 ? 0 : left);
+            if (found == 0) {
+                return late(this, timeout);
+            }
+            if (found < 0) {
+                if (errno == EINTR && go_on(this)) {
+                    continue;
+                }
+                return lost(this, strerror(errno));
+            }
+        }
+        while (UNEXPECTED(!read_some(this, is_own ? MSG_DONTWAIT : 0))) {
+            int error = errno;
+            if (error == EINTR) {
+                if (!go_on(this)) {
+                    return false;
+                }
+                continue;
+            }
+            if (error == EAGAIN || error == EWOULDBLOCK) {
+                if (is_own) {
+                    break;
+                }
+                late(this, this->timeout);
+                hang_up(this);
+                return false;
+            }
+            return lost(this, error == EPIPE ? "the server closed it" : strerror(error));
+        }
+    }
+}
+
+/* Sends what was written. Where the server does not take it, its replies are read meanwhile, as it may wait for that. */
+static bool flush(connection *this)
+{
+    const char *data = ZSTR_VAL(this->output.s);
+    size_t length = ZSTR_LEN(this->output.s), sent = 0;
+    while (sent < length) {
+        ssize_t took = send(this->descriptor, data + sent, length - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (EXPECTED(took >= 0)) {
+            sent += (size_t)took;
+            continue;
+        }
+        if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            int found = undercroft_wait(this->descriptor, true, this->timeout > 0 ? this->timeout : -1);
+            if (found == 0) {
+                late(this, this->timeout);
+                hang_up(this);
+                return false;
+            }
+            if (found == 2 && !read_some(this, MSG_DONTWAIT) && errno != EAGAIN && errno != EINTR) {
+                return lost(this, errno == EPIPE ? "the server closed it" : strerror(errno));
+            }
+            if (found > 0 || errno == EINTR) {
+                if (!go_on(this)) {
+                    return false;
+                }
+                continue;
+            }
+        } else if (errno == EINTR) {
+            if (!go_on(this)) {
+                return false;
+            }
+            continue;
+        }
+        return lost(this, errno == EPIPE ? "the server closed it" : strerror(errno));
+    }
+    return true;
+}
+
+/* Nothing is left of what was written, and no more memory than is often needed. */
+static void clean(connection *this)
+{
+    if (this->output.s == NULL) {
+        return;
+    }
+    if (this->output.a > KEPT) {
+        smart_str_free(&this->output);
+    } else {
+        ZSTR_LEN(this->output.s) = 0;
+    }
+}
+
+static ZEND_METHOD(Undercroft_Native_Connection, __construct)
+{
+    connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
+    zend_string *address;
+    double connect_timeout = 5, timeout = 0;
+    undercroft_trouble trouble;
+    ZEND_PARSE_PARAMETERS_START(1, 3)
+        Z_PARAM_PATH_STR(address)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_DOUBLE(connect_timeout)
+        Z_PARAM_DOUBLE(timeout)
+    ZEND_PARSE_PARAMETERS_END();
+    if (this->address != NULL) {
+        zend_throw_error(NULL, "Undercroft\\Native\\Connection is constructed already");
+        RETURN_THROWS();
+    }
+    this->address = zend_string_copy(address);
+    this->timeout = timeout;
+    this->descriptor = undercroft_connect(ZSTR_VAL(address), connect_timeout, &trouble);
+    if (this->descriptor < 0) {
+        zend_throw_exception_ex(trouble.is_late ? undercroft_timeout_exception : undercroft_connection_exception, 0,
+                                "cannot connect to %s: %s", ZSTR_VAL(address), trouble.text);
+        RETURN_THROWS();
+    }
+    undercroft_limit_reads(this->descriptor, timeout);
+}
+
+/* Reads the words of a command and writes them behind what is to be sent. */
+static bool write_words(connection *this, HashTable *given)
+{
+    undercroft_words words;
+    if (!undercroft_read_words(&words, given)) {
+        return false;
+    }
+    undercroft_write_command(&this->output, words.count, words.words);
+    undercroft_release_words(&words);
+    return true;
+}
+
+static bool write_all(connection *this, HashTable *given, size_t *count)
+{
+    undercroft_words words;
+    size_t at;
+    if (!undercroft_read_commands(&words, given)) {
+        return false;
+    }
+    for (at = 0; at < words.command_count; at++) {
+        undercroft_write_command(&this->output, words.commands[at].count, words.commands[at].words);
+    }
+    *count = words.command_count;
+    undercroft_release_words(&words);
+    return true;
+}
+
+/* Makes replies late only for this call, or not at all; a negative time is without end. */
+#define OWN_TIMEOUT(minimum, maximum, first) \
+    ZEND_PARSE_PARAMETERS_START(minimum, maximum) \
+        first \
+        Z_PARAM_OPTIONAL \
+        Z_PARAM_DOUBLE_OR_NULL(timeout, is_default) \
+    ZEND_PARSE_PARAMETERS_END()
+
+/* The next reply that was not pushed. A time that is up ends the connection, as the reply may still come. */
+static bool answer(connection *this, zval *reply, bool is_own, double timeout)
+{
+    for (;;) {
+        if (!read_reply(this, reply, is_own, timeout)) {
+            hang_up(this);
+            return false;
+        }
+        if (EXPECTED(!this->input.is_push)) {
+            return true;
+        }
+        zval_ptr_dtor(reply);
+    }
+}
+
+static ZEND_METHOD(Undercroft_Native_Connection, execute)
+{
+    connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
+    HashTable *words;
+    double timeout = 0;
+    bool is_default = true, is_answered;
+    zval reply;
+    OWN_TIMEOUT(1, 2, Z_PARAM_ARRAY_HT(words));
+    if (ZEND_NUM_ARGS() < 2) {
+        is_default = true;
+    }
+    /* What an error left is not this call's. */
+    if (!this->is_busy) {
+        clean(this);
+    }
+    if (!begin(this)) {
+        RETURN_THROWS();
+    }
+    is_answered = write_words(this, words) && flush(this) && answer(this, &reply, !is_default, timeout);
+    clean(this);
+    this->is_busy = false;
+    if (UNEXPECTED(!is_answered)) {
+        RETURN_THROWS();
+    }
+    if (UNEXPECTED(Z_TYPE(reply) == IS_OBJECT)) {
+        zend_throw_exception_object(&reply);
+        RETURN_THROWS();
+    }
+    ZVAL_COPY_VALUE(return_value, &reply);
+}
+
+static ZEND_METHOD(Undercroft_Native_Connection, pipeline)
+{
+    connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
+    HashTable *commands;
+    size_t count = 0, at;
+    bool is_good;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_ARRAY_HT(commands)
+    ZEND_PARSE_PARAMETERS_END();
+    if (zend_hash_num_elements(commands) == 0) {
+        RETURN_EMPTY_ARRAY();
+    }
+    if (!this->is_busy) {
+        clean(this);
+    }
+    if (!begin(this)) {
+        RETURN_THROWS();
+    }
+    is_good = write_all(this, commands, &count) && flush(this);
+    clean(this);
+    if (is_good) {
+        array_init_size(return_value, (uint32_t)count);
+        zend_hash_real_init_packed(Z_ARRVAL_P(return_value));
+        for (at = 0; is_good && at < count; at++) {
+            zval reply;
+            is_good = answer(this, &reply, false, 0);
+            if (is_good) {
+                zend_hash_next_index_insert_new(Z_ARRVAL_P(return_value), &reply);
+            }
+        }
+    }
+    this->is_busy = false;
+    if (!is_good) {
+        RETURN_THROWS();
+    }
+}
+
+static ZEND_METHOD(Undercroft_Native_Connection, send)
+{
+    connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
+    HashTable *commands;
+    size_t count;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_ARRAY_HT(commands)
+    ZEND_PARSE_PARAMETERS_END();
+    if (zend_hash_num_elements(commands) == 0) {
+        return;
+    }
+    if (!this->is_busy) {
+        clean(this);
+    }
+    if (!begin(this)) {
+        RETURN_THROWS();
+    }
+    if (write_all(this, commands, &count)) {
+        flush(this);
+    }
+    clean(this);
+    this->is_busy = false;
+}
+
+static ZEND_METHOD(Undercroft_Native_Connection, receive)
+{
+    connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
+    double timeout = 0;
+    bool is_default = true, is_there;
+    zval reply;
+    OWN_TIMEOUT(0, 1, );
+    if (!begin(this)) {
+        RETURN_THROWS();
+    }
+    is_there = read_reply(this, &reply, ZEND_NUM_ARGS() > 0 && !is_default, timeout);
+    this->is_busy = false;
+    if (!is_there) {
+        RETURN_THROWS();
+    }
+    ZVAL_COPY_VALUE(return_value, &reply);
+}
+
+static ZEND_METHOD(Undercroft_Native_Connection, isOpen)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_BOOL(connection_of(Z_OBJ_P(ZEND_THIS))->descriptor >= 0);
+}
+
+static ZEND_METHOD(Undercroft_Native_Connection, isPush)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_BOOL(connection_of(Z_OBJ_P(ZEND_THIS))->input.is_push);
+}
+
+static ZEND_METHOD(Undercroft_Native_Connection, close)
+{
+    connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (this->is_busy && !begin(this)) {
+        RETURN_THROWS();
+    }
+    hang_up(this);
+}
+
+ZEND_BEGIN_ARG_INFO_EX(construct_arguments, 0, 0, 1)
+    ZEND_ARG_TYPE_INFO(0, address, IS_STRING, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, connect_timeout, IS_DOUBLE, 0, "5.0")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 0, "0.0")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(execute_arguments, 0, 1, IS_MIXED, 0)
+    ZEND_ARG_TYPE_INFO(0, words, IS_ARRAY, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(pipeline_arguments, 0, 1, IS_ARRAY, 0)
+    ZEND_ARG_TYPE_INFO(0, commands, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(send_arguments, 0, 1, IS_VOID, 0)
+    ZEND_ARG_TYPE_INFO(0, commands, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(receive_arguments, 0, 0, IS_MIXED, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 1, "null")
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(bool_arguments, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(close_arguments, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+
+static const zend_function_entry methods[] = {
+    ZEND_ME(Undercroft_Native_Connection, __construct, construct_arguments, ZEND_ACC_PUBLIC)
+    ZEND_ME(Undercroft_Native_Connection, execute, execute_arguments, ZEND_ACC_PUBLIC)
+    ZEND_ME(Undercroft_Native_Connection, pipeline, pipeline_arguments, ZEND_ACC_PUBLIC)
+    ZEND_ME(Undercroft_Native_Connection, send, send_arguments, ZEND_ACC_PUBLIC)
+    ZEND_ME(Undercroft_Native_Connection, receive, receive_arguments, ZEND_ACC_PUBLIC)
+    ZEND_ME(Undercroft_Native_Connection, isOpen, bool_arguments, ZEND_ACC_PUBLIC)
+    ZEND_ME(Undercroft_Native_Connection, isPush, bool_arguments, ZEND_ACC_PUBLIC)
+    ZEND_ME(Undercroft_Native_Connection, close, close_arguments, ZEND_ACC_PUBLIC)
+    ZEND_FE_END
+};
+
+void undercroft_register_connection(void)
+{
+    zend_class_entry entry, *class;
+    INIT_CLASS_ENTRY(entry, "Undercroft\\Native\\Connection", methods);
+    class = zend_register_internal_class(&entry);
+    class->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
+    class->create_object = create;
+    memcpy(&handlers, &std_object_handlers, sizeof(handlers));
+    handlers.offset = XtOffsetOf(connection, std);
+    handlers.free_obj = release;
+    handlers.clone_obj = NULL;
+}

@@ -1,0 +1,154 @@
+/* Undercroft\Native\Store: messages. */
+#include "php_undercroft.h"
+#include <time.h>
+
+/* The object's receiver, made when it is first needed. NULL: an exception was thrown. */
+static uc_subscription *subscription_of(undercroft_store *this)
+{
+    if (this->subscription != NULL) {
+        return this->subscription;
+    }
+    if (this->store == NULL) {
+        undercroft_closed_store();
+        return NULL;
+    }
+    int status = uc_subscription_open(this->store, &this->subscription);
+    if (status != UC_OK) {
+        undercroft_throw(status);
+        return NULL;
+    }
+    return this->subscription;
+}
+
+ZEND_METHOD(Undercroft_Native_Store, publish)
+{
+    zend_string *channel, *message;
+    uint64_t receivers;
+    int status;
+    ZEND_PARSE_PARAMETERS_START(2, 2)
+        Z_PARAM_STR(channel)
+        Z_PARAM_STR(message)
+    ZEND_PARSE_PARAMETERS_END();
+    undercroft_store *this = undercroft_store_of(Z_OBJ_P(ZEND_THIS));
+    if (this->store == NULL) {
+        undercroft_closed_store();
+        RETURN_THROWS();
+    }
+    do {
+        status = uc_publish(this->store, ZSTR_VAL(channel), ZSTR_LEN(channel), ZSTR_VAL(message), ZSTR_LEN(message),
+                            &receivers);
+    } while (UNEXPECTED(status == UC_INTERRUPTED) && undercroft_interrupt());
+    if (UNEXPECTED(status < 0)) {
+        if (!EG(exception)) {
+            undercroft_throw(status);
+        }
+        RETURN_THROWS();
+    }
+    RETURN_LONG((zend_long)receivers);
+}
+
+typedef int change(uc_subscription *, int, size_t, const uc_bytes *);
+
+/* Subscribes to names or ends that. False: an exception was thrown. */
+static bool change_topics(uc_subscription *subscription, change *call, int topic, HashTable *names)
+{
+    undercroft_words words;
+    int status;
+    if (zend_hash_num_elements(names) == 0) {
+        return true;
+    }
+    if (!undercroft_read_words(&words, names)) {
+        return false;
+    }
+    do {
+        status = call(subscription, topic, words.count, words.words);
+    } while (UNEXPECTED(status == UC_INTERRUPTED) && undercroft_interrupt());
+    undercroft_release_words(&words);
+    if (status < 0 && !EG(exception)) {
+        undercroft_throw(status);
+    }
+    return status >= 0;
+}
+
+static void change_all(INTERNAL_FUNCTION_PARAMETERS, change *call)
+{
+    HashTable *channels, *patterns = NULL;
+    uc_subscription *subscription;
+    ZEND_PARSE_PARAMETERS_START(1, 2)
+        Z_PARAM_ARRAY_HT(channels)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_ARRAY_HT(patterns)
+    ZEND_PARSE_PARAMETERS_END();
+    (void)return_value;
+    subscription = subscription_of(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
+    if (subscription != NULL && change_topics(subscription, call, UC_CHANNEL, channels) && patterns != NULL) {
+        change_topics(subscription, call, UC_PATTERN, patterns);
+    }
+}
+
+ZEND_METHOD(Undercroft_Native_Store, subscribe)
+{
+    change_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, uc_subscribe);
+}
+
+ZEND_METHOD(Undercroft_Native_Store, unsubscribe)
+{
+    change_all(INTERNAL_FUNCTION_PARAM_PASSTHRU, uc_unsubscribe);
+}
+
+static int64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+ZEND_METHOD(Undercroft_Native_Store, message)
+{
+    double seconds = 0;
+    bool is_forever = true;
+    uc_subscription *subscription;
+    int64_t left = -1, end = 0;
+    int status;
+    ZEND_PARSE_PARAMETERS_START(0, 1)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_DOUBLE_OR_NULL(seconds, is_forever)
+    ZEND_PARSE_PARAMETERS_END();
+    if (ZEND_NUM_ARGS() > 0 && !is_forever) {
+        if (!(seconds >= 0 && seconds < 1e12)) {
+            zend_argument_value_error(1, "must be a number of seconds of at least 0, or null");
+            RETURN_THROWS();
+        }
+        left = (int64_t)(seconds * 1000 + 0.999);
+        end = left == 0 ? 0 : now() + left;
+    }
+    subscription = subscription_of(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
+    if (subscription == NULL || undercroft_reply() == NULL) {
+        RETURN_THROWS();
+    }
+    for (;;) {
+        status = uc_subscription_next(subscription, left, UNDERCROFT_G(reply));
+        if (EXPECTED(status != UC_INTERRUPTED) || !undercroft_interrupt()) {
+            break;
+        }
+        /* A handler may have closed the store. */
+        if (undercroft_store_of(Z_OBJ_P(ZEND_THIS))->subscription != subscription) {
+            undercroft_closed_store();
+            RETURN_THROWS();
+        }
+        if (left > 0) {
+            left = end - now();
+            left = left < 0 ? 0 : left;
+        }
+    }
+    if (UNEXPECTED(status < 0)) {
+        if (!EG(exception)) {
+            undercroft_throw(status);
+        }
+        RETURN_THROWS();
+    }
+    if (status == UC_NONE) {
+        RETURN_NULL();
+    }
+    undercroft_from_reply(return_value);
+}
