@@ -42,3 +42,9 @@ cp -R clients/php/extension/. "$place/build/"
 cp "$place/build/modules/undercroft.so" "$place/undercroft.so"
 ! have strip || strip --strip-debug "$place/undercroft.so"
 [[ ${1:-} != build ]] || exit 0
+
+export UNDERCROFT_EXTENSION=$place/undercroft.so
+run_tests() {
+    php -n "$place/build/run-tests.php" -n -q -j2 -p "$(command -v php)" --show-diff "$@"
+}
+run_tests -d "extension=$UNDERCROFT_EXTENSION" clients/php/extension/tests

@@ -23,6 +23,6 @@ if test "$PHP_UNDERCROFT" != "no"; then
   UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_LIBRARY -lm -ldl -lrt -lpthread -Wl,-z,nodelete -Wl,--gc-sections -Wl,--exclude-libs,ALL"
   PHP_SUBST(UNDERCROFT_SHARED_LIBADD)
   PHP_NEW_EXTENSION([undercroft],
-    [undercroft.c words.c values.c exceptions.c store.c commands.c messages.c resp.c parser.c socket.c connection.c],
+    [undercroft.c memory.c words.c values.c exceptions.c store.c commands.c messages.c resp.c parser.c socket.c connection.c races.c],
     [$ext_shared],, [-DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -fvisibility=hidden])
 fi

@@ -365,8 +365,7 @@ static ZEND_METHOD(Undercroft_Native_Connection, pipeline)
     is_good = write_all(this, commands, &count) && flush(this);
     clean(this);
     if (is_good) {
-        array_init_size(return_value, (uint32_t)count);
-        zend_hash_real_init_packed(Z_ARRVAL_P(return_value));
+        undercroft_new_list(return_value, count);
         for (at = 0; is_good && at < count; at++) {
             zval reply;
             is_good = answer(this, &reply, false, 0);

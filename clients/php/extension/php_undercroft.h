@@ -53,6 +53,28 @@ bool undercroft_is_interrupted(void);
 /* Does it. False: an exception was thrown. Does not return where the time is up. */
 bool undercroft_interrupt(void);
 
+/* ---- Memory: memory.c. Some builds of PHP end a script that reached memory_limit only when the call is over, and the process
+ * where much more is allocated until then. So large allocations are made by those builds' calls that may fail, and what is
+ * made of many small ones asks in between. */
+
+/* Whether the script will be ended for its memory when the call is over: what the call returns does not matter any more. */
+#ifdef ZEND_HAS_OOM
+#define UNDERCROFT_IS_OVER() ZEND_HAS_OOM()
+#else
+#define UNDERCROFT_IS_OVER() false
+#endif
+
+/* What is no larger needs none of these. */
+#define UNDERCROFT_SMALL (64 * 1024)
+
+zend_string *undercroft_new_string(size_t length);
+void *undercroft_allocate(size_t count, size_t size, size_t more);
+void *undercroft_reallocate(void *memory, size_t size);
+
+/* An array with room for so many items, which are numbered or have names. */
+void undercroft_new_list(zval *to, size_t items);
+void undercroft_new_map(zval *to, size_t items);
+
 /* ---- Exceptions: exceptions.c */
 
 extern zend_class_entry *undercroft_exception;
@@ -109,7 +131,11 @@ void undercroft_from_reply(zval *to);
 static zend_always_inline void undercroft_string(zval *to, const char *text, size_t length)
 {
     if (length > 1) {
-        ZVAL_STR(to, zend_string_init(text, length, 0));
+        zend_string *string = UNEXPECTED(length > UNDERCROFT_SMALL) ? undercroft_new_string(length)
+                                                                    : zend_string_alloc(length, 0);
+        memcpy(ZSTR_VAL(string), text, length);
+        ZSTR_VAL(string)[length] = 0;
+        ZVAL_NEW_STR(to, string);
     } else if (length == 1) {
         ZVAL_CHAR(to, (zend_uchar)text[0]);
     } else {

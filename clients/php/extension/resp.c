@@ -44,7 +44,7 @@ void undercroft_input_reserve(undercroft_input *input, size_t room)
         size_t size = input->size * 2;
         size = size < LEAST ? LEAST : size;
         size = size < needed ? needed : size;
-        input->data = erealloc(input->data, size);
+        input->data = undercroft_reallocate(input->data, size);
         input->size = size;
     }
 }
@@ -204,8 +204,7 @@ static bool take_list(place *from, zval *to, zend_long count)
         broken(from->whose, "replies in at most 64 others", "more", 4);
         return false;
     }
-    array_init_size(to, (uint32_t)count);
-    zend_hash_real_init_packed(Z_ARRVAL_P(to));
+    undercroft_new_list(to, (size_t)count);
     for (; count > 0; count--) {
         zval item;
         if (!take(from, &item)) {
@@ -224,7 +223,7 @@ static bool take_map(place *from, zval *to, zend_long count)
         broken(from->whose, "replies in at most 64 others", "more", 4);
         return false;
     }
-    array_init_size(to, (uint32_t)count);
+    undercroft_new_map(to, (size_t)count);
     for (; count > 0; count--) {
         zval key, item;
         bool is_set;
@@ -286,6 +285,10 @@ static bool take(place *from, zval *to)
     const char *line = from->at, *text = line + 1, *stop;
     zend_long count = 0;
     size_t length;
+    if (UNDERCROFT_IS_OVER()) {
+        ZVAL_NULL(to);
+        return true;
+    }
     /* Everything ends with a line's end, so this one is found without a limit. */
     for (stop = text; *stop != '\r' || stop[1] != '\n'; stop++) {
     }

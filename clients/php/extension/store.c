@@ -221,7 +221,7 @@ ZEND_METHOD(Undercroft_Native_Store, get)
     }
     while (status == UC_TOO_SMALL) {
         size_t capacity = length;
-        zend_string *value = zend_string_alloc(capacity, 0);
+        zend_string *value = undercroft_new_string(capacity);
         CALL(status, uc_get(this->store, ZSTR_VAL(key), ZSTR_LEN(key), ZSTR_VAL(value), capacity, &length));
         if (EXPECTED(status == UC_OK)) {
             if (length < capacity) {

@@ -37,6 +37,10 @@ bool undercroft_interrupt(void)
     CLEAR(EG(vm_interrupt));
     if (LOAD(EG(timed_out))) {
         zend_timeout();
+#ifdef ZEND_HAS_OOM
+    } else if (ZEND_HAS_OOM()) {
+        zend_handle_delayed_oom();
+#endif
     } else if (zend_interrupt_function != NULL) {
         zend_interrupt_function(EG(current_execute_data));
     }
@@ -123,10 +127,16 @@ static PHP_MINFO_FUNCTION(undercroft)
     php_info_print_table_end();
 }
 
+#ifdef UNDERCROFT_RACES
+extern const zend_function_entry undercroft_test_functions[];
+#else
+#define undercroft_test_functions NULL
+#endif
+
 zend_module_entry undercroft_module_entry = {
     STANDARD_MODULE_HEADER,
     "undercroft",
-    NULL,
+    undercroft_test_functions,
     PHP_MINIT(undercroft),
     PHP_MSHUTDOWN(undercroft),
     PHP_RINIT(undercroft),

@@ -25,8 +25,7 @@ static void list_of(zval *to, const uc_value *value)
         ZVAL_EMPTY_ARRAY(to);
         return;
     }
-    array_init_size(to, (uint32_t)length);
-    zend_hash_real_init_packed(Z_ARRVAL_P(to));
+    undercroft_new_list(to, length);
     for (at = 0; at < length; at++) {
         zval item;
         undercroft_from_value(&item, uc_value_item(value, at));
@@ -37,7 +36,7 @@ static void list_of(zval *to, const uc_value *value)
 static void map_of(zval *to, const uc_value *value)
 {
     size_t length = uc_value_length(value), at;
-    array_init_size(to, (uint32_t)length);
+    undercroft_new_map(to, length);
     for (at = 0; at < length; at++) {
         zval key, item;
         undercroft_from_value(&key, uc_value_key(value, at));
@@ -54,6 +53,10 @@ void undercroft_from_value(zval *to, const uc_value *value)
 {
     size_t length;
     const char *text;
+    if (UNDERCROFT_IS_OVER()) {
+        ZVAL_NULL(to);
+        return;
+    }
     switch (uc_value_type(value)) {
         case UC_TYPE_STATUS:
         case UC_TYPE_STRING:

@@ -106,7 +106,7 @@ bool undercroft_read_words(undercroft_words *to, HashTable *words)
         return false;
     }
     if (to->count > UNDERCROFT_FEW_WORDS) {
-        to->memory = safe_emalloc(to->count, sizeof(uc_bytes) + UNDERCROFT_NUMBER, 0);
+        to->memory = undercroft_allocate(to->count, sizeof(uc_bytes) + UNDERCROFT_NUMBER, 0);
         to->words = to->memory;
         number = (char *)(to->words + to->count);
     }
@@ -177,7 +177,7 @@ bool undercroft_read_commands(undercroft_words *to, HashTable *commands)
     } ZEND_HASH_FOREACH_END();
     to->count = words;
     to->command_count = zend_hash_num_elements(commands);
-    to->memory = safe_emalloc(words, sizeof(uc_bytes) + UNDERCROFT_NUMBER, to->command_count * sizeof(uc_words));
+    to->memory = undercroft_allocate(words, sizeof(uc_bytes) + UNDERCROFT_NUMBER, to->command_count * sizeof(uc_words));
     to->commands = of = to->memory;
     to->words = place = (uc_bytes *)(of + to->command_count);
     number = (char *)(place + words);

@@ -1,0 +1,153 @@
+--TEST--
+Connection: servers that answer in pieces, wrongly, late, half or not at all
+--EXTENSIONS--
+undercroft
+--FILE--
+<?php
+require __DIR__ . '/start.inc';
+use Undercroft\Native\Connection;
+
+/** Connects to a server that a function is, which is given its end of each connection. */
+function against(callable $server, callable $client, float $timeout = 10.0): void
+{
+    $path = store_path() . '.sock';
+    @unlink($path);
+    $listener = stream_socket_server("unix://$path");
+    $child = pcntl_fork();
+    if ($child === 0) {
+        $stream = stream_socket_accept($listener, 10);
+        stream_set_write_buffer($stream, 0);
+        $server($stream);
+        exit(0);
+    }
+    $connection = new Connection("unix://$path", 5.0, $timeout);
+    $client($connection);
+    unset($connection);
+    fclose($listener);
+    kill($child);
+    unlink($path);
+}
+
+/** A server that waits for a command and sends these pieces. */
+function sends(string ...$pieces): callable
+{
+    return function ($stream) use ($pieces): void {
+        fread($stream, 8192);
+        foreach ($pieces as $piece) {
+            fwrite($stream, $piece);
+            usleep(1000);
+        }
+        // The other end says when it is done.
+        while (!feof($stream)) {
+            fread($stream, 8192);
+        }
+    };
+}
+
+$lost = 'Undercroft\ConnectionException: lost the connection to unix://' . store_path() . '.sock: the server closed it';
+against(sends("+PO", "NG", "\r", "\n"), fn ($c) => same('PONG', $c->execute(['PING']), 'in pieces'));
+against(sends("-ERR no\r\n"), function ($c) {
+    same('Undercroft\ServerException: ERR no', thrown(fn () => $c->execute(['PING'])), 'an error');
+    same(true, $c->isOpen(), 'after an error');
+});
+against(sends(">2\r\n+push\r\n:1\r\n+O", "K\r\n"), fn ($c) => same('OK', $c->execute(['PING']), 'pushes are skipped'));
+against(sends(":1\r\n>1\r\n:5\r\n-ERR x\r\n", "*1\r\n-ERR y\r\n"), function ($c) {
+    [$one, $two, $three] = $c->pipeline([['A'], ['B', 1], ['C', 1.5]]);
+    same([1, 'ERR x', 'ERR y'], [$one, $two->getMessage(), $three[0]->getMessage()], 'a pipeline');
+});
+against(sends(">1\r\n+m\r\n", "+x\r\n-ERR e\r\n"), function ($c) {
+    $c->send([['A'], ['B']]);
+    same(['m'], $c->receive(), 'a push');
+    same(true, $c->isPush(), 'is told');
+    same('x', $c->receive(), 'a reply');
+    same(false, $c->isPush(), 'is none');
+    same('ERR e', $c->receive()->getMessage(), 'an error is returned');
+    same(true, str_starts_with(thrown(fn () => $c->receive(0.01)), 'Undercroft\TimeoutException: '), 'none came');
+    same(true, $c->isOpen(), 'and it goes on');
+    same(true, str_starts_with(thrown(fn () => $c->execute(['X'], 0.01)), 'Undercroft\TimeoutException: '), 'no answer');
+    same(false, $c->isOpen(), 'which may come late');
+    same(true, str_starts_with(thrown(fn () => $c->execute(['X'])), 'Undercroft\ConnectionException: '), 'closed');
+});
+foreach (['', "$10\r\nabc", '+OK', "*3\r\n:1\r\n", "$1000000000000\r\nx"] as $half) {
+    $server = function ($stream) use ($half): void {
+        fread($stream, 8192);
+        fwrite($stream, $half);
+    };
+    against($server, function ($c) use ($half, $lost) {
+        same($lost, thrown(fn () => $c->execute(['PING'])), "half a reply: $half");
+        same(false, $c->isOpen(), 'closed');
+    });
+    against(sends($half), function ($c) use ($half) {
+        same(true, str_starts_with(thrown(fn () => $c->execute(['PING'])), 'Undercroft\TimeoutException: '), "late: $half");
+        same(false, $c->isOpen(), 'closed');
+    }, 0.05);
+}
+foreach (["HTTP/1.1 400 Bad Request\r\n\r\n", "$5\r\nabcdefg\r\n", "*1\r\n:x\r\n", "\0\0\0\r\n"] as $wrong) {
+    against(sends($wrong), function ($c) use ($wrong) {
+        same(true, str_starts_with(thrown(fn () => $c->execute(['PING'])), 'Undercroft\ProtocolException: unix://'), "wrong: $wrong");
+        same(false, $c->isOpen(), 'closed');
+    });
+}
+// Much more than fits into a socket, both ways.
+$echo = function ($stream): void {
+    $reply = "$1000\r\n" . str_repeat('r', 1000) . "\r\n";
+    // So long is each command: *2, $1, E, $1000, and the words.
+    $length = 4 + 4 + 3 + 7 + 1_002;
+    for ($got = $sent = 0; $sent < 5_000; ) {
+        $bytes = fread($stream, 65536);
+        $got += strlen($bytes);
+        // An answer to each command that came, so that both sides wait to be read from.
+        for (; $sent < intdiv($got, $length); $sent++) {
+            fwrite($stream, $reply);
+        }
+    }
+    fread($stream, 1);
+};
+against($echo, function ($c) {
+    $replies = $c->pipeline(array_fill(0, 5_000, ['E', str_repeat('w', 1000)]));
+    same(5_000, count($replies), 'both ways');
+    same([str_repeat('r', 1000)], array_values(array_unique($replies)), 'each reply');
+});
+// Signals come while it waits, and go on or throw.
+pcntl_async_signals(true);
+$seen = 0;
+pcntl_signal(SIGALRM, function () use (&$seen) { $seen++; });
+$slow = function ($stream): void {
+    fread($stream, 8192);
+    usleep(1_300_000);
+    fwrite($stream, "+late\r\n");
+    fread($stream, 8192);
+};
+against($slow, function ($c) use (&$seen) {
+    pcntl_alarm(1);
+    same('late', $c->execute(['PING']), 'a signal');
+    same(1, $seen, 'its handler has run');
+});
+against($slow, function ($c) {
+    pcntl_signal(SIGALRM, fn () => $c->execute(['NESTED']));
+    pcntl_alarm(1);
+    same(true, str_contains(thrown(fn () => $c->execute(['PING'])), 'in use by the call that a signal interrupted'), 'nested');
+    same(false, $c->isOpen(), 'closed');
+});
+pcntl_signal(SIGALRM, SIG_IGN);
+
+foreach (['unix:///no/such/socket', 'tcp://127.0.0.1:1', 'tcp://', 'tcp://x', 'tcp://127.0.0.1:', 'udp://x:1', '',
+    'unix://' . str_repeat('x', 200), 'tcp://no-such-host.invalid:1', 'tcp://[::1]:1'] as $address) {
+    $why = thrown(fn () => new Connection($address, 2.0, 1.0));
+    same(true, str_starts_with($why, "Undercroft\\ConnectionException: cannot connect to $address: "), $why);
+}
+$c = (new ReflectionClass(Connection::class));
+same(true, $c->isFinal(), 'final');
+against(sends("+OK\r\n"), function ($c) {
+    same('ValueError: expected the words of a command, got none', thrown(fn () => $c->execute([])), 'no words');
+    same(true, str_starts_with(thrown(fn () => $c->execute([true])), 'TypeError: '), 'a wrong word');
+    same([], $c->pipeline([]), 'no commands');
+    same('OK', $c->execute(['PING']), 'it goes on');
+    $c->close();
+    $c->close();
+    same(false, $c->isOpen(), 'closed');
+});
+echo 'done';
+?>
+--EXPECT--
+done
