@@ -25,6 +25,7 @@ place=$root/target/php
 mkdir -p "$place/build"
 log=$place/build.log
 say "building the PHP extension"
+rm -rf "$place/build/tests"
 cp -R clients/php/extension/. "$place/build/"
 (
     cd "$place/build"
@@ -43,8 +44,57 @@ cp "$place/build/modules/undercroft.so" "$place/undercroft.so"
 ! have strip || strip --strip-debug "$place/undercroft.so"
 [[ ${1:-} != build ]] || exit 0
 
-export UNDERCROFT_EXTENSION=$place/undercroft.so
+# run_tests EXTENSION TEST...: runs .phpt files, and fails with what they printed.
 run_tests() {
-    php -n "$place/build/run-tests.php" -n -q -j2 -p "$(command -v php)" --show-diff "$@"
+    export UNDERCROFT_EXTENSION=$1
+    php -n "$place/build/run-tests.php" -n -q -j2 -p "$(command -v php)" --show-diff -d "extension=$1" "${@:2}" \
+        >"$place/tests.log" 2>&1 || {
+        cat "$place/tests.log" >&2
+        fail "tests of the PHP extension failed"
+    }
+    grep -E '^Tests (passed|skipped)' "$place/tests.log"
 }
-run_tests -d "extension=$UNDERCROFT_EXTENSION" clients/php/extension/tests
+
+say "its classes"
+run_tests "$place/undercroft.so" "$place/build/tests"
+
+say "a thread-safe build of PHP: that it compiles"
+read -ra includes <<<"$(php-config --includes)"
+for source in clients/php/extension/*.c; do
+    cc -fsyntax-only -DZTS=1 -DCOMPILE_DL_UNDERCROFT=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -Wall -Werror \
+        -Wno-cpp "${includes[@]}" -Iclients/c "$source" || fail "$source does not compile for threads"
+done
+
+if have valgrind; then
+    say "under valgrind"
+    USE_ZEND_ALLOC=0 valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect \
+        --errors-for-leak-kinds=definite,indirect php -n -d "extension=$place/undercroft.so" \
+        clients/php/extension/tests/memory.php
+else
+    skip "the PHP extension under valgrind: not installed"
+fi
+
+if have nginx && compgen -c php-fpm >/dev/null; then
+    say "in PHP-FPM behind nginx, workers killed"
+    UNDERCROFT=$built/undercroft \
+        clients/php/extension/tests/fpm/run.sh "$place/undercroft.so" "$place/fpm" "${UNDERCROFT_PHP_KILLS:-60}"
+else
+    skip "the PHP extension in PHP-FPM: no php-fpm or no nginx here"
+fi
+
+# The library with changes in the midst of reads, which scripts/c.sh builds as well.
+say "changes in the midst of reads, writes that run twice"
+races=${BUILT_RACES:-}
+if [[ ! $races ]]; then
+    cargo build --locked --package undercroft-c --features races
+    races=$root/target/debug
+fi
+(
+    cd "$place/build"
+    cc -shared -fPIC -DUNDERCROFT_RACES -DCOMPILE_DL_UNDERCROFT -fvisibility=hidden "${includes[@]}" "-I$root/clients/c" \
+        -o "$place/races.so" races.c undercroft.c .libs/{memory,words,values,exceptions,store,commands,messages}.o \
+        .libs/{resp,parser,socket,connection}.o "$races/libundercroft_c.a" \
+        -lm -ldl -lrt -lpthread -Wl,-z,nodelete -Wl,--exclude-libs,ALL
+)
+run_tests "$place/races.so" "$place/build/tests/races.phpt"
+UNDERCROFT_RERUN=1 run_tests "$place/races.so" "$place"/build/tests/{strings,commands,processes}.phpt

@@ -20,9 +20,11 @@ extern zend_module_entry undercroft_module_entry;
 /* So many stores stay open in a process behind the requests that opened them. */
 #define UNDERCROFT_KEPT 16
 
-/* A store that stays open, and its URL. Not of PHP's memory, as requests end. */
+/* A store that stays open, its URL, and when its file was last looked for. Not of PHP's memory, as requests end. */
 typedef struct undercroft_kept {
     char *url;
+    uint64_t database;
+    uint64_t looked_at;
     uc_store *store;
 } undercroft_kept;
 
@@ -33,6 +35,8 @@ ZEND_BEGIN_MODULE_GLOBALS(undercroft)
     bool is_large;
     /* Stores that requests have closed, for the next ones. */
     undercroft_kept kept[UNDERCROFT_KEPT];
+    /* Whether a store that was found a moment ago is taken without another look at its file: not on the command line. */
+    bool is_trusting;
     /* Which of them makes room for the next one. */
     unsigned int oldest;
 ZEND_END_MODULE_GLOBALS(undercroft)
@@ -153,6 +157,8 @@ typedef struct undercroft_store {
     uc_session *session;
     uc_subscription *subscription;
     zend_string *url;
+    uint64_t database;
+    uint64_t looked_at;
     zend_object std;
 } undercroft_store;
 

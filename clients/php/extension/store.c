@@ -2,9 +2,13 @@
 #include "php_undercroft.h"
 #include "zend_exceptions.h"
 #include "store_arginfo.h"
+#include <time.h>
 
 /* A string that is no longer is copied once more, which costs less than to ask for its length first. */
 #define SHORT 512
+
+/* For so many milliseconds after a store's file was found, requests take it that it is still there. */
+#define TRUSTED 100
 
 zend_class_entry *undercroft_store_class;
 static zend_object_handlers handlers;
@@ -22,19 +26,34 @@ void undercroft_close_kept(zend_undercroft_globals *globals)
     }
 }
 
-/* Takes a store that a request is done with, in the place of the one that was kept for its URL. So the mapping is there for
+/* Whether a store is at the same place whatever the directory of the process. */
+static bool is_absolute(const char *url)
+{
+    return url[0] == '/' || strncmp(url, "undercroft://", 13) == 0;
+}
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+/* Keeps a store that a request is done with, in the place of the one that was kept for its URL. So the mapping is there for
  * the next request, and that of a file which was replaced meanwhile is not held any longer. */
-static void keep(const char *url, uc_store *store)
+static void keep(const undercroft_store *of, uc_store *store)
 {
     undercroft_kept *place = NULL;
+    const char *url = ZSTR_VAL(of->url);
     size_t at;
     for (at = 0; at < UNDERCROFT_KEPT; at++) {
         undercroft_kept *one = &UNDERCROFT_G(kept)[at];
         if (one->url == NULL) {
             place = place == NULL ? one : place;
-        } else if (strcmp(one->url, url) == 0) {
+        } else if (one->database == of->database && strcmp(one->url, url) == 0) {
             uc_close(one->store);
             one->store = store;
+            one->looked_at = of->looked_at;
             return;
         }
     }
@@ -44,11 +63,30 @@ static void keep(const char *url, uc_store *store)
         free(place->url);
     }
     place->url = strdup(url);
+    place->database = of->database;
+    place->looked_at = of->looked_at;
     place->store = store;
     if (place->url == NULL) {
         uc_close(store);
         place->store = NULL;
     }
+}
+
+/* The kept store of a URL, if its file was looked for a moment ago: to ask the system for it takes longer than all else
+ * that opening takes. Programs of the command line always look, as they may well have replaced the file themselves. */
+static undercroft_kept *find_kept(const undercroft_store *of)
+{
+    size_t at;
+    if (!UNDERCROFT_G(is_trusting) || !is_absolute(ZSTR_VAL(of->url))) {
+        return NULL;
+    }
+    for (at = 0; at < UNDERCROFT_KEPT; at++) {
+        undercroft_kept *one = &UNDERCROFT_G(kept)[at];
+        if (one->store != NULL && one->database == of->database && strcmp(one->url, ZSTR_VAL(of->url)) == 0) {
+            return of->looked_at - one->looked_at <= TRUSTED ? one : NULL;
+        }
+    }
+    return NULL;
 }
 
 static void close_store(undercroft_store *this)
@@ -62,7 +100,7 @@ static void close_store(undercroft_store *this)
     uc_session_close(this->session);
     this->subscription = NULL;
     this->session = NULL;
-    keep(ZSTR_VAL(this->url), store);
+    keep(this, store);
 }
 
 /* ---- The object */
@@ -191,9 +229,20 @@ ZEND_METHOD(Undercroft_Native_Store, __construct)
             }
         } ZEND_HASH_FOREACH_END();
     }
+    this->url = zend_string_copy(url);
+    this->database = options.database;
+    this->looked_at = now();
+    if (given == NULL || zend_hash_num_elements(given) == (options.database != 0)) {
+        undercroft_kept *kept = find_kept(this);
+        if (kept != NULL) {
+            this->store = kept->store;
+            this->looked_at = kept->looked_at;
+            kept->store = NULL;
+            return;
+        }
+    }
     CALL(status, uc_open(ZSTR_VAL(url), &options, &this->store));
     CHECK(status);
-    this->url = zend_string_copy(url);
 }
 
 ZEND_METHOD(Undercroft_Native_Store, close)

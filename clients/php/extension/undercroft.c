@@ -1,5 +1,6 @@
 /* The module: its beginning and end, what a thread keeps, and how PHP interrupts a wait. */
 #include "php_undercroft.h"
+#include "SAPI.h"
 #include "ext/standard/info.h"
 
 ZEND_DECLARE_MODULE_GLOBALS(undercroft)
@@ -60,6 +61,7 @@ static PHP_GINIT_FUNCTION(undercroft)
     ZEND_TSRMLS_CACHE_UPDATE();
 #endif
     memset(undercroft_globals, 0, sizeof(*undercroft_globals));
+    undercroft_globals->is_trusting = strcmp(sapi_module.name, "cli") != 0;
 }
 
 static PHP_GSHUTDOWN_FUNCTION(undercroft)
