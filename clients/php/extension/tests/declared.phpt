@@ -1,0 +1,35 @@
+--TEST--
+What the extension declares is what undercroft.stub.php says
+--EXTENSIONS--
+undercroft
+tokenizer
+--FILE--
+<?php
+require __DIR__ . '/start.inc';
+// The stub's classes under names of their own.
+$stub = file_get_contents(__DIR__ . '/../undercroft.stub.php');
+$stub = preg_replace('~\b(namespace )Undercroft~', '$1Said', $stub);
+eval(substr($stub, 5));
+/** What a method looks like from outside. */
+function shape(ReflectionMethod $method): string
+{
+    $parameters = array_map(fn (ReflectionParameter $each) => $each->getType() . ($each->isVariadic() ? ' ...' : ' ')
+        . $each->getName() . ($each->isOptional() && !$each->isVariadic() ? ' = ' . json_encode($each->getDefaultValue()) : ''),
+        $method->getParameters());
+    return $method->getName() . '(' . implode(', ', $parameters) . '): ' . $method->getReturnType();
+}
+$known = 0;
+foreach ((new ReflectionExtension('undercroft'))->getClasses() as $class) {
+    $said = new ReflectionClass('Said' . substr($class->getName(), 10));
+    same($said->isFinal(), $class->isFinal(), $class->getName());
+    $parent = $class->getParentClass() ? $class->getParentClass()->getName() : '';
+    same(str_replace('Said\\', 'Undercroft\\', $said->getParentClass() ? $said->getParentClass()->getName() : ''), $parent, $class->getName());
+    $own = fn (ReflectionClass $of) => array_map(shape(...), array_filter($of->getMethods(), fn ($each) => $each->class === $of->getName()));
+    same(array_values($own($said)), array_values($own($class)), $class->getName());
+    $known++;
+}
+same(9, $known, 'classes');
+echo 'done';
+?>
+--EXPECT--
+done
