@@ -46,7 +46,7 @@ cp "$place/build/modules/undercroft.so" "$place/undercroft.so"
 
 # run_tests EXTENSION TEST...: runs .phpt files, and fails with what they printed.
 run_tests() {
-    export UNDERCROFT_EXTENSION=$1
+    export UNDERCROFT_EXTENSION=$1 UNDERCROFT=$built/undercroft
     php -n "$place/build/run-tests.php" -n -q -j2 -p "$(command -v php)" --show-diff -d "extension=$1" "${@:2}" \
         >"$place/tests.log" 2>&1 || {
         cat "$place/tests.log" >&2
@@ -76,8 +76,8 @@ fi
 
 if have nginx && compgen -c php-fpm >/dev/null; then
     say "in PHP-FPM behind nginx, workers killed"
-    UNDERCROFT=$built/undercroft \
-        clients/php/extension/tests/fpm/run.sh "$place/undercroft.so" "$place/fpm" "${UNDERCROFT_PHP_KILLS:-60}"
+    export UNDERCROFT=$built/undercroft
+    clients/php/extension/tests/fpm/run.sh "$place/undercroft.so" "$place/fpm" "${UNDERCROFT_PHP_KILLS:-60}"
 else
     skip "the PHP extension in PHP-FPM: no php-fpm or no nginx here"
 fi

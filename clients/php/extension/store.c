@@ -51,6 +51,11 @@ static void keep(const undercroft_store *of, uc_store *store)
         if (one->url == NULL) {
             place = place == NULL ? one : place;
         } else if (one->database == of->database && strcmp(one->url, url) == 0) {
+            /* An object may live on when others have found another file already. */
+            if (one->store != NULL && one->looked_at > of->looked_at) {
+                uc_close(store);
+                return;
+            }
             uc_close(one->store);
             one->store = store;
             one->looked_at = of->looked_at;

@@ -51,6 +51,16 @@ same('new', open_store()->get('a'), 'the new one is kept');
 unset($store);
 unlink(store_path() . '-old');
 
+// A store stays mapped when nobody uses it, until its file is another one.
+$mapped = function (): array {
+    preg_match_all('~(\d+) +(' . store_path() . '(?:-old)?(?: \(deleted\))?)$~m', file_get_contents('/proc/self/maps'), $found);
+    return array_combine($found[1], $found[2]);
+};
+same([store_path()], array_values($mapped()), 'still mapped');
+unlink(store_path());
+open_store()->set('a', 'newest');
+same([store_path()], array_values($mapped()), 'the new one alone');
+
 file_put_contents(store_path() . '-foreign', str_repeat('foreign ', 2000));
 $why = thrown(fn () => new Undercroft\Native\Store(store_path() . '-foreign'));
 same(true, str_starts_with($why, 'Undercroft\StoreException: '), $why);

@@ -11,6 +11,7 @@ fpm=$(compgen -c php-fpm | sort | tail -n 1)
 rm -rf "$place"
 mkdir -p "$place"
 stores=$(mktemp -d /dev/shm/undercroft-fpm-XXXXXX)
+# shellcheck disable=SC2016
 port=$(php -n -r '$s = stream_socket_server("tcp://127.0.0.1:0"); echo explode(":", stream_socket_get_name($s, false))[1];')
 
 cat >"$place/fpm.conf" <<END
