@@ -1,4 +1,4 @@
-dnl The extension undercroft. UNDERCROFT_LIBRARY is the static C library, UNDERCROFT_INCLUDE the directory of undercroft.h.
+dnl The extension undercroft. UNDERCROFT_LIBRARY is the static C library, UNDERCROFT_INCLUDE where undercroft.h is.
 
 PHP_ARG_WITH([undercroft],
   [for Undercroft: Redis data structures in shared memory],
@@ -20,9 +20,11 @@ if test "$PHP_UNDERCROFT" != "no"; then
   PHP_ADD_INCLUDE([$UNDERCROFT_INCLUDE])
   dnl The library stays mapped when PHP unloads the extension: its threads' ends and forks come back to it. Of its
   dnl symbols nobody sees any but get_module, so that another copy of it in the process is no matter.
-  UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_LIBRARY -lm -ldl -lrt -lpthread -Wl,-z,nodelete -Wl,--gc-sections -Wl,--exclude-libs,ALL"
+  UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_LIBRARY -lm -ldl -lrt -lpthread"
+  UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_SHARED_LIBADD -Wl,-z,nodelete -Wl,--gc-sections -Wl,--exclude-libs,ALL"
   PHP_SUBST(UNDERCROFT_SHARED_LIBADD)
   PHP_NEW_EXTENSION([undercroft],
-    [undercroft.c memory.c words.c values.c exceptions.c store.c commands.c messages.c resp.c parser.c socket.c connection.c races.c],
+    [undercroft.c memory.c words.c values.c exceptions.c store.c commands.c messages.c ]dnl
+    [resp.c parser.c socket.c connection.c races.c],
     [$ext_shared],, [-DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -fvisibility=hidden])
 fi

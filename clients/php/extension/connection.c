@@ -133,7 +133,8 @@ static bool read_some(connection *this, int flags)
     return true;
 }
 
-/* Reads until a reply is there. `timeout` is the call's own, where `is_own`; then a late reply leaves the connection open. */
+/* Reads until a reply is there. `timeout` is the call's own, where `is_own`; then a late reply leaves the connection
+ * open. */
 static bool read_reply(connection *this, zval *reply, bool is_own, double timeout)
 {
     double end = is_own && timeout >= 0 ? undercroft_clock() + timeout : 0;
@@ -185,7 +186,8 @@ static bool read_reply(connection *this, zval *reply, bool is_own, double timeou
     }
 }
 
-/* Sends what was written. Where the server does not take it, its replies are read meanwhile, as it may wait for that. */
+/* Sends what was written. Where the server does not take it, its replies are read meanwhile, as it may wait for
+ * that. */
 static bool flush(connection *this)
 {
     const char *data = ZSTR_VAL(this->output.s);

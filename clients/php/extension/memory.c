@@ -6,7 +6,8 @@
 /* What PHP itself does where its limit is reached. */
 static ZEND_COLD ZEND_NORETURN void end(size_t wanted)
 {
-    zend_error_noreturn(E_ERROR, "Allowed memory size of " ZEND_LONG_FMT " bytes exhausted (tried to allocate %zu bytes)",
+    zend_error_noreturn(E_ERROR,
+                        "Allowed memory size of " ZEND_LONG_FMT " bytes exhausted (tried to allocate %zu bytes)",
                         PG(memory_limit), wanted);
 }
 

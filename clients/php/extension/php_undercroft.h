@@ -1,8 +1,8 @@
 /* The extension undercroft: what its files share.
  *
- * What holds everywhere: PHP's allocator and its errors may leave a function by longjmp. So nothing is allocated from PHP
- * while the library runs, the library never calls back into PHP's code, and what a call holds is either PHP's (which frees
- * it at the request's end), an object's, or the thread's (the globals below). */
+ * What holds everywhere: PHP's allocator and its errors may leave a function by longjmp. So nothing is allocated from
+ * PHP while the library runs, the library never calls back into PHP's code, and what a call holds is either PHP's
+ * (which frees it at the request's end), an object's, or the thread's (the globals below). */
 #ifndef PHP_UNDERCROFT_H
 #define PHP_UNDERCROFT_H
 
@@ -35,7 +35,7 @@ ZEND_BEGIN_MODULE_GLOBALS(undercroft)
     bool is_large;
     /* Stores that requests have closed, for the next ones. */
     undercroft_kept kept[UNDERCROFT_KEPT];
-    /* Whether a store that was found a moment ago is taken without another look at its file: not on the command line. */
+    /* Whether a store that was found a moment ago is taken without another look at its file. */
     bool is_trusting;
     /* Which of them makes room for the next one. */
     unsigned int oldest;
@@ -57,11 +57,12 @@ bool undercroft_is_interrupted(void);
 /* Does it. False: an exception was thrown. Does not return where the time is up. */
 bool undercroft_interrupt(void);
 
-/* ---- Memory: memory.c. Some builds of PHP end a script that reached memory_limit only when the call is over, and the process
- * where much more is allocated until then. So large allocations are made by those builds' calls that may fail, and what is
- * made of many small ones asks in between. */
+/* ---- Memory: memory.c. Some builds of PHP end a script that reached memory_limit only when the call is over, and the
+ * process where much more is allocated until then. So large allocations are made by those builds' calls that may fail,
+ * and what is made of many small ones asks in between. */
 
-/* Whether the script will be ended for its memory when the call is over: what the call returns does not matter any more. */
+/* Whether the script will be ended for its memory when the call is over: what the call returns does not matter any
+ * more. */
 #ifdef ZEND_HAS_OOM
 #define UNDERCROFT_IS_OVER() ZEND_HAS_OOM()
 #else

@@ -10,8 +10,8 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(change_reads_arguments, 0, 2, IS_LONG, 0
     ZEND_ARG_TYPE_INFO(0, commands, IS_ARRAY, 0)
 ZEND_END_ARG_INFO()
 
-/* Runs one of these commands by another handle whenever a read was made and is not checked yet. Returns how many were run
- * before. */
+/* Runs one of these commands by another handle whenever a read was made and is not checked yet. Returns how many were
+ * run before. */
 static ZEND_FUNCTION(undercroft_test_change_reads)
 {
     zval *store;
@@ -26,7 +26,8 @@ static ZEND_FUNCTION(undercroft_test_change_reads)
     if (!undercroft_read_commands(&words, commands)) {
         RETURN_THROWS();
     }
-    status = uc_test_change_reads(undercroft_store_of(Z_OBJ_P(store))->store, words.command_count, words.commands, &made);
+    status = uc_test_change_reads(undercroft_store_of(Z_OBJ_P(store))->store, words.command_count, words.commands,
+                                  &made);
     undercroft_release_words(&words);
     if (status < 0) {
         undercroft_throw(status);

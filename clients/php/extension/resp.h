@@ -5,8 +5,8 @@
 #include "php_undercroft.h"
 #include "zend_smart_str.h"
 
-/* Bytes that came, and how far they were looked at. A reply is made PHP's only when it is there as a whole, so that nothing
- * is half done when the rest of it does not come, or when PHP's memory ends. All zero is an empty one. */
+/* Bytes that came, and how far they were looked at. A reply is made PHP's only when it is there as a whole, so that
+ * nothing is half done when the rest of it does not come, or when PHP's memory ends. All zero is an empty one. */
 typedef struct undercroft_input {
     char *data;
     size_t size;

@@ -11,15 +11,15 @@ typedef struct undercroft_trouble {
     bool is_late;
 } undercroft_trouble;
 
-/* Connects to "tcp://host:port" or "unix:///path" within so many seconds; 0 or less is without end. Returns a descriptor,
- * or -1. */
+/* Connects to "tcp://host:port" or "unix:///path" within so many seconds; 0 or less is without end. Returns a
+ * descriptor, or -1. */
 int undercroft_connect(const char *address, double seconds, undercroft_trouble *trouble);
 
 /* Has every read end after so many seconds; 0 or less is without end. */
 void undercroft_limit_reads(int descriptor, double seconds);
 
-/* Waits until a descriptor can be read, or written where that is asked for as well. 1: it can; 2: it can be read; 0: the time is
- * up; -1: errno says why not. */
+/* Waits until a descriptor can be read, or written where that is asked for as well. 1: it can; 2: it can be read; 0:
+ * the time is up; -1: errno says why not. */
 int undercroft_wait(int descriptor, bool for_writing, double seconds);
 
 /* Seconds of a clock that only goes forward. */

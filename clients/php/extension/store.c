@@ -39,8 +39,8 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
 }
 
-/* Keeps a store that a request is done with, in the place of the one that was kept for its URL. So the mapping is there for
- * the next request, and that of a file which was replaced meanwhile is not held any longer. */
+/* Keeps a store that a request is done with, in the place of the one that was kept for its URL. So the mapping is
+ * there for the next request, and that of a file which was replaced meanwhile is not held any longer. */
 static void keep(const undercroft_store *of, uc_store *store)
 {
     undercroft_kept *place = NULL;
@@ -192,7 +192,8 @@ static bool read_option(uc_options *to, const zend_string *name, const zval *val
         return true;
     }
     if (zend_string_equals_literal(name, "timeout")) {
-        double seconds = Z_TYPE_P(value) == IS_LONG || Z_TYPE_P(value) == IS_DOUBLE ? zval_get_double((zval *)value) : 0;
+        bool is_number = Z_TYPE_P(value) == IS_LONG || Z_TYPE_P(value) == IS_DOUBLE;
+        double seconds = is_number ? zval_get_double((zval *)value) : 0;
         if (!(seconds > 0 && seconds < 1e9)) {
             zend_argument_value_error(2, "must have a number of seconds of more than 0 as timeout");
             return false;

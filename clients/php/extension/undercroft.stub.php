@@ -50,9 +50,9 @@ namespace Undercroft\Native {
         /**
          * Opens a store, which is created where there is none: `undercroft://name`, `undercroft:///path`, or a path.
          *
-         * @param array{db?: int, maxmemory?: int, capacity?: int, policy?: string, timeout?: int|float} $options the database
-         *        (0 to 15); for a store's creation the limit on its data in bytes (-1 is none), its address space in bytes and
-         *        which keys make room; for how many seconds a call waits for another process' lock
+         * @param array{db?: int, maxmemory?: int, capacity?: int, policy?: string, timeout?: int|float} $options the
+         *        database (0 to 15); for a store's creation the limit on its data in bytes (-1 is none), its address
+         *        space in bytes and which keys make room; for how many seconds a call waits for another process' lock
          */
         public function __construct(string $url, array $options = [])
         {
@@ -104,8 +104,8 @@ namespace Undercroft\Native {
         }
 
         /**
-         * Runs any command: `['LPUSH', 'queue', 'job']`. The object is a session, as a connection is to a server: SELECT,
-         * MULTI and WATCH are remembered. Maps are arrays with names, scores are floats.
+         * Runs any command: `['LPUSH', 'queue', 'job']`. The object is a session, as a connection is to a server:
+         * SELECT, MULTI and WATCH are remembered. Maps are arrays with names, scores are floats.
          *
          * @param list<string|int|float|\Stringable> $words
          */
@@ -137,8 +137,9 @@ namespace Undercroft\Native {
         }
 
         /**
-         * The next message: `['message', channel, text]`, `['pmessage', pattern, channel, text]`, or `['lost', null, number]` where
-         * messages were overwritten before they were taken. Null where none came in so many seconds; null waits for ever.
+         * The next message: `['message', channel, text]`, `['pmessage', pattern, channel, text]`, or `['lost', null,
+         * number]` where messages were overwritten before they were taken. Null where none came in so many seconds;
+         * null waits for ever.
          */
         public function message(?float $timeout = null): ?array
         {
@@ -150,8 +151,8 @@ namespace Undercroft\Native {
     }
 
     /**
-     * A connection to a server that speaks RESP2 or RESP3. After an exception other than ServerException, ValueError and
-     * TypeError it is closed.
+     * A connection to a server that speaks RESP2 or RESP3. After an exception other than ServerException, ValueError
+     * and TypeError it is closed.
      */
     final class Connection
     {
@@ -160,12 +161,15 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Runs a command. What the server pushes meanwhile is skipped. $timeout is this call's alone; negative is without end. */
+        /**
+         * Runs a command. What the server pushes meanwhile is skipped. $timeout is this call's alone; negative is
+         * without end.
+         */
         public function execute(array $words, ?float $timeout = null): mixed
         {
         }
 
-        /** Sends commands in one piece and returns their replies; errors stand among them, as ServerException objects. */
+        /** Sends commands in one piece and returns their replies; errors stand among them, as ServerExceptions. */
         public function pipeline(array $commands): array
         {
         }
@@ -175,7 +179,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** The next reply or message. An error is returned. A $timeout of this call's own leaves the connection open. */
+        /** The next reply or message. An error is returned. A $timeout of the call's own leaves the connection open. */
         public function receive(?float $timeout = null): mixed
         {
         }
@@ -201,7 +205,7 @@ namespace Undercroft\Native {
         {
         }
 
-        /** Whether a whole reply is there, which reply() returns then. After a ProtocolException there is none any more. */
+        /** Whether a whole reply is there, which reply() returns then. After a ProtocolException there is none. */
         public function next(): bool
         {
         }

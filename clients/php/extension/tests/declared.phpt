@@ -14,7 +14,8 @@ eval(substr($stub, 5));
 function shape(ReflectionMethod $method): string
 {
     $parameters = array_map(fn (ReflectionParameter $each) => $each->getType() . ($each->isVariadic() ? ' ...' : ' ')
-        . $each->getName() . ($each->isOptional() && !$each->isVariadic() ? ' = ' . json_encode($each->getDefaultValue()) : ''),
+        . $each->getName() . ($each->isOptional() && !$each->isVariadic() ? ' = '
+            . json_encode($each->getDefaultValue()) : ''),
         $method->getParameters());
     return $method->getName() . '(' . implode(', ', $parameters) . '): ' . $method->getReturnType();
 }
@@ -23,8 +24,10 @@ foreach ((new ReflectionExtension('undercroft'))->getClasses() as $class) {
     $said = new ReflectionClass('Said' . substr($class->getName(), 10));
     same($said->isFinal(), $class->isFinal(), $class->getName());
     $parent = $class->getParentClass() ? $class->getParentClass()->getName() : '';
-    same(str_replace('Said\\', 'Undercroft\\', $said->getParentClass() ? $said->getParentClass()->getName() : ''), $parent, $class->getName());
-    $own = fn (ReflectionClass $of) => array_map(shape(...), array_filter($of->getMethods(), fn ($each) => $each->class === $of->getName()));
+    same(str_replace('Said\\', 'Undercroft\\', $said->getParentClass() ? $said->getParentClass()->getName() : ''),
+        $parent, $class->getName());
+    $own = fn (ReflectionClass $of) => array_map(shape(...), array_filter($of->getMethods(),
+        fn ($each) => $each->class === $of->getName()));
     same(array_values($own($said)), array_values($own($class)), $class->getName());
     $known++;
 }

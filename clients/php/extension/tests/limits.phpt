@@ -16,7 +16,8 @@ $begin = '$store = new Undercroft\Native\Store($path); register_shutdown_functio
     . ' echo " then ", $store->get("last"), " ", $other->execute(["STRLEN", "big"]); });';
 $scripts = [
     'memory ends in GET' => ['$x = $store->get("big");', 'Allowed memory size'],
-    'memory ends in MGET' => ['$x = $store->mget(array_map(fn ($i) => "key$i", range(1, 200)));', 'Allowed memory size'],
+    'memory ends in MGET' => ['$x = $store->mget(array_map(fn ($i) => "key$i", range(1, 200)));',
+        'Allowed memory size'],
     'memory ends in a list' => ['$x = $store->execute(["LRANGE", "list", 0, -1]);', 'Allowed memory size'],
     'memory ends in a pipeline' => ['$x = $store->pipeline([["GET", "key1"], ["GET", "big"]]);', 'Allowed memory size'],
     'memory ends in words' => ['$x = $store->execute(["DEL", ...array_fill(0, 150000, "x")]);', 'Allowed memory size'],

@@ -24,19 +24,27 @@ for ($round = 0; $round < 3; $round++) {
     $store->set('long', str_repeat('x', 5_000));
     $store->set('timed', 'x', 100_000);
     $text = 'referenced';
-    $all = [$store->get('a'), $store->get('long'), $store->get('none'), $store->mget(['a', 'long', 1]), $store->incr('n'),
-        $store->mset(['x' => 1, 2 => 'two', 'd' => 0.5]), $store->exists('a', 'x'), $store->ttl('timed'), $store->expire('x', 5_000),
+    $all = [$store->get('a'), $store->get('long'), $store->get('none'), $store->mget(['a', 'long', 1]),
+        $store->incr('n'),
+        $store->mset(['x' => 1, 2 => 'two', 'd' => 0.5]), $store->exists('a', 'x'), $store->ttl('timed'),
+            $store->expire('x', 5_000),
         $store->execute(['HSET', 'h', 'f', 'v', 'g', &$text]), $store->execute(['HGETALL', 'h']),
         $store->execute(['RPUSH', 'l', ...range(1, 40)]), $store->execute(['LRANGE', 'l', 0, -1]),
         $store->execute(['ZADD', 'z', 1.5, 'm']), $store->execute(['ZRANGE', 'z', 0, -1, 'WITHSCORES']),
-        $store->pipeline([['GET', 'a'], ['LPUSH', 'a', 'x'], ['INCR', &$text]]), $store->transaction([['INCR', 'n'], ['GET', 'a']])];
+        $store->pipeline([['GET', 'a'], ['LPUSH', 'a', 'x'], ['INCR', &$text]]), $store->transaction([['INCR', 'n'],
+            ['GET', 'a']])];
     foreach ([fn () => $store->get('l'), fn () => $store->execute(['NOSUCH']), fn () => $store->execute([]),
-        fn () => $store->execute(['GET', new stdClass()]), fn () => $store->execute([&$text, []]), fn () => $store->mset(['a' => []]),
+        fn () => $store->execute(['GET', new stdClass()]), fn () => $store->execute([&$text, []]),
+            fn () => $store->mset(['a' => []]),
         fn () => $store->pipeline([['GET', []]]), fn () => $store->pipeline([[]]), fn () => $store->pipeline(['x']),
-        fn () => $store->pipeline([[&$text], []]), fn () => $store->transaction([['NOSUCH']]), fn () => $store->transaction([]),
-        fn () => $store->set('a', 'b', -1), fn () => $store->del([]), fn () => new Store('/dev/null/x'), fn () => new Store($path, ['x' => 1]),
-        fn () => $store->execute(['GET', new class { public function __toString(): string { throw new Exception('no'); } }]),
-        fn () => $store->execute(['GET', new class { public function __toString(): string { return 'a' . rand(); } }])] as $wrong) {
+        fn () => $store->pipeline([[&$text], []]), fn () => $store->transaction([['NOSUCH']]),
+            fn () => $store->transaction([]),
+        fn () => $store->set('a', 'b', -1), fn () => $store->del([]), fn () => new Store('/dev/null/x'),
+            fn () => new Store($path, ['x' => 1]),
+        fn () => $store->execute(['GET',
+            new class { public function __toString(): string { throw new Exception('no'); } }]),
+        fn () => $store->execute(['GET', new class { public function __toString(): string { return 'a'
+            . rand(); } }])] as $wrong) {
         attempt($wrong);
     }
     $store->subscribe(['c'], ['d*']);

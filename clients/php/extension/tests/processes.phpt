@@ -53,7 +53,8 @@ unlink(store_path() . '-old');
 
 // A store stays mapped when nobody uses it, until its file is another one.
 $mapped = function (): array {
-    preg_match_all('~(\d+) +(' . store_path() . '(?:-old)?(?: \(deleted\))?)$~m', file_get_contents('/proc/self/maps'), $found);
+    preg_match_all('~(\d+) +(' . store_path() . '(?:-old)?(?: \(deleted\))?)$~m',
+        file_get_contents('/proc/self/maps'), $found);
     return array_combine($found[1], $found[2]);
 };
 same([store_path()], array_values($mapped()), 'still mapped');
@@ -70,7 +71,7 @@ foreach (['/no/such/directory/store', '', 'undercroft://', "/tmp", 'redis://x'] 
     $why = thrown(fn () => new Undercroft\Native\Store($url));
     same(true, str_starts_with($why, 'Undercroft\StoreException: '), "$url: $why");
 }
-same(true, str_starts_with(thrown(fn () => new Undercroft\Native\Store("/tmp/a\0b")), 'ValueError: '), 'a zero in a name');
+fails('ValueError: ', fn () => new Undercroft\Native\Store("/tmp/a\0b"), 'a zero in a name');
 
 // A store that is full says so, and goes on.
 unlink(store_path());
@@ -92,11 +93,12 @@ same(true, str_starts_with($why, 'Undercroft\StoreException: '), "another maxmem
 foreach ([['db' => 16], ['db' => -1], ['db' => '1'], ['maxmemory' => -2], ['policy' => 'none'], ['timeout' => 0],
     ['timeout' => NAN], ['nosuch' => 1], [1]] as $options) {
     $why = thrown(fn () => open_store($options));
-    same(1, preg_match('~^(ValueError|Undercroft.StoreException): ~', $why), json_encode($options, JSON_PARTIAL_OUTPUT_ON_ERROR) . " $why");
+    same(1, preg_match('~^(ValueError|Undercroft.StoreException): ~', $why), json_encode($options,
+        JSON_PARTIAL_OUTPUT_ON_ERROR) . " $why");
 }
-same(true, str_starts_with(thrown(fn () => clone $small), 'Error: '), 'not cloned');
-same(true, str_starts_with(thrown(fn () => serialize($small)), 'Exception: '), 'not serialized');
-same(true, str_starts_with(thrown(fn () => $small->__construct(store_path())), 'Error: '), 'constructed once');
+fails('Error: ', fn () => clone $small, 'not cloned');
+fails('Exception: ', fn () => serialize($small), 'not serialized');
+fails('Error: ', fn () => $small->__construct(store_path()), 'constructed once');
 
 // More stores than stay open.
 for ($i = 0; $i < 40; $i++) {

@@ -41,18 +41,31 @@ function plain(callable $call): mixed
         return "error {$error->getMessage()}";
     }
 }
-$reads = [['GET', 'string'], ['MGET', 'string', 'none', 'hash'], ['HGETALL', 'hash'], ['LRANGE', 'list', 0, -1], ['SMEMBERS', 'set'],
-    ['ZRANGE', 'zset', 0, -1, 'WITHSCORES'], ['ZSCORE', 'zset', 'a'], ['XRANGE', 'stream', '-', '+'], ['XINFO', 'STREAM', 'stream'],
-    ['TYPE', 'set'], ['TTL', 'none'], ['GET', 'list'], ['NOSUCH'], ['GET'], ['ZRANDMEMBER', 'none', 3], ['STRLEN', 'string'],
+$reads = [['GET', 'string'], ['MGET', 'string', 'none', 'hash'], ['HGETALL', 'hash'], ['LRANGE', 'list', 0, -1],
+    ['SMEMBERS', 'set'],
+    ['ZRANGE', 'zset', 0, -1, 'WITHSCORES'], ['ZSCORE', 'zset', 'a'], ['XRANGE', 'stream', '-', '+'], ['XINFO',
+        'STREAM', 'stream'],
+    ['TYPE', 'set'], ['TTL', 'none'], ['GET', 'list'], ['NOSUCH'], ['GET'], ['ZRANDMEMBER', 'none', 3], ['STRLEN',
+        'string'],
     ['HRANDFIELD', 'none', 1, 'WITHVALUES'], ['ZMSCORE', 'zset', 'a', 'none'], ['LPOS', 'list', '5', 'COUNT', 0],
-    ['OBJECT', 'ENCODING', 'zset'], ['COMMAND', 'INFO', 'get'], ['EXISTS', 'string', 'string'], ['HEXISTS', 'hash', 'f1'],
-    ['XREAD', 'STREAMS', 'stream', '0'], ['ZRANGEBYLEX', 'zset', '-', '+'], ['GEOPOS', 'geo', 'rome', 'none'], ['KEYS', 'no*'],
+    ['OBJECT', 'ENCODING', 'zset'], ['COMMAND', 'INFO', 'get'], ['EXISTS', 'string', 'string'], ['HEXISTS', 'hash',
+        'f1'],
+    ['XREAD', 'STREAMS', 'stream', '0'], ['ZRANGEBYLEX', 'zset', '-', '+'], ['GEOPOS', 'geo', 'rome', 'none'],
+        ['KEYS', 'no*'],
     ['FEED.RANGE', 'feed', 0, 10], ['FEED.INFO', 'feed']];
-$bytes = fn () => random_bytes(mt_rand(0, mt_rand(0, 3) ? 20 : 3_000));
+$bytes = function (): string {
+    $bytes = '';
+    for ($length = mt_rand(0, mt_rand(0, 3) ? 20 : 3_000); $length > 0; $length--) {
+        $bytes .= chr(mt_rand(0, 255));
+    }
+    return $bytes;
+};
 $writes = [fn () => ['SET', 'string', $bytes()], fn () => ['HSET', 'hash', 'f' . mt_rand(0, 20), $bytes()],
     fn () => ['RPUSH', 'list', mt_rand(0, 9), $bytes()], fn () => ['SADD', 'set', mt_rand(-9, 9)],
-    fn () => ['ZADD', 'zset', mt_rand() / 7, chr(mt_rand(97, 120))], fn () => ['XADD', 'stream', 'MAXLEN', 20, '*', 'f', $bytes()],
-    fn () => ['LTRIM', 'list', -30, -1], fn () => ['INCRBYFLOAT', 'float', '0.1'], fn () => ['SETEX', 'string', 1000, mt_rand()],
+    fn () => ['ZADD', 'zset', mt_rand() / 7, chr(mt_rand(97, 120))], fn () => ['XADD', 'stream', 'MAXLEN', 20, '*',
+        'f', $bytes()],
+    fn () => ['LTRIM', 'list', -30, -1], fn () => ['INCRBYFLOAT', 'float', '0.1'], fn () => ['SETEX', 'string', 1000,
+        mt_rand()],
     fn () => ['GEOADD', 'geo', mt_rand(-90, 90), mt_rand(-80, 80), 'rome'], fn () => ['DEL', 'set']];
 $store->execute(['FEED.CREATE', 'feed', 'SIZE', 4]);
 $store->execute(['FEED.ADD', 'feed', 0, 'four']);
@@ -64,14 +77,16 @@ for ($round = 0; $round < 150; $round++) {
         $here = plain(fn () => $store->execute($words));
         $there = plain(fn () => $connection->execute($words));
         if (serialize($here) !== serialize($there)) {
-            echo "seed $seed, round $round: ", json_encode($words), ': ', json_encode($here, JSON_PARTIAL_OUTPUT_ON_ERROR), ' embedded, ',
+            echo "seed $seed, round $round: ", json_encode($words), ': ', json_encode($here,
+                JSON_PARTIAL_OUTPUT_ON_ERROR), ' embedded, ',
                 json_encode($there, JSON_PARTIAL_OUTPUT_ON_ERROR), " from the server\n";
             break 2;
         }
         $compared++;
     }
 }
-$errors = fn (array $replies) => array_map(fn ($each) => $each instanceof Exception ? $each->getMessage() : $each, $replies);
+$errors = fn (array $replies) => array_map(fn ($each) => $each instanceof Exception ? $each->getMessage() : $each,
+    $replies);
 same($errors($store->pipeline($reads)), $errors($connection->pipeline($reads)), 'a pipeline');
 $big = str_repeat("long\r\n", 1_000_000);
 same('OK', $connection->execute(['SET', 'big', $big]), 'a long value');
@@ -87,7 +102,7 @@ same(true, $connection->isPush(), 'as a push');
 
 proc_terminate($server, 9);
 proc_close($server);
-same(true, str_starts_with(thrown(fn () => $connection->execute(['PING'])), 'Undercroft\ConnectionException: lost the connection to '), 'killed');
+fails('Undercroft\ConnectionException: lost the connection to ', fn () => $connection->execute(['PING']), 'killed');
 same('hello', $store->set('after', 'hello') ? $store->get('after') : null, 'the store goes on');
 unlink($socket);
 echo $compared > 4_000 ? 'done' : $compared;

@@ -21,9 +21,9 @@ same('empty', $store->get(''), 'the empty key');
 same(1, $store->incr('n'), 'incr of nothing');
 same(-41, $store->incr('n', -42), 'incr by');
 same('-41', $store->get('n'), 'a number as text');
-same('Undercroft\ServerException: ERR value is not an integer or out of range', thrown(fn () => $store->incr('v10')), 'incr');
-same('Undercroft\ServerException: ERR increment or decrement would overflow',
-    thrown(fn () => [$store->set('n', (string) PHP_INT_MAX), $store->incr('n')]), 'overflow');
+fails('Undercroft\ServerException: ERR value is not an integer or out of range', fn () => $store->incr('v10'), 'incr');
+fails('Undercroft\ServerException: ERR increment or decrement would overflow', fn () => [$store->set('n',
+    (string) PHP_INT_MAX), $store->incr('n')], 'overflow');
 same([null, '-41', ''], [$store->set('n', '-41') ? null : 0, ...$store->mget(['n', 'v0'])], 'mget');
 same([], $store->mget([]), 'mget of none');
 $many = [];
@@ -49,8 +49,7 @@ same(true, $store->set('t', 'x', 100_000) && $store->ttl('t') > 90_000, 'set wit
 same(true, $store->set('t', 'x') && $store->ttl('t') === -1, 'set without one');
 same(true, $store->set('t', 'x', null) && $store->ttl('t') === -1, 'set with null');
 foreach ([0, -1, PHP_INT_MIN, PHP_INT_MAX] as $time) {
-    same('ValueError: Undercroft\Native\Store::set(): Argument #3 ($ttl_ms) must be a number of milliseconds of more than 0, or null',
-        thrown(fn () => $store->set('t', 'y', $time)), 'a wrong time');
+    fails('ValueError: Undercroft\Native\Store::set(): Argument #3 ($ttl_ms) must be a number of milliseconds of more than 0, or null', fn () => $store->set('t', 'y', $time), 'a wrong time');
 }
 same('x', $store->get('t'), 'not changed');
 $store->execute(['LPUSH', 'list', '1']);
@@ -64,16 +63,17 @@ same('WRONGTYPE', (function () use ($store) {
         return $error->kind();
     }
 })(), 'kind');
-same('TypeError: Undercroft\Native\Store::del(): Argument #2 must be of type string, array given',
-    thrown(fn () => $store->del('t', [])), 'del of an array');
-same('TypeError: expected a string or a number as a word of a command, got bool',
-    thrown(fn () => $store->mset(['t' => true])), 'mset of true');
+fails('TypeError: Undercroft\Native\Store::del(): Argument #2 must be of type string, array given',
+    fn () => $store->del('t', []), 'del of an array');
+fails('TypeError: expected a string or a number as a word of a command, got bool',
+    fn () => $store->mset(['t' => true]), 'mset of true');
 same('x', $store->get('t'), 'not changed either');
 $store->close();
 $store->close();
-same('Undercroft\StoreException: the store is closed: make another object for it', thrown(fn () => $store->get('t')), 'closed');
-same('Undercroft\StoreException: the store is closed: make another object for it',
-    thrown(fn () => $store->execute(['PING'])), 'closed');
+fails('Undercroft\StoreException: the store is closed: make another object for it', fn () => $store->get('t'),
+    'closed');
+fails('Undercroft\StoreException: the store is closed: make another object for it',
+    fn () => $store->execute(['PING']), 'closed');
 echo 'done';
 ?>
 --EXPECT--

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: run.sh EXTENSION PLACE KILLS
-# Runs the extension in PHP-FPM behind nginx, with opcache and its JIT, while workers are killed. PLACE is a directory for
-# what the servers write; whatever listens is below it, or on a free port of the loopback interface.
+# Runs the extension in PHP-FPM behind nginx, with opcache and its JIT, while workers are killed. PLACE is a directory
+# for what the servers write; whatever listens is below it, or on a free port of the loopback interface.
 
 set -euo pipefail
 
@@ -12,7 +12,8 @@ rm -rf "$place"
 mkdir -p "$place"
 stores=$(mktemp -d /dev/shm/undercroft-fpm-XXXXXX)
 # shellcheck disable=SC2016
-port=$(php -n -r '$s = stream_socket_server("tcp://127.0.0.1:0"); echo explode(":", stream_socket_get_name($s, false))[1];')
+port=$(php -n -r '$free = stream_socket_server("tcp://127.0.0.1:0");
+    echo explode(":", stream_socket_get_name($free, false))[1];')
 
 cat >"$place/fpm.conf" <<END
 [global]
