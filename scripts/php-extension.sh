@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Usage: scripts/php-extension.sh [build]
+# Usage: scripts/php-extension.sh [build | install]
 # Builds the PHP extension by phpize into target/php/undercroft.so, against the static C library, and tests it: its
-# classes (.phpt), under valgrind, in PHP-FPM. With `build` it is only built. BUILT names the directory of a build of
-# the C library that is there already.
+# classes (.phpt), under valgrind, in PHP-FPM. With `build` it is only built; with `install` it is also put where PHP
+# looks for extensions, with its .ini file, below DESTDIR. BUILT names the directory of a build of the C library that
+# is there already, BUILT_RACES that of one with its feature "races".
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -42,7 +43,26 @@ cp -R clients/php/extension/. "$place/build/"
 }
 cp "$place/build/modules/undercroft.so" "$place/undercroft.so"
 ! have strip || strip --strip-debug "$place/undercroft.so"
-[[ ${1:-} != build ]] || exit 0
+case ${1:-} in
+    '') ;;
+    build) exit 0 ;;
+    install)
+        extensions=${DESTDIR:-}$(php-config --extension-dir)
+        # Debian has a directory for the .ini files of modules, which phpenmod links; elsewhere PHP reads one directory.
+        scanned=$(php-config --ini-dir 2>/dev/null || true)
+        modules=/etc/php/$(php -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')/mods-available
+        [[ ! -d $modules ]] || scanned=$modules
+        install -d "$extensions"
+        install -m 755 "$place/undercroft.so" "$extensions/undercroft.so"
+        if [[ $scanned ]]; then
+            install -d "${DESTDIR:-}$scanned"
+            install -m 644 clients/php/extension/undercroft.ini "${DESTDIR:-}$scanned/undercroft.ini"
+        fi
+        say "installed in $extensions; ${scanned:+$scanned/undercroft.ini tells PHP (in Debian after: phpenmod undercroft)}"
+        exit 0
+        ;;
+    *) fail "expected build, install or nothing, got $1" ;;
+esac
 
 # run_tests EXTENSION TEST...: runs .phpt files, and fails with what they printed.
 run_tests() {

@@ -59,7 +59,8 @@ for ($round = 0; $round < 3; $round++) {
     unset($store);
 
     $parser = new Parser();
-    foreach (str_split("*3\r\n$3\r\nabc\r\n%1\r\n+k\r\n,1.5\r\n-ERR x\r\n>1\r\n:1\r\n|1\r\n+a\r\n+b\r\n#t\r\n=5\r\ntxt:a\r\n", 7) as $piece) {
+    $replies = "*3\r\n$3\r\nabc\r\n%1\r\n+k\r\n,1.5\r\n-ERR x\r\n>1\r\n:1\r\n|1\r\n+a\r\n+b\r\n#t\r\n=5\r\ntxt:a\r\n";
+    foreach (str_split($replies, 7) as $piece) {
         $parser->feed($piece);
         while ($parser->next()) {
             $round === 0 || $all[] = $parser->reply();

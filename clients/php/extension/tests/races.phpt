@@ -12,24 +12,48 @@ if (!function_exists('undercroft_test_change_reads')) {
 <?php
 require __DIR__ . '/start.inc';
 $store = open_store();
-$states = [null, 'short', str_repeat('medium ', 70), str_repeat('long ', 1_000), str_repeat('longer ', 100_000), '42'];
+$states = [null, ['SET', 'key', 'short'], ['SET', 'key', str_repeat('medium ', 70)],
+    ['SET', 'key', str_repeat('long ', 1_000)], ['SET', 'key', str_repeat('longer ', 100_000)], ['SET', 'key', 42],
+    ['RPUSH', 'key', 'one', 'two'], ['RPUSH', 'key', ...range(1, 2_000)], ['HSET', 'key', 'f', 'v'], ['SADD', 'key', 1, 2],
+    ['ZADD', 'key', 1.5, 'm']];
 $calls = [
     'get' => fn () => $store->get('key'),
+    'mget' => fn () => $store->mget(['key', 'key']),
+    'exists' => fn () => $store->exists('key'),
+    'ttl' => fn () => $store->ttl('key'),
     'GET' => fn () => $store->execute(['GET', 'key']),
-    'mget' => fn () => $store->mget(['key'])[0],
-    'pipeline' => fn () => $store->pipeline([['GET', 'key']])[0],
+    'LRANGE' => fn () => $store->execute(['LRANGE', 'key', 0, -1]),
+    'HGETALL' => fn () => $store->execute(['HGETALL', 'key']),
+    'pipeline' => fn () => $store->pipeline([['STRLEN', 'key']]),
 ];
+/** What a call returns or throws, as text. */
+function answer(callable $call): string
+{
+    try {
+        $got = $call();
+    } catch (Undercroft\ServerException $error) {
+        return $error->getMessage();
+    }
+    return serialize(is_array($got) ? array_map(fn ($each) => is_object($each) ? $each->getMessage() : $each, $got) : $got);
+}
 $tried = 0;
 $made = undercroft_test_change_reads($store, [['PING']]);
 $store->get('key');
-foreach ($states as $before) {
-    foreach ($states as $after) {
+foreach ($states as $from => $before) {
+    foreach ($states as $to => $after) {
+        // Another state in one step, as readers see it.
+        $store->del('key', 'other');
+        if ($after !== null) {
+            $store->execute([$after[0], 'other', ...array_slice($after, 2)]);
+        }
+        $change = $after === null ? ['DEL', 'key'] : ['COPY', 'other', 'key', 'REPLACE'];
         foreach ($calls as $name => $call) {
-            $before === null ? $store->del('key') : $store->set('key', $before);
-            $change = $after === null ? ['DEL', 'key'] : ['SET', 'key', $after];
+            $store->execute($change);
+            $expected = answer($call);
+            $store->del('key');
+            $before === null || $store->execute($before);
             undercroft_test_change_reads($store, [$change]);
-            $got = $call();
-            same(true, $got === $after, "$name: " . strlen($before ?? '') . ' became ' . strlen($after ?? ''));
+            same($expected, answer($call), "$name: state $from became $to");
             $tried++;
         }
     }
