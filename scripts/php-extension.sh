@@ -58,7 +58,7 @@ case ${1:-} in
             install -d "${DESTDIR:-}$scanned"
             install -m 644 clients/php/extension/undercroft.ini "${DESTDIR:-}$scanned/undercroft.ini"
         fi
-        say "installed in $extensions; ${scanned:+$scanned/undercroft.ini tells PHP (in Debian after: phpenmod undercroft)}"
+        say "installed in $extensions${scanned:+, $scanned/undercroft.ini; in Debian now: phpenmod undercroft}"
         exit 0
         ;;
     *) fail "expected build, install or nothing, got $1" ;;
@@ -111,8 +111,8 @@ if [[ ! $races ]]; then
 fi
 (
     cd "$place/build"
-    cc -shared -fPIC -DUNDERCROFT_RACES -DCOMPILE_DL_UNDERCROFT -fvisibility=hidden "${includes[@]}" "-I$root/clients/c" \
-        -o "$place/races.so" races.c undercroft.c .libs/{memory,words,values,exceptions,store,commands,messages}.o \
+    cc -shared -fPIC -DUNDERCROFT_RACES -DCOMPILE_DL_UNDERCROFT -fvisibility=hidden "${includes[@]}" \
+        "-I$root/clients/c" -o "$place/races.so" races.c undercroft.c .libs/{memory,words,values,exceptions,store,commands,messages}.o \
         .libs/{resp,parser,socket,connection}.o "$races/libundercroft_c.a" \
         -lm -ldl -lrt -lpthread -Wl,-z,nodelete -Wl,--exclude-libs,ALL
 )

@@ -14,8 +14,8 @@ require __DIR__ . '/start.inc';
 $store = open_store();
 $states = [null, ['SET', 'key', 'short'], ['SET', 'key', str_repeat('medium ', 70)],
     ['SET', 'key', str_repeat('long ', 1_000)], ['SET', 'key', str_repeat('longer ', 100_000)], ['SET', 'key', 42],
-    ['RPUSH', 'key', 'one', 'two'], ['RPUSH', 'key', ...range(1, 2_000)], ['HSET', 'key', 'f', 'v'], ['SADD', 'key', 1, 2],
-    ['ZADD', 'key', 1.5, 'm']];
+    ['RPUSH', 'key', 'one', 'two'], ['RPUSH', 'key', ...range(1, 2_000)], ['HSET', 'key', 'f', 'v'],
+    ['SADD', 'key', 1, 2], ['ZADD', 'key', 1.5, 'm']];
 $calls = [
     'get' => fn () => $store->get('key'),
     'mget' => fn () => $store->mget(['key', 'key']),
@@ -34,7 +34,9 @@ function answer(callable $call): string
     } catch (Undercroft\ServerException $error) {
         return $error->getMessage();
     }
-    return serialize(is_array($got) ? array_map(fn ($each) => is_object($each) ? $each->getMessage() : $each, $got) : $got);
+    // Errors stand in their places.
+    $plain = fn ($each) => is_object($each) ? $each->getMessage() : $each;
+    return serialize(is_array($got) ? array_map($plain, $got) : $got);
 }
 $tried = 0;
 $made = undercroft_test_change_reads($store, [['PING']]);
