@@ -112,8 +112,9 @@ fi
 (
     cd "$place/build"
     cc -shared -fPIC -DUNDERCROFT_RACES -DCOMPILE_DL_UNDERCROFT -fvisibility=hidden "${includes[@]}" \
-        "-I$root/clients/c" -o "$place/races.so" races.c undercroft.c .libs/{memory,words,values,exceptions,store,commands,messages}.o \
-        .libs/{resp,parser,socket,connection}.o "$races/libundercroft_c.a" \
+        "-I$root/clients/c" -o "$place/races.so" races.c undercroft.c \
+        .libs/{memory,words,values,exceptions,store,commands,messages,resp,parser,socket,connection}.o \
+        "$races/libundercroft_c.a" \
         -lm -ldl -lrt -lpthread -Wl,-z,nodelete -Wl,--exclude-libs,ALL
 )
 run_tests "$place/races.so" "$place/build/tests/races.phpt"

@@ -34,11 +34,8 @@ static bool may_wait(const uc_bytes *name)
 }
 
 /* Lets PHP do what it interrupted a wait for. Whether the call is to be made again: it changed nothing. */
-static bool is_again(int status, bool is_for_waiting)
+static bool is_again(bool is_for_waiting)
 {
-    if (EXPECTED(status != UC_INTERRUPTED)) {
-        return false;
-    }
     if (!undercroft_interrupt()) {
         return false;
     }
@@ -55,6 +52,15 @@ static void fail(int status)
     if (!EG(exception)) {
         undercroft_throw(status);
     }
+}
+
+/* The same, of a call that is not made again when it was interrupted. */
+static void fail_at_once(int status)
+{
+    if (status == UC_INTERRUPTED) {
+        undercroft_interrupt();
+    }
+    fail(status);
 }
 
 ZEND_METHOD(Undercroft_Native_Store, execute)
@@ -76,7 +82,7 @@ ZEND_METHOD(Undercroft_Native_Store, execute)
     }
     do {
         status = uc_command(session, words.count, words.words, UNDERCROFT_G(reply));
-    } while (is_again(status, may_wait(words.words)));
+    } while (UNEXPECTED(status == UC_INTERRUPTED) && is_again(may_wait(words.words)));
     undercroft_release_words(&words);
     if (UNEXPECTED(status < 0)) {
         fail(status);
@@ -109,8 +115,7 @@ ZEND_METHOD(Undercroft_Native_Store, pipeline)
     undercroft_release_words(&words);
     if (UNEXPECTED(status < 0)) {
         /* Some commands ran, so it is not run again. */
-        is_again(status, true);
-        fail(status);
+        fail_at_once(status);
         RETURN_THROWS();
     }
     undercroft_from_reply(return_value);
@@ -141,8 +146,7 @@ ZEND_METHOD(Undercroft_Native_Store, transaction)
     status = uc_transaction(session, words.command_count, words.commands, UNDERCROFT_G(reply));
     undercroft_release_words(&words);
     if (UNEXPECTED(status < 0)) {
-        is_again(status, true);
-        fail(status);
+        fail_at_once(status);
         RETURN_THROWS();
     }
     undercroft_from_reply(return_value);

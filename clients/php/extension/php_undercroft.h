@@ -24,6 +24,7 @@ extern zend_module_entry undercroft_module_entry;
 typedef struct undercroft_kept {
     char *url;
     uint64_t database;
+    uint64_t timeout_ms;
     uint64_t looked_at;
     uc_store *store;
 } undercroft_kept;
@@ -159,6 +160,7 @@ typedef struct undercroft_store {
     uc_subscription *subscription;
     zend_string *url;
     uint64_t database;
+    uint64_t timeout_ms;
     uint64_t looked_at;
     zend_object std;
 } undercroft_store;

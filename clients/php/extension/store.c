@@ -58,6 +58,7 @@ static void keep(const undercroft_store *of, uc_store *store)
             }
             uc_close(one->store);
             one->store = store;
+            one->timeout_ms = of->timeout_ms;
             one->looked_at = of->looked_at;
             return;
         }
@@ -69,6 +70,7 @@ static void keep(const undercroft_store *of, uc_store *store)
     }
     place->url = strdup(url);
     place->database = of->database;
+    place->timeout_ms = of->timeout_ms;
     place->looked_at = of->looked_at;
     place->store = store;
     if (place->url == NULL) {
@@ -88,7 +90,7 @@ static undercroft_kept *find_kept(const undercroft_store *of)
     for (at = 0; at < UNDERCROFT_KEPT; at++) {
         undercroft_kept *one = &UNDERCROFT_G(kept)[at];
         if (one->store != NULL && one->database == of->database && strcmp(one->url, ZSTR_VAL(of->url)) == 0) {
-            return of->looked_at - one->looked_at <= TRUSTED ? one : NULL;
+            return of->looked_at - one->looked_at <= TRUSTED && one->timeout_ms == of->timeout_ms ? one : NULL;
         }
     }
     return NULL;
@@ -237,8 +239,10 @@ ZEND_METHOD(Undercroft_Native_Store, __construct)
     }
     this->url = zend_string_copy(url);
     this->database = options.database;
+    this->timeout_ms = options.timeout_ms;
     this->looked_at = now();
-    if (given == NULL || zend_hash_num_elements(given) == (options.database != 0)) {
+    /* What a store must be is checked by opening it. */
+    if (options.capacity == 0 && options.max_memory == 0 && options.policy == NULL) {
         undercroft_kept *kept = find_kept(this);
         if (kept != NULL) {
             this->store = kept->store;

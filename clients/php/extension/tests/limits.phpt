@@ -21,6 +21,13 @@ $scripts = [
     'memory ends in a list' => ['$x = $store->execute(["LRANGE", "list", 0, -1]);', 'Allowed memory size'],
     'memory ends in a pipeline' => ['$x = $store->pipeline([["GET", "key1"], ["GET", "big"]]);', 'Allowed memory size'],
     'memory ends in words' => ['$x = $store->execute(["DEL", ...array_fill(0, 150000, "x")]);', 'Allowed memory size'],
+    'memory ends in bytes' => ['$parser = new Undercroft\Native\Parser();'
+        . ' for (;;) $parser->feed(str_repeat("x", 50_000));',
+        'Allowed memory size'],
+    'memory ends in a reply' => ['$parser = new Undercroft\Native\Parser();'
+        . ' $parser->feed("*100000\r\n" . str_repeat("$20\r\n" . str_repeat("x", 20) . "\r\n", 100_000));'
+        . ' $parser->next();',
+        'Allowed memory size'],
     'time ends between calls' => ['set_time_limit(1); while (true) { $store->get("key1"); $store->set("key1", "z"); }',
         'Maximum execution time'],
     'exit' => ['$store->execute(["MULTI"]); exit("exit");', 'exit'],
