@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help build test demo lint format bench crash fuzz loom dist install clean
+.PHONY: help build test php demo lint format bench crash fuzz loom dist install clean
 
 # Where `make install` puts the C library; DESTDIR goes in front of it.
 PREFIX ?= /usr/local
@@ -21,6 +21,9 @@ build: ## Build target/release/undercroft and a .venv/bin/python that imports un
 
 test: ## Run every test: Rust, C, Python, README, repository rules, short fuzzing
 	@scripts/test.sh
+
+php: ## Test the PHP client, on Redis servers and on `undercroft serve`
+	@scripts/php.sh
 
 demo: ## Run the main job on real input: many processes, one store, one of them killed
 	@scripts/demo.sh

@@ -7,14 +7,25 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-# Each line: the command that must be there, and the package that brings it.
-case "${1:?which group of packages: test, lint, fuzz or bench}" in
+# Each line: the command or the file that must be there, and the package that brings it.
+case "${1:?which group of packages: test, php, lint, fuzz or bench}" in
     test) wanted='redis-server redis-server
 redis-cli redis-tools
 c++ g++
 pkg-config pkg-config
 valgrind valgrind
 chromium chromium' ;;
+    php) wanted='php php-cli
+phpunit phpunit
+redis-server redis-server
+/usr/share/php/Predis/Client.php php-nrk-predis
+/usr/share/php/Cache/IntegrationTests/CachePoolTest.php php-cache-integration-tests
+/usr/share/php/Symfony/Component/Cache/autoload.php php-symfony-cache
+/usr/share/php/Illuminate/Redis/autoload.php php-illuminate-redis
+/usr/share/php/Illuminate/Cache/autoload.php php-illuminate-cache
+/usr/share/php/Illuminate/Queue/autoload.php php-illuminate-queue
+/etc/php/*/mods-available/igbinary.ini php-igbinary
+/etc/php/*/mods-available/msgpack.ini php-msgpack' ;;
     lint) wanted='shellcheck shellcheck' ;;
     fuzz) wanted='c++ g++' ;;
     bench) wanted='redis-server redis-server
@@ -22,12 +33,15 @@ redis-benchmark redis-tools
 valgrind valgrind
 mariadbd mariadb-server
 perf linux-perf' ;;
-    *) fail "no such group of packages: $1 (expected test, lint, fuzz or bench)" ;;
+    *) fail "no such group of packages: $1 (expected test, php, lint, fuzz or bench)" ;;
 esac
 
 missing=()
 while read -r command package; do
-    have "$command" || missing+=("$package")
+    case $command in
+        /*) compgen -G "$command" >/dev/null || missing+=("$package") ;;
+        *) have "$command" || missing+=("$package") ;;
+    esac
 done <<<"$wanted"
 ((${#missing[@]})) || exit 0
 

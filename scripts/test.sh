@@ -79,6 +79,7 @@ stage rust rust_tests
 stage reruns scripts/reruns.sh
 stage loom scripts/loom.sh
 stage c scripts/c.sh
+stage php scripts/php.sh
 if has_python_client && [[ -d clients/python/tests ]]; then
     stage python python_tests
     stage oldest scripts/oldest.sh

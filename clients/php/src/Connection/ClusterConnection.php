@@ -1,0 +1,340 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Connection;
+
+use Undercroft\ArgumentException;
+use Undercroft\ConnectionException;
+use Undercroft\KeyWords;
+use Undercroft\Resp\Slot;
+use Undercroft\ServerException;
+use Undercroft\TimeoutException;
+
+/**
+ * A cluster of servers: each command goes to the server that has its key's hash slot.
+ *
+ * What servers say of moved slots is followed. Commands of several keys need keys of one slot, as in Redis, except
+ * those that can be taken apart: MGET, MSET, DEL, UNLINK, EXISTS, TOUCH. What has no key goes to any server, or to all
+ * of them where it is about all keys: KEYS, DBSIZE, FLUSHALL, FLUSHDB, SCRIPT.
+ */
+final class ClusterConnection implements Connection
+{
+    /** How often a command follows what servers say of its slot. */
+    private const TRIES = 16;
+
+    /** How long a slot that is on its way is given, in microseconds a try. */
+    private const PAUSE = 20_000;
+
+    /** @var array<string, StreamConnection> by host:port */
+    private array $nodes = [];
+
+    /** @var list<array{int, int, string}> the first slot, the last slot and who has them, in order */
+    private array $ranges = [];
+
+    private ?StreamConnection $listening = null;
+
+    public function __construct(private readonly Address $address, private readonly Options $options)
+    {
+    }
+
+    public function execute(array $words, ?float $wait = null): mixed
+    {
+        $name = strtoupper((string) $words[0]);
+        $keys = $this->keys($words);
+        if ($keys === []) {
+            return $this->keyless($name, $words, $wait);
+        }
+        $parts = $this->parts($name, $words, $keys);
+        if ($parts !== null) {
+            return $this->apart($name, $parts, count($keys));
+        }
+        return $this->atSlot($this->slot($words, $keys), $words, $wait);
+    }
+
+    public function pipeline(array $commands): array
+    {
+        $byNode = $replies = [];
+        foreach ($commands as $at => $words) {
+            $keys = $this->keys($words);
+            if ($keys === [] || $this->parts(strtoupper((string) $words[0]), $words, $keys) !== null) {
+                $replies[$at] = null;
+                continue;
+            }
+            $byNode[$this->owner($this->slot($words, $keys))][$at] = $words;
+        }
+        foreach (array_keys($replies) as $at) {
+            $replies[$at] = $this->reply($commands[$at]);
+        }
+        // All servers work at the same time.
+        foreach ($byNode as $node => $own) {
+            $this->node($node)->begin($own);
+        }
+        foreach ($byNode as $node => $own) {
+            foreach (array_combine(array_keys($own), $this->node($node)->finish(count($own))) as $at => $reply) {
+                $isElsewhere = $reply instanceof ServerException
+                    && in_array($reply->kind(), ['MOVED', 'ASK', 'TRYAGAIN', 'CLUSTERDOWN'], true);
+                $replies[$at] = $isElsewhere ? $this->reply($commands[$at]) : $reply;
+            }
+        }
+        ksort($replies);
+        return $replies;
+    }
+
+    public function transaction(array $commands): ?array
+    {
+        $slots = [];
+        foreach ($commands as $words) {
+            $keys = $this->keys($words);
+            if ($keys !== []) {
+                $slots[$this->slot($words, $keys)] = true;
+            }
+        }
+        if (count($slots) > 1) {
+            throw new ArgumentException('expected keys of one hash slot in a transaction, got ' . count($slots)
+                . ' slots; a part of keys in braces puts them into one, as in {user:7}:name');
+        }
+        $slot = array_key_first($slots) ?? 0;
+        for ($try = 1; ; $try++) {
+            try {
+                return $this->node($this->owner($slot))->transaction($commands);
+            } catch (ServerException $error) {
+                if ($error->kind() !== 'MOVED' || $try >= self::TRIES) {
+                    throw $error;
+                }
+                $this->moved($error);
+            }
+        }
+    }
+
+    public function send(array $words): void
+    {
+        $this->listening ??= $this->node($this->any())->another();
+        $this->listening->send($words);
+    }
+
+    public function receive(?float $timeout): mixed
+    {
+        return $this->listening?->receive($timeout)
+            ?? throw new ConnectionException("no connection to $this->address, so that nothing can come from it");
+    }
+
+    public function another(): Connection
+    {
+        return new self($this->address, $this->options);
+    }
+
+    public function hasMaps(): bool
+    {
+        return $this->options->protocol === 3;
+    }
+
+    public function pin(bool $isPinned): void
+    {
+        foreach ($this->nodes as $node) {
+            $node->pin($isPinned);
+        }
+    }
+
+    public function close(): void
+    {
+        foreach ($this->nodes as $node) {
+            $node->close();
+        }
+        $this->listening?->close();
+        $this->nodes = $this->ranges = [];
+        $this->listening = null;
+    }
+
+    /** @return list<string> host:port of all servers that have slots */
+    public function owners(): array
+    {
+        $this->ranges === [] && $this->refresh();
+        return array_values(array_unique(array_column($this->ranges, 2)));
+    }
+
+    /** The connection to one of the servers, for what is about it alone: SCAN, INFO. */
+    public function node(string $node): StreamConnection
+    {
+        return $this->nodes[$node]
+            ??= new StreamConnection($this->address->at(...Address::hostAndPort($node)), $this->options);
+    }
+
+    /** @return list<int> */
+    private function keys(array $words): array
+    {
+        return KeyWords::of($words) ?? throw new ArgumentException(
+            "expected a command whose keys are known, as they say which server has them; got $words[0]");
+    }
+
+    private function slot(array $words, array $keys): int
+    {
+        $slot = Slot::of((string) $words[$keys[0]]);
+        foreach ($keys as $at) {
+            if (Slot::of((string) $words[$at]) !== $slot) {
+                throw new ArgumentException("expected keys of one hash slot, got {$words[$keys[0]]} and $words[$at]; "
+                    . 'a part of keys in braces puts them into one, as in {user:7}:name');
+            }
+        }
+        return $slot;
+    }
+
+    private function owner(int $slot): string
+    {
+        $this->ranges === [] && $this->refresh();
+        [$low, $high] = [0, count($this->ranges) - 1];
+        while ($low <= $high) {
+            $middle = intdiv($low + $high, 2);
+            [$from, $to, $node] = $this->ranges[$middle];
+            if ($slot < $from) {
+                $high = $middle - 1;
+            } elseif ($slot > $to) {
+                $low = $middle + 1;
+            } else {
+                return $node;
+            }
+        }
+        // No server has it now; any one says what to do.
+        return $this->any();
+    }
+
+    private function any(): string
+    {
+        $this->ranges === [] && $this->refresh();
+        return $this->ranges[0][2] ?? $this->address->nodes[0];
+    }
+
+    private function refresh(): void
+    {
+        $error = null;
+        $known = array_column($this->ranges, 2);
+        foreach (array_unique([...$this->address->nodes, ...$known, ...array_keys($this->nodes)]) as $node) {
+            try {
+                $reply = $this->node($node)->execute(['CLUSTER', 'SLOTS']);
+            } catch (ConnectionException $error) {
+                continue;
+            }
+            $ranges = [];
+            [$host] = Address::hostAndPort($node);
+            foreach ($reply as [$from, $to, $owner]) {
+                $name = $owner[0] === '' || $owner[0] === null ? $host : $owner[0];
+                $name = str_contains($name, ':') && $name[0] !== '[' ? "[$name]" : $name;
+                $ranges[] = [$from, $to, "$name:$owner[1]"];
+            }
+            sort($ranges);
+            $this->ranges = $ranges;
+            return;
+        }
+        throw $error ?? new ConnectionException("no server of $this->address answers");
+    }
+
+    private function moved(ServerException $error): string
+    {
+        [, , $node] = explode(' ', $error->getMessage()) + [2 => ''];
+        try {
+            $this->refresh();
+        } catch (ConnectionException) {
+            // The server that is named may still answer.
+        }
+        return $node;
+    }
+
+    private function atSlot(int $slot, array $words, ?float $wait): mixed
+    {
+        $node = $this->owner($slot);
+        $isAsked = false;
+        for ($try = 1; ; $try++) {
+            try {
+                if (!$isAsked) {
+                    return $this->node($node)->execute($words, $wait);
+                }
+                $reply = $this->node($node)->pipeline([['ASKING'], $words])[1];
+                return $reply instanceof ServerException ? throw $reply : $reply;
+            } catch (ServerException $error) {
+                $kind = $error->kind();
+                if ($try >= self::TRIES || !in_array($kind, ['MOVED', 'ASK', 'TRYAGAIN', 'CLUSTERDOWN'], true)) {
+                    throw $error;
+                }
+                if ($kind === 'MOVED') {
+                    [$node, $isAsked] = [$this->moved($error), false];
+                } elseif ($kind === 'ASK') {
+                    [$node, $isAsked] = [explode(' ', $error->getMessage())[2] ?? $node, true];
+                } else {
+                    usleep(self::PAUSE);
+                    $kind === 'CLUSTERDOWN' && $this->refresh();
+                }
+            } catch (TimeoutException $error) {
+                throw $error;
+            } catch (ConnectionException $error) {
+                // Its slots may be another server's by now, which the next call finds out.
+                unset($this->nodes[$node]);
+                $this->ranges = [];
+                throw $error;
+            }
+        }
+    }
+
+    private function keyless(string $name, array $words, ?float $wait): mixed
+    {
+        $isOfAll = in_array($name, ['KEYS', 'DBSIZE', 'FLUSHALL', 'FLUSHDB', 'SCRIPT'], true);
+        if ($name === 'SCAN') {
+            throw new ArgumentException('expected a command of the whole cluster, got SCAN, whose cursor is of one '
+                . 'server: see scanIterator()');
+        }
+        if (!$isOfAll) {
+            return $this->node($this->any())->execute($words, $wait);
+        }
+        $replies = array_map(fn (string $node): mixed => $this->node($node)->execute($words), $this->owners());
+        return match ($name) {
+            'KEYS' => array_merge(...$replies),
+            'DBSIZE' => array_sum($replies),
+            default => $replies[0],
+        };
+    }
+
+    /** @return list<array{list<mixed>, list<int>}>|null commands of one slot each, and which keys they have */
+    private function parts(string $name, array $words, array $keys): ?array
+    {
+        if (count($keys) < 2 || !in_array($name, ['MGET', 'MSET', 'DEL', 'UNLINK', 'EXISTS', 'TOUCH'], true)) {
+            return null;
+        }
+        $parts = [];
+        foreach ($keys as $number => $at) {
+            $slot = Slot::of((string) $words[$at]);
+            $parts[$slot] ??= [[$name], []];
+            $parts[$slot][0][] = $words[$at];
+            if ($name === 'MSET') {
+                $parts[$slot][0][] = $words[$at + 1];
+            }
+            $parts[$slot][1][] = $number;
+        }
+        return count($parts) === 1 ? null : array_values($parts);
+    }
+
+    private function apart(string $name, array $parts, int $count): mixed
+    {
+        $replies = $this->pipeline(array_column($parts, 0));
+        foreach ($replies as $reply) {
+            if ($reply instanceof ServerException) {
+                throw $reply;
+            }
+        }
+        if ($name === 'MGET') {
+            $values = array_fill(0, $count, null);
+            foreach ($parts as $at => [, $numbers]) {
+                $values = array_replace($values, array_combine($numbers, $replies[$at]));
+            }
+            return $values;
+        }
+        return $name === 'MSET' ? 'OK' : array_sum($replies);
+    }
+
+    private function reply(array $words): mixed
+    {
+        try {
+            return $this->execute($words);
+        } catch (ServerException $error) {
+            return $error;
+        }
+    }
+}

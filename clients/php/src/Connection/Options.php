@@ -1,0 +1,66 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Connection;
+
+use Undercroft\ArgumentException;
+
+/** How connections are made. */
+final class Options
+{
+    /** What an array of options may hold. */
+    private const NAMES = ['timeout', 'connect_timeout', 'protocol', 'persistent', 'client_name', 'ssl', 'native',
+        'retry'];
+
+    /**
+     * @param float $timeout seconds that an answer may take; 0 is without end
+     * @param float $connectTimeout seconds that a connection may take to be made
+     * @param int $protocol 2 or 3
+     * @param bool|string $persistent whether the process keeps the connection for its next request; a string tells
+     *     several of them apart
+     * @param string $clientName what CLIENT LIST calls this connection
+     * @param array<string, mixed> $ssl PHP's context options of TLS: cafile, local_cert, verify_peer ...
+     * @param bool $native whether the extension, where it is loaded, does the work
+     * @param bool $retry whether commands that change nothing are sent once more where the connection was lost
+     */
+    public function __construct(
+        public readonly float $timeout = 5.0,
+        public readonly float $connectTimeout = 5.0,
+        public readonly int $protocol = 2,
+        public readonly bool|string $persistent = false,
+        public readonly string $clientName = '',
+        public readonly array $ssl = [],
+        public readonly bool $native = true,
+        public readonly bool $retry = true,
+    ) {
+        if ($protocol !== 2 && $protocol !== 3) {
+            throw new ArgumentException("expected protocol 2 or 3, got $protocol");
+        }
+        if ($timeout < 0 || $connectTimeout <= 0) {
+            throw new ArgumentException("expected time limits of seconds, got $timeout and $connectTimeout");
+        }
+    }
+
+    /** @param array<string, mixed> $options by their names; others are left alone */
+    public static function of(array $options): self
+    {
+        $known = array_intersect_key($options, array_flip(self::NAMES));
+        return new self(
+            timeout: (float) ($known['timeout'] ?? 5.0),
+            connectTimeout: (float) ($known['connect_timeout'] ?? 5.0),
+            protocol: (int) ($known['protocol'] ?? 2),
+            persistent: $known['persistent'] ?? false,
+            clientName: (string) ($known['client_name'] ?? ''),
+            ssl: $known['ssl'] ?? [],
+            native: (bool) ($known['native'] ?? true),
+            retry: (bool) ($known['retry'] ?? true),
+        );
+    }
+
+    /** @return list<string> */
+    public static function names(): array
+    {
+        return self::NAMES;
+    }
+}

@@ -1,0 +1,257 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft;
+
+/**
+ * A feed: a list of values of one size with attributes, filters and soft delete, of which any page takes the time of
+ * the first one. Made by `$client->feed('board')`, or by a pipeline's, whose methods queue.
+ *
+ * Attributes are a list of numbers or the text of a command, `3:0:1`; null in a list leaves one as it is. A filter is
+ * such a list or text, too: `3::1`. Values are strings, or numbers in a sorted feed of numbers.
+ */
+final class Feed
+{
+    /** So many items are added at one moment: what holds a lock is to be short. */
+    private const CHUNK = 10_000;
+
+    /** @param \Closure(list<mixed>, ?callable): mixed $run runs or queues a command */
+    public function __construct(private readonly \Closure $run, private readonly string $key)
+    {
+    }
+
+    /**
+     * Makes the feed, or does nothing where it is there in this form.
+     *
+     * @param int|null $size bytes of a value; null in a sorted feed of numbers
+     * @param list<int>|string $attributes bits of each attribute
+     * @param string $order list, queue or sorted
+     * @param string|null $type of a sorted feed: int32, uint32, int64, uint64, float32, float64, bytes, text
+     */
+    public function create(
+        ?int $size,
+        array|string $attributes = [],
+        string $order = 'list',
+        ?string $type = null,
+        bool $unique = false,
+        bool $index = false,
+    ): mixed {
+        return ($this->run)([
+            'FEED.CREATE', $this->key,
+            ...($size === null ? [] : ['SIZE', $size]),
+            ...($attributes === [] || $attributes === '' ? [] : ['ATTRS', self::text($attributes)]),
+            ...($order === 'list' ? [] : ['ORDER', $order]),
+            ...($type === null ? [] : ['TYPE', $type]),
+            ...($unique ? ['UNIQUE'] : []),
+            ...($index ? ['INDEX'] : []),
+        ], static fn (mixed $reply): bool => $reply === 'OK');
+    }
+
+    /**
+     * Adds values, all with the same attributes.
+     *
+     * @param int|string $position 0 is the front, -1 the end, '*' the place by value of a sorted feed
+     * @param string|int|float|list<string|int|float> $values
+     *
+     * @return mixed the number of items of the feed
+     */
+    public function add(
+        int|string $position,
+        string|int|float|array $values,
+        array|string|null $attributes = null,
+    ): mixed {
+        $words = ['FEED.ADD', $this->key, $position];
+        foreach ((array) $values as $value) {
+            $words[] = $value;
+            if ($attributes !== null) {
+                array_push($words, 'ATTRS', self::text($attributes));
+            }
+        }
+        return ($this->run)($words, null);
+    }
+
+    /**
+     * Adds values, each with its own attributes, 10,000 at one moment; if a later step fails, the earlier ones stay.
+     *
+     * @param list<array{string|int|float, array|string}> $items values with their attributes
+     *
+     * @return mixed the number of items of the feed, null without values
+     */
+    public function addMany(int|string $position, array $items): mixed
+    {
+        $result = null;
+        $done = 0;
+        foreach (array_chunk($items, self::CHUNK) as $chunk) {
+            $words = ['FEED.ADD', $this->key, is_int($position) && $position >= 0 ? $position + $done : $position];
+            foreach ($chunk as [$value, $attributes]) {
+                array_push($words, $value, 'ATTRS', self::text($attributes));
+            }
+            $result = ($this->run)($words, null);
+            $done += count($chunk);
+        }
+        return $result;
+    }
+
+    /** Removes values. Returns how many items are gone. */
+    public function delete(string|int|float ...$values): mixed
+    {
+        return ($this->run)(['FEED.DEL', $this->key, ...$values], null);
+    }
+
+    /** Marks values as deleted, so that queries see them only where told to. Returns how many items changed. */
+    public function hide(string|int|float ...$values): mixed
+    {
+        return ($this->run)(['FEED.HIDE', $this->key, ...$values], null);
+    }
+
+    /** Takes the mark off values again. Returns how many items changed. */
+    public function show(string|int|float ...$values): mixed
+    {
+        return ($this->run)(['FEED.SHOW', $this->key, ...$values], null);
+    }
+
+    /**
+     * Removes all items that pass a filter. Returns how many are gone.
+     *
+     * @param string $seen all, visible or hidden
+     * @param array{mixed, mixed}|null $between the least and the greatest value of a sorted feed
+     */
+    public function deleteWhere(array|string $where, string $seen = 'all', ?array $between = null): mixed
+    {
+        return ($this->run)(['FEED.DELWHERE', $this->key, self::text($where), $seen, ...self::limits($between)], null);
+    }
+
+    /** Moves a value. Returns whether there is such an item. */
+    public function move(string|int|float $value, int $position): mixed
+    {
+        return ($this->run)(['FEED.MOVE', $this->key, $value, $position], self::truth(...));
+    }
+
+    /** Changes the attributes of a value. Returns how many items there are of it. */
+    public function setAttributes(string|int|float $value, array|string $attributes): mixed
+    {
+        return ($this->run)(['FEED.SETATTR', $this->key, $value, self::text($attributes)], null);
+    }
+
+    /**
+     * Returns items by position.
+     *
+     * @return mixed list of values, or of pairs of a value and its list of attributes
+     */
+    public function range(
+        int $start = 0,
+        int $count = 100,
+        array|string|null $where = null,
+        string $seen = 'visible',
+        bool $attributes = false,
+        bool $reverse = false,
+    ): mixed {
+        return ($this->run)(
+            ['FEED.RANGE', $this->key, $start, $count, ...self::query($where, $seen, $attributes, $reverse)],
+            $attributes ? self::items(...) : null,
+        );
+    }
+
+    /**
+     * Returns the items of a sorted feed whose values lie between two: `5`, `(5`, `-inf`, `+inf`, `[ada`, `(ada`.
+     *
+     * @return mixed as range()
+     */
+    public function between(
+        string|int|float $low,
+        string|int|float $high,
+        int $start = 0,
+        ?int $count = null,
+        array|string|null $where = null,
+        string $seen = 'visible',
+        bool $attributes = false,
+        bool $reverse = false,
+    ): mixed {
+        $limit = $start === 0 && $count === null ? [] : ['LIMIT', $start, $count ?? PHP_INT_MAX];
+        return ($this->run)(
+            ['FEED.BETWEEN', $this->key, $low, $high, ...$limit, ...self::query($where, $seen, $attributes, $reverse)],
+            $attributes ? self::items(...) : null,
+        );
+    }
+
+    /** Returns the number of items. */
+    public function count(array|string|null $where = null, string $seen = 'visible', ?array $between = null): mixed
+    {
+        return ($this->run)(
+            ['FEED.COUNT', $this->key, ...self::query($where, $seen, false, false), ...self::limits($between)],
+            null,
+        );
+    }
+
+    /** Returns the position of a value, or null. */
+    public function position(string|int|float $value, string $seen = 'visible'): mixed
+    {
+        return ($this->run)(['FEED.POS', $this->key, $value, $seen], null);
+    }
+
+    /** Takes an item off an end, left or right, or so many of them. Returns a value, or a list; null without any. */
+    public function pop(string $end = 'left', ?int $count = null): mixed
+    {
+        return ($this->run)(['FEED.POP', $this->key, $end, ...($count === null ? [] : [$count])], null);
+    }
+
+    /** Returns what is known of the feed by name; `attributes` is the list of their bits. */
+    public function info(): mixed
+    {
+        return ($this->run)(['FEED.INFO', $this->key], static function (array $reply): array {
+            $info = array_is_list($reply) ? Replies::pairs($reply) : $reply;
+            $info['attributes'] = self::numbers((string) $info['attributes']);
+            return $info;
+        });
+    }
+
+    /** Fills leaves that many changes left half empty. */
+    public function compact(): mixed
+    {
+        return ($this->run)(['FEED.COMPACT', $this->key], static fn (mixed $reply): bool => $reply === 'OK');
+    }
+
+    private static function text(array|string $attributes): string
+    {
+        return is_string($attributes) ? $attributes : implode(':', $attributes);
+    }
+
+    /** @return list<mixed> */
+    private static function query(array|string|null $where, string $seen, bool $attributes, bool $reverse): array
+    {
+        return [
+            ...($seen === 'visible' ? [] : [$seen]),
+            ...($where === null ? [] : ['WHERE', self::text($where)]),
+            ...($attributes ? ['WITHATTRS'] : []),
+            ...($reverse ? ['REV'] : []),
+        ];
+    }
+
+    /** @return list<mixed> */
+    private static function limits(?array $between): array
+    {
+        return $between === null ? [] : ['BETWEEN', $between[0], $between[1]];
+    }
+
+    private static function truth(mixed $reply): bool
+    {
+        return (bool) $reply;
+    }
+
+    /** @return list<array{string, list<int>}> */
+    private static function items(array $reply): array
+    {
+        $items = [];
+        for ($at = 0, $count = count($reply); $at < $count; $at += 2) {
+            $items[] = [$reply[$at], self::numbers($reply[$at + 1])];
+        }
+        return $items;
+    }
+
+    /** @return list<int> */
+    private static function numbers(string $text): array
+    {
+        return $text === '' ? [] : array_map(intval(...), explode(':', $text));
+    }
+}

@@ -1,0 +1,89 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft;
+
+use Undercroft\Connection\Connection;
+
+/**
+ * Subscriptions, and the messages that come: iterate over it, or ask for the next message.
+ *
+ * @implements \IteratorAggregate<int, Message>
+ */
+final class PubSub implements \IteratorAggregate
+{
+    private bool $isStopped = false;
+
+    /** @param array<string, string|list<string>> $channels */
+    public function __construct(private readonly Connection $connection, array $channels)
+    {
+        foreach ($channels as $kind => $names) {
+            match (strtolower((string) $kind)) {
+                'subscribe' => $this->subscribe(...(array) $names),
+                'psubscribe' => $this->pSubscribe(...(array) $names),
+                default => throw new ArgumentException("expected subscribe or psubscribe, got '$kind'"),
+            };
+        }
+    }
+
+    public function subscribe(string ...$channels): void
+    {
+        $this->connection->send(['SUBSCRIBE', ...$channels]);
+    }
+
+    public function pSubscribe(string ...$patterns): void
+    {
+        $this->connection->send(['PSUBSCRIBE', ...$patterns]);
+    }
+
+    public function unsubscribe(string ...$channels): void
+    {
+        $this->connection->send(['UNSUBSCRIBE', ...$channels]);
+    }
+
+    public function pUnsubscribe(string ...$patterns): void
+    {
+        $this->connection->send(['PUNSUBSCRIBE', ...$patterns]);
+    }
+
+    /**
+     * Waits for the next message, also those of subscriptions. Null where none comes in so many seconds.
+     *
+     * @throws ConnectionException
+     */
+    public function next(?float $timeout = null): ?Message
+    {
+        if ($this->isStopped) {
+            return null;
+        }
+        try {
+            return Message::of($this->connection->receive($timeout));
+        } catch (TimeoutException) {
+            return null;
+        }
+    }
+
+    /** Ends the subscriptions and the loop. */
+    public function stop(): void
+    {
+        $this->isStopped = true;
+        $this->connection->close();
+    }
+
+    /** The messages until stop(); those of subscriptions are left out. */
+    public function getIterator(): \Generator
+    {
+        while (!$this->isStopped) {
+            $message = $this->next();
+            if ($message !== null && ($message->kind === 'message' || $message->kind === 'pmessage')) {
+                yield $message;
+            }
+        }
+    }
+
+    public function __destruct()
+    {
+        $this->connection->close();
+    }
+}

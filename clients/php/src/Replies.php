@@ -1,0 +1,230 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft;
+
+use Undercroft\Serializer\Serializer;
+
+/** Makes of replies what methods return. */
+final class Replies
+{
+    /**
+     * @param string $shape what becomes of it, as tools/commands.php names it
+     * @param list<mixed> $words of the command
+     * @param bool $hasMaps whether maps and floats come as such, as in RESP3, or as lists and strings
+     */
+    public static function shaped(mixed $reply, string $shape, array $words, bool $hasMaps, ?Serializer $with): mixed
+    {
+        if ($reply instanceof ServerException) {
+            return $reply;
+        }
+        switch ($shape) {
+            case 'bool':
+                return $reply === 1 || $reply === true || $reply === 'OK';
+            case 'value':
+                return $with !== null && is_string($reply) ? $with->decode($reply) : $reply;
+            case 'values':
+                return self::values($reply, $with);
+            case 'float':
+                return self::float($reply);
+            case 'floats':
+                return array_map(self::float(...), $reply);
+            case 'bools':
+                return array_map(static fn (mixed $each): bool => (bool) $each, $reply);
+            case 'hash':
+                $hash = $hasMaps ? $reply : self::pairs($reply);
+                return self::values($hash, $with);
+            case 'scores':
+                return self::scores($reply, $with);
+            case 'members':
+                return self::has($words, 'WITHSCORES', $words[0] === 'ZRANDMEMBER' ? 3 : 2)
+                    ? self::scores($reply, $with)
+                    : self::values($reply, $with);
+            case 'keyed':
+                return $reply === null ? null : [$reply[0], self::values($reply[1], $with)];
+            case 'scored':
+                return $reply === null
+                    ? null
+                    : [$reply[0], self::values($reply[1], $with), self::float($reply[2])];
+            case 'popped':
+                if ($reply === null) {
+                    return null;
+                }
+                $isScored = str_contains((string) $words[0], 'Z');
+                return [$reply[0], $isScored
+                    ? self::scores($reply[1], $with)
+                    : self::values($reply[1], $with)];
+            case 'fields':
+                return self::has($words, 'WITHVALUES', 3) ? self::randomFields($reply, $with) : $reply;
+            case 'positions':
+                return array_map(static fn (?array $each): ?array => $each === null
+                    ? null
+                    : [(float) $each[0], (float) $each[1]], $reply);
+            case 'places':
+                return is_array($reply) ? array_map(self::place(...), $reply) : $reply;
+            case 'lcs':
+            case 'numbers':
+                $isFlat = is_array($reply) && array_is_list($reply);
+                return $isFlat && self::isPairs($words) ? self::pairs($reply) : $reply;
+            case 'settings':
+                return match (strtoupper((string) $words[1])) {
+                    'GET' => $hasMaps ? $reply : self::pairs($reply),
+                    'SET', 'RESETSTAT', 'REWRITE' => $reply === 'OK',
+                    default => $reply,
+                };
+            case 'clients':
+                return match (strtoupper((string) $words[1])) {
+                    'LIST' => array_map(self::client(...), explode("\n", trim($reply))),
+                    'INFO' => self::client(trim($reply)),
+                    default => $reply,
+                };
+            case 'info':
+                return self::info($reply);
+            case 'scan:hash':
+                return [(string) $reply[0], self::shaped($reply[1], 'hash', $words, false, $with)];
+            case 'scan:set':
+                return [(string) $reply[0], self::values($reply[1], $with)];
+            case 'scan:scores':
+                return [(string) $reply[0], self::scores($reply[1], $with)];
+            case 'scan':
+                return [(string) $reply[0], $reply[1]];
+        }
+        return $reply;
+    }
+
+    /** Whether one of the words from this one on is an option. */
+    private static function has(array $words, string $option, int $from): bool
+    {
+        for ($at = count($words) - 1; $at >= $from; $at--) {
+            if (is_string($words[$at]) && strcasecmp($words[$at], $option) === 0) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** @return array<array-key, mixed> of a list of names and values by turns */
+    public static function pairs(array $flat): array
+    {
+        $pairs = [];
+        for ($at = 0, $count = count($flat) - 1; $at < $count; $at += 2) {
+            $pairs[$flat[$at]] = $flat[$at + 1];
+        }
+        return $pairs;
+    }
+
+    private static function values(mixed $values, ?Serializer $with): mixed
+    {
+        if ($with === null) {
+            return $values;
+        }
+        if (is_string($values)) {
+            return $with->decode($values);
+        }
+        if (is_array($values)) {
+            foreach ($values as $key => $value) {
+                if (is_string($value)) {
+                    $values[$key] = $with->decode($value);
+                }
+            }
+        }
+        return $values;
+    }
+
+    /**
+     * @param list<mixed> $reply members and scores by turns, or a list of pairs of them
+     *
+     * @return array<array-key, float>
+     */
+    public static function scores(array $reply, ?Serializer $with = null): array
+    {
+        if ($reply !== [] && is_array($reply[0])) {
+            $reply = array_merge(...$reply);
+        }
+        $scores = [];
+        for ($at = 0, $count = count($reply) - 1; $at < $count; $at += 2) {
+            $member = $reply[$at];
+            if ($with !== null) {
+                $decoded = $with->decode($member);
+                // What cannot be a key of an array stays as it is in the store.
+                $member = is_string($decoded) || is_int($decoded) ? $decoded : $member;
+            }
+            $scores[$member] = self::float($reply[$at + 1]);
+        }
+        return $scores;
+    }
+
+    private static function randomFields(mixed $reply, ?Serializer $with): mixed
+    {
+        if (!is_array($reply)) {
+            return $reply;
+        }
+        $fields = $reply !== [] && is_array($reply[0]) ? array_column($reply, 1, 0) : self::pairs($reply);
+        return self::values($fields, $with);
+    }
+
+    public static function float(mixed $number): ?float
+    {
+        return match ($number) {
+            null => null,
+            'inf' => INF,
+            '-inf' => -INF,
+            'nan', '-nan' => NAN,
+            default => (float) $number,
+        };
+    }
+
+    /** A place that GEOSEARCH found, with its distance and coordinates as numbers where they were asked for. */
+    private static function place(mixed $place): mixed
+    {
+        if (!is_array($place)) {
+            return $place;
+        }
+        foreach ($place as $at => $part) {
+            if ($at > 0) {
+                $place[$at] = match (true) {
+                    is_array($part) => [(float) $part[0], (float) $part[1]],
+                    is_string($part) => (float) $part,
+                    default => $part,
+                };
+            }
+        }
+        return $place;
+    }
+
+    private static function isPairs(array $words): bool
+    {
+        $name = $words[0] === 'LCS' ? 'IDX' : 'NUMSUB';
+        return self::has($words, $name, 1) || self::has($words, 'SHARDNUMSUB', 1);
+    }
+
+    /** @return array<string, string> */
+    private static function client(string $line): array
+    {
+        $client = [];
+        foreach (explode(' ', $line) as $pair) {
+            [$name, $value] = explode('=', $pair, 2) + [1 => ''];
+            $client[$name] = $value;
+        }
+        return $client;
+    }
+
+    /** @return array<string, array<string, string>|string> section => name => value */
+    private static function info(string $text): array
+    {
+        $info = [];
+        $section = '';
+        foreach (explode("\n", $text) as $line) {
+            $line = rtrim($line, "\r");
+            if (str_starts_with($line, '# ')) {
+                $section = substr($line, 2);
+                $info[$section] = [];
+            } elseif (str_contains($line, ':')) {
+                [$name, $value] = explode(':', $line, 2);
+                $info[$section][$name] = $value;
+            }
+        }
+        return $info;
+    }
+}

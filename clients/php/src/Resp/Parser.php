@@ -1,0 +1,246 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Resp;
+
+use Undercroft\ProtocolException;
+use Undercroft\ServerException;
+
+/**
+ * Reads replies of RESP2 and RESP3.
+ *
+ * Bytes are split into lines by one call of explode(), as PHP's functions are many times faster than loops in PHP over
+ * bytes: a string without a line's end in it is the line behind its length, and is compared and taken. A string with
+ * lines' ends in it is put together again, and what is longer than the bytes that are there is read in one piece.
+ */
+final class Parser
+{
+    /** How deep replies may lie in one another. */
+    private const DEPTH = 64;
+
+    /** A line that is longer is none: lines hold lengths, numbers and errors. */
+    private const LINE = 65_536;
+
+    /** So many bytes are asked for at once. */
+    private const CHUNK = 131_072;
+
+    /** @var list<string> the lines that are there; the last one is not complete */
+    private array $lines = [''];
+
+    /** The next line to be read. */
+    private int $at = 0;
+
+    /** The line that is not complete. */
+    private int $last = 0;
+
+    public function __construct(private readonly Source $source)
+    {
+    }
+
+    /** Adds bytes behind those that are there. */
+    public function feed(string $bytes): void
+    {
+        $left = $this->at === $this->last
+            ? $this->lines[$this->last]
+            : implode("\r\n", array_slice($this->lines, $this->at));
+        $this->split($left . $bytes);
+    }
+
+    /** Whether bytes are there that were not read yet. */
+    public function hasBytes(): bool
+    {
+        return $this->at < $this->last || $this->lines[$this->last] !== '';
+    }
+
+    /**
+     * Reads a reply. An error is a ServerException, which is returned.
+     *
+     * @throws ProtocolException where the bytes are none
+     */
+    public function next(): mixed
+    {
+        return $this->item(0);
+    }
+
+    /**
+     * Reads so many replies.
+     *
+     * @return list<mixed>
+     */
+    public function many(int $count, int $depth = 0): array
+    {
+        $items = [];
+        [$lines, $at, $last] = [$this->lines, $this->at, $this->last];
+        for (; $count > 0; $count--) {
+            if ($at + 1 < $last) {
+                $value = $lines[$at + 1];
+                if ($lines[$at] === '$' . strlen($value)) {
+                    $items[] = $value;
+                    $at += 2;
+                    continue;
+                }
+            }
+            $this->at = $at;
+            $items[] = $this->item($depth);
+            $at = $this->at;
+            if ($last !== $this->last || $lines !== $this->lines) {
+                [$lines, $last] = [$this->lines, $this->last];
+            }
+        }
+        $this->at = $at;
+        return $items;
+    }
+
+    private function item(int $depth): mixed
+    {
+        while ($this->at >= $this->last) {
+            $this->more();
+        }
+        $line = $this->lines[$this->at++];
+        switch ($line[0] ?? '') {
+            case '$':
+                return $line === '$-1' ? null : $this->bulk($this->length($line));
+            case '+':
+                return $line === '+OK' ? 'OK' : substr($line, 1);
+            case ':':
+                return $this->integer($line);
+            case '-':
+                return new ServerException(substr($line, 1));
+            case '*':
+            case '~':
+                return $line === '*-1' ? null : $this->many($this->length($line), $this->deeper($depth));
+            case '>':
+                return new Push($this->many($this->length($line), $this->deeper($depth)));
+            case '%':
+                return $this->map($line, $depth);
+            case '|':
+                $this->map($line, $depth);
+                return $this->item($this->deeper($depth));
+            case '_':
+                return null;
+            case '#':
+                return match ($line) {
+                    '#t' => true,
+                    '#f' => false,
+                    default => throw $this->wrong('#t or #f', $line),
+                };
+            case ',':
+                return $this->double($line);
+            case '(':
+                return preg_match('~^\([+-]?\d+$~D', $line) ? substr($line, 1) : throw $this->wrong('a number', $line);
+            case '=':
+                return substr($this->bulk($this->length($line)), 4);
+            case '!':
+                return new ServerException($this->bulk($this->length($line)));
+            default:
+                throw $this->wrong('a reply', $line);
+        }
+    }
+
+    /** @return array<array-key, mixed> */
+    private function map(string $line, int $depth): array
+    {
+        $flat = $this->many(2 * $this->length($line), $this->deeper($depth));
+        $map = [];
+        for ($at = 0, $count = count($flat); $at < $count; $at += 2) {
+            $key = $flat[$at];
+            if (!is_string($key) && !is_int($key)) {
+                throw $this->wrong('strings or numbers as keys of a map', get_debug_type($key));
+            }
+            $map[$key] = $flat[$at + 1];
+        }
+        return $map;
+    }
+
+    /** Reads a string of this length and the line's end behind it. */
+    private function bulk(int $length): string
+    {
+        $value = $this->lines[$this->at];
+        while ($this->at < $this->last) {
+            $has = strlen($value);
+            if ($has === $length) {
+                $this->at++;
+                return $value;
+            }
+            if ($has > $length) {
+                throw $this->wrong("a string of $length bytes", $value);
+            }
+            $value .= "\r\n" . $this->lines[++$this->at];
+        }
+        // All that is there belongs to it.
+        $has = strlen($value);
+        $parts = [$value];
+        while ($has < $length + 2) {
+            $part = $this->source->read(max($length + 2 - $has, self::CHUNK));
+            $has += strlen($part);
+            $parts[] = $part;
+        }
+        $all = implode('', $parts);
+        if (substr_compare($all, "\r\n", $length, 2) !== 0) {
+            throw $this->wrong("the end of a string of $length bytes", substr($all, $length, 40));
+        }
+        $this->split(substr($all, $length + 2));
+        return substr($all, 0, $length);
+    }
+
+    private function more(): void
+    {
+        $left = $this->lines[$this->last];
+        if (strlen($left) > self::LINE) {
+            throw $this->wrong('a line of at most ' . self::LINE . ' bytes', $left);
+        }
+        $this->split($left . $this->source->read(self::CHUNK));
+    }
+
+    private function split(string $bytes): void
+    {
+        $this->lines = explode("\r\n", $bytes);
+        $this->at = 0;
+        $this->last = count($this->lines) - 1;
+    }
+
+    private function length(string $line): int
+    {
+        $digits = substr($line, 1);
+        if (!ctype_digit($digits) || strlen($digits) > 12) {
+            throw $this->wrong('a length', $line);
+        }
+        return (int) $digits;
+    }
+
+    private function integer(string $line): int
+    {
+        $digits = substr($line, 1);
+        $number = (int) $digits;
+        if ((string) $number !== $digits && !preg_match('~^[+-]?\d{1,18}$~D', $digits)) {
+            throw $this->wrong('a number', $line);
+        }
+        return $number;
+    }
+
+    private function double(string $line): float
+    {
+        $text = substr($line, 1);
+        return match ($text) {
+            'inf', '+inf' => INF,
+            '-inf' => -INF,
+            'nan', '-nan' => NAN,
+            default => is_numeric($text) ? (float) $text : throw $this->wrong('a number', $line),
+        };
+    }
+
+    private function deeper(int $depth): int
+    {
+        if ($depth >= self::DEPTH) {
+            throw $this->wrong('replies in at most ' . self::DEPTH . ' others', 'more');
+        }
+        return $depth + 1;
+    }
+
+    private function wrong(string $expected, string $got): ProtocolException
+    {
+        $shown = addcslashes(substr($got, 0, 40), "\0..\37\177..\377");
+        return new ProtocolException("expected $expected, got '$shown'");
+    }
+}

@@ -1,0 +1,73 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Serializer;
+
+use Undercroft\ArgumentException;
+use Undercroft\SerializerException;
+
+/**
+ * The serializers that are asked for by name: `json`, `igbinary`, `msgpack`, `php`.
+ *
+ * Integers are stored as their digits, so that INCR and its like work on them, and come back as integers.
+ * Objects are made of stored bytes by `php` and `igbinary` only: use these where everyone who writes to the store is
+ * trusted.
+ */
+final class Named implements Serializer
+{
+    public function __construct(private readonly string $name)
+    {
+        $function = match ($name) {
+            'json' => 'json_encode',
+            'php' => 'serialize',
+            'igbinary' => 'igbinary_serialize',
+            'msgpack' => 'msgpack_pack',
+            default => throw new ArgumentException(
+                "expected json, igbinary, msgpack or php as serializer, got '$name'",
+            ),
+        };
+        if (!function_exists($function)) {
+            throw new ArgumentException("the serializer $name needs PHP's extension $name, which is not loaded");
+        }
+    }
+
+    public function encode(mixed $value): string|int
+    {
+        if (is_int($value)) {
+            return $value;
+        }
+        try {
+            return match ($this->name) {
+                'json' => json_encode($value, JSON_THROW_ON_ERROR | JSON_PRESERVE_ZERO_FRACTION
+                    | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE),
+                'php' => serialize($value),
+                'igbinary' => igbinary_serialize($value),
+                'msgpack' => msgpack_pack($value),
+            };
+        } catch (\Throwable $error) {
+            throw new SerializerException("$this->name cannot write this value: {$error->getMessage()}", 0, $error);
+        }
+    }
+
+    public function decode(string $text): mixed
+    {
+        $number = (int) $text;
+        if ((string) $number === $text) {
+            return $number;
+        }
+        set_error_handler(static fn (int $level, string $message): bool => throw new SerializerException($message));
+        try {
+            return match ($this->name) {
+                'json' => json_decode($text, true, 512, JSON_THROW_ON_ERROR),
+                'php' => unserialize($text),
+                'igbinary' => igbinary_unserialize($text),
+                'msgpack' => msgpack_unpack($text),
+            };
+        } catch (\Throwable $error) {
+            throw new SerializerException("$this->name cannot read what is stored: {$error->getMessage()}", 0, $error);
+        } finally {
+            restore_error_handler();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft;
+
+/** Makes words of a command of what methods are called with. */
+final class Words
+{
+    /**
+     * The words of options: `['nx', 'ex' => 10, 'limit' => [0, 5], 'withscores' => true]`, or plain words.
+     *
+     * A name with true is the name alone; one with false or null is left out; one with a list has all of its items
+     * behind it.
+     *
+     * @param array<mixed> $arguments what stands behind the named parameters of a method
+     *
+     * @return list<string|int|float>
+     */
+    public static function options(array $arguments): array
+    {
+        $words = [];
+        foreach ($arguments as $name => $argument) {
+            if (is_string($name)) {
+                // PHP's named arguments.
+                $argument = [$name => $argument];
+            }
+            if (!is_array($argument)) {
+                if ($argument === true) {
+                    // As phpredis has it: zRange($key, 0, -1, true).
+                    $words[] = 'WITHSCORES';
+                } elseif ($argument !== null && $argument !== false) {
+                    $words[] = $argument;
+                }
+                continue;
+            }
+            foreach ($argument as $option => $value) {
+                if (is_int($option)) {
+                    if (is_array($value)) {
+                        array_push($words, ...self::flat($value));
+                    } else {
+                        $words[] = $value;
+                    }
+                } elseif ($value === true) {
+                    $words[] = strtoupper($option);
+                } elseif ($value !== false && $value !== null) {
+                    array_push($words, strtoupper($option), ...self::flat([$value]));
+                }
+            }
+        }
+        return $words;
+    }
+
+    /** @return list<string|int|float> with lists in their places, keys before the items that have some */
+    public static function flat(array $arguments): array
+    {
+        $words = [];
+        foreach ($arguments as $argument) {
+            if (!is_array($argument)) {
+                $words[] = $argument;
+                continue;
+            }
+            $isList = array_is_list($argument);
+            foreach ($argument as $name => $value) {
+                if (!$isList) {
+                    $words[] = $name;
+                }
+                if (is_array($value)) {
+                    array_push($words, ...self::flat($value));
+                } else {
+                    $words[] = $value;
+                }
+            }
+        }
+        return $words;
+    }
+
+    /** @return list<string|int|float> with their number before them */
+    public static function counted(array $words): array
+    {
+        return [count($words), ...$words];
+    }
+}

@@ -1,0 +1,163 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Tests\Once;
+
+use PHPUnit\Framework\TestCase;
+use Undercroft\ArgumentException;
+use Undercroft\Client;
+use Undercroft\Connection\Address;
+use Undercroft\ConnectionException;
+use Undercroft\ServerException;
+use Undercroft\Tests\Servers;
+use Undercroft\TimeoutException;
+
+/** Places and ways to connect, against real servers. */
+final class ConnectionTest extends TestCase
+{
+    private static int $port;
+
+    private static string $socket;
+
+    public static function setUpBeforeClass(): void
+    {
+        [self::$port, self::$socket] = Servers::redis('--enable-debug-command', 'local');
+        self::client('unix://' . self::$socket)->rawCommand('ACL', 'SETUSER', 'ada', 'on', '>pass/w@rd', '~*', '+@all');
+    }
+
+    private static function client(string|array $place, array $options = []): Client
+    {
+        return new Client($place, $options + ['native' => false]);
+    }
+
+    public function testUrls(): void
+    {
+        $all = [
+            'tcp://h' => ['tcp', 'h', 6379, '', null, null, 0],
+            'redis://h:7/3' => ['tcp', 'h', 7, '', null, null, 3],
+            'redis://:p%40ss@h?db=2' => ['tcp', 'h', 6379, '', null, 'p@ss', 2],
+            'redis://u:p@[::1]:7' => ['tcp', '[::1]', 7, '', 'u', 'p', 0],
+            'rediss://h' => ['tls', 'h', 6379, '', null, null, 0],
+            'unix:///a/b.sock?db=4' => ['unix', '127.0.0.1', 6379, '/a/b.sock', null, null, 4],
+            'unix://u:p@/a' => ['unix', '127.0.0.1', 6379, '/a', 'u', 'p', 0],
+        ];
+        foreach ($all as $url => $parts) {
+            $a = Address::of($url);
+            $read = [$a->scheme, $a->host, $a->port, $a->path, $a->username, $a->password, $a->database];
+            self::assertSame($parts, $read, $url);
+        }
+        self::assertSame(['a:1', 'b:6379'], Address::of('redis+cluster://a:1,b')->nodes);
+        $wrong = ['h', 'http://h', 'tcp://h:99999', 'tcp://h:x', 'tcp://h/x', 'redis+cluster://h/1', 'tcp://a:b:c'];
+        foreach ($wrong as $url) {
+            try {
+                Address::of($url);
+                self::fail("expected an error of $url");
+            } catch (ArgumentException $error) {
+                self::assertStringContainsString('expected', $error->getMessage());
+            }
+        }
+        self::assertStringNotContainsString('secret', (string) Address::of('tcp://u:secret@h'));
+    }
+
+    public function testTheExtensionIsNamedWhereItIsMissing(): void
+    {
+        if (extension_loaded('undercroft')) {
+            self::markTestSkipped('the extension is loaded');
+        }
+        $this->expectException(ArgumentException::class);
+        $this->expectExceptionMessage("extension 'undercroft'");
+        new Client('undercroft://cache');
+    }
+
+    public function testWaysToConnect(): void
+    {
+        $port = self::$port;
+        self::client("tcp://127.0.0.1:$port/5")->set('k', 'five');
+        self::assertSame('five', self::client('unix://' . self::$socket . '?db=5')->get('k'));
+        self::assertSame('five', self::client(['host' => '127.0.0.1', 'port' => $port, 'database' => 5])->get('k'));
+        self::assertSame('five', self::client(['path' => self::$socket, 'database' => 5])->get('k'));
+        $ada = self::client("redis://ada:pass%2Fw%40rd@127.0.0.1:$port/5", ['protocol' => 3, 'client_name' => 'tests']);
+        self::assertSame('five', $ada->get('k'));
+        self::assertSame('tests', $ada->client('getname'));
+        self::assertSame(['tests'], array_column(array_filter($ada->client('list'),
+            static fn (array $each): bool => $each['name'] === 'tests'), 'name'));
+        $this->expectException(ServerException::class);
+        self::client("redis://ada:wrong@127.0.0.1:$port")->get('k');
+    }
+
+    public function testAConnectionThatTheServerClosedIsMadeAnew(): void
+    {
+        $client = self::client('tcp://127.0.0.1:' . self::$port);
+        $client->set('k', 'v');
+        $id = $client->client('id');
+        $other = self::client('unix://' . self::$socket);
+        $other->client('kill', ['id' => $id]);
+        self::assertSame('v', $client->get('k'));
+        self::assertNotSame($id, $client->client('id'));
+        $other->client('kill', ['id' => $client->client('id')]);
+        try {
+            self::assertTrue($client->set('k', 'w'));
+        } catch (ConnectionException) {
+            // It is not known whether it ran.
+            self::assertTrue($client->set('k', 'w'));
+        }
+    }
+
+    public function testTimeLimits(): void
+    {
+        $client = self::client('tcp://127.0.0.1:' . self::$port, ['timeout' => 0.3]);
+        self::assertNull($client->blPop('nothing', 0.5), 'a command that waits is given its time');
+        try {
+            $client->rawCommand('DEBUG', 'SLEEP', '0.6');
+            self::fail('expected an error');
+        } catch (TimeoutException | ServerException $error) {
+            if ($error instanceof ServerException) {
+                self::markTestSkipped('DEBUG is not allowed on this server');
+            }
+            self::assertStringContainsString('0.3 s', $error->getMessage());
+        }
+    }
+
+    public function testPersistentConnections(): void
+    {
+        $options = ['persistent' => 'one'];
+        $client = self::client('tcp://127.0.0.1:' . self::$port . '/3', $options);
+        $client->set('k', 'three');
+        $id = $client->client('id');
+        $again = self::client('tcp://127.0.0.1:' . self::$port . '/4', $options);
+        self::assertNull($again->get('k'), 'it has the database of its own URL');
+        self::assertSame($id, $again->client('id'));
+        $other = self::client('tcp://127.0.0.1:' . self::$port, ['persistent' => 'two']);
+        self::assertNotSame($id, $other->client('id'));
+    }
+
+    public function testTls(): void
+    {
+        $folder = Servers::folder();
+        exec("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext "
+            . "'subjectAltName=IP:127.0.0.1' -keyout $folder/key.pem -out $folder/cert.pem 2>/dev/null",
+            $lines, $status);
+        if ($status !== 0) {
+            self::markTestSkipped('no openssl here');
+        }
+        $tls = Servers::port();
+        try {
+            Servers::redis('--tls-port', (string) $tls, '--tls-cert-file', "$folder/cert.pem", '--tls-key-file',
+                "$folder/key.pem", '--tls-ca-cert-file', "$folder/cert.pem", '--tls-auth-clients', 'no');
+        } catch (\RuntimeException) {
+            self::markTestSkipped('this redis-server has no TLS');
+        }
+        $client = self::client("tls://127.0.0.1:$tls", ['ssl' => ['cafile' => "$folder/cert.pem"]]);
+        $value = random_bytes(300_000);
+        self::assertTrue($client->set('k', $value));
+        self::assertSame($value, $client->get('k'));
+        self::assertCount(1000, $client->pipeline(static function ($pipe): void {
+            for ($i = 0; $i < 1000; $i++) {
+                $pipe->echo(str_repeat('x', $i));
+            }
+        }));
+        $this->expectException(ConnectionException::class);
+        self::client("tls://127.0.0.1:$tls")->get('k');
+    }
+}

@@ -1,0 +1,49 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Tests\Once;
+
+use PHPUnit\Framework\TestCase;
+use Undercroft\Client;
+use Undercroft\Tests\Servers;
+
+/** What is made of the command table is what tools/generate.php makes now. */
+final class GeneratedTest extends TestCase
+{
+    public function testMethodsAndTableAreNotStale(): void
+    {
+        [$port] = Servers::undercroft();
+        $folder = Servers::folder() . '/made';
+        $home = dirname(__DIR__, 2);
+        exec(PHP_BINARY . " $home/tools/generate.php tcp://127.0.0.1:$port $folder", $lines, $status);
+        self::assertSame(0, $status, implode("\n", $lines));
+        $made = [...glob("$folder/*.php"), ...glob("$folder/*/*.php")];
+        self::assertGreaterThan(5, count($made));
+        foreach ($made as $file) {
+            $kept = "$home/src" . substr($file, strlen($folder));
+            self::assertFileEquals($file, $kept, "stale: type php clients/php/tools/generate.php tcp://HOST:PORT");
+        }
+    }
+
+    public function testEveryCommandOfTheTableHasAMethod(): void
+    {
+        $client = new Client();
+        $written = ['GET', 'SET', 'HSET', 'ZADD', 'EVAL', 'EVALSHA', 'SCAN', 'HSCAN', 'SSCAN', 'ZSCAN', 'KEYS',
+            'MEMORY', 'WATCH', 'UNWATCH', 'MULTI', 'FEED'];
+        $families = require dirname(__DIR__, 2) . '/tools/commands.php';
+        $named = array_merge($written, ...array_map(array_keys(...), array_values($families)));
+        foreach ($named as $name) {
+            self::assertTrue(method_exists($client, str_replace('_RO', 'Ro', $name)), "a method for $name");
+        }
+        [$port] = Servers::undercroft();
+        $served = array_map(strtoupper(...), array_column((new Client("tcp://127.0.0.1:$port"))->command(), 0));
+        self::assertGreaterThan(200, count($served));
+        // These are other things than methods here: states of connections, what pubSubLoop() and feed() do, debugging.
+        $others = ['DISCARD', 'EXEC', 'HELLO', 'QUIT', 'RESET', 'SELECT', 'MONITOR', 'SUBSCRIBE', 'PSUBSCRIBE',
+            'SSUBSCRIBE', 'UNSUBSCRIBE', 'PUNSUBSCRIBE', 'SUNSUBSCRIBE', 'DEBUG', 'PFDEBUG', 'PFSELFTEST'];
+        $missing = array_filter(array_diff($served, $named, $others),
+            static fn (string $name): bool => !str_starts_with($name, 'FEED.'));
+        self::assertSame([], array_values($missing));
+    }
+}
