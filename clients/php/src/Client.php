@@ -74,6 +74,15 @@ class Client
         return $this->serializer === null || $value === null ? $value : $this->serializer->decode($value);
     }
 
+    public function set(string $key, mixed $value, mixed ...$options): mixed
+    {
+        if ($options !== []) {
+            return $this->setWith($key, $value, $options);
+        }
+        $value = $this->serializer === null ? $value : $this->serializer->encode($value);
+        return $this->connection->execute(['SET', $this->prefix . $key, $value]) === 'OK';
+    }
+
     /**
      * Runs a command by its words, as they are: without prefix and serializer, and with the reply as it comes.
      *

@@ -43,7 +43,7 @@ final class Servers
         mkdir($folder);
         $port = self::port();
         self::start(['redis-server', '--port', (string) $port, '--bind', '127.0.0.1', '--save', '', '--dir', $folder,
-            '--unixsocket', "$folder/s", ...$more], $port);
+            '--unixsocket', "$folder/s", ...$more], $port, "$folder/s");
         return [$port, "$folder/s"];
     }
 
@@ -54,7 +54,7 @@ final class Servers
         mkdir($folder);
         $port = self::port();
         self::start([self::program(), 'serve', self::store(), '--port', (string) $port, '--bind', '127.0.0.1',
-            '--unixsocket', "$folder/s", ...$more], $port);
+            '--unixsocket', "$folder/s", ...$more], $port, "$folder/s");
         return [$port, "$folder/s"];
     }
 
@@ -72,20 +72,22 @@ final class Servers
     }
 
     /** @param list<string> $command */
-    public static function start(array $command, int $port): int
+    public static function start(array $command, int $port, ?string $unix = null): int
     {
         $log = self::folder() . "/$port.log";
         $process = proc_open($command, [['file', '/dev/null', 'r'], ['file', $log, 'a'], ['file', $log, 'a']], $pipes);
         $pid = proc_get_status($process)['pid'];
         self::$running[$pid] = $process;
         $end = microtime(true) + 30;
-        while (!$socket = @stream_socket_client("tcp://127.0.0.1:$port")) {
-            if (microtime(true) > $end || !proc_get_status($process)['running']) {
-                throw new \RuntimeException("$command[0] did not start: " . file_get_contents($log));
+        foreach (["tcp://127.0.0.1:$port", ...($unix === null ? [] : ["unix://$unix"])] as $place) {
+            while (!$socket = @stream_socket_client($place)) {
+                if (microtime(true) > $end || !proc_get_status($process)['running']) {
+                    throw new \RuntimeException("$command[0] did not start: " . file_get_contents($log));
+                }
+                usleep(10_000);
             }
-            usleep(10_000);
+            fclose($socket);
         }
-        fclose($socket);
         return $pid;
     }
 

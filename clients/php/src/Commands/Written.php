@@ -52,6 +52,11 @@ trait Written
      */
     public function set(string $key, mixed $value, mixed ...$options): mixed
     {
+        return $this->setWith($key, $value, $options);
+    }
+
+    private function setWith(string $key, mixed $value, array $options): mixed
+    {
         $words = ['SET', $this->prefix . $key, $this->pack($value)];
         if (count($options) === 1 && is_int($options[0] ?? null)) {
             $options = [['ex' => $options[0]]];

@@ -14,8 +14,21 @@ use Undercroft\ServerException;
 use Undercroft\Table;
 use Undercroft\TimeoutException;
 
+use function count;
+use function fread;
+use function fwrite;
+use function socket_recv;
+use function socket_send;
+use function is_string;
+use function str_ends_with;
+use function str_starts_with;
+use function strlen;
+use function substr;
+use function time;
+
 /**
- * A connection in pure PHP, over one of its streams: TCP, TLS or a unix socket.
+ * A connection in pure PHP, over one of its streams: TCP, TLS or a unix socket. Where PHP's extension `sockets` is
+ * loaded bytes go through that, except those of TLS.
  *
  * It is made when the first command runs, and made anew when it was lost. A command whose reply did not come is sent
  * once more only where that is safe: nothing of it had been sent, or it changes nothing.
@@ -25,15 +38,24 @@ final class StreamConnection implements Connection, Source
     /** A connection that rested for more than so many seconds is looked at before it is used. */
     private const RESTED = 1;
 
-    /** Most replies are no longer. */
-    private const SHORT = 16_384;
+    /** Most replies are no longer. PHP takes memory for as much as is asked for, and of this size it is quick. */
+    private const SHORT = 2_500;
+
+    /** What is asked for when a reply was longer. */
+    private const LONG = 32_768;
 
     /** @var resource|null */
     private $stream = null;
 
+    /** The same socket by the extension `sockets`, where that is loaded: a read by it is one system call, not two. */
+    private ?\Socket $socket = null;
+
     private Parser $parser;
 
-    /** When the last reply came, in seconds. */
+    /** So many bytes are asked for first. */
+    private int $asked = self::SHORT;
+
+    /** When it was last used, in seconds. */
     private int $used = 0;
 
     /** What the server has to remember for us, so that no other connection can take this one's place. */
@@ -49,29 +71,55 @@ final class StreamConnection implements Connection, Source
 
     public function execute(array $words, ?float $wait = null): mixed
     {
-        $request = Encoder::command($words);
-        if ($this->stream === null || time() - $this->used > self::RESTED) {
+        // What is called most often is put together without a loop.
+        $count = count($words);
+        if ($count === 2 && is_string($key = $words[1])) {
+            $name = $words[0];
+            $ofName = strlen($name);
+            $ofKey = strlen($key);
+            $request = "*2\r\n\$$ofName\r\n$name\r\n\$$ofKey\r\n$key\r\n";
+        } elseif ($count === 3 && is_string($key = $words[1]) && is_string($value = $words[2])) {
+            $name = $words[0];
+            $ofName = strlen($name);
+            $ofKey = strlen($key);
+            $ofValue = strlen($value);
+            $request = "*3\r\n\$$ofName\r\n$name\r\n\$$ofKey\r\n$key\r\n\$$ofValue\r\n$value\r\n";
+        } else {
+            $request = Encoder::command($words);
+        }
+        $now = time();
+        if ($this->stream === null || $now - $this->used > self::RESTED) {
             $this->ready();
         }
         if ($wait !== null) {
-            return $this->patiently($request, $words, $wait);
+            return $this->patiently($request, $wait);
         }
-        if (@fwrite($this->stream, $request) === strlen($request)) {
-            $bytes = @fread($this->stream, self::SHORT);
-        } else {
-            $bytes = false;
+        $this->used = $now;
+        $length = strlen($request);
+        $bytes = $got = false;
+        if ($this->socket !== null) {
+            $got = @(($sent = socket_send($this->socket, $request, $length, 0)) === $length
+                || $this->sends($request, $sent) ? socket_recv($this->socket, $bytes, $this->asked, 0) : 0);
+        } elseif (@fwrite($this->stream, $request) === $length) {
+            $bytes = @fread($this->stream, $this->asked);
         }
-        if ($bytes === '' || $bytes === false) {
-            $bytes = $this->again($request, $words);
-        }
-        $this->used = time();
-        // A string without a line's end in it, which is most often the reply.
-        $lines = explode("\r\n", $bytes, 4);
-        if (isset($lines[2]) && $lines[2] === '' && !isset($lines[3]) && $lines[0] === '$' . strlen($lines[1])) {
-            return $lines[1];
+        if ($bytes === '' || $bytes === false || $bytes === null) {
+            $bytes = $this->again($request, $words, $got === false);
         }
         if ($bytes === "+OK\r\n") {
             return 'OK';
+        }
+        // Most often the reply is a string that is all there, and its length follows from that of the bytes.
+        $size = strlen($bytes) - 6;
+        for ($from = 4, $most = 10; $size >= $most; $most *= 10) {
+            $size--;
+            $from++;
+        }
+        if ($size * 10 >= $most && str_starts_with($bytes, "\$$size\r\n") && str_ends_with($bytes, "\r\n")) {
+            return substr($bytes, $from, $size);
+        }
+        if (strlen($bytes) === $this->asked) {
+            $this->asked = self::LONG;
         }
         $this->parser->feed($bytes);
         return $this->reply();
@@ -146,7 +194,7 @@ final class StreamConnection implements Connection, Source
     public function close(): void
     {
         $stream = $this->stream;
-        $this->stream = null;
+        $this->stream = $this->socket = null;
         $this->isPinned = false;
         $this->parser = new Parser($this);
         if (is_resource($stream)) {
@@ -161,11 +209,33 @@ final class StreamConnection implements Connection, Source
 
     public function read(int $wanted): string
     {
-        $bytes = @fread($this->stream, $wanted);
-        if ($bytes === '' || $bytes === false) {
-            throw $this->lost();
+        if ($this->socket === null) {
+            $bytes = @fread($this->stream, $wanted);
+            return $bytes === '' || $bytes === false ? throw $this->lost() : $bytes;
         }
-        return $bytes;
+        do {
+            $got = @socket_recv($this->socket, $bytes, $wanted, 0);
+            // A signal ends the call early.
+        } while ($got === false && socket_last_error($this->socket) === SOCKET_EINTR);
+        return $got ? $bytes : throw $this->lost($got === false && $this->isLate());
+    }
+
+    private function isLate(): bool
+    {
+        return socket_last_error($this->socket) === SOCKET_EAGAIN;
+    }
+
+    /** Sends what the socket did not take at once. */
+    private function sends(string $request, int|false $sent): bool
+    {
+        while ($sent !== strlen($request)) {
+            if ($sent === false && socket_last_error($this->socket) !== SOCKET_EINTR) {
+                return false;
+            }
+            $request = substr($request, (int) $sent);
+            $sent = @socket_send($this->socket, $request, strlen($request), 0);
+        }
+        return true;
     }
 
     /** Connects where there is no connection, or where the server closed it while it rested. */
@@ -200,27 +270,33 @@ final class StreamConnection implements Connection, Source
         return $ready > 0;
     }
 
-    /** Sends once more what may be sent once more, and returns the bytes that come. */
-    private function again(string $request, array $words): string
+    /**
+     * Sends once more what may be sent once more, and returns the bytes that come.
+     *
+     * @param bool $isWaiting whether the request was sent and reading failed, rather than found the end
+     */
+    private function again(string $request, array $words, bool $isWaiting): string
     {
-        $error = $this->lost();
+        if ($isWaiting && $this->socket !== null && socket_last_error($this->socket) === SOCKET_EINTR) {
+            return $this->read($this->asked);
+        }
+        $error = $this->lost($isWaiting && $this->socket !== null && $this->isLate());
         $mayRepeat = $this->options->retry && !$this->wasPinned && !$error instanceof TimeoutException
             && isset(Table::READS[strtoupper((string) $words[0])]);
         if (!$mayRepeat) {
             throw $error;
         }
         $this->write($request);
-        $bytes = @fread($this->stream, self::SHORT);
-        return $bytes === '' || $bytes === false ? throw $this->lost() : $bytes;
+        return $this->read($this->asked);
     }
 
     /** Closes the connection and returns the exception that says how it was lost. */
-    private function lost(): ConnectionException
+    private function lost(bool $isLate = false): ConnectionException
     {
         $state = is_resource($this->stream) ? stream_get_meta_data($this->stream) : [];
         $this->wasPinned = $this->isPinned;
         $this->close();
-        return $state['timed_out'] ?? false
+        return $isLate || ($state['timed_out'] ?? false)
             ? new TimeoutException("no answer from $this->address in {$this->options->timeout} s")
             : new ConnectionException("lost the connection to $this->address: the server closed it");
     }
@@ -230,14 +306,20 @@ final class StreamConnection implements Connection, Source
         if ($this->stream === null || time() - $this->used > self::RESTED) {
             $this->ready();
         }
-        if (@fwrite($this->stream, $request) !== strlen($request)) {
+        $length = strlen($request);
+        if ($this->socket !== null) {
+            $sent = @socket_send($this->socket, $request, $length, 0);
+            if ($sent !== $length && !$this->sends($request, $sent)) {
+                throw $this->lost($this->isLate());
+            }
+        } elseif (@fwrite($this->stream, $request) !== $length) {
             throw $this->lost();
         }
         $this->used = time();
     }
 
     /** Runs a command that waits for itself: BLPOP and its like. */
-    private function patiently(string $request, array $words, float $wait): mixed
+    private function patiently(string $request, float $wait): mixed
     {
         $limit = $this->options->timeout;
         $this->limit($wait <= 0.0 ? 0.0 : ($limit <= 0.0 ? 0.0 : $wait + $limit));
@@ -253,9 +335,14 @@ final class StreamConnection implements Connection, Source
 
     private function limit(float $seconds): void
     {
-        // Without a limit: PHP has none that is longer.
-        $seconds = $seconds <= 0.0 ? 1e9 : $seconds;
-        stream_set_timeout($this->stream, (int) $seconds, (int) (($seconds - (int) $seconds) * 1e6));
+        $time = ['sec' => (int) $seconds, 'usec' => (int) (($seconds - (int) $seconds) * 1e6)];
+        if ($this->socket !== null) {
+            socket_set_option($this->socket, SOL_SOCKET, SO_RCVTIMEO, $time);
+            socket_set_option($this->socket, SOL_SOCKET, SO_SNDTIMEO, $time);
+        } else {
+            // Without a limit: PHP's streams have none that is longer.
+            stream_set_timeout($this->stream, $seconds <= 0.0 ? 1_000_000_000 : $time['sec'], $time['usec']);
+        }
     }
 
     private function reply(): mixed
@@ -326,6 +413,9 @@ final class StreamConnection implements Connection, Source
         stream_set_read_buffer($stream, 0);
         stream_set_write_buffer($stream, 0);
         $this->stream = $stream;
+        if ($this->address->scheme !== 'tls' && function_exists('socket_import_stream')) {
+            $this->socket = socket_import_stream($stream) ?: null;
+        }
         $this->parser = new Parser($this);
         $this->used = time();
         $this->limit($this->options->timeout);

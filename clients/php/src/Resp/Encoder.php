@@ -6,6 +6,10 @@ namespace Undercroft\Resp;
 
 use Undercroft\ArgumentException;
 
+use function count;
+use function is_string;
+use function strlen;
+
 /** Writes commands as servers read them. */
 final class Encoder
 {

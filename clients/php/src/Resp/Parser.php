@@ -7,6 +7,11 @@ namespace Undercroft\Resp;
 use Undercroft\ProtocolException;
 use Undercroft\ServerException;
 
+use function count;
+use function explode;
+use function strlen;
+use function substr;
+
 /**
  * Reads replies of RESP2 and RESP3.
  *
@@ -24,6 +29,9 @@ final class Parser
 
     /** So many bytes are asked for at once. */
     private const CHUNK = 131_072;
+
+    /** Of so many items a run of strings of one length is looked for. */
+    private const RUN = 64;
 
     /** @var list<string> the lines that are there; the last one is not complete */
     private array $lines = [''];
@@ -72,16 +80,27 @@ final class Parser
     {
         $items = [];
         [$lines, $at, $last] = [$this->lines, $this->at, $this->last];
+        // The last length that was read, as most often the next one is the same.
+        [$head, $length] = ['', -1];
         for (; $count > 0; $count--) {
             if ($at + 1 < $last) {
                 $value = $lines[$at + 1];
+                if ($lines[$at] === $head && strlen($value) === $length) {
+                    $items[] = $value;
+                    $at += 2;
+                    continue;
+                }
                 if ($lines[$at] === '$' . strlen($value)) {
+                    [$head, $length] = [$lines[$at], strlen($value)];
                     $items[] = $value;
                     $at += 2;
                     continue;
                 }
             }
             $this->at = $at;
+            if ($count >= self::RUN && $length >= 0 && $at + 1 >= $last) {
+                $count -= $this->run($items, $count, $head, $length);
+            }
             $items[] = $this->item($depth);
             $at = $this->at;
             if ($last !== $this->last || $lines !== $this->lines) {
@@ -90,6 +109,38 @@ final class Parser
         }
         $this->at = $at;
         return $items;
+    }
+
+    /**
+     * Reads strings of one length, one behind the other, into a list: at most one less than are wanted. Bytes are split
+     * at what stands between two of them, so that there is no line for a length.
+     *
+     * @param list<mixed> $items
+     *
+     * @return int how many there were
+     */
+    private function run(array &$items, int $count, string $head, int $length): int
+    {
+        $bytes = implode("\r\n", array_slice($this->lines, $this->at)) . $this->source->read(self::CHUNK);
+        if (!str_starts_with($bytes, "$head\r\n")) {
+            $this->split($bytes);
+            return 0;
+        }
+        $between = "\r\n$head\r\n";
+        $parts = explode($between, substr($bytes, strlen($head) + 2), $count);
+        // The last one is not complete, or more stands behind it.
+        $rest = array_pop($parts);
+        $done = 0;
+        foreach ($parts as $part) {
+            if (strlen($part) !== $length) {
+                $rest = implode($between, [...array_slice($parts, $done), $rest]);
+                break;
+            }
+            $items[] = $part;
+            $done++;
+        }
+        $this->split("$head\r\n$rest");
+        return $done;
     }
 
     private function item(int $depth): mixed
