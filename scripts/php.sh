@@ -38,4 +38,11 @@ fi
 for engine in "${engines[@]}"; do
     suite commands "$engine"
 done
+if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Component/Cache &&
+    -d /usr/share/php/Illuminate/Queue ]]; then
+    suite ecosystem served
+else
+    skip "the PHP client's caches, sessions and Laravel: Debian's php-cache-integration-tests, php-symfony-cache or" \
+        "php-illuminate-queue are not here"
+fi
 echo "PHP: all suites passed"

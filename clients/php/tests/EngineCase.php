@@ -36,7 +36,7 @@ abstract class EngineCase extends TestCase
     }
 
     /** @param array<string, mixed> $options */
-    protected static function connect(array $options = []): Client
+    public static function connect(array $options = []): Client
     {
         return new Client(self::url(), $options + [
             'native' => self::engine() === 'native',

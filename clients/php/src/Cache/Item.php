@@ -1,0 +1,72 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Cache;
+
+use Psr\Cache\CacheItemInterface;
+
+/** An item of a Pool. */
+final class Item implements CacheItemInterface
+{
+    /** When it ends, in seconds since 1970; null where it does not. */
+    private ?float $end = null;
+
+    public function __construct(private readonly string $key, private mixed $value, private readonly bool $isHit)
+    {
+    }
+
+    public function getKey(): string
+    {
+        return $this->key;
+    }
+
+    public function get(): mixed
+    {
+        return $this->value;
+    }
+
+    public function isHit(): bool
+    {
+        return $this->isHit;
+    }
+
+    public function set($value): static
+    {
+        $this->value = $value;
+        return $this;
+    }
+
+    public function expiresAt($expiration): static
+    {
+        if ($expiration !== null && !$expiration instanceof \DateTimeInterface) {
+            throw new InvalidKey('expected a DateTimeInterface or null, got ' . get_debug_type($expiration));
+        }
+        $this->end = $expiration === null ? null : (float) $expiration->format('U.u');
+        return $this;
+    }
+
+    public function expiresAfter($time): static
+    {
+        if ($time !== null && !is_int($time) && !$time instanceof \DateInterval) {
+            throw new InvalidKey('expected seconds, a DateInterval or null, got ' . get_debug_type($time));
+        }
+        $time = Store::milliseconds($time);
+        $this->end = $time === null ? null : microtime(true) + $time / 1000;
+        return $this;
+    }
+
+    /** How long it has left in milliseconds; null is without end. */
+    public function left(): ?int
+    {
+        return $this->end === null ? null : (int) ceil(($this->end - microtime(true)) * 1000);
+    }
+
+    /** The item as another getItem() finds it before it is committed. */
+    public function found(): self
+    {
+        $item = new self($this->key, $this->value, true);
+        $item->end = $this->end;
+        return $item;
+    }
+}

@@ -1,0 +1,93 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Laravel;
+
+use Closure;
+use Illuminate\Contracts\Redis\Connection as Contract;
+use Illuminate\Redis\Connections\Connection as Base;
+use Illuminate\Redis\Events\CommandExecuted;
+use Undercroft\Client;
+use Undercroft\Pipeline;
+use Undercroft\ServerException;
+
+/** A connection of Laravel's Redis: cache, queue, locks and the rate limiter run on it. */
+final class Connection extends Base implements Contract
+{
+    /** What is queued between multi() and exec(). */
+    private ?Pipeline $queue = null;
+
+    public function __construct(Client $client)
+    {
+        $this->client = $client;
+    }
+
+    public function command($method, array $parameters = []): mixed
+    {
+        $start = microtime(true);
+        $result = match (strtolower($method)) {
+            'multi' => $this->queue = $this->client->transaction(),
+            'exec' => $this->executed(),
+            'discard' => $this->queue = null,
+            'eval' => $this->script($parameters),
+            default => ($this->queue ?? $this->client)->{$method}(...$parameters),
+        };
+        if (isset($this->events)) {
+            $time = round((microtime(true) - $start) * 1000, 2);
+            $this->event(new CommandExecuted($method, $parameters, $time, $this));
+        }
+        return $result;
+    }
+
+    /** @return Pipeline|list<mixed> */
+    public function pipeline(?callable $callback = null): Pipeline|array
+    {
+        return $this->client->pipeline($callback);
+    }
+
+    /** @return Pipeline|list<mixed>|null */
+    public function transaction(?callable $callback = null): Pipeline|array|null
+    {
+        return $this->client->transaction($callback);
+    }
+
+    public function createSubscription($channels, Closure $callback, $method = 'subscribe'): void
+    {
+        $this->client->pubSubLoop(
+            [$method => array_values((array) $channels)],
+            static function (object $message) use ($callback): void {
+                $callback($message->payload, $message->channel);
+            },
+        );
+    }
+
+    /** Runs commands by their words. */
+    public function executeRaw(array $words): mixed
+    {
+        return $this->client->execute($words);
+    }
+
+    private function executed(): ?array
+    {
+        $queue = $this->queue;
+        $this->queue = null;
+        return $queue?->execute();
+    }
+
+    /** Runs a script; where there is no Lua, those of Laravel run as transactions. */
+    private function script(array $parameters): mixed
+    {
+        if ($this->queue !== null) {
+            return $this->queue->eval(...$parameters);
+        }
+        try {
+            return $this->client->eval(...$parameters);
+        } catch (ServerException $error) {
+            if (!str_contains($error->getMessage(), 'unknown script')) {
+                throw $error;
+            }
+            return Scripts::run($this->client, $parameters) ?? throw $error;
+        }
+    }
+}

@@ -1,0 +1,23 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Tests\Ecosystem;
+
+require_once '/usr/share/php/Psr/Cache/autoload.php';
+require_once '/usr/share/php/Psr/SimpleCache/autoload.php';
+require_once '/usr/share/php/Cache/IntegrationTests/autoload.php';
+
+use Cache\IntegrationTests\SimpleCacheTest;
+use Psr\SimpleCache\CacheInterface;
+use Undercroft\Cache\SimpleCache;
+use Undercroft\Tests\EngineCase;
+
+/** The suite of php-cache for caches of PSR-16. */
+final class SimpleTest extends SimpleCacheTest
+{
+    public function createSimpleCache(): CacheInterface
+    {
+        return new SimpleCache(EngineCase::connect(), 'php');
+    }
+}
