@@ -16,6 +16,10 @@ pkg-config pkg-config
 valgrind valgrind
 chromium chromium' ;;
     php) wanted='php php-cli
+phpize php-dev
+php-fpm8.2 php-fpm
+nginx nginx-light
+valgrind valgrind
 phpunit phpunit
 redis-server redis-server
 /usr/share/php/Predis/Client.php php-nrk-predis

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests the PHP client: what is of PHP alone once, and every family of commands on a Redis server by RESP2 and RESP3
-# and on `undercroft serve`. UNDERCROFT_SEED repeats a random test.
+# Tests the PHP extension and the PHP client: what is of PHP alone once, and every family of commands on a Redis server
+# by RESP2 and RESP3, on `undercroft serve`, and with the extension on a Redis server and on a store.
+# UNDERCROFT_SEED repeats a random test.
 
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -13,16 +14,20 @@ for program in php phpunit; do
     fi
 done
 cargo build --release --locked --package undercroft-cli
+scripts/php-extension.sh
 
 cd clients/php
 # What the tests leave in no working directory of ours.
-unset UNDERCROFT_STORE
+unset UNDERCROFT_STORE UNDERCROFT_EXTENSION
 
-# suite NAME ENGINE: runs one, and repeats what it skipped.
+# suite NAME ENGINE OPTION...: runs one by phpunit with these options, and repeats what it skipped. PHP loads the
+# extension where UNDERCROFT_EXTENSION says which file it is.
 suite() {
     local log=$root/target/test/phpunit.log
     say "PHP: $1 on $2"
-    UNDERCROFT_ENGINE=$2 phpunit --verbose --testsuite "$1" | tee "$log"
+    local load=()
+    [[ ! ${UNDERCROFT_EXTENSION:-} ]] || load=(-d "extension=$UNDERCROFT_EXTENSION")
+    UNDERCROFT_ENGINE=$2 php "${load[@]}" "$(command -v phpunit)" --verbose --testsuite "$1" "${@:3}" | tee "$log"
     sed -n '/skipped tests\?:$/,$ s/^[0-9]*) .*::\(test[A-Za-z]*\).*/\1/p' "$log" | while read -r name; do
         (cd "$root" && skip "PHP: $name on $2")
     done
@@ -38,9 +43,20 @@ fi
 for engine in "${engines[@]}"; do
     suite commands "$engine"
 done
+extension=$root/target/php/undercroft.so
+if [[ -f $extension ]]; then
+    UNDERCROFT_EXTENSION=$extension suite commands embedded
+    ! have redis-server || UNDERCROFT_EXTENSION=$extension suite commands native
+else
+    skip "the PHP client with the extension: it is not built"
+fi
 if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Component/Cache &&
     -d /usr/share/php/Illuminate/Queue ]]; then
     suite ecosystem served
+    # What php-cache's suites wait for is no different there.
+    if [[ -f $extension ]]; then
+        UNDERCROFT_EXTENSION=$extension suite ecosystem embedded --filter 'Laravel|Session|CachesTest'
+    fi
 else
     skip "the PHP client's caches, sessions and Laravel: Debian's php-cache-integration-tests, php-symfony-cache or" \
         "php-illuminate-queue are not here"

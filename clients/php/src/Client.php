@@ -7,6 +7,7 @@ namespace Undercroft;
 use Undercroft\Connection\Address;
 use Undercroft\Connection\ClusterConnection;
 use Undercroft\Connection\Connection;
+use Undercroft\Connection\EmbeddedConnection;
 use Undercroft\Connection\Factory;
 use Undercroft\Connection\Options;
 use Undercroft\Serializer\Named;
@@ -39,13 +40,16 @@ class Client
 
     private readonly bool $hasMaps;
 
+    /** The same connection where it is a store, whose most frequent calls need no words. */
+    private readonly ?EmbeddedConnection $embedded;
+
     /**
      * @param string|array<string, mixed>|Connection $place `undercroft://name`, `tcp://host:port/database`,
      *     `tls://...`, `unix:///path`, `redis+cluster://host:port,host:port`; or an array of scheme, host, port, path,
      *     username, password, database
      * @param array<string, mixed> $options `prefix` of all keys; `serializer`: json, igbinary, msgpack or php, or a
      *     Serializer; `commands`: name => Command; and those of connections: `timeout` and `connect_timeout` in
-     *     seconds, `protocol` 2 or 3, `persistent`, `client_name`, `ssl`, `native`, `retry`
+     *     seconds, `protocol` 2 or 3, `persistent`, `client_name`, `ssl`, `native`, `retry`, `store`
      *
      * @throws ArgumentException
      */
@@ -63,6 +67,7 @@ class Client
             ? $place
             : Factory::connection(Address::of($place), Options::of($options));
         $this->hasMaps = $this->connection->hasMaps();
+        $this->embedded = $this->connection instanceof EmbeddedConnection ? $this->connection : null;
         foreach ($options['commands'] ?? [] as $name => $command) {
             $this->register($name, is_string($command) ? new $command() : $command);
         }
@@ -70,7 +75,9 @@ class Client
 
     public function get(string $key): mixed
     {
-        $value = $this->connection->execute(['GET', $this->prefix . $key]);
+        $value = $this->embedded === null
+            ? $this->connection->execute(['GET', $this->prefix . $key])
+            : ($this->embedded->store ?? $this->embedded->open())->get($this->prefix . $key);
         return $this->serializer === null || $value === null ? $value : $this->serializer->decode($value);
     }
 
@@ -80,7 +87,9 @@ class Client
             return $this->setWith($key, $value, $options);
         }
         $value = $this->serializer === null ? $value : $this->serializer->encode($value);
-        return $this->connection->execute(['SET', $this->prefix . $key, $value]) === 'OK';
+        return $this->embedded === null || !is_string($value)
+            ? $this->connection->execute(['SET', $this->prefix . $key, $value]) === 'OK'
+            : ($this->embedded->store ?? $this->embedded->open())->set($this->prefix . $key, $value);
     }
 
     /**

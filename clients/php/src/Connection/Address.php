@@ -141,6 +141,31 @@ final class Address
         return new self($this->isEncrypted ? 'tls' : 'tcp', $host, $port, '', $this->username, $this->password);
     }
 
+    /**
+     * The commands that a new connection begins with: who we are, and which database we want.
+     *
+     * @return list<list<string|int>>
+     */
+    public function greeting(Options $options): array
+    {
+        $commands = [];
+        if ($options->protocol === 3) {
+            $login = $this->password === null ? [] : ['AUTH', $this->username ?? 'default', $this->password];
+            $commands[] = ['HELLO', 3, ...$login];
+        } elseif ($this->password !== null) {
+            $commands[] = $this->username === null
+                ? ['AUTH', $this->password]
+                : ['AUTH', $this->username, $this->password];
+        }
+        if ($this->database !== 0) {
+            $commands[] = ['SELECT', $this->database];
+        }
+        if ($options->clientName !== '') {
+            $commands[] = ['CLIENT', 'SETNAME', $options->clientName];
+        }
+        return $commands;
+    }
+
     /** What stream_socket_client() takes. */
     public function target(): string
     {

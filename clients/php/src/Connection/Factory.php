@@ -21,6 +21,9 @@ final class Factory
             }
             return new EmbeddedConnection($address, $options);
         }
-        return new StreamConnection($address, $options);
+        // The extension has neither TLS nor connections that outlive a request.
+        $isNative = $options->native && $options->persistent === false && $address->scheme !== 'tls'
+            && class_exists(\Undercroft\Native\Connection::class, false);
+        return $isNative ? new NativeConnection($address, $options) : new StreamConnection($address, $options);
     }
 }

@@ -11,7 +11,7 @@ final class Options
 {
     /** What an array of options may hold. */
     private const NAMES = ['timeout', 'connect_timeout', 'protocol', 'persistent', 'client_name', 'ssl', 'native',
-        'retry'];
+        'retry', 'store'];
 
     /**
      * @param float $timeout seconds that an answer may take; 0 is without end
@@ -22,6 +22,7 @@ final class Options
      * @param string $clientName what CLIENT LIST calls this connection
      * @param array<string, mixed> $ssl PHP's context options of TLS: cafile, local_cert, verify_peer ...
      * @param bool $native whether the extension, where it is loaded, does the work
+     * @param array<string, mixed> $store of a store in shared memory: db, maxmemory, capacity, policy
      * @param bool $retry whether commands that change nothing are sent once more where the connection was lost
      */
     public function __construct(
@@ -33,6 +34,7 @@ final class Options
         public readonly array $ssl = [],
         public readonly bool $native = true,
         public readonly bool $retry = true,
+        public readonly array $store = [],
     ) {
         if ($protocol !== 2 && $protocol !== 3) {
             throw new ArgumentException("expected protocol 2 or 3, got $protocol");
@@ -55,6 +57,7 @@ final class Options
             ssl: $known['ssl'] ?? [],
             native: (bool) ($known['native'] ?? true),
             retry: (bool) ($known['retry'] ?? true),
+            store: $known['store'] ?? [],
         );
     }
 

@@ -150,17 +150,7 @@ final class StreamConnection implements Connection, Source
     {
         $replies = $this->pipeline([['MULTI'], ...$commands, ['EXEC']]);
         $this->isPinned = false;
-        $executed = array_pop($replies);
-        if ($executed instanceof ServerException) {
-            // The first command that was refused says more than EXEC does.
-            foreach ($replies as $reply) {
-                if ($reply instanceof ServerException) {
-                    throw $reply;
-                }
-            }
-            throw $executed;
-        }
-        return $executed;
+        return NativeConnection::executed($replies);
     }
 
     public function send(array $words): void
@@ -449,22 +439,7 @@ final class StreamConnection implements Connection, Source
     /** Says who we are and which database we want, all in one round trip. */
     private function greet(): void
     {
-        $address = $this->address;
-        $commands = [];
-        if ($this->options->protocol === 3) {
-            $login = $address->password === null ? [] : ['AUTH', $address->username ?? 'default', $address->password];
-            $commands[] = ['HELLO', 3, ...$login];
-        } elseif ($address->password !== null) {
-            $commands[] = $address->username === null
-                ? ['AUTH', $address->password]
-                : ['AUTH', $address->username, $address->password];
-        }
-        if ($address->database !== 0) {
-            $commands[] = ['SELECT', $address->database];
-        }
-        if ($this->options->clientName !== '') {
-            $commands[] = ['CLIENT', 'SETNAME', $this->options->clientName];
-        }
+        $commands = $this->address->greeting($this->options);
         if ($commands === []) {
             return;
         }

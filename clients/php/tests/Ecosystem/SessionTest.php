@@ -14,8 +14,10 @@ final class SessionTest extends EngineCase
     public function testRequestsOfOneSessionTakeTurns(): void
     {
         $processes = [];
+        $extension = getenv('UNDERCROFT_EXTENSION');
+        $php = [PHP_BINARY, ...($extension ? ['-d', "extension=$extension"] : [])];
         for ($number = 0; $number < 4; $number++) {
-            $processes[] = proc_open([PHP_BINARY, dirname(__DIR__) . '/session.php', self::url(), 'shared', '25'],
+            $processes[] = proc_open([...$php, dirname(__DIR__) . '/session.php', self::url(), 'shared', '25'],
                 [['file', '/dev/null', 'r'], STDERR, STDERR], $pipes);
         }
         foreach ($processes as $process) {

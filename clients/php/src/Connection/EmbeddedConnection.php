@@ -1,0 +1,120 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Connection;
+
+use Undercroft\ArgumentException;
+use Undercroft\ConnectionException;
+use Undercroft\Native\Store;
+use Undercroft\TimeoutException;
+
+/** A store in shared memory, by the extension. There is no server and no protocol: a command is a call. */
+final class EmbeddedConnection implements Connection
+{
+    /** The store, for calls that need no words; null until the next call opens it. */
+    public ?Store $store = null;
+
+    /** @var array<string, array<string, true>> what is subscribed to: channels and patterns */
+    private array $subscribed = ['subscribe' => [], 'psubscribe' => []];
+
+    /** @var list<list<mixed>> what is told of subscriptions before the next message */
+    private array $told = [];
+
+    public function __construct(private readonly Address $address, private readonly Options $options)
+    {
+        $this->open();
+    }
+
+    public function open(): Store
+    {
+        try {
+            $limit = $this->options->timeout > 0.0 ? ['timeout' => $this->options->timeout] : [];
+            return $this->store ??= new Store($this->address->path, $this->options->store + $limit);
+        } catch (\TypeError | \ValueError $error) {
+            throw new ArgumentException($error->getMessage(), 0, $error);
+        }
+    }
+
+    public function execute(array $words, ?float $wait = null): mixed
+    {
+        try {
+            return ($this->store ?? $this->open())->execute($words);
+        } catch (\TypeError | \ValueError $error) {
+            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
+        }
+    }
+
+    public function pipeline(array $commands): array
+    {
+        return $commands === [] ? [] : ($this->store ?? $this->open())->pipeline($commands);
+    }
+
+    public function transaction(array $commands): ?array
+    {
+        if ($commands === []) {
+            // What is watched is still looked at.
+            $this->execute(['MULTI']);
+            return $this->execute(['EXEC']);
+        }
+        return ($this->store ?? $this->open())->transaction($commands);
+    }
+
+    public function send(array $words): void
+    {
+        $name = strtolower((string) array_shift($words));
+        $kind = str_contains($name, 'psub') || $name === 'punsubscribe' ? 'psubscribe' : 'subscribe';
+        if (!in_array($name, ['subscribe', 'psubscribe', 'unsubscribe', 'punsubscribe'], true)) {
+            throw new ArgumentException("expected a subscription, got $name");
+        }
+        $isNew = $name === $kind;
+        if (!$isNew && $words === []) {
+            $words = array_map(strval(...), array_keys($this->subscribed[$kind]));
+        }
+        $lists = $kind === 'subscribe' ? [$words, []] : [[], $words];
+        $isNew ? $this->open()->subscribe(...$lists) : $this->open()->unsubscribe(...$lists);
+        foreach ($words as $word) {
+            if ($isNew) {
+                $this->subscribed[$kind][$word] = true;
+            } else {
+                unset($this->subscribed[$kind][$word]);
+            }
+            $count = count($this->subscribed['subscribe']) + count($this->subscribed['psubscribe']);
+            $this->told[] = [$name, $word, $count];
+        }
+    }
+
+    public function receive(?float $timeout): mixed
+    {
+        if ($this->told !== []) {
+            return array_shift($this->told);
+        }
+        if ($this->store === null) {
+            throw new ConnectionException("$this->address is closed, so that nothing can come from it");
+        }
+        return $this->store->message($timeout) ?? throw new TimeoutException("no message in $timeout s");
+    }
+
+    public function pin(bool $isPinned): void
+    {
+        // A store is never lost, and remembers what is watched.
+    }
+
+    public function another(): Connection
+    {
+        return new self($this->address, $this->options);
+    }
+
+    public function hasMaps(): bool
+    {
+        return true;
+    }
+
+    public function close(): void
+    {
+        $this->store?->close();
+        $this->store = null;
+        $this->told = [];
+        $this->subscribed = ['subscribe' => [], 'psubscribe' => []];
+    }
+}

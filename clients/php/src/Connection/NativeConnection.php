@@ -1,0 +1,136 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Connection;
+
+use Undercroft\ArgumentException;
+use Undercroft\ConnectionException;
+use Undercroft\Native\Connection as Link;
+use Undercroft\ServerException;
+use Undercroft\Table;
+use Undercroft\TimeoutException;
+
+/** A connection over TCP or a unix socket by the extension, which writes and parses; otherwise as in pure PHP. */
+final class NativeConnection implements Connection
+{
+    /** The connection, for calls that need nothing more; null until the next call makes it. */
+    private ?Link $link = null;
+
+    private bool $isPinned = false;
+
+    public function __construct(private readonly Address $address, private readonly Options $options)
+    {
+    }
+
+    public function execute(array $words, ?float $wait = null): mixed
+    {
+        $link = $this->link ?? $this->connect();
+        try {
+            return $wait === null ? $link->execute($words) : $link->execute($words, $this->limit($wait));
+        } catch (ConnectionException $error) {
+            $mayRepeat = $this->options->retry && !$this->isPinned && !$error instanceof TimeoutException
+                && isset(Table::READS[strtoupper((string) $words[0])]);
+            $this->close();
+            return $mayRepeat ? $this->connect()->execute($words) : throw $error;
+        } catch (\TypeError | \ValueError $error) {
+            throw new ArgumentException("expected strings and numbers as words of a command: {$error->getMessage()}");
+        }
+    }
+
+    public function pipeline(array $commands): array
+    {
+        return $commands === [] ? [] : $this->guarded(static fn (Link $link): array => $link->pipeline($commands));
+    }
+
+    public function transaction(array $commands): ?array
+    {
+        $replies = $this->pipeline([['MULTI'], ...$commands, ['EXEC']]);
+        $this->isPinned = false;
+        return self::executed($replies);
+    }
+
+    /**
+     * What a transaction answers, of the replies to MULTI, its commands and EXEC.
+     *
+     * @throws ServerException where a command was refused, so that nothing ran
+     */
+    public static function executed(array $replies): ?array
+    {
+        $executed = array_pop($replies);
+        if ($executed instanceof ServerException) {
+            // The first command that was refused says more than EXEC does.
+            foreach ($replies as $reply) {
+                if ($reply instanceof ServerException) {
+                    throw $reply;
+                }
+            }
+            throw $executed;
+        }
+        return $executed;
+    }
+
+    public function send(array $words): void
+    {
+        $this->guarded(static fn (Link $link) => $link->send([$words]));
+        $this->isPinned = true;
+    }
+
+    public function receive(?float $timeout): mixed
+    {
+        $link = $this->link
+            ?? throw new ConnectionException("no connection to $this->address, so that nothing can come from it");
+        return $link->receive($timeout ?? -1.0);
+    }
+
+    public function pin(bool $isPinned): void
+    {
+        $this->isPinned = $isPinned;
+    }
+
+    public function another(): Connection
+    {
+        return new self($this->address, $this->options);
+    }
+
+    public function hasMaps(): bool
+    {
+        return $this->options->protocol === 3;
+    }
+
+    public function close(): void
+    {
+        $this->link?->close();
+        $this->link = null;
+        $this->isPinned = false;
+    }
+
+    /** How long the extension waits for a command that waits by itself; negative is without end. */
+    private function limit(float $wait): float
+    {
+        return $wait <= 0.0 || $this->options->timeout <= 0.0 ? -1.0 : $wait + $this->options->timeout;
+    }
+
+    private function guarded(callable $call): mixed
+    {
+        try {
+            return $call($this->link ?? $this->connect());
+        } catch (ConnectionException $error) {
+            $this->close();
+            throw $error;
+        }
+    }
+
+    private function connect(): Link
+    {
+        $link = new Link($this->address->target(), $this->options->connectTimeout, $this->options->timeout);
+        $commands = $this->address->greeting($this->options);
+        foreach ($commands === [] ? [] : $link->pipeline($commands) as $reply) {
+            if ($reply instanceof ServerException) {
+                $link->close();
+                throw $reply;
+            }
+        }
+        return $this->link = $link;
+    }
+}
