@@ -6,7 +6,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-table=${1:?which table: core, types, python, everyday, server or growth}
+table=${1:?which table: core, types, feeds, python, php, everyday, server or growth}
 shift
 [[ -z ${QUICK:-} ]] || set -- --quick "$@"
 scripts/setup.sh scripts/requirements-bench.txt
@@ -14,4 +14,8 @@ scripts/packages.sh bench
 scripts/build.sh
 say "building target/release/undercroft-bench and the C library"
 cargo build --release --locked --package undercroft-bench --package undercroft-c
+if [[ $table == php ]]; then
+    scripts/packages.sh php
+    scripts/php-extension.sh build
+fi
 exec .venv/bin/python bench/run.py --table "$table" "$@"

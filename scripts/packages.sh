@@ -23,6 +23,8 @@ valgrind valgrind
 phpunit phpunit
 redis-server redis-server
 /usr/share/php/Predis/Client.php php-nrk-predis
+/etc/php/*/mods-available/redis.ini php-redis
+/etc/php/*/mods-available/apcu.ini php-apcu
 /usr/share/php/Cache/IntegrationTests/CachePoolTest.php php-cache-integration-tests
 /usr/share/php/Symfony/Component/Cache/autoload.php php-symfony-cache
 /usr/share/php/Illuminate/Redis/autoload.php php-illuminate-redis

@@ -16,6 +16,7 @@ from core import (
     many,
     messages,
     native,
+    php,
     remote,
     served,
     sets,
@@ -70,6 +71,11 @@ TABLES: dict[str, dict[str, Group]] = {
         "short": loads.short_rows,
         "large": loads.large_rows,
         "slowest": loads.slowest_rows,
+    },
+    "php": {
+        "remote": php.remote_rows,
+        "embedded": php.embedded_rows,
+        "network": php.network_rows,
     },
     "feeds": {
         "embedded": feeds.embedded_rows,

@@ -42,6 +42,23 @@ final class Pipeline
         $this->custom = $custom;
     }
 
+    public function get(string $key): self
+    {
+        $this->commands[] = ['GET', $this->prefix . $key];
+        $this->shapes[] = $this->serializer === null ? '' : 'value';
+        return $this;
+    }
+
+    public function set(string $key, mixed $value, mixed ...$options): self
+    {
+        if ($options !== []) {
+            return $this->setWith($key, $value, $options);
+        }
+        $this->commands[] = ['SET', $this->prefix . $key, $this->pack($value)];
+        $this->shapes[] = 'bool';
+        return $this;
+    }
+
     /** Queues a command by its words, as they are. */
     public function command(array $words): self
     {
@@ -78,7 +95,9 @@ final class Pipeline
                 continue;
             }
             $shape = $shapes[$at];
-            if ($shape instanceof \Closure) {
+            if ($shape === 'bool') {
+                $replies[$at] = $reply === 1 || $reply === 'OK' || $reply === true;
+            } elseif ($shape instanceof \Closure) {
                 $replies[$at] = $shape($reply);
             } elseif ($shape !== '') {
                 $replies[$at] = Replies::shaped($reply, $shape, $commands[$at], $hasMaps, $this->serializer);

@@ -83,6 +83,11 @@ final class Parser
         // The last length that was read, as most often the next one is the same.
         [$head, $length] = ['', -1];
         for (; $count > 0; $count--) {
+            if ($at < $last && $lines[$at] === '+OK') {
+                $items[] = 'OK';
+                $at++;
+                continue;
+            }
             if ($at + 1 < $last) {
                 $value = $lines[$at + 1];
                 if ($lines[$at] === $head && strlen($value) === $length) {

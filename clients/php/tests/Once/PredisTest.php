@@ -14,12 +14,13 @@ final class PredisTest extends TestCase
 {
     private const COMMANDS = [
         'SET k v', 'SET k n', 'GET k', 'GETSET k v', 'APPEND k v', 'STRLEN k', 'INCR k', 'INCRBYFLOAT k f',
-        'GETRANGE k n n', 'SETRANGE k 3 v', 'MSET k v k v', 'MGET k k k', 'SETNX k v', 'DEL k k', 'EXISTS k k', 'TYPE k', 'EXPIRE k 1000',
-        'PERSIST k', 'RENAME k k', 'RPUSH k v v', 'LPUSH k v', 'LRANGE k n n', 'LPOP k', 'RPOP k 2', 'LLEN k',
-        'LREM k n v', 'LINSERT k BEFORE v v', 'LINDEX k n', 'HSET k v v v n', 'HGET k v', 'HGETALL k', 'HDEL k v', 'HINCRBY k v n',
-        'HMGET k v v', 'SADD k v v', 'SREM k v', 'SISMEMBER k v', 'SCARD k', 'SINTERCARD 2 k k', 'ZADD k n v f v',
-        'ZRANGE k n n WITHSCORES', 'ZSCORE k v', 'ZINCRBY k f v', 'ZRANK k v', 'ZRANGEBYSCORE k -inf f', 'ZPOPMIN k',
-        'SETBIT k 9 1', 'BITCOUNT k', 'PFADD k v v', 'PFCOUNT k', 'NONSENSE k', 'GET', 'SET k v EX f', 'ECHO v',
+        'GETRANGE k n n', 'SETRANGE k 3 v', 'MSET k v k v', 'MGET k k k', 'SETNX k v', 'DEL k k', 'EXISTS k k',
+        'TYPE k', 'EXPIRE k 1000', 'PERSIST k', 'RENAME k k', 'RPUSH k v v', 'LPUSH k v', 'LRANGE k n n',
+        'LPOP k', 'RPOP k 2', 'LLEN k', 'LREM k n v', 'LINSERT k BEFORE v v', 'LINDEX k n', 'HSET k v v v n',
+        'HGET k v', 'HGETALL k', 'HDEL k v', 'HINCRBY k v n', 'HMGET k v v', 'SADD k v v', 'SREM k v',
+        'SISMEMBER k v', 'SCARD k', 'SINTERCARD 2 k k', 'ZADD k n v f v', 'ZRANGE k n n WITHSCORES',
+        'ZSCORE k v', 'ZINCRBY k f v', 'ZRANK k v', 'ZRANGEBYSCORE k -inf f', 'ZPOPMIN k', 'SETBIT k 9 1',
+        'BITCOUNT k', 'PFADD k v v', 'PFCOUNT k', 'NONSENSE k', 'GET', 'SET k v EX f', 'ECHO v',
     ];
 
     public function testRandomCommands(): void

@@ -1,0 +1,203 @@
+"""Rows of the PHP client: pure and with the extension, beside Predis, phpredis and APCu."""
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from core import peers, turns
+from core.bench import Bench
+from core.report import Figure, Grid, Row
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "bench/loops/loop.php"
+EXTENSION = ROOT / "target/php/undercroft.so"
+# How often each operation is run in a round, in a quick look and in full.
+OPERATIONS = {
+    "get": ("GET, 12-byte keys and values", 1_000, 5_000),
+    "set": ("SET, 12-byte keys and values", 1_000, 5_000),
+    "keys": ("KEYS of 30,000 keys", 2, 5),
+    "lrange": ("LRANGE of 10,000 items", 5, 20),
+    "pipeline-get": ("pipeline of 100 GETs", 30, 100),
+    "pipeline-set": ("pipeline of 100 SETs", 30, 100),
+    "mget": ("MGET of 100", 100, 400),
+    "session-get": ("GET of a session of 10 KB", 500, 2_000),
+    "session-set": ("SET of a session of 10 KB", 500, 2_000),
+}
+NAMES = {
+    "predis": "Predis",
+    "phpredis": "phpredis",
+    "pure": "pure PHP",
+    "extension": "PHP with the extension",
+    "store": "PHP, a store by the extension",
+    "client": "PHP, a store by the client",
+    "apcu": "APCu",
+}
+# How much faster pure PHP has to be than Predis, and the extension than phpredis.
+PURE = {"get": 1.5, "set": 1.5, "pipeline-get": 1.5, "pipeline-set": 1.5, "keys": 2.0}
+NATIVE = {"get": 1.1, "set": 1.1, "keys": 1.0, "lrange": 1.0}
+
+Found = dict[str, dict[str, list[float]]]
+
+
+def _missing(*names: str) -> str | None:
+    if missing := peers.has("php", "redis-server"):
+        return missing
+    files = {
+        "predis": Path("/usr/share/php/Predis/Autoloader.php"),
+        "extension": EXTENSION,
+        "store": EXTENSION,
+    }
+    for name in names:
+        if name in files and not files[name].exists():
+            return f"not measured: {NAMES[name]} is not here"
+        if name in ("phpredis", "apcu"):
+            module = {"phpredis": "redis", "apcu": "apcu"}[name]
+            listed = subprocess.run(["php", "-m"], capture_output=True, text=True, check=True)
+            if module not in listed.stdout.split():
+                return f"not measured: PHP's extension {module} is not installed"
+    return None
+
+
+@contextlib.contextmanager
+def _loop(name: str, place: str) -> Iterator[turns.Loop]:
+    """Run a PHP process with one client, as a server runs it: with opcache."""
+    options = ["-d", "opcache.enable_cli=1", "-d", "apc.enable_cli=1"]
+    if name in ("extension", "store", "client"):
+        options += ["-d", f"extension={EXTENSION}"]
+    client = "extension" if name == "client" else name
+    with turns.loop("php", *options, SCRIPT, client, place, script=None) as running:
+        yield running
+
+
+def _measured(bench: Bench, places: dict[str, str], operations: list[str]) -> Found:
+    """Let the clients take turns; return the microseconds of each round."""
+    found: Found = {}
+    with contextlib.ExitStack() as stack:
+        loops = {each: stack.enter_context(_loop(each, at)) for each, at in places.items()}
+        for operation in operations:
+            _, quick, full = OPERATIONS[operation]
+            count = bench.pick(quick, full)
+            if "apcu" in places:
+                # These take a fraction of a microsecond.
+                count *= 20
+
+            def run(name: str, operation: str = operation, count: int = count) -> float:
+                return loops[name].run(operation, count) / count / 1000
+
+            sides = {name: (lambda name=name: run(name)) for name in places}
+            found[operation] = turns.interleaved(bench.pick(3, 11), sides)
+    return found
+
+
+def _beside(
+    found: Found, operation: str, ours: str, theirs: str, place: str, target: float | None
+) -> Row:
+    """Return the row of two clients; the ratio is that of their rates."""
+    rounds = found[operation]
+    row = Row(
+        id=f"php-{place}-{ours}-{operation}",
+        work=f"{OPERATIONS[operation][0]}, {place}: {NAMES[ours]} beside {NAMES[theirs]}",
+        at_least=target,
+    )
+    row.ours = Figure.of(NAMES[ours], rounds[ours], "us")
+    row.peer = Figure.of(NAMES[theirs], rounds[theirs], "us")
+    row.ratio = row.peer.median / row.ours.median
+    return row
+
+
+def _grid(found: Found, title: str, clients: list[str]) -> Grid:
+    grid = Grid(title, "microseconds", [NAMES[name] for name in clients])
+    for operation, rounds in found.items():
+        medians = [Figure.of(name, rounds[name], "us").median for name in clients]
+        grid.rows.append((OPERATIONS[operation][0], list(medians)))
+    return grid
+
+
+def remote_rows(bench: Bench) -> list[Row | Grid]:
+    """Compare clients of a Redis server, over a unix socket and over local TCP."""
+    if missing := _missing("predis", "phpredis"):
+        return [Row(id="php-remote", work="PHP clients of a server", note=missing)]
+    clients = ["predis", "phpredis", "pure"]
+    if EXTENSION.exists():
+        clients.append("extension")
+    rows: list[Row | Grid] = []
+    with peers.redis_server(bench.directory(), tcp=True) as server:
+        some = [b"key:%08d" % at for at in range(30_000)]
+        server.run(peers.command(b"APPEND", key, b"value:000001") for key in some)
+        items = (b"item:%07d" % at for at in range(10_000))
+        server.run(peers.command(b"RPUSH", b"list", item) for item in items)
+        places = {"unix socket": f"unix://{server.path}", "TCP": f"tcp://127.0.0.1:{server.port}"}
+        for place, url in places.items():
+            found = _measured(bench, dict.fromkeys(clients, url), list(OPERATIONS))
+            for operation in OPERATIONS:
+                target = PURE.get(operation)
+                rows.append(_beside(found, operation, "pure", "predis", place, target))
+                if "extension" in clients:
+                    target = NATIVE.get(operation)
+                    rows.append(_beside(found, operation, "extension", "phpredis", place, target))
+            rows.append(_grid(found, f"PHP clients of a Redis server, {place}", clients))
+    return rows
+
+
+def embedded_rows(bench: Bench) -> list[Row | Grid]:
+    """Compare a store in shared memory with APCu, and with phpredis on a unix socket."""
+    if missing := _missing("store", "apcu", "phpredis"):
+        return [Row(id="php-embedded", work="PHP on a store", note=missing)]
+    store = f"undercroft://{bench.directory() / 'store'}"
+    places = {"apcu": "", "store": store, "client": store}
+    found = _measured(bench, places, ["get", "set"])
+    rows: list[Row | Grid] = []
+    for operation in ("get", "set"):
+        for ours in ("store", "client"):
+            row = _beside(found, operation, ours, "apcu", "embedded", None)
+            assert row.ratio is not None
+            # The target is one of times, of the call itself.
+            row.ratio = 1 / row.ratio
+            row.at_most = 1.3 if ours == "store" else None
+            rows.append(row)
+    with peers.redis_server(bench.directory()) as server:
+        served = _measured(bench, {"phpredis": f"unix://{server.path}"}, ["get"])
+    both = {"get": {**found["get"], **served["get"]}}
+    rows.append(_beside(both, "get", "store", "phpredis", "unix socket", 50.0))
+    rows.append(_grid(found, "PHP in shared memory", list(places)))
+    return rows
+
+
+def network_rows(bench: Bench) -> list[Row | Grid]:
+    """Compare clients across a simulated network: a round trip of 1 ms between two namespaces."""
+    work = "PHP clients across a network with a round trip of 1 ms"
+    if missing := _missing("predis", "phpredis") or peers.has("ip", "tc"):
+        return [Row(id="php-network", work=work, note=missing)]
+    inner, outer = "undercroft-bench", "undercroft-b0"
+    with contextlib.ExitStack() as stack:
+        remove = ["ip", "netns", "delete", inner]
+        try:
+            for words in (
+                ["ip", "netns", "add", inner],
+                ["ip", "link", "add", outer, "type", "veth", "peer", "eth0", "netns", inner],
+                ["ip", "address", "add", "10.213.7.1/24", "dev", outer],
+                ["ip", "link", "set", outer, "up"],
+                ["ip", "-n", inner, "address", "add", "10.213.7.2/24", "dev", "eth0"],
+                ["ip", "-n", inner, "link", "set", "eth0", "up"],
+                ["tc", "qdisc", "add", "dev", outer, "root", "netem", "delay", "1ms"],
+            ):
+                subprocess.run(words, check=True, capture_output=True, text=True)
+                if words[1:3] == ["netns", "add"]:
+                    stack.callback(subprocess.run, remove, check=False)
+        except subprocess.CalledProcessError as error:
+            note = f"not measured: {' '.join(error.cmd[:3])}: {(error.stderr or '').strip()}"
+            return [Row(id="php-network", work=work, note=note)]
+        directory = bench.directory()
+        path, port = directory / "redis.sock", peers.free_port()
+        options = ["--bind", "10.213.7.2", "--protected-mode", "no", "--save", ""]
+        command = ["ip", "netns", "exec", inner, "redis-server", "--port", str(port), *options]
+        command += ["--unixsocket", str(path), "--dir", str(directory)]
+        server = stack.enter_context(peers.serving("redis-server", command, path, port))
+        some = (b"key:%08d" % at for at in range(30_000))
+        server.run(peers.command(b"APPEND", key, b"value:000001") for key in some)
+        clients = ["predis", "phpredis", "pure"]
+        url = f"tcp://10.213.7.2:{port}"
+        operations = ["get", "pipeline-get", "mget", "session-get"]
+        found = _measured(bench, dict.fromkeys(clients, url), operations)
+    return [_grid(found, "PHP clients across a network, 1 ms a round trip", clients)]
