@@ -20,6 +20,7 @@ cd clients/php
 # What the tests leave in no working directory of ours.
 unset UNDERCROFT_STORE UNDERCROFT_EXTENSION
 
+mkdir -p "$root/target/test"
 # suite NAME ENGINE OPTION...: runs one by phpunit with these options, and repeats what it skipped. PHP loads the
 # extension where UNDERCROFT_EXTENSION says which file it is.
 suite() {
