@@ -18,7 +18,7 @@ scripts/php-extension.sh
 
 cd clients/php
 # What the tests leave in no working directory of ours.
-unset UNDERCROFT_STORE UNDERCROFT_EXTENSION
+unset UNDERCROFT_STORE UNDERCROFT_EXTENSION UNDERCROFT_URL
 
 mkdir -p "$root/target/test"
 # suite NAME ENGINE OPTION...: runs one by phpunit with these options, and repeats what it skipped. PHP loads the
@@ -61,5 +61,27 @@ if [[ -d /usr/share/php/Cache/IntegrationTests && -d /usr/share/php/Symfony/Comp
 else
     skip "the PHP client's caches, sessions and Laravel: Debian's php-cache-integration-tests, php-symfony-cache or" \
         "php-illuminate-queue are not here"
+fi
+
+# visit URL OPTION...: serves the guest book by PHP-FPM, with its data at URL, and visits it in a browser.
+visit() {
+    local place port server
+    place=$(mktemp -d)
+    port=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+    "$root/examples/php/serve.sh" "$place" "$port" "$@" &
+    server=$!
+    python3 "$root/examples/php/browse.py" "http://127.0.0.1:$port/" || fail "the guest book at $1 failed"
+    kill "$server"
+    wait "$server" || fail "the servers of the guest book ended with an error"
+    rm -rf "$place"
+}
+
+say "PHP: the guest book in a browser"
+if have chromium && have nginx && compgen -c php-fpm >/dev/null && [[ -f $extension ]]; then
+    stores=$(mktemp -d /dev/shm/undercroft-php-XXXXXX)
+    trap 'rm -rf "$stores"' EXIT
+    visit "undercroft://$stores/guests" "$extension"
+else
+    skip "the PHP guest book in a browser: no chromium, nginx, php-fpm or extension here"
 fi
 echo "PHP: all suites passed"
