@@ -30,6 +30,8 @@ redis-server redis-server
 /usr/share/php/Illuminate/Redis/autoload.php php-illuminate-redis
 /usr/share/php/Illuminate/Cache/autoload.php php-illuminate-cache
 /usr/share/php/Illuminate/Queue/autoload.php php-illuminate-queue
+/usr/share/php/Illuminate/Container/autoload.php php-illuminate-container
+/usr/share/php/Illuminate/Events/autoload.php php-illuminate-events
 /etc/php/*/mods-available/igbinary.ini php-igbinary
 /etc/php/*/mods-available/msgpack.ini php-msgpack' ;;
     lint) wanted='shellcheck shellcheck' ;;

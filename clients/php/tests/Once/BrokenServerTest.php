@@ -22,6 +22,11 @@ final class BrokenServerTest extends TestCase
     /** @var resource */
     private $output;
 
+    private static function isNative(): bool
+    {
+        return getenv('UNDERCROFT_ENGINE') === 'native';
+    }
+
     protected function tearDown(): void
     {
         if ($this->process !== null) {
@@ -47,7 +52,7 @@ final class BrokenServerTest extends TestCase
             [['file', '/dev/null', 'r'], ['pipe', 'w'], STDERR], $pipes);
         $this->output = $pipes[1];
         $this->port = trim(fgets($this->output));
-        return new Client("tcp://127.0.0.1:$this->port", $options + ['timeout' => 0.2, 'native' => false]);
+        return new Client("tcp://127.0.0.1:$this->port", $options + ['timeout' => 0.2, 'native' => self::isNative()]);
     }
 
     /** @return iterable<string, array{list<string>, class-string}> */
@@ -128,7 +133,7 @@ final class BrokenServerTest extends TestCase
     public function testARefusedLoginIsTheServersError(): void
     {
         $this->client([["-WRONGPASS no\r\n", 'close']]);
-        $client = new Client("tcp://user:secret@127.0.0.1:$this->port", ['native' => false]);
+        $client = new Client("tcp://user:secret@127.0.0.1:$this->port", ['native' => self::isNative()]);
         try {
             $client->get('k');
             self::fail('expected an error');
@@ -143,7 +148,7 @@ final class BrokenServerTest extends TestCase
     {
         foreach (['tcp://127.0.0.1:1', 'unix:///nowhere/at/all'] as $url) {
             try {
-                (new Client($url, ['native' => false]))->get('k');
+                (new Client($url, ['native' => self::isNative()]))->get('k');
                 self::fail('expected an error');
             } catch (ConnectionException $error) {
                 self::assertStringStartsWith("cannot connect to $url", $error->getMessage());
