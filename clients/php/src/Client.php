@@ -103,19 +103,11 @@ class Client
     {
         $words = array_values($words);
         $name = strtoupper((string) ($words[0] ?? throw new ArgumentException('expected a command, got no words')));
-        switch ($name) {
-            case 'SUBSCRIBE':
-            case 'PSUBSCRIBE':
-            case 'SSUBSCRIBE':
-            case 'MONITOR':
-                throw new ArgumentException("expected a command with one reply, got $name: see pubSubLoop()");
-            case 'MULTI':
-                throw new ArgumentException('expected a command that runs at once, got MULTI: see transaction()');
-            case 'WATCH':
-            case 'UNWATCH':
-                $reply = $this->connection->execute($words);
-                $this->connection->pin($name === 'WATCH');
-                return $reply;
+        Words::check($name);
+        if ($name === 'WATCH' || $name === 'UNWATCH') {
+            $reply = $this->connection->execute($words);
+            $this->connection->pin($name === 'WATCH');
+            return $reply;
         }
         $wait = Table::WAITS[$name] ?? null;
         if ($wait === null) {

@@ -7,6 +7,30 @@ namespace Undercroft;
 /** Makes words of a command of what methods are called with. */
 final class Words
 {
+    /** Commands that change what a connection is, which would be lost with it, and what does the same here. */
+    private const STATES = [
+        'SELECT' => 'the database stands in the URL',
+        'HELLO' => 'see the option protocol',
+        'MULTI' => 'see transaction()',
+        'EXEC' => 'see transaction()',
+        'DISCARD' => 'see transaction()',
+        'SUBSCRIBE' => 'see pubSubLoop()',
+        'PSUBSCRIBE' => 'see pubSubLoop()',
+        'SSUBSCRIBE' => 'see pubSubLoop()',
+        'MONITOR' => 'it has no end',
+        'QUIT' => 'see close()',
+        'RESET' => 'see close()',
+    ];
+
+    /** Refuses a command that would leave its connection in another state than the client knows of. */
+    public static function check(string $name): void
+    {
+        if (isset(self::STATES[$name])) {
+            throw new ArgumentException("expected a command that runs at once and leaves its connection as it is, "
+                . "got $name: " . self::STATES[$name]);
+        }
+    }
+
     /**
      * The words of options: `['nx', 'ex' => 10, 'limit' => [0, 5], 'withscores' => true]`, or plain words.
      *

@@ -267,6 +267,7 @@ trait Written
             return $this->custom($custom, $arguments);
         }
         $words = [strtoupper($name), ...Words::flat($arguments)];
+        Words::check($words[0]);
         return $this->call($this->prefix === '' ? $words : KeyWords::prefixed($words, $this->prefix));
     }
 

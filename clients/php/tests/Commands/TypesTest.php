@@ -309,6 +309,12 @@ final class TypesTest extends EngineCase
                 self::assertStringContainsString('expected', $error->getMessage());
             }
         }
+        try {
+            $c->select(3);
+            self::fail('expected an error: another connection would have another database');
+        } catch (ArgumentException $error) {
+            self::assertStringContainsString('the database stands in the URL', $error->getMessage());
+        }
         self::assertSame('text', $c->get('k'));
     }
 
