@@ -8,5 +8,5 @@ source "$(dirname "$0")/lib.sh"
 counting=(the_work_of_ death_at_every_undo_log_step a_whole_list_goes_and_moves_in_as_many_steps
     a_sorted_set_moves_to_an_arena)
 export UNDERCROFT_RERUN=1
-exec cargo test --workspace --features undercroft/tls --tests --locked --no-fail-fast --exclude undercroft-python \
+exec cargo test --workspace --features undercroft/full --tests --locked --no-fail-fast --exclude undercroft-python \
     --exclude undercroft-memory --exclude undercroft-testkit -- "${counting[@]/#/--skip=}"

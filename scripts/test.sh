@@ -51,7 +51,7 @@ rust_tests() {
         exclude=(--exclude "$(sed -n 's/^name *= *"\(.*\)"/\1/p' clients/python/Cargo.toml | head -n 1)")
     fi
     # Passing tests show their output too: their seeds, and what they skipped.
-    cargo test --workspace --features undercroft/tls --locked --no-fail-fast "${exclude[@]}" -- --show-output
+    cargo test --workspace --features undercroft/full --locked --no-fail-fast "${exclude[@]}" -- --show-output
 }
 
 python_tests() {

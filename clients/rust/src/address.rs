@@ -16,6 +16,9 @@ pub(crate) enum Address {
     Store,
     /// A server.
     Server(Server),
+    /// Some nodes of a cluster.
+    #[cfg(feature = "cluster")]
+    Cluster(Vec<Server>),
 }
 
 /// A server, and how a connection introduces itself to it.
@@ -53,6 +56,12 @@ impl Address {
     pub(crate) fn parse(url: &str) -> Result<Address> {
         match url.split_once("://") {
             None | Some(("undercroft", _)) => Ok(Address::Store),
+            #[cfg(feature = "cluster")]
+            Some(("redis+cluster", _)) => Server::parse_cluster(url).map(Address::Cluster),
+            #[cfg(not(feature = "cluster"))]
+            Some(("redis+cluster", _)) => Err(Error::url(
+                "redis+cluster:// needs the crate's feature `cluster`",
+            )),
             Some(_) => Server::parse(url).map(Address::Server),
         }
     }
@@ -112,6 +121,33 @@ impl Server {
             server.set(option)?;
         }
         Ok(server)
+    }
+
+    /// Reads `redis+cluster://user:password@host:port,host:port`, with the options of `redis://`. All nodes want the same
+    /// password, and have one database.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn parse_cluster(url: &str) -> Result<Vec<Server>> {
+        let Some(rest) = url.strip_prefix("redis+cluster://") else {
+            return Err(Error::url(
+                "expected redis+cluster://host:port,host:port, got another URL",
+            ));
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (user, nodes) = match rest.rfind('@') {
+            Some(at) => rest.split_at(at + 1),
+            None => ("", rest),
+        };
+        let node = |node: &str| {
+            let server = Server::parse(&format!("redis://{user}{node}?{query}"))?;
+            match (node, server.database) {
+                ("", _) => Err(Error::url("expected host:port of a node, got nothing")),
+                (_, 0) => Ok(server),
+                (_, number) => Err(Error::url(format!(
+                    "expected database 0, the only one of a cluster, got {number}"
+                ))),
+            }
+        };
+        nodes.trim_end_matches('/').split(',').map(node).collect()
     }
 
     /// Reads `user:password`, `:password` or `user`.

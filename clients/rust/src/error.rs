@@ -87,6 +87,10 @@ pub enum Error {
     /// The store's file was removed or replaced.
     #[error("{0}")]
     Removed(Box<str>),
+    /// The value cannot be written as JSON, or what a key holds is no such value. Only what needs the crate's feature
+    /// `serde` fails so.
+    #[error("{0}")]
+    Value(Box<str>),
     /// A cache on a server was opened outside of a Tokio runtime.
     #[error("expected to be called on a Tokio runtime")]
     NoRuntime,
@@ -137,6 +141,33 @@ impl Error {
             self,
             Error::Lost { .. } | Error::Protocol { .. } | Error::TimedOut(_)
         )
+    }
+
+    /// Its variant in lower case, for counters.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Error::Url(_) => "url",
+            Error::Open(_) => "open",
+            Error::Connect { .. } => "connect",
+            Error::Refused { .. } => "refused",
+            Error::Lost { .. } => "lost",
+            Error::Protocol { .. } => "protocol",
+            Error::TimedOut(_) => "timed_out",
+            Error::Reply(_) => "reply",
+            Error::Unexpected { .. } => "unexpected",
+            Error::Busy(_) => "busy",
+            Error::Removed(_) => "removed",
+            Error::Value(_) => "value",
+            Error::NoRuntime => "no_runtime",
+            Error::Closed => "closed",
+        }
+    }
+
+    #[cfg(feature = "serde")]
+    #[cold]
+    pub(crate) fn value(text: impl Into<Box<str>>) -> Error {
+        Error::Value(text.into())
     }
 
     #[cold]

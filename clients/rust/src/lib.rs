@@ -29,6 +29,7 @@
 //! - `address`: where a cache is: what its URL says.
 //! - `cache`: the trait of all caches.
 //! - `error`: errors: one type for a store in the process and for servers.
+//! - `observe`: what can be watched of caches: spans of calls, counters, and what happens to connections.
 //! - `open`: the cache that a URL names.
 //! - `options`: how a cache reaches its server.
 //! - `remote`: servers: connections, and caches on them.
@@ -37,6 +38,7 @@
 //! - `store`: a store in this process: typed calls, and any command by its words.
 //! - `store_cache`: the cache in shared memory.
 //! - `subscription`: messages of channels as a stream.
+//! - `values`: values of types that serde knows, kept as JSON.
 
 /// The samples of the guide compile.
 #[cfg(doctest)]
@@ -46,6 +48,7 @@ struct Guide;
 mod address;
 mod cache;
 mod error;
+mod observe;
 mod open;
 mod options;
 mod remote;
@@ -54,14 +57,20 @@ mod set_options;
 mod store;
 mod store_cache;
 mod subscription;
+#[cfg(feature = "serde")]
+mod values;
 
 pub use cache::Cache;
 pub use error::{Error, Result};
 pub use open::{cache, cache_with};
 pub use options::CacheOptions;
-pub use remote::{PipelinedCache, Pool, PooledCache};
+#[cfg(feature = "cluster")]
+pub use remote::ClusterCache;
+pub use remote::{Messages, PipelinedCache, Pool, PooledCache};
 pub use reply::{FromReply, Reply};
 pub use set_options::SetOptions;
 pub use store::{Session, Store};
 pub use store_cache::StoreCache;
 pub use subscription::{Event, Message, Subscription};
+#[cfg(feature = "serde")]
+pub use values::CacheExt;

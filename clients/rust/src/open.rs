@@ -6,11 +6,14 @@ use crate::address::Address;
 use crate::cache::Cache;
 use crate::error::Result;
 use crate::options::CacheOptions;
+#[cfg(feature = "cluster")]
+use crate::remote::ClusterCache;
 use crate::remote::PipelinedCache;
 use crate::store_cache::StoreCache;
 
 /// The cache that a URL names: a [`StoreCache`] for a store in shared memory (`undercroft://name`,
-/// `undercroft:///path`, a path), a [`PipelinedCache`] for a server (`redis://`, `rediss://`, `unix://`).
+/// `undercroft:///path`, a path), a [`PipelinedCache`] for a server (`redis://`, `rediss://`, `unix://`), and with the
+/// feature `cluster` a `ClusterCache` for some nodes of a cluster (`redis+cluster://host:port,host:port`).
 ///
 /// # Errors
 /// [`Error::Url`](crate::Error::Url) where it names nothing, [`Error::Open`](crate::Error::Open) where a store cannot
@@ -49,6 +52,8 @@ pub fn cache(url: &str) -> Result<Arc<dyn Cache>> {
 pub fn cache_with(url: &str, options: CacheOptions) -> Result<Arc<dyn Cache>> {
     Ok(match Address::parse(url)? {
         Address::Store => Arc::new(StoreCache::open(url)?),
+        #[cfg(feature = "cluster")]
+        Address::Cluster(servers) => Arc::new(ClusterCache::on(servers, options)?),
         Address::Server(server) => Arc::new(PipelinedCache::on(server, options)?),
     })
 }

@@ -301,6 +301,35 @@ pub(crate) fn from_value(value: Value) -> Reply {
     }
 }
 
+/// What the client of a cluster was answered.
+#[cfg(feature = "cluster")]
+pub(crate) fn from_redis(value: redis::Value) -> Reply {
+    let all = |items: Vec<redis::Value>| items.into_iter().map(from_redis).collect();
+    match value {
+        redis::Value::Int(value) => Reply::Integer(value),
+        redis::Value::BulkString(bytes) => Reply::Bytes(bytes),
+        redis::Value::Array(items) => Reply::Array(all(items)),
+        redis::Value::SimpleString(text) => Reply::Status(text.into_bytes()),
+        redis::Value::Okay => Reply::Status(b"OK".to_vec()),
+        redis::Value::Map(pairs) => {
+            let pair = |(key, value)| (from_redis(key), from_redis(value));
+            Reply::Map(pairs.into_iter().map(pair).collect())
+        }
+        redis::Value::Attribute { data, .. } => from_redis(*data),
+        redis::Value::Set(items) => Reply::Set(all(items)),
+        redis::Value::Double(value) => Reply::Double(value),
+        redis::Value::Boolean(value) => Reply::Boolean(value),
+        redis::Value::VerbatimString { text, .. } => Reply::Bytes(text.into_bytes()),
+        redis::Value::BigNumber(digits) => Reply::BigNumber(digits),
+        redis::Value::Push { data, .. } => Reply::Array(all(data)),
+        redis::Value::ServerError(error) => {
+            let details = error.details().unwrap_or_default();
+            Reply::Error(format!("{} {details}", error.code()))
+        }
+        _ => Reply::Nil,
+    }
+}
+
 fn lossy(text: Vec<u8>) -> String {
     String::from_utf8(text)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())

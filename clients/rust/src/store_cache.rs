@@ -1,5 +1,6 @@
 //! The cache in shared memory.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use undercroft_engine::{self as engine, Subscriber, Topic, limit_patience};
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
+use crate::observe;
 use crate::set_options::SetOptions;
 use crate::store::Store;
 use crate::subscription::{Event, Message, Subscription, check_names};
@@ -155,36 +157,44 @@ fn momentarily<R>(store: &Store, call: &mut impl FnMut(&Store) -> Result<R>) -> 
     call(store)
 }
 
+/// Makes a call that can be watched.
+#[inline]
+async fn watched<T>(operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
+    observe::call("StoreCache", operation, call).await
+}
+
 #[async_trait]
 impl Cache for StoreCache {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.patiently(|store| store.get(key)).await
+        watched("get", self.patiently(|store| store.get(key))).await
     }
 
     async fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.patiently(|store| store.get_many(keys)).await
+        let call = self.patiently(|store| store.get_many(keys));
+        watched("get_many", call).await
     }
 
     async fn set(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool> {
-        self.patiently(|store| store.set_with(key, value, options))
-            .await
+        let call = self.patiently(|store| store.set_with(key, value, options));
+        watched("set", call).await
     }
 
     async fn delete(&self, keys: &[&[u8]]) -> Result<u64> {
-        self.patiently(|store| store.del(keys)).await
+        watched("delete", self.patiently(|store| store.del(keys))).await
     }
 
     async fn publish(&self, channel: &[u8], message: &[u8]) -> Result<u64> {
-        self.patiently(|store| store.publish(channel, message))
-            .await
+        let call = self.patiently(|store| store.publish(channel, message));
+        watched("publish", call).await
     }
 
     async fn subscribe(&self, channels: &[&[u8]]) -> Result<Subscription> {
-        self.receive(Topic::Channel, channels).await
+        watched("subscribe", self.receive(Topic::Channel, channels)).await
     }
 
     async fn subscribe_to_patterns(&self, patterns: &[&[u8]]) -> Result<Subscription> {
-        self.receive(Topic::Pattern, patterns).await
+        let call = self.receive(Topic::Pattern, patterns);
+        watched("subscribe_to_patterns", call).await
     }
 
     async fn close(&self) {

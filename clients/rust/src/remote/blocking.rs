@@ -62,13 +62,28 @@ impl Connection {
     /// Sends a command and waits for its reply until then. After an error other than a reply the connection is of no
     /// use.
     pub(crate) fn call(&mut self, words: &[&[u8]], until: Instant) -> Result<Reply> {
+        self.send(words, until)?;
+        loop {
+            match self.receive(until)? {
+                Value::Push(_) => {}
+                value => return outcome(from_value(value)),
+            }
+        }
+    }
+
+    /// Sends a command until then.
+    pub(crate) fn send(&mut self, words: &[&[u8]], until: Instant) -> Result<()> {
         self.output.clear();
         encode::command(&mut self.output, words);
-        self.send(until)?;
+        self.write(until)
+    }
+
+    /// The next reply, or whatever the server sends until then. Where nothing does it fails by the socket's time limit,
+    /// see [`is_late`], and may be called again.
+    pub(crate) fn receive(&mut self, until: Instant) -> Result<Value> {
         loop {
             match self.input.next() {
-                Ok(Some(Value::Push(_))) => {}
-                Ok(Some(value)) => return outcome(from_value(value)),
+                Ok(Some(value)) => return Ok(value),
                 Err(error) => return Err(Error::garbage(&self.name, error)),
                 Ok(None) => {
                     self.limit(until)?;
@@ -84,7 +99,7 @@ impl Connection {
     }
 
     /// Writes all output. A server that takes it slowly is given no more time for each piece.
-    fn send(&mut self, until: Instant) -> Result<()> {
+    fn write(&mut self, until: Instant) -> Result<()> {
         let mut written = 0;
         while written < self.output.len() {
             self.limit(until)?;
@@ -125,6 +140,17 @@ impl Connection {
             Socket::Tls(stream) => is_quiet(stream.sock.as_fd(), false),
         }
     }
+}
+
+/// Whether that is the end of a wait, and not of a connection.
+pub(crate) fn is_late(error: &Error) -> bool {
+    let Error::Lost { source, .. } = error else {
+        return false;
+    };
+    matches!(
+        source.kind(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
+    )
 }
 
 impl Socket {

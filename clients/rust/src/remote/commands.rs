@@ -100,11 +100,12 @@ impl<'a> SetWords<'a> {
 
 /// The trait's methods, of a cache on a server that has `call`, `receive` and `end`.
 macro_rules! remote_cache {
-    ($cache:ty) => {
+    ($cache:ident) => {
         #[async_trait::async_trait]
         impl $crate::cache::Cache for $cache {
             async fn get(&self, key: &[u8]) -> $crate::Result<Option<Vec<u8>>> {
-                self.call(&[b"GET", key]).await?.to()
+                let call = async { self.call(&[b"GET", key]).await?.to() };
+                $crate::observe::call(stringify!($cache), "get", call).await
             }
 
             async fn get_many(&self, keys: &[&[u8]]) -> $crate::Result<Vec<Option<Vec<u8>>>> {
@@ -112,7 +113,8 @@ macro_rules! remote_cache {
                     return Ok(Vec::new());
                 }
                 let words = $crate::remote::commands::with(b"MGET", keys);
-                self.call(&words).await?.to()
+                let call = async { self.call(&words).await?.to() };
+                $crate::observe::call(stringify!($cache), "get_many", call).await
             }
 
             async fn set(
@@ -123,7 +125,8 @@ macro_rules! remote_cache {
             ) -> $crate::Result<bool> {
                 let mut words = $crate::remote::commands::SetWords::new(key, value, options)?;
                 let (words, count) = words.words();
-                self.call(&words[..count]).await?.to()
+                let call = async { self.call(&words[..count]).await?.to() };
+                $crate::observe::call(stringify!($cache), "set", call).await
             }
 
             async fn delete(&self, keys: &[&[u8]]) -> $crate::Result<u64> {
@@ -131,22 +134,26 @@ macro_rules! remote_cache {
                     return Ok(0);
                 }
                 let words = $crate::remote::commands::with(b"DEL", keys);
-                self.call(&words).await?.to()
+                let call = async { self.call(&words).await?.to() };
+                $crate::observe::call(stringify!($cache), "delete", call).await
             }
 
             async fn publish(&self, channel: &[u8], message: &[u8]) -> $crate::Result<u64> {
-                self.call(&[b"PUBLISH", channel, message]).await?.to()
+                let call = async { self.call(&[b"PUBLISH", channel, message]).await?.to() };
+                $crate::observe::call(stringify!($cache), "publish", call).await
             }
 
             async fn subscribe(&self, channels: &[&[u8]]) -> $crate::Result<$crate::Subscription> {
-                self.receive(b"SUBSCRIBE", channels).await
+                let call = self.receive(b"SUBSCRIBE", channels);
+                $crate::observe::call(stringify!($cache), "subscribe", call).await
             }
 
             async fn subscribe_to_patterns(
                 &self,
                 patterns: &[&[u8]],
             ) -> $crate::Result<$crate::Subscription> {
-                self.receive(b"PSUBSCRIBE", patterns).await
+                let call = self.receive(b"PSUBSCRIBE", patterns);
+                $crate::observe::call(stringify!($cache), "subscribe_to_patterns", call).await
             }
 
             async fn close(&self) {

@@ -68,12 +68,18 @@ impl Connection {
     /// The next reply, or whatever the server sends.
     pub(crate) async fn receive(&mut self) -> Result<Value> {
         loop {
-            match self.input.next() {
-                Ok(Some(value)) => return Ok(value),
-                Ok(None) => self.fill().await?,
-                Err(error) => return Err(Error::garbage(&self.name, error)),
+            match self.received()? {
+                Some(value) => return Ok(value),
+                None => self.fill().await?,
             }
         }
+    }
+
+    /// What of that has come already.
+    #[inline]
+    pub(crate) fn received(&mut self) -> Result<Option<Value>> {
+        let received = self.input.next();
+        received.map_err(|error| Error::garbage(&self.name, error))
     }
 
     async fn fill(&mut self) -> Result<()> {

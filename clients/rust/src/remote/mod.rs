@@ -2,9 +2,12 @@
 //!
 //! - `backoff`: pauses between attempts to connect.
 //! - `blocking`: a connection whose caller waits.
+//! - `cluster`: the cache on a cluster of servers.
 //! - `commands`: the commands behind the trait's methods.
 //! - `connection`: a connection that one caller has to itself at a time.
 //! - `input`: bytes from a server, and the replies in them.
+//! - `messages`: messages of channels for threads.
+//! - `models`: the queue under every order of its callers' and its connection's steps that shuttle chooses.
 //! - `pipelined`: the cache on connections that all callers share.
 //! - `pool`: connections that threads take turns with.
 //! - `pooled`: the cache on connections that callers take turns with.
@@ -16,9 +19,14 @@
 
 mod backoff;
 mod blocking;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod commands;
 mod connection;
 mod input;
+mod messages;
+#[cfg(test)]
+mod models;
 mod pipelined;
 mod pool;
 mod pooled;
@@ -29,6 +37,14 @@ mod task;
 #[cfg(feature = "tls")]
 mod tls;
 
+/// What the queue is locked by; its models have another one.
+mod sync {
+    pub(crate) use std::sync::{Mutex, MutexGuard};
+}
+
+#[cfg(feature = "cluster")]
+pub use cluster::ClusterCache;
+pub use messages::Messages;
 pub use pipelined::PipelinedCache;
 pub use pool::Pool;
 pub use pooled::PooledCache;

@@ -120,7 +120,8 @@ impl PipelinedCache {
     }
 
     async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
-        receiver::subscribe(self.server.clone(), self.options, command, names).await
+        let servers = vec![self.server.clone()];
+        receiver::subscribe(servers, self.options, command, names).await
     }
 
     async fn end(&self) {

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -10,8 +9,9 @@ use std::time::Instant;
 use crate::address::Server;
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
-use crate::remote::blocking::Connection;
+use crate::remote::blocking::{Connection, is_late};
 use crate::remote::commands::{SetWords, shared, with};
+use crate::remote::messages::Messages;
 use crate::reply::Reply;
 use crate::set_options::SetOptions;
 
@@ -34,7 +34,7 @@ use crate::set_options::SetOptions;
 pub struct Pool(Arc<Shared>);
 
 struct Shared {
-    server: Server,
+    server: Arc<Server>,
     options: CacheOptions,
     state: Mutex<State>,
 }
@@ -76,7 +76,7 @@ impl Pool {
             ..State::default()
         };
         Ok(Pool(Arc::new(Shared {
-            server: Server::parse(url)?,
+            server: Arc::new(Server::parse(url)?),
             options,
             state: Mutex::new(state),
         })))
@@ -200,6 +200,53 @@ impl Pool {
         self.call(&shared(words)?)
     }
 
+    /// The messages of some channels, all that are published from the return on, for a loop of a thread.
+    ///
+    /// # Errors
+    /// Those of connections.
+    ///
+    /// ```
+    /// use undercroft::Event;
+    /// # use undercroft::{CacheOptions, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let url = served.url();
+    /// let pool = Pool::open(&url, CacheOptions::new())?;
+    /// let mut news = pool.subscribe(&["news"])?;
+    /// pool.publish("news", "hello")?;
+    /// let Some(Event::Message(message)) = news.next().transpose()? else { panic!() };
+    /// assert_eq!(message.payload, b"hello");
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn subscribe(&self, channels: &[impl AsRef<[u8]>]) -> Result<Messages> {
+        self.receive(b"SUBSCRIBE", channels)
+    }
+
+    /// The messages of all channels that match one of some patterns.
+    ///
+    /// # Errors
+    /// Those of connections.
+    ///
+    /// ```
+    /// use undercroft::Event;
+    /// # use undercroft::{CacheOptions, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let url = served.url();
+    /// let pool = Pool::open(&url, CacheOptions::new())?;
+    /// let mut news = pool.subscribe_to_patterns(&["news.*"])?;
+    /// pool.publish("news.local", "hello")?;
+    /// let Some(Event::Message(message)) = news.next().transpose()? else { panic!() };
+    /// assert_eq!(message.pattern.as_deref(), Some(&b"news.*"[..]));
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn subscribe_to_patterns(&self, patterns: &[impl AsRef<[u8]>]) -> Result<Messages> {
+        self.receive(b"PSUBSCRIBE", patterns)
+    }
+
+    fn receive(&self, command: &'static [u8], names: &[impl AsRef<[u8]>]) -> Result<Messages> {
+        let names = names.iter().map(|name| name.as_ref().to_vec()).collect();
+        Messages::new(self.0.server.clone(), self.0.options, command, names)
+    }
+
     fn call(&self, words: &[&[u8]]) -> Result<Reply> {
         let until = Instant::now() + self.0.options.deadline;
         let mut turn = self.turn(until)?;
@@ -236,16 +283,9 @@ impl Pool {
 
     /// A read that took too long is a call that did.
     fn timed_out(&self, error: Error) -> Error {
-        match &error {
-            Error::Lost { source, .. }
-                if matches!(
-                    source.kind(),
-                    io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
-                ) =>
-            {
-                Error::TimedOut(self.0.options.deadline)
-            }
-            _ => error,
+        match is_late(&error) {
+            true => Error::TimedOut(self.0.options.deadline),
+            false => error,
         }
     }
 }

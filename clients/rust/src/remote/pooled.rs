@@ -121,7 +121,8 @@ impl PooledCache {
         if self.pool.is_closed() {
             return Err(Error::Closed);
         }
-        receiver::subscribe(self.server.clone(), self.options, command, names).await
+        let servers = vec![self.server.clone()];
+        receiver::subscribe(servers, self.options, command, names).await
     }
 
     async fn end(&self) {

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use tokio::sync::{Notify, Semaphore, TryAcquireError};
 use tokio::time::{Instant, timeout_at};
 use undercroft_resp::encode;
 
+use super::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
 use crate::reply::Reply;
 
@@ -312,6 +313,16 @@ impl Queue {
         if let Some(task) = task {
             task.wake();
         }
+    }
+
+    /// Whether nothing is left of any call, and all of the budget is there.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "only the models' copy of the queue is asked")]
+    pub(crate) fn is_empty(&self) -> bool {
+        let state = self.state();
+        let has_no_calls = state.slots.is_empty() && state.sent.is_empty();
+        // A queue that is closed gives no permits, and counts them all the same.
+        has_no_calls && self.budget.available_permits() == self.units as usize
     }
 
     /// Waits until the connection's task has ended.

@@ -9,6 +9,7 @@ use undercroft_resp::Value;
 
 use crate::address::Server;
 use crate::error::{Error, Result};
+use crate::observe;
 use crate::options::CacheOptions;
 use crate::remote::backoff::Backoff;
 use crate::remote::commands::with;
@@ -17,7 +18,9 @@ use crate::subscription::{Event, Message, Subscription, check_names};
 
 /// A connection of its own that messages come on, and another one where that is lost.
 struct Receiver {
-    server: Arc<Server>,
+    /// Servers that send the same messages; the one in turn is connected to.
+    servers: Vec<Arc<Server>>,
+    turn: usize,
     options: CacheOptions,
     command: &'static [u8],
     names: Vec<Vec<u8>>,
@@ -25,23 +28,24 @@ struct Receiver {
     backoff: Backoff,
 }
 
-/// Subscribes to channels or patterns, by the command that does so.
+/// Subscribes to channels or patterns, by the command that does so, on any of some servers.
 pub(crate) async fn subscribe(
-    server: Arc<Server>,
+    servers: Vec<Arc<Server>>,
     options: CacheOptions,
     command: &'static [u8],
     names: &[&[u8]],
 ) -> Result<Subscription> {
     check_names(names)?;
     let mut receiver = Receiver {
-        server,
+        servers,
+        turn: 0,
         options,
         command,
         names: names.iter().map(|name| name.to_vec()).collect(),
         connection: None,
         backoff: Backoff::default(),
     };
-    receiver.connect().await?;
+    receiver.connect_to_any().await?;
     Ok(Subscription::new(stream::unfold(
         receiver,
         |mut receiver| async {
@@ -52,29 +56,36 @@ pub(crate) async fn subscribe(
 }
 
 impl Receiver {
+    /// Connects to the server in turn, or to the first one behind it that can be connected to.
+    async fn connect_to_any(&mut self) -> Result<()> {
+        let mut connected = self.connect().await;
+        for _ in 1..self.servers.len() {
+            if connected.is_ok() {
+                break;
+            }
+            self.turn = (self.turn + 1) % self.servers.len();
+            connected = self.connect().await;
+        }
+        let name = &self.servers[self.turn].name;
+        match &connected {
+            Ok(()) => observe::connected(name),
+            Err(error) => observe::disconnected(name, error),
+        }
+        connected
+    }
+
     /// Connects and subscribes; what is published from then on comes.
     async fn connect(&mut self) -> Result<()> {
         let within = self.options.deadline;
-        let mut connection = Connection::open(&self.server, within).await?;
+        let server = &self.servers[self.turn];
+        let mut connection = Connection::open(server, within).await?;
         let names: Vec<&[u8]> = self.names.iter().map(Vec::as_slice).collect();
         let confirmed = async {
             connection.send(&with(self.command, &names)).await?;
             for _ in &names {
-                match connection.receive().await? {
-                    Value::Array(_) | Value::Push(_) => {}
-                    Value::Error(text) => {
-                        return Err(Error::Refused {
-                            address: self.server.name.clone(),
-                            reply: String::from_utf8_lossy(&text).into(),
-                        });
-                    }
-                    _ => {
-                        let text = "expected a confirmation of a subscription";
-                        return Err(Error::protocol(&self.server.name, text));
-                    }
-                }
+                check_confirmation(server, &connection.receive().await?)?;
             }
-            Ok(())
+            Ok::<(), Error>(())
         };
         match timeout(within, confirmed).await {
             Ok(confirmed) => confirmed?,
@@ -85,11 +96,22 @@ impl Receiver {
         Ok(())
     }
 
+    fn lose(&mut self, error: &Error) {
+        observe::disconnected(&self.servers[self.turn].name, error);
+        self.connection = None;
+    }
+
     /// What comes next. An error is told once; after it the next call connects again.
     async fn next(&mut self) -> Result<Event> {
         let mut is_asked = false;
         while let Some(connection) = &mut self.connection {
-            match timeout(self.options.silence, connection.receive()).await {
+            // What has come already needs no timer.
+            let received = match connection.received() {
+                Ok(None) => timeout(self.options.silence, connection.receive()).await,
+                Ok(Some(value)) => Ok(Ok(value)),
+                Err(error) => Ok(Err(error)),
+            };
+            match received {
                 Ok(Ok(value)) => {
                     is_asked = false;
                     if let Some(message) = message(value) {
@@ -98,10 +120,11 @@ impl Receiver {
                 }
                 // A server that is gone without a word would be waited for in vain.
                 Err(_) if !is_asked && connection.send(&[b"PING"]).await.is_ok() => is_asked = true,
-                Ok(Err(_)) | Err(_) => self.connection = None,
+                Ok(Err(error)) => self.lose(&error),
+                Err(_) => self.lose(&Error::TimedOut(self.options.silence)),
             }
         }
-        match self.connect().await {
+        match self.connect_to_any().await {
             Ok(()) => Ok(Event::Lost(None)),
             Err(error) => {
                 // The pause comes behind the attempt, so that the first one is made at once.
@@ -113,8 +136,23 @@ impl Receiver {
     }
 }
 
+/// Refuses what does not confirm a subscription.
+pub(crate) fn check_confirmation(server: &Server, value: &Value) -> Result<()> {
+    match value {
+        Value::Array(_) | Value::Push(_) => Ok(()),
+        Value::Error(text) => Err(Error::Refused {
+            address: server.name.clone(),
+            reply: String::from_utf8_lossy(text).into(),
+        }),
+        _ => {
+            let text = "expected a confirmation of a subscription";
+            Err(Error::protocol(&server.name, text))
+        }
+    }
+}
+
 /// The message that a server sent, if it is one.
-fn message(value: Value) -> Option<Message> {
+pub(crate) fn message(value: Value) -> Option<Message> {
     let (Value::Array(parts) | Value::Push(parts)) = value else {
         return None;
     };

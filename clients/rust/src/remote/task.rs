@@ -13,6 +13,7 @@ use undercroft_resp::Value;
 
 use crate::address::Server;
 use crate::error::{Error, Result};
+use crate::observe;
 use crate::remote::backoff::Backoff;
 use crate::remote::connection::{Connection, closed};
 use crate::remote::input::Input;
@@ -42,13 +43,20 @@ pub(crate) async fn serve(queue: Arc<Queue>, server: Arc<Server>, times: Times) 
             return;
         };
         match opened {
-            Err(error) => queue.fail_all(&error),
+            Err(error) => {
+                observe::disconnected(&server.name, &error);
+                queue.fail_all(&error);
+            }
             Ok(connection) => {
+                observe::connected(&server.name);
                 queue.forget_cancelled();
                 let mut line = Line::new(&queue, &server, connection, times.silence);
                 match poll_fn(|cx| line.poll(cx)).await {
                     Ok(()) => return,
-                    Err(error) => queue.fail_sent(&error),
+                    Err(error) => {
+                        observe::disconnected(&server.name, &error);
+                        queue.fail_sent(&error);
+                    }
                 }
                 // It was a connection, so that another attempt is a first one.
                 if line.has_answered || line.opened.elapsed() > LIVED {

@@ -1,16 +1,24 @@
 //! Tests of caches on stores and on servers.
 //!
 //! - `cancellation`: calls that are cancelled at any moment, beside others that must get their own replies.
+//! - `cluster`: a cluster of three servers.
 //! - `contract`: every cache does the same.
 //! - `faults`: what servers do wrong, and what callers are told.
+//! - `storm`: readers beside writers that are killed.
 //! - `support`: servers that the tests start.
 //! - `threads`: the pool for threads.
 //! - `tls`: connections that are encrypted.
+//! - `watched`: what can be watched: spans, events and counters.
 
 mod cancellation;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod contract;
 mod faults;
+mod storm;
 mod support;
 mod threads;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(all(feature = "metrics", feature = "tracing"))]
+mod watched;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use undercroft::{CacheOptions, Error, Pool, SetOptions};
+use undercroft::{CacheOptions, Error, Event, Pool, SetOptions};
 use undercroft_served::Served;
 
 use crate::support::redis::Redis;
@@ -157,4 +157,62 @@ fn a_server_that_accepts_nobody_is_not_waited_for() {
     let error = pool.get("key").expect_err("nobody is there");
     assert!(matches!(error, Error::Connect { .. }), "{error}");
     drop((listener, others));
+}
+
+#[test]
+fn messages_come_to_a_thread_whatever_happens_to_the_connection() {
+    let Some(mut redis) = Redis::start(&[]) else {
+        return;
+    };
+    let options = CacheOptions::new().silence(Duration::from_millis(50));
+    let pool = Pool::open(&redis.tcp(), options).expect("a pool");
+    assert!(pool.subscribe(&[] as &[&str]).is_err());
+    let mut news = pool.subscribe(&["news", "more"]).expect("subscribed");
+    let mut all = pool.subscribe_to_patterns(&["n*"]).expect("subscribed");
+    let large = "x".repeat(1_000_000);
+    for text in ["one", "", &large] {
+        assert_eq!(pool.publish("news", text).expect("published"), 2);
+        for (messages, pattern) in [(&mut news, None), (&mut all, Some(b"n*".to_vec()))] {
+            let Some(Ok(Event::Message(message))) = messages.next() else {
+                panic!("a message is missing")
+            };
+            assert!(message.payload == text.as_bytes());
+            assert_eq!(
+                (&message.channel[..], message.pattern),
+                (&b"news"[..], pattern)
+            );
+        }
+    }
+    // A server that says nothing is asked, and kept where it answers.
+    assert!(news.next_within(Duration::from_millis(200)).is_none());
+    assert_eq!(pool.publish("more", "two").expect("published"), 1);
+    let event = news.next();
+    assert!(matches!(event, Some(Ok(Event::Message(_)))), "{event:?}");
+
+    redis.kill();
+    let event = news.next().expect("no end");
+    assert!(event.expect_err("nobody is there").is_connection());
+    redis.start_again();
+    while !matches!(news.next(), Some(Ok(Event::Lost(None)))) {}
+    pool.get("key").expect("it is there again");
+    assert_eq!(pool.publish("news", "three").expect("published"), 1);
+    let event = news.next();
+    assert!(matches!(event, Some(Ok(Event::Message(_)))), "{event:?}");
+}
+
+#[test]
+fn a_server_that_stops_without_a_word_is_given_up_by_those_who_wait_for_messages() {
+    let Some(redis) = Redis::start(&[]) else {
+        return;
+    };
+    let options = CacheOptions::new()
+        .silence(Duration::from_millis(50))
+        .deadline(Duration::from_millis(50));
+    let pool = Pool::open(&redis.unix(), options).expect("a pool");
+    let mut news = pool.subscribe(&["news"]).expect("subscribed");
+    redis.signal(Signal::SIGSTOP);
+    let error = news.next().expect("no end").expect_err("nobody answers");
+    assert!(error.is_connection() || error.is_timeout(), "{error}");
+    redis.signal(Signal::SIGCONT);
+    while !matches!(news.next(), Some(Ok(Event::Lost(None)))) {}
 }

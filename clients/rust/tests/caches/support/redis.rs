@@ -69,6 +69,16 @@ impl Redis {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
+    /// Its port, and the one at which other nodes of a cluster reach it.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn cluster_ports(&self) -> (String, String) {
+        let bus = self
+            .arguments
+            .last()
+            .expect("it was started with that port");
+        (self.port.to_string(), bus.clone())
+    }
+
     /// The URL of its encrypted port, by one of the host's names.
     #[cfg(feature = "tls")]
     pub(crate) fn tls(&self, host: &str) -> String {

@@ -1,0 +1,76 @@
+//! What can be watched of caches: spans of calls, counters, and what happens to connections. Without the features
+//! `tracing` and `metrics` all of it is nothing.
+
+use std::future::Future;
+#[cfg(feature = "metrics")]
+use std::time::Instant;
+
+#[cfg(feature = "tracing")]
+use tracing::Instrument;
+
+use crate::error::{Error, Result};
+
+/// Makes a call of a cache that can be watched.
+#[inline]
+pub(crate) async fn call<T>(
+    cache: &'static str,
+    operation: &'static str,
+    call: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    #[cfg(feature = "metrics")]
+    let started = Instant::now();
+    #[cfg(feature = "tracing")]
+    let call = {
+        let span = tracing::debug_span!("undercroft", cache, operation);
+        async move {
+            let outcome = call.await;
+            if let Err(error) = &outcome {
+                tracing::debug!(%error, "failed");
+            }
+            outcome
+        }
+        .instrument(span)
+    };
+    let outcome = call.await;
+    #[cfg(feature = "metrics")]
+    count(cache, operation, started, outcome.as_ref().err());
+    #[cfg(not(feature = "metrics"))]
+    let _ = (cache, operation);
+    outcome
+}
+
+#[cfg(feature = "metrics")]
+fn count(cache: &'static str, operation: &'static str, started: Instant, error: Option<&Error>) {
+    let labels = [("cache", cache), ("operation", operation)];
+    metrics::counter!("undercroft_calls_total", &labels).increment(1);
+    metrics::histogram!("undercroft_call_seconds", &labels).record(started.elapsed());
+    if let Some(error) = error {
+        let kind = error.kind();
+        let labels = [("cache", cache), ("operation", operation), ("error", kind)];
+        metrics::counter!("undercroft_errors_total", &labels).increment(1);
+    }
+}
+
+/// A shared connection, or a subscription's, was made.
+pub(crate) fn connected(server: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(server, "connected");
+    #[cfg(feature = "metrics")]
+    metrics::counter!("undercroft_connections_total", "server" => server.to_owned()).increment(1);
+    let _ = server;
+}
+
+/// A shared connection, or a subscription's, was lost, or could not be made.
+pub(crate) fn disconnected(server: &str, error: &Error) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(server, %error, "not connected");
+    #[cfg(feature = "metrics")]
+    {
+        let labels = [
+            ("server", server.to_owned()),
+            ("error", error.kind().to_owned()),
+        ];
+        metrics::counter!("undercroft_connection_errors_total", &labels).increment(1);
+    }
+    let _ = (server, error);
+}

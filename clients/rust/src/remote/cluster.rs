@@ -1,0 +1,205 @@
+//! The cache on a cluster of servers: redis-rs knows which node has a key, and where it has moved to.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redis::ErrorKind;
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use tokio::runtime::Handle;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::timeout;
+
+use crate::address::{Place, Server};
+use crate::error::{Error, Result};
+use crate::options::CacheOptions;
+use crate::remote::commands::{remote_cache, shared};
+use crate::remote::receiver;
+use crate::reply::{Reply, from_redis, outcome};
+use crate::subscription::Subscription;
+
+/// Calls at a time; further ones wait for their turn.
+const CALLS_MAX: u32 = 1 << 16;
+
+/// A cache on a Redis Cluster, reached through the cluster client of the crate `redis`; needs the crate's feature
+/// `cluster`.
+///
+/// Keys of several slots may be asked for by one call: each node is asked for its own, so that `get_many` is of one
+/// moment on each node only. A node that fails ends the calls for its keys with errors of connections, and the others
+/// go on; where the cluster gives its slots to another node, calls find that. There are connections to the nodes that
+/// are needed, each of which all callers share: [`CacheOptions::connections`] says nothing here.
+///
+/// ```no_run
+/// use undercroft::{Cache, CacheOptions, ClusterCache, SetOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// let cache = ClusterCache::open("redis+cluster://one:6379,other:6379", CacheOptions::new())?;
+/// cache.set(b"key", b"value", SetOptions::new()).await?;
+/// assert_eq!(cache.get_many(&[b"key", b"other"]).await?.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+pub struct ClusterCache {
+    servers: Vec<Arc<Server>>,
+    connection: OnceCell<ClusterConnection>,
+    /// A permit for each call under way, see `end`.
+    calls: Semaphore,
+    is_closed: AtomicBool,
+    options: CacheOptions,
+}
+
+impl ClusterCache {
+    /// A cache on the cluster that `redis+cluster://` and some of its nodes name. The first call connects.
+    ///
+    /// # Errors
+    /// [`Error::Url`], and [`Error::NoRuntime`] outside of a Tokio runtime.
+    ///
+    /// ```
+    /// use undercroft::{CacheOptions, ClusterCache, Error};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// let cache = ClusterCache::open("redis+cluster://:secret@one:6379,other:6379", CacheOptions::new())?;
+    /// let error = ClusterCache::open("redis+cluster://one/3", CacheOptions::new()).unwrap_err();
+    /// assert!(matches!(error, Error::Url(_)), "clusters have one database");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open(url: &str, options: CacheOptions) -> Result<ClusterCache> {
+        ClusterCache::on(Server::parse_cluster(url)?, options)
+    }
+
+    pub(crate) fn on(servers: Vec<Server>, options: CacheOptions) -> Result<ClusterCache> {
+        Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        Ok(ClusterCache {
+            servers: servers.into_iter().map(Arc::new).collect(),
+            connection: OnceCell::new(),
+            calls: Semaphore::new(CALLS_MAX as usize),
+            is_closed: AtomicBool::new(false),
+            options,
+        })
+    }
+
+    /// Runs any command, its name first, but those that change the connection for others. It goes to the node that has
+    /// its keys; without keys to one, or to all, as the command is.
+    ///
+    /// # Errors
+    /// An error reply is an [`Error::Reply`].
+    ///
+    /// ```no_run
+    /// # use undercroft::{CacheOptions, ClusterCache};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// let cache = ClusterCache::open("redis+cluster://one:6379", CacheOptions::new())?;
+    /// assert_eq!(cache.command(&["INCR", "visits"]).await?.to::<i64>()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn command(&self, words: &[impl AsRef<[u8]>]) -> Result<Reply> {
+        self.call(&shared(words)?).await
+    }
+
+    async fn call(&self, words: &[&[u8]]) -> Result<Reply> {
+        let deadline = self.options.deadline;
+        let call = async {
+            let _counted = self.calls.acquire().await.map_err(|_| Error::Closed)?;
+            let connected = self.connection.get_or_try_init(|| self.connect()).await;
+            let mut connection = connected?.clone();
+            let mut command = redis::Cmd::with_capacity(words.len(), 0);
+            words.iter().for_each(|word| {
+                command.arg(word);
+            });
+            let value = command.query_async::<redis::Value>(&mut connection).await;
+            outcome(from_redis(value.map_err(|error| self.failed(error))?))
+        };
+        match timeout(deadline, call).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Error::TimedOut(deadline)),
+        }
+    }
+
+    async fn connect(&self) -> Result<ClusterConnection> {
+        let mut nodes = Vec::new();
+        for server in &self.servers {
+            if let Place::Tcp { host, port, .. } = &server.place {
+                nodes.push(redis::ConnectionAddr::Tcp(host.clone(), *port));
+            }
+        }
+        let first = &self.servers[0];
+        let mut builder = ClusterClientBuilder::new(nodes)
+            .connection_timeout(self.options.deadline)
+            .response_timeout(self.options.deadline)
+            .overall_response_timeout(Some(self.options.deadline));
+        if let Some(password) = &first.password {
+            builder = builder.password(password);
+        }
+        if let Some(user) = &first.user {
+            builder = builder.username(user);
+        }
+        if first.resp3 {
+            builder = builder.use_protocol(redis::ProtocolVersion::RESP3);
+        }
+        let connecting = |error| match self.failed(error) {
+            Error::Lost { address, source } => Error::Connect { address, source },
+            Error::Reply(reply) => Error::Refused {
+                address: first.name.clone(),
+                reply: reply.into(),
+            },
+            other => other,
+        };
+        let client = builder.build().map_err(connecting)?;
+        client.get_async_connection().await.map_err(connecting)
+    }
+
+    /// What an error of redis-rs means here.
+    fn failed(&self, error: redis::RedisError) -> Error {
+        let address = self.servers[0].name.clone();
+        match error.kind() {
+            _ if error.is_timeout() => Error::TimedOut(self.options.deadline),
+            ErrorKind::Server(_) | ErrorKind::Extension => {
+                let code = error.code().unwrap_or("ERR");
+                Error::reply(format!("{code} {}", error.detail().unwrap_or_default()))
+            }
+            ErrorKind::AuthenticationFailed => Error::Refused {
+                address,
+                reply: error.to_string().into(),
+            },
+            ErrorKind::Parse => Error::protocol(&address, error.to_string()),
+            ErrorKind::Io | ErrorKind::ClusterConnectionNotFound
+                if error.is_connection_refusal() =>
+            {
+                Error::connecting(&address, io::Error::other(error.to_string()))
+            }
+            _ => Error::lost(&address, io::Error::other(error.to_string())),
+        }
+    }
+
+    /// Messages go to all nodes of a cluster, so that any of them will do.
+    async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed);
+        }
+        receiver::subscribe(self.servers.clone(), self.options, command, names).await
+    }
+
+    async fn end(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        // The permits of the calls under way come back when these have ended.
+        let all = self.calls.acquire_many(CALLS_MAX);
+        let ended = timeout(self.options.deadline, all).await;
+        self.calls.close();
+        drop(ended);
+    }
+}
+
+remote_cache!(ClusterCache);
+
+impl fmt::Debug for ClusterCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
+        f.debug_struct("ClusterCache")
+            .field("nodes", &nodes)
+            .finish()
+    }
+}

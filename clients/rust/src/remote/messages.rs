@@ -1,0 +1,194 @@
+//! Messages of channels for threads.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::address::Server;
+use crate::error::{Error, Result};
+use crate::observe;
+use crate::options::CacheOptions;
+use crate::remote::backoff::Backoff;
+use crate::remote::blocking::{Connection, is_late};
+use crate::remote::commands::with;
+use crate::remote::receiver::{check_confirmation, message};
+use crate::subscription::{Event, check_names};
+
+/// Messages that a thread waits for, see [`Pool::subscribe`](crate::Pool::subscribe).
+///
+/// It has a connection of its own, and goes on whatever happens to that: an error tells why there is none at the
+/// moment, and the next call tries again; [`Event::Lost`] comes with another connection. As an iterator it does not
+/// end. Dropping it ends the subscription.
+///
+/// ```
+/// # use undercroft::{CacheOptions, Pool};
+/// # let served = undercroft_served::Served::start();
+/// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
+/// let news = pool.subscribe(&["news"])?;
+/// for text in ["one", "two"] {
+///     pool.publish("news", text)?;
+/// }
+/// assert!(news.take(2).all(|event| event.is_ok()));
+/// # Ok::<(), undercroft::Error>(())
+/// ```
+pub struct Messages {
+    server: Arc<Server>,
+    options: CacheOptions,
+    command: &'static [u8],
+    names: Vec<Vec<u8>>,
+    connection: Option<Connection>,
+    backoff: Backoff,
+    /// When something came, or was asked for.
+    heard: Instant,
+    /// The server was asked whether it is there.
+    is_asked: bool,
+    /// Until then no connection is tried.
+    pause_end: Option<Instant>,
+}
+
+impl Messages {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        options: CacheOptions,
+        command: &'static [u8],
+        names: Vec<Vec<u8>>,
+    ) -> Result<Messages> {
+        let words: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+        check_names(&words)?;
+        let mut messages = Messages {
+            server,
+            options,
+            command,
+            names,
+            connection: None,
+            backoff: Backoff::default(),
+            heard: Instant::now(),
+            is_asked: false,
+            pause_end: None,
+        };
+        messages.connect()?;
+        Ok(messages)
+    }
+
+    /// What comes next within so long; none where nothing does. To connect anew it may take the pool's deadline longer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use undercroft::{CacheOptions, Pool};
+    /// # let served = undercroft_served::Served::start();
+    /// # let pool = Pool::open(&served.url(), CacheOptions::new())?;
+    /// let mut news = pool.subscribe(&["news"])?;
+    /// assert!(news.next_within(Duration::from_millis(1)).is_none());
+    /// pool.publish("news", "hello")?;
+    /// assert!(news.next_within(Duration::from_secs(60)).is_some());
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    pub fn next_within(&mut self, time: Duration) -> Option<Result<Event>> {
+        // Beyond a year it is for ever.
+        let until = Instant::now() + time.min(Duration::from_secs(365 * 24 * 3600));
+        while let Some(connection) = &mut self.connection {
+            let silent = self.heard + self.options.silence;
+            match connection.receive(until.min(silent)) {
+                Ok(value) => {
+                    self.heard = Instant::now();
+                    self.is_asked = false;
+                    if let Some(message) = message(value) {
+                        return Some(Ok(Event::Message(message)));
+                    }
+                }
+                Err(error) if is_late(&error) && !self.is_silent() => {
+                    if Instant::now() >= until {
+                        return None;
+                    }
+                }
+                // A server that is gone without a word would be waited for in vain.
+                Err(error) if is_late(&error) && !self.is_asked => self.ask(),
+                Err(error) => self.lose(&error),
+            }
+        }
+        if let Some(end) = self.pause_end {
+            sleep(end.min(until).saturating_duration_since(Instant::now()));
+            if end > until {
+                return None;
+            }
+        }
+        Some(self.connect().map(|()| Event::Lost(None)))
+    }
+
+    fn is_silent(&self) -> bool {
+        self.heard.elapsed() >= self.options.silence
+    }
+
+    fn ask(&mut self) {
+        self.is_asked = true;
+        self.heard = Instant::now();
+        let until = self.heard + self.options.silence;
+        if let Some(Err(error)) = self
+            .connection
+            .as_mut()
+            .map(|it| it.send(&[b"PING"], until))
+        {
+            self.lose(&error);
+        }
+    }
+
+    fn lose(&mut self, error: &Error) {
+        observe::disconnected(&self.server.name, error);
+        self.connection = None;
+    }
+
+    /// Connects and subscribes; what is published from then on comes. Where that fails, a pause comes before the next
+    /// attempt.
+    fn connect(&mut self) -> Result<()> {
+        match self.connected() {
+            Ok(connection) => {
+                observe::connected(&self.server.name);
+                self.connection = Some(connection);
+                self.heard = Instant::now();
+                self.is_asked = false;
+                self.backoff = Backoff::default();
+                self.pause_end = None;
+                Ok(())
+            }
+            Err(error) => {
+                observe::disconnected(&self.server.name, &error);
+                self.pause_end = Some(Instant::now() + self.backoff.pause());
+                Err(error)
+            }
+        }
+    }
+
+    fn connected(&self) -> Result<Connection> {
+        let until = Instant::now() + self.options.deadline;
+        let mut connection = Connection::open(&self.server, until)?;
+        let names: Vec<&[u8]> = self.names.iter().map(Vec::as_slice).collect();
+        connection.send(&with(self.command, &names), until)?;
+        for _ in &names {
+            let value = connection.receive(until);
+            check_confirmation(&self.server, &value?)?;
+        }
+        Ok(connection)
+    }
+}
+
+impl Iterator for Messages {
+    type Item = Result<Event>;
+
+    /// What comes next, however long that takes.
+    fn next(&mut self) -> Option<Result<Event>> {
+        loop {
+            if let Some(event) = self.next_within(Duration::MAX) {
+                return Some(event);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Messages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Messages")
+            .field("server", &self.server.name)
+            .finish()
+    }
+}

@@ -1,0 +1,148 @@
+//! The queue under every order of its callers' and its connection's steps that shuttle chooses.
+//!
+//! It is the same source as the one that the crate uses, with shuttle's mutex in the place of the standard library's:
+//! all that callers and the connection share is behind that one.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::{future, thread};
+use undercroft_resp::{ReplyReader, Value};
+
+use crate::error::Error;
+use crate::reply::Reply;
+use queue::{EndOnDrop, Queue};
+
+pub(super) mod sync {
+    pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+}
+
+#[path = "queue.rs"]
+#[expect(dead_code, reason = "the models need not call all of it")]
+mod queue;
+
+const CALLERS: usize = 3;
+const ORDERS: usize = 1000;
+
+/// Answers every command with its own words until the queue is closed; the connection is lost now and then.
+fn serve(queue: &Queue) {
+    let (mut output, mut sent) = (Vec::new(), Vec::<u8>::new());
+    let (mut replies, mut wakers) = (Vec::new(), Vec::new());
+    let thread = thread::current();
+    let waker = waker_fn(move || thread.unpark());
+    loop {
+        output.clear();
+        let taken = queue.take(&mut output, &Context::from_waker(&waker));
+        sent.extend_from_slice(&output);
+        if taken.is_over && sent.is_empty() {
+            return;
+        }
+        if sent.is_empty() {
+            thread::park();
+            continue;
+        }
+        if thread_rng().gen_ratio(1, 8) {
+            sent.clear();
+            queue.fail_sent(&Error::TimedOut(Duration::ZERO));
+            queue.forget_cancelled();
+            continue;
+        }
+        // Some replies come now, the others later.
+        let (mut rest, mut reader) = (&sent[..], ReplyReader::default());
+        let before = rest.len();
+        while let Ok(Some(Value::Array(words))) = reader.read(&mut rest) {
+            let Some(Value::Bulk(key)) = words.into_iter().nth(1) else {
+                panic!("a command of two words")
+            };
+            replies.push(Ok(Reply::Bytes(key)));
+            if thread_rng().gen_bool(0.5) {
+                break;
+            }
+        }
+        let used = before - rest.len();
+        sent.drain(..used);
+        assert!(
+            queue.answer(&mut replies, used, &mut wakers),
+            "nobody asked for a reply"
+        );
+    }
+}
+
+/// A waker that calls a function.
+fn waker_fn(wake: impl Fn() + Send + Sync + 'static) -> Waker {
+    struct Function<F>(F);
+    impl<F: Fn() + Send + Sync + 'static> std::task::Wake for Function<F> {
+        fn wake(self: Arc<Self>) {
+            (self.0)();
+        }
+    }
+    Waker::from(Arc::new(Function(wake)))
+}
+
+/// One caller: some of its calls are given up after they were sent.
+fn call(queue: &Queue, name: usize) {
+    for round in 0..3 {
+        let key = format!("{name} {round}");
+        let words: [&[u8]; 2] = [b"GET", key.as_bytes()];
+        if thread_rng().gen_ratio(1, 3) {
+            let mut given_up = pin!(queue.call(&words));
+            if let Poll::Ready(outcome) = given_up
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()))
+            {
+                check(outcome, &key);
+            }
+            continue;
+        }
+        check(future::block_on(queue.call(&words)), &key);
+    }
+}
+
+fn check(outcome: crate::Result<Reply>, key: &str) {
+    match outcome {
+        Ok(reply) => assert_eq!(
+            reply,
+            Reply::Bytes(key.as_bytes().to_vec()),
+            "another's reply"
+        ),
+        Err(error) => assert!(error.is_timeout(), "{error}"),
+    }
+}
+
+fn model() {
+    let queue = Arc::new(Queue::new(1 << 20, Duration::from_secs(3600)));
+    let connection = {
+        let queue = queue.clone();
+        thread::spawn(move || {
+            let _end = EndOnDrop(queue.clone());
+            serve(&queue);
+        })
+    };
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|name| {
+            let queue = queue.clone();
+            thread::spawn(move || call(&queue, name))
+        })
+        .collect();
+    for caller in callers {
+        caller.join().expect("a caller");
+    }
+    queue.close();
+    connection.join().expect("the connection");
+    let refused = future::block_on(queue.call(&[b"GET", b"key"]));
+    assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+    assert!(queue.is_empty(), "slots or places are left");
+}
+
+#[test]
+fn every_caller_gets_its_own_reply_whatever_is_given_up_or_lost() {
+    shuttle::check_random(model, ORDERS);
+    shuttle::check_pct(model, ORDERS, 3);
+    println!(
+        "shuttle: {} orders of {CALLERS} callers and their connection",
+        2 * ORDERS
+    );
+}

@@ -1,0 +1,102 @@
+//! Values of types that serde knows, kept as JSON.
+
+use std::future::Future;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::set_options::SetOptions;
+
+/// Values of the program's own types in any cache, `dyn Cache` included; needs the crate's feature `serde`.
+///
+/// They are kept as JSON, which programs in all languages read. Bytes that are not to be read by others are kept
+/// smaller by a format of the program's choice and [`Cache::set`].
+///
+/// ```
+/// use undercroft::{CacheExt, SetOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let url = format!("undercroft://{}/store", directory.path().display());
+/// let cache = undercroft::cache(&url)?; // undercroft://sessions, redis://localhost, ...
+/// cache.set_as(b"born", &("Ada", 1815), SetOptions::new()).await?;
+/// let (name, year): (String, u16) = cache.get_as(b"born").await?.expect("it was set");
+/// assert_eq!((&*name, year), ("Ada", 1815));
+/// # Ok(())
+/// # }
+/// ```
+pub trait CacheExt: Cache {
+    /// The value that a key holds.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the string is no JSON, or of another type.
+    ///
+    /// ```
+    /// # use undercroft::{Cache, CacheExt, SetOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// cache.set(b"sizes", b"[1, 2]", SetOptions::new()).await?;
+    /// assert_eq!(cache.get_as(b"sizes").await?, Some(vec![1, 2]));
+    /// let error = cache.get_as::<bool>(b"sizes").await.unwrap_err();
+    /// assert!(matches!(error, undercroft::Error::Value(_)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn get_as<T>(&self, key: &[u8]) -> impl Future<Output = Result<Option<T>>> + Send
+    where
+        T: DeserializeOwned + Send,
+    {
+        async move {
+            let found = self.get(key).await?;
+            let read = |text: Vec<u8>| {
+                serde_json::from_slice(&text).map_err(|error| {
+                    Error::value(format!(
+                        "expected a {} in JSON: {error}",
+                        std::any::type_name::<T>()
+                    ))
+                })
+            };
+            found.map(read).transpose()
+        }
+    }
+
+    /// Sets a key to a value, as [`Cache::set`] does. Returns whether it did.
+    ///
+    /// # Errors
+    /// [`Error::Value`] where the value cannot be written as JSON: nothing is set then.
+    ///
+    /// ```
+    /// # use undercroft::{CacheExt, SetOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// assert!(cache.set_as(b"sizes", &[1, 2], SetOptions::new().if_missing()).await?);
+    /// assert!(!cache.set_as(b"sizes", &[3], SetOptions::new().if_missing()).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn set_as<T>(
+        &self,
+        key: &[u8],
+        value: &T,
+        options: SetOptions,
+    ) -> impl Future<Output = Result<bool>> + Send
+    where
+        T: Serialize + Sync + ?Sized,
+    {
+        async move {
+            let text = serde_json::to_vec(value).map_err(|error| {
+                let name = std::any::type_name::<T>();
+                Error::value(format!("expected a {name} that can be JSON: {error}"))
+            })?;
+            self.set(key, &text, options).await
+        }
+    }
+}
+
+impl<C: Cache + ?Sized> CacheExt for C {}

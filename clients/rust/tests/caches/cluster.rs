@@ -1,0 +1,178 @@
+//! A cluster of three servers.
+
+use std::time::Duration;
+
+use undercroft::{CacheOptions, Event, Pool, Reply, SetOptions, cache_with};
+
+use crate::support::redis::Redis;
+
+const SLOTS: usize = 16384;
+
+/// Three nodes, each with a third of the slots and no replica.
+struct Cluster(Vec<Redis>);
+
+impl Cluster {
+    fn start() -> Option<Cluster> {
+        let mut nodes = Vec::new();
+        for _ in 0..3 {
+            // The port that nodes use by themselves, 10,000 above their own, may be none.
+            let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            let bus = probe.local_addr().expect("an address").port().to_string();
+            drop(probe);
+            nodes.push(Redis::start(&[
+                "--cluster-enabled",
+                "yes",
+                "--cluster-require-full-coverage",
+                "no",
+                "--cluster-node-timeout",
+                "1000",
+                "--cluster-port",
+                &bus,
+            ])?);
+        }
+        let cluster = Cluster(nodes);
+        let pools: Vec<Pool> = cluster.0.iter().map(pool).collect();
+        for (at, pool) in pools.iter().enumerate() {
+            let (first, end) = (SLOTS * at / 3, SLOTS * (at + 1) / 3);
+            run(
+                pool,
+                &[
+                    "CLUSTER",
+                    "ADDSLOTSRANGE",
+                    &first.to_string(),
+                    &(end - 1).to_string(),
+                ],
+            );
+            let (port, bus) = cluster.0[at].cluster_ports();
+            run(&pools[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
+        }
+        for pool in &pools {
+            // Whom a node knows it is told by the others, so that its view is whole at last.
+            while !is_whole(pool) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        Some(cluster)
+    }
+
+    fn url(&self) -> String {
+        let nodes = self.0.iter().map(|node| node.tcp().replace("redis://", ""));
+        format!("redis+cluster://{}", nodes.collect::<Vec<_>>().join(","))
+    }
+}
+
+fn pool(node: &Redis) -> Pool {
+    Pool::open(&node.tcp(), CacheOptions::new()).expect("a pool")
+}
+
+fn run(pool: &Pool, words: &[&str]) -> Reply {
+    pool.command(words).expect("a reply")
+}
+
+fn is_whole(pool: &Pool) -> bool {
+    let about: String = run(pool, &["CLUSTER", "INFO"]).to().expect("a text");
+    about.contains("cluster_slots_ok:16384") && about.contains("cluster_known_nodes:3")
+}
+
+/// Which third of the slots has a key.
+fn third(pool: &Pool, key: &str) -> usize {
+    let slot: i64 = run(pool, &["CLUSTER", "KEYSLOT", key])
+        .to()
+        .expect("a slot");
+    slot as usize * 3 / SLOTS
+}
+
+#[tokio::test]
+async fn keys_of_all_nodes_and_a_node_that_fails() {
+    let Some(mut cluster) = Cluster::start() else {
+        return;
+    };
+    let options = CacheOptions::new().deadline(Duration::from_secs(20));
+    let cache = cache_with(&cluster.url(), options).expect("a cache");
+    let keys: Vec<String> = (0..1000).map(|number| format!("key {number}")).collect();
+    let words: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+    for key in &words {
+        assert!(cache.set(key, key, SetOptions::new()).await.expect("set"));
+    }
+    let large = vec![b'x'; 1_000_000];
+    let hour = SetOptions::new().ttl(Duration::from_secs(3600));
+    assert!(cache.set(b"large", &large, hour).await.expect("set"));
+    assert!(cache.get(b"large").await.expect("get") == Some(large));
+    assert!(
+        !cache
+            .set(b"large", b"x", hour.if_missing())
+            .await
+            .expect("NX")
+    );
+    let found = cache.get_many(&words).await.expect("get_many");
+    let expected: Vec<_> = words.iter().map(|key| Some(key.to_vec())).collect();
+    assert_eq!(found, expected, "in the order of the keys");
+    assert_eq!(cache.delete(&words[..500]).await.expect("delete"), 500);
+    assert_eq!(cache.get(words[0]).await.expect("get"), None);
+
+    // Whichever node a message is published on, it comes.
+    let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
+    let pools: Vec<Pool> = cluster.0.iter().map(pool).collect();
+    for (at, pool) in pools.iter().enumerate() {
+        pool.publish("news", at.to_string()).expect("published");
+        let event = news.next().await.expect("no end").expect("no error");
+        let Event::Message(message) = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(message.payload, at.to_string().into_bytes());
+    }
+
+    // The first node is the one that messages come from.
+    cluster.0[0].kill();
+    let mut failed = 0;
+    for key in &keys[500..520] {
+        match (third(&pools[1], key), cache.get(key.as_bytes()).await) {
+            (0, Err(error)) => {
+                let is_known = error.is_connection() || error.is_timeout();
+                assert!(is_known || error.code() == Some("CLUSTERDOWN"), "{error:?}");
+                failed += 1;
+            }
+            (0, Ok(found)) => panic!("a node that is dead answered {found:?}"),
+            (_, found) => assert_eq!(found.expect("get"), Some(key.clone().into_bytes())),
+        }
+        if failed == 2 {
+            break;
+        }
+    }
+    assert_eq!(failed, 2, "keys of the node that is dead");
+    // The subscription goes on on another node, and says that messages may be lost.
+    while !matches!(news.next().await, Some(Ok(Event::Lost(None)))) {}
+    pools[2].publish("news", "again").expect("published");
+    let event = news.next().await.expect("no end");
+    assert!(matches!(event, Ok(Event::Message(_))), "{event:?}");
+
+    // A node that comes again is used again.
+    cluster.0[0].start_again();
+    let key = keys.iter().find(|key| third(&pools[1], key) == 0);
+    let key = key.expect("a key of a third").as_bytes();
+    while cache.set(key, b"new", SetOptions::new()).await.is_err() {}
+    assert_eq!(cache.get(key).await.expect("get"), Some(b"new".to_vec()));
+    cache.close().await;
+    assert!(matches!(
+        cache.get(key).await,
+        Err(undercroft::Error::Closed)
+    ));
+    assert!(cache.subscribe(&[b"news"]).await.is_err());
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_there() {
+    // A port that nobody listens at.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let options = CacheOptions::new().deadline(Duration::from_secs(5));
+    let cache = cache_with(&format!("redis+cluster://{address}"), options).expect("a cache");
+    let error = cache.get(b"key").await.expect_err("nobody is there");
+    assert!(error.is_connection() || error.is_timeout(), "{error:?}");
+    let error = cache
+        .subscribe(&[b"news"])
+        .await
+        .expect_err("nobody is there");
+    assert!(error.is_connection(), "{error:?}");
+}
