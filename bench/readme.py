@@ -1,4 +1,4 @@
-"""Write the measured tables into README.md and docs/benchmarks.md, or check them.
+"""Write the measured tables into README.md, docs/benchmarks.md and docs/rust.md, or check them.
 
 Each is made from the newest whole result of its table in ``bench/results/``, between two
 comments, so that no figure is ever typed by hand. ``--check`` changes nothing and fails
@@ -95,6 +95,23 @@ def short_table() -> str:
     return "\n".join(lines)
 
 
+def rates(table: str) -> str:
+    """Return the grids of requests a second of a table, with what they were measured on."""
+    result = newest(table)
+    if result is None:
+        return NOT_YET.format(table)
+    path, found = result
+    lines = []
+    for grid in found.grids:
+        if "requests a second" in grid.title:
+            lines += grid.markdown()
+    lines.append(
+        f"Measured on {found.date[:10]} with {found.machine['cores']} cores of an "
+        f"{found.machine['processor']}, from [{path.name}](../{path.relative_to(ROOT)})."
+    )
+    return "\n".join(lines)
+
+
 def whole_table(table: str) -> str:
     """Return a whole table for docs/benchmarks.md."""
     result = newest(table)
@@ -130,6 +147,7 @@ def main() -> int:
     stale = 0
     for name, table, text in (
         ("README.md", "core", short_table()),
+        ("docs/rust.md", "cache", rates("cache")),
         *(("docs/benchmarks.md", table, whole_table(table)) for table in TABLES),
     ):
         path = ROOT / name

@@ -6,7 +6,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-table=${1:?which table: core, types, feeds, python, php, everyday, server or growth}
+table=${1:?which table: core, types, feeds, python, php, everyday, server, cache or growth}
 shift
 [[ -z ${QUICK:-} ]] || set -- --quick "$@"
 scripts/setup.sh scripts/requirements-bench.txt
@@ -17,5 +17,10 @@ cargo build --release --locked --package undercroft-bench --package undercroft-c
 if [[ $table == php ]]; then
     scripts/packages.sh php
     scripts/php-extension.sh build
+fi
+if [[ $table == cache ]]; then
+    # The peers are many crates that nothing else needs.
+    say "building target/release/undercroft-bench-cache"
+    cargo build --release --locked --manifest-path bench/cache/Cargo.toml
 fi
 exec .venv/bin/python bench/run.py --table "$table" "$@"

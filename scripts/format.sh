@@ -6,5 +6,6 @@ source "$(dirname "$0")/lib.sh"
 
 scripts/setup.sh
 cargo fmt --all
+cargo fmt --manifest-path bench/cache/Cargo.toml
 .venv/bin/ruff check --fix
 .venv/bin/ruff format

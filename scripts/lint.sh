@@ -9,9 +9,10 @@ scripts/packages.sh lint
 
 say "rustfmt"
 cargo fmt --all --check
+cargo fmt --manifest-path bench/cache/Cargo.toml --check
 
 say "clippy"
-cargo clippy --workspace --features undercroft/tls --all-targets --locked -- -D warnings
+cargo clippy --workspace --features undercroft/full --all-targets --locked -- -D warnings
 
 say "rustdoc"
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked --quiet

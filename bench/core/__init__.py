@@ -1,6 +1,7 @@
 """The parts of the benchmark: rows by group, peers, measuring, and the report.
 
 - `bench`: what every group of rows is told.
+- `caches`: rows of the Rust crate's caches beside other clients of Redis.
 - `callgrind`: what a process costs in instructions, which do not depend on how busy the machine is.
 - `calls`: rows of commands with short replies, one after another, from Python.
 - `classic`: the classic comparison: KEYS * on a near-empty database, so many queries by each

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from core import (
+    caches,
     calls,
     classic,
     embedded,
@@ -83,6 +84,12 @@ TABLES: dict[str, dict[str, Group]] = {
         "server": feeds.served_rows,
         "c": interface.rows,
         "classic": feeds_classic.rows,
+    },
+    "cache": {
+        "large": caches.large_rows,
+        "small": caches.small_rows,
+        "messages": caches.message_rows,
+        "waiting": caches.waiting_rows,
     },
     "growth": {
         "life": growth.rows,

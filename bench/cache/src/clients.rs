@@ -1,0 +1,227 @@
+//! What is measured: ours and the peers, each as its documentation uses it.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fred::bytes::Bytes;
+use fred::interfaces::{ClientLike, KeysInterface};
+use redis::AsyncCommands;
+use undercroft::{Cache, CacheOptions, PipelinedCache, PooledCache, SetOptions, StoreCache};
+
+use crate::{Failure, Server};
+
+/// The key that all ask for.
+pub const KEY: &str = "bench:value";
+/// Connections of each pool.
+const POOLED: usize = 16;
+/// Connections of each fixed set.
+const FIXED: usize = 4;
+
+/// A client whose callers ask for one value.
+pub trait Client: Send + Sync + 'static {
+    /// The length of the value.
+    fn get(&self) -> impl Future<Output = Result<usize, Failure>> + Send;
+}
+
+/// All clients that there are for a kind of socket.
+pub const NAMES: &[&str] = &[
+    "PipelinedCache",
+    "PipelinedCache, 4",
+    "PooledCache",
+    "StoreCache",
+    "redis-rs multiplexed",
+    "fred",
+    "redis-async",
+    "redis-async, 4",
+    "deadpool-redis",
+    "bb8-redis",
+    "r2d2",
+];
+
+/// Calls a generic function with a client that is connected.
+#[macro_export]
+macro_rules! with_client {
+    ($name:expr, $server:expr, $store:expr, $client:ident => $body:expr) => {{
+        use $crate::clients as all;
+        let (server, store): (&$crate::Server, &std::path::Path) = ($server, $store);
+        match $name {
+            "PipelinedCache" => with_client!(@ all::pipelined(server, 1)?, $client, $body),
+            "PipelinedCache, 4" => with_client!(@ all::pipelined(server, 4)?, $client, $body),
+            "PooledCache" => with_client!(@ all::pooled(server)?, $client, $body),
+            "StoreCache" => with_client!(@ all::store(store)?, $client, $body),
+            "redis-rs multiplexed" => with_client!(@ all::multiplexed(server).await?, $client, $body),
+            "fred" => with_client!(@ all::fred(server).await?, $client, $body),
+            "redis-async" => with_client!(@ all::redis_async(server, false).await?, $client, $body),
+            "redis-async, 4" => with_client!(@ all::redis_async(server, true).await?, $client, $body),
+            "deadpool-redis" => with_client!(@ all::deadpool(server)?, $client, $body),
+            "bb8-redis" => with_client!(@ all::bb8(server).await?, $client, $body),
+            "r2d2" => with_client!(@ all::r2d2(server)?, $client, $body),
+            other => Err(format!("expected a client's name, got {other}").into()),
+        }
+    }};
+    (@ $make:expr, $client:ident, $body:expr) => {{
+        let $client = std::sync::Arc::new($make);
+        $body
+    }};
+}
+
+/// Sets the value in a store and on the server.
+pub async fn fill(server: &Server, store: &Path, value: &[u8]) -> Result<(), Failure> {
+    let cache = StoreCache::at(store)?;
+    cache.set(KEY.as_bytes(), value, SetOptions::new()).await?;
+    let cache = undercroft::cache(&server.url())?;
+    cache.set(KEY.as_bytes(), value, SetOptions::new()).await?;
+    Ok(())
+}
+
+fn length<T: AsRef<[u8]>>(value: Option<T>) -> usize {
+    value.map_or(0, |value| value.as_ref().len())
+}
+
+/// One of ours.
+pub struct Ours<C>(C);
+
+impl<C: Cache + 'static> Client for Ours<C> {
+    async fn get(&self) -> Result<usize, Failure> {
+        Ok(length(self.0.get(KEY.as_bytes()).await?))
+    }
+}
+
+/// Ours on so many connections that all callers share.
+pub fn pipelined(server: &Server, connections: usize) -> Result<Ours<PipelinedCache>, Failure> {
+    let options = CacheOptions::new().connections(connections);
+    Ok(Ours(PipelinedCache::open(&server.url(), options)?))
+}
+
+/// Ours on connections that callers take turns with.
+pub fn pooled(server: &Server) -> Result<Ours<PooledCache>, Failure> {
+    let options = CacheOptions::new().connections(POOLED);
+    Ok(Ours(PooledCache::open(&server.url(), options)?))
+}
+
+/// Ours in shared memory.
+pub fn store(path: &Path) -> Result<Ours<StoreCache>, Failure> {
+    Ok(Ours(StoreCache::at(path)?))
+}
+
+/// redis-rs, one connection that all callers share.
+pub struct Multiplexed(redis::aio::MultiplexedConnection);
+
+impl Client for Multiplexed {
+    async fn get(&self) -> Result<usize, Failure> {
+        let value: Option<Vec<u8>> = self.0.clone().get(KEY).await?;
+        Ok(length(value))
+    }
+}
+
+/// Connects redis-rs.
+pub async fn multiplexed(server: &Server) -> Result<Multiplexed, Failure> {
+    let client = redis::Client::open(server.url())?;
+    let connection = client.get_multiplexed_async_connection().await?;
+    Ok(Multiplexed(connection))
+}
+
+/// fred, one connection that all callers share.
+pub struct Fred(fred::clients::Client);
+
+impl Client for Fred {
+    async fn get(&self) -> Result<usize, Failure> {
+        let value: Option<Bytes> = self.0.get(KEY).await?;
+        Ok(length(value))
+    }
+}
+
+/// Connects fred.
+pub async fn fred(server: &Server) -> Result<Fred, Failure> {
+    let config = fred::types::config::Config::from_url(&server.fred_url())?;
+    let client = fred::types::Builder::from_config(config).build()?;
+    client.init().await?;
+    Ok(Fred(client))
+}
+
+/// redis-async: a connection that all callers share, or a few.
+pub struct RedisAsync {
+    connections: Vec<redis_async::client::PairedConnection>,
+    turn: AtomicUsize,
+}
+
+impl Client for RedisAsync {
+    async fn get(&self) -> Result<usize, Failure> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.connections.len();
+        let command = redis_async::resp_array!["GET", KEY];
+        let value: Option<Vec<u8>> = self.connections[turn].send(command).await?;
+        Ok(length(value))
+    }
+}
+
+/// Connects redis-async, which knows no unix sockets.
+pub async fn redis_async(server: &Server, is_set: bool) -> Result<RedisAsync, Failure> {
+    let port = server.port.ok_or("redis-async knows TCP only")?;
+    let mut connections = Vec::new();
+    for _ in 0..if is_set { FIXED } else { 1 } {
+        connections.push(redis_async::client::paired_connect("127.0.0.1", port).await?);
+    }
+    Ok(RedisAsync {
+        connections,
+        turn: AtomicUsize::new(0),
+    })
+}
+
+/// deadpool-redis.
+pub struct Deadpool(deadpool_redis::Pool);
+
+impl Client for Deadpool {
+    async fn get(&self) -> Result<usize, Failure> {
+        let mut connection = self.0.get().await?;
+        let value: Option<Vec<u8>> = connection.get(KEY).await?;
+        Ok(length(value))
+    }
+}
+
+/// Makes a pool of deadpool-redis.
+pub fn deadpool(server: &Server) -> Result<Deadpool, Failure> {
+    let mut config = deadpool_redis::Config::from_url(server.url());
+    config.pool = Some(deadpool_redis::PoolConfig::new(POOLED));
+    let pool = config.create_pool(Some(deadpool_redis::Runtime::Tokio1))?;
+    Ok(Deadpool(pool))
+}
+
+/// bb8-redis.
+pub struct Bb8(bb8_redis::bb8::Pool<bb8_redis::RedisConnectionManager>);
+
+impl Client for Bb8 {
+    async fn get(&self) -> Result<usize, Failure> {
+        let mut connection = self.0.get().await?;
+        let value: Option<Vec<u8>> = connection.get(KEY).await?;
+        Ok(length(value))
+    }
+}
+
+/// Makes a pool of bb8-redis.
+pub async fn bb8(server: &Server) -> Result<Bb8, Failure> {
+    let manager = bb8_redis::RedisConnectionManager::new(server.url())?;
+    let pool = bb8_redis::bb8::Pool::builder().max_size(POOLED as u32);
+    Ok(Bb8(pool.build(manager).await?))
+}
+
+/// r2d2 with redis-rs, whose calls block a thread of the runtime's that is there for that.
+pub struct R2d2(r2d2::Pool<redis::Client>);
+
+impl Client for R2d2 {
+    async fn get(&self) -> Result<usize, Failure> {
+        let pool = self.0.clone();
+        let call = move || -> Result<Option<Vec<u8>>, Failure> {
+            let mut connection = pool.get()?;
+            Ok(redis::Commands::get(&mut *connection, KEY)?)
+        };
+        Ok(length(tokio::task::spawn_blocking(call).await??))
+    }
+}
+
+/// Makes a pool of r2d2.
+pub fn r2d2(server: &Server) -> Result<R2d2, Failure> {
+    let client = redis::Client::open(server.url())?;
+    let pool = r2d2::Pool::builder().max_size(POOLED as u32);
+    Ok(R2d2(pool.build(client)?))
+}

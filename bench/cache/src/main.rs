@@ -1,0 +1,136 @@
+//! Measures the caches of the crate `undercroft` beside other clients of Redis. Each subcommand prints one JSON object
+//! with its rounds by client, and `bench/run.py` makes the table.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use undercroft_bench_cache::load::Round;
+use undercroft_bench_cache::messages::{self, Course};
+use undercroft_bench_cache::{Failure, Server, clients, load, with_client};
+
+/// Measures caches.
+///
+/// Example: undercroft-bench-cache get --unix /run/redis.sock --store /dev/shm/store --value value --callers 64
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Callers that ask for one value.
+    Get(Get),
+    /// Messages to one subscriber.
+    Messages(Messages),
+}
+
+#[derive(clap::Args)]
+struct Get {
+    #[command(flatten)]
+    server: Server,
+    /// Where the store is, or will be.
+    #[arg(long)]
+    store: PathBuf,
+    /// The file that holds the value.
+    #[arg(long)]
+    value: PathBuf,
+    /// How many callers there are at a time.
+    #[arg(long)]
+    callers: usize,
+    /// How many rounds each client takes part in, after one that is not counted.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How long a round of a client is, in milliseconds.
+    #[arg(long, default_value_t = 300)]
+    milliseconds: u64,
+    /// The clients, all of them unless named.
+    #[arg(long)]
+    client: Vec<String>,
+}
+
+#[derive(clap::Args)]
+struct Messages {
+    #[command(flatten)]
+    server: Server,
+    /// Messages of a round.
+    #[arg(long, default_value_t = 100_000)]
+    messages: u64,
+    /// Messages of one write.
+    #[arg(long, default_value_t = 100)]
+    together: u64,
+    /// Microseconds between writes.
+    #[arg(long, default_value_t = 0)]
+    pause: u64,
+    /// How many rounds each client takes part in, after one that is not counted.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Failure> {
+    let found = match Arguments::parse().what {
+        What::Get(work) => serde_json::to_string(&work.run().await?)?,
+        What::Messages(work) => serde_json::to_string(&work.run().await?)?,
+    };
+    println!("{found}");
+    Ok(())
+}
+
+impl Get {
+    async fn run(&self) -> Result<BTreeMap<&str, Vec<Round>>, Failure> {
+        let value = std::fs::read(&self.value)?;
+        clients::fill(&self.server, &self.store, &value).await?;
+        let mut names: Vec<&str> = match &self.client[..] {
+            [] => clients::NAMES.to_vec(),
+            named => named.iter().map(String::as_str).collect(),
+        };
+        if self.server.port.is_none() {
+            // It knows no unix sockets.
+            names.retain(|name| !name.starts_with("redis-async"));
+        }
+        let mut found: BTreeMap<&str, Vec<Round>> = BTreeMap::new();
+        for turn in 0..self.rounds {
+            // Who is measured behind whom changes from round to round.
+            names.rotate_left(1);
+            if turn % 2 == 1 {
+                names.reverse();
+            }
+            for &name in &names {
+                let round = with_client!(name, &self.server, &self.store, client => {
+                    // Connections, and memory that is used from then on, are made first.
+                    let warm = Duration::from_millis(self.milliseconds / 10 + 1);
+                    load::round(&client, self.callers, value.len(), warm).await?;
+                    let time = Duration::from_millis(self.milliseconds);
+                    load::round(&client, self.callers, value.len(), time).await
+                })?;
+                found.entry(name).or_default().push(round);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Messages {
+    async fn run(&self) -> Result<BTreeMap<&str, Vec<messages::Round>>, Failure> {
+        let course = Course {
+            messages: self.messages,
+            together: self.together,
+            pause: Duration::from_micros(self.pause),
+        };
+        let mut names = messages::NAMES.to_vec();
+        let mut found: BTreeMap<&str, Vec<messages::Round>> = BTreeMap::new();
+        for turn in 0..=self.rounds {
+            names.rotate_left(1);
+            for &name in &names {
+                let round = messages::round(name, &self.server, course).await?;
+                if turn > 0 {
+                    found.entry(name).or_default().push(round);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
