@@ -1,0 +1,126 @@
+//! A web service whose profiles are kept in a cache that all of its processes share: on one machine in shared memory,
+//! on several on a server. Which it is depends on a URL alone.
+//!
+//!     cargo run -p undercroft-example-service -- undercroft://profiles 127.0.0.1:8080
+//!     curl http://127.0.0.1:8080/profiles/ada
+//!     curl -N http://127.0.0.1:8080/changes &
+//!     curl -X DELETE http://127.0.0.1:8080/profiles/ada
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::sse::{self, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures_util::{Stream, StreamExt};
+use serde::{Deserialize, Serialize};
+use undercroft::{Cache, CacheExt, Error, Event, SetOptions};
+
+/// How long a profile is kept.
+const KEPT: Duration = Duration::from_secs(60);
+/// Where the names of profiles that changed are published.
+const CHANGES: &[u8] = b"profiles:changes";
+
+/// What takes long to find out.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Whose it is.
+    pub name: String,
+    /// The letters of the name, without repetition, in their order.
+    pub letters: String,
+    /// The process that found it out.
+    pub by: u32,
+}
+
+/// The service on a cache.
+pub fn service(cache: Arc<dyn Cache>) -> Router {
+    Router::new()
+        .route("/profiles/{name}", get(profile).delete(forget))
+        .route("/changes", get(changes))
+        .with_state(cache)
+}
+
+/// A profile: the one that some process found out lately, or a new one.
+async fn profile(
+    State(cache): State<Arc<dyn Cache>>,
+    Path(name): Path<String>,
+) -> Result<Json<Profile>, Failure> {
+    let key = key(&name);
+    if let Some(profile) = cache.get_as(&key).await? {
+        return Ok(Json(profile));
+    }
+    let profile = find_out(name);
+    let kept = SetOptions::new().ttl(KEPT);
+    cache.set_as(&key, &profile, kept).await?;
+    Ok(Json(profile))
+}
+
+/// Forgets a profile, and tells everybody who listens.
+async fn forget(
+    State(cache): State<Arc<dyn Cache>>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Failure> {
+    if cache.delete(&[&key(&name)]).await? == 0 {
+        return Ok(StatusCode::NOT_FOUND);
+    }
+    cache.publish(CHANGES, name.as_bytes()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The names of profiles as they are forgotten, by whichever process.
+async fn changes(
+    State(cache): State<Arc<dyn Cache>>,
+) -> Result<Sse<impl Stream<Item = Result<sse::Event, Infallible>>>, Failure> {
+    let changes = cache.subscribe(&[CHANGES]).await?;
+    let events = changes.filter_map(async |event| match event {
+        Ok(Event::Message(message)) => {
+            let name = String::from_utf8_lossy(&message.payload).into_owned();
+            Some(Ok(sse::Event::default().event("forgotten").data(name)))
+        }
+        // Who listens asks for everything anew.
+        Ok(Event::Lost(_)) => Some(Ok(sse::Event::default().event("lost").data(""))),
+        // There is no connection; the next look tries again.
+        Err(_) => None,
+    });
+    Ok(Sse::new(events))
+}
+
+fn key(name: &str) -> Vec<u8> {
+    format!("profile:{name}").into_bytes()
+}
+
+fn find_out(name: String) -> Profile {
+    let mut letters: Vec<char> = name.chars().collect();
+    letters.sort_unstable();
+    letters.dedup();
+    Profile {
+        name,
+        letters: letters.into_iter().collect(),
+        by: std::process::id(),
+    }
+}
+
+/// An error of the cache as a response.
+struct Failure(Error);
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure(error)
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let Failure(error) = self;
+        let status = match error.is_connection() || error.is_timeout() {
+            // The same request may succeed later.
+            true => StatusCode::SERVICE_UNAVAILABLE,
+            false => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, error.to_string()).into_response()
+    }
+}
