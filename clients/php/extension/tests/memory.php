@@ -85,4 +85,6 @@ for ($round = 0; $round < 3; $round++) {
     attempt(fn () => new Connection('tcp://127.0.0.1:1', 0.1, 0.1));
     attempt(fn () => new Connection('nothing'));
 }
-unlink($path);
+foreach (glob("$path{.*/*,.*,-*,}", GLOB_BRACE) as $left) {
+    is_dir($left) ? rmdir($left) : unlink($left);
+}
