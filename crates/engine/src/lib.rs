@@ -18,6 +18,7 @@
 //! - `error`: the errors of the engine.
 //! - `glob`: pattern matching, as Redis' `stringmatchlen`.
 //! - `keyspace`: what is asked of keys whatever they hold.
+//! - `lease`: one computation of a cached value in all processes.
 //! - `messages`: publishing, subscribing, notifications.
 //! - `random`: random numbers for commands that choose by chance.
 //! - `rdb`: values in the form in which DUMP gives them.
@@ -31,6 +32,7 @@
 mod error;
 pub mod glob;
 mod keyspace;
+mod lease;
 mod messages;
 mod random;
 pub mod rdb;
@@ -43,6 +45,7 @@ mod waiting;
 
 pub use error::Error;
 pub use keyspace::snapshot::Item;
+pub use lease::{Cached, LEASE_SCRIPT, Lease, Leased, lease_key};
 pub use messages::notify::{EventClasses, KeyEvent};
 pub use messages::receivers::Topic;
 pub use messages::subscriber::{Event, Message, Subscriber, Waiting};

@@ -204,9 +204,7 @@ impl Segment {
     /// into this one, nor that of a slot that was let go.
     #[inline]
     pub fn is_seated(&self, seat: &Seat) -> bool {
-        self.process.claimed()
-            && self.process.slot() == seat.name.slot()
-            && !self.seat_is_stale(seat.name)
+        self.is_seat_here(seat.name)
     }
 
     /// Gives a seat back, unless it is not this process'.
@@ -214,6 +212,25 @@ impl Segment {
         if self.is_seated(seat) {
             self.process.put_seat(seat.name.seat());
         }
+    }
+
+    /// The name of one of this process' seats, whoever sits there: for who only wants to be known to live, and where
+    /// others may sleep until he [wakes](Self::wake_seat) them. Who has the seat may be woken with them for nothing,
+    /// and one who sits down there anew may keep a wake from them (M4).
+    ///
+    /// # Errors
+    /// A read-only store.
+    pub fn seat_here(&self, number: u64) -> Result<SeatName, Error> {
+        self.join()?;
+        let slot_index = self.process.slot();
+        let at = self.mapping.layout().slot(slot_index) + slot::GENERATION;
+        let seat = number % slot::SEAT_COUNT;
+        Ok(SeatName::new(slot_index, seat, self.mapping.load(at)))
+    }
+
+    /// Whether a seat is one of this process: not of one that forked into this one.
+    pub fn is_seat_here(&self, name: SeatName) -> bool {
+        self.process.claimed() && self.process.slot() == name.slot() && !self.seat_is_stale(name)
     }
 
     fn seat_generation(&self, name: SeatName) -> Option<u64> {

@@ -149,6 +149,25 @@ impl Writer<'_, '_> {
         self.set_found(database, key, found, value, expiry)
     }
 
+    /// Sets a key to a string, which may have been filled outside the lock. Where it was, the caller says
+    /// [`Staged::adopted`] behind the commit.
+    pub(crate) fn set_or_adopt(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        value: &[u8],
+        staged: Option<&Staged<'_>>,
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        let Some(staged) = staged else {
+            return self.set(database, key, value, expiry);
+        };
+        let found = self.find_slot(database, key)?;
+        self.put(database, key, found, Stored::Staged(staged), expiry)?;
+        self.tell_set(database, key, expiry);
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn set_found(
         &mut self,

@@ -1,0 +1,116 @@
+//! What stands in front of a value that is refreshed before it expires.
+//!
+//! ```text
+//! | 4 bytes  | 8 bytes                            | 4 bytes                        | the rest  |
+//! | f5 75 63 01 | from when on it is due, Unix ms | microseconds its making took   | the value |
+//! ```
+//!
+//! All little-endian. A value that is not refreshed early has nothing in front, unless it begins with those four bytes
+//! itself, of which the first stands in no text in UTF-8.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+const MAGIC: [u8; 4] = [0xf5, b'u', b'c', 1];
+const FRONT: usize = 16;
+
+/// A cached value, and when to make it anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// Where in what is stored the value begins.
+    pub start: usize,
+    /// From when on it is due to be made anew, Unix milliseconds; 0 is never.
+    pub due: u64,
+    /// How long it took to make, in microseconds.
+    pub took: u32,
+}
+
+impl Cached {
+    /// Reads what stands in front of a stored value.
+    #[inline]
+    pub fn of(stored: &[u8]) -> Cached {
+        match stored.split_first_chunk::<FRONT>() {
+            Some((front, _)) if front[..4] == MAGIC => {
+                let word = |at: usize| {
+                    let four: [u8; 4] = std::array::from_fn(|byte| front[at + byte]);
+                    u32::from_le_bytes(four)
+                };
+                Cached {
+                    start: FRONT,
+                    due: u64::from(word(4)) | u64::from(word(8)) << 32,
+                    took: word(12),
+                }
+            }
+            _ => Cached {
+                start: 0,
+                due: 0,
+                took: 0,
+            },
+        }
+    }
+
+    /// What is stored for a value that is due at a time, Unix milliseconds, or never (0), and took so long to make.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use undercroft_engine::Cached;
+    /// let stored = Cached::stored(b"value", 1000, Duration::from_millis(20));
+    /// let cached = Cached::of(&stored);
+    /// assert_eq!(&stored[cached.start..], b"value");
+    /// assert!(cached.is_due(1000, 0.0) && !cached.is_due(999, 0.0));
+    /// assert_eq!(&*Cached::stored(b"value", 0, Duration::ZERO), b"value");
+    /// ```
+    pub fn stored(value: &[u8], due: u64, took: Duration) -> Cow<'_, [u8]> {
+        if due == 0 && !value.starts_with(&MAGIC) {
+            return Cow::Borrowed(value);
+        }
+        let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+        let mut stored = Vec::with_capacity(FRONT + value.len());
+        stored.extend_from_slice(&MAGIC);
+        stored.extend_from_slice(&due.to_le_bytes());
+        stored.extend_from_slice(&took.to_le_bytes());
+        stored.extend_from_slice(value);
+        Cow::Owned(stored)
+    }
+
+    /// Whether it is due to be made anew.
+    ///
+    /// `haste` is 0, or for early refresh a number drawn for each call, `beta * -ln(random)` of an even `random` in
+    /// (0, 1]: then the value is due so many times the time that its making took before its time. Of many callers
+    /// one is likely to be early enough before any is late, the more likely the longer it takes (Vattani, Chierichetti,
+    /// Lowenstein: Optimal Probabilistic Cache Stampede Prevention, VLDB 2015; `beta` is 1 there).
+    #[inline]
+    pub fn is_due(&self, now: u64, haste: f64) -> bool {
+        let ahead = f64::from(self.took) / 1000.0 * haste;
+        self.due != 0 && now.saturating_add(ahead as u64) >= self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_value_comes_back_whatever_it_begins_with() {
+        for value in [&b""[..], b"x", &MAGIC, &[MAGIC; 9].concat(), &[0; 40]] {
+            for due in [0, 1, u64::MAX] {
+                let stored = Cached::stored(value, due, Duration::from_secs(9999));
+                let cached = Cached::of(&stored);
+                assert_eq!(&stored[cached.start..], value);
+                assert_eq!(cached.due, due);
+                // It is cut where it has no more bits.
+                assert!(due == 0 || cached.took == u32::MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn haste_counts_in_times_of_the_making() {
+        let stored = Cached::stored(b"v", 10_000, Duration::from_millis(500));
+        let cached = Cached::of(&stored);
+        assert!(!cached.is_due(9_499, 1.0));
+        assert!(cached.is_due(9_500, 1.0));
+        assert!(cached.is_due(0, f64::INFINITY));
+        assert!(!Cached::of(b"v").is_due(u64::MAX, f64::INFINITY));
+    }
+}
