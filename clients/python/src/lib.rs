@@ -18,6 +18,7 @@
 //! - `haste`: calls made in an event loop: they do not wait for locks.
 //! - `held`: objects that must outlive a wait.
 //! - `hot`: the hot methods.
+//! - `lease`: leases, and what stands in front of cached values.
 //! - `method`: methods at the speed of the interpreter's own: one C function for each, called with
 //!   an array of arguments.
 //! - `opening`: how this process opens stores, and waits for their locks.
@@ -47,6 +48,7 @@ mod feed;
 mod haste;
 mod held;
 mod hot;
+mod lease;
 mod method;
 mod opening;
 mod pipeline;
@@ -89,6 +91,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(shape::know, module)?)?;
     module.add_function(wrap_pyfunction!(pipeline::errors, module)?)?;
     module.add_function(wrap_pyfunction!(pipeline::shape_replies, module)?)?;
+    lease::install(module)?;
     busy::watch_forks(module)?;
     rows::install(module)
 }

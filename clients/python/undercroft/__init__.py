@@ -8,6 +8,8 @@ does not wait for redis-py.
 - `address`: what a client of a store is told: which store it is, and its options.
 - `asyncio`: clients for asyncio, with the API of redis.asyncio.
 - `base`: the class that all clients have in common, which makes the kind that its arguments mean.
+- `caches`: what clients have to cache the results of functions.
+- `caching`: functions whose results are cached: each is computed by one caller at a time.
 - `celery`: a result backend for Celery on a store in shared memory.
 - `client`: the client of a store: native where it is called most, redis-py's for everything else.
 - `connection`: redis-py's connections and pools, with this package's codec between object and byte.

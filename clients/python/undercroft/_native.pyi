@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeAlias, final
+from typing import Any, Final, Self, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
@@ -68,6 +68,36 @@ def shape_replies(
 
 def know(usual: dict[str, Callable[..., Any]]) -> None:
     """Take note of redis-py's functions, by the commands whose replies they make results of."""
+
+LEASE_SCRIPT: Final[str]
+
+def find_cached(client: Client, key: bytes, now: int, haste: float) -> tuple[bytes, bool] | None:
+    """Return what a key holds, and whether it is due."""
+
+def open_cached(stored: bytes, now: int, haste: float) -> tuple[bytes, bool]:
+    """Return the value in what is stored, and whether it is due at a time, Unix milliseconds."""
+
+def close_cached(value: bytes, due: int, took: float) -> bytes:
+    """Return what is stored for a value that is due at a time, or never (0)."""
+
+def decoding(client: Client) -> tuple[str, str, bool]:
+    """Return how a client encodes text, what it does with errors, and whether it decodes."""
+
+def lease_key(key: bytes) -> bytes:
+    """Return the key of the lease of a key's value."""
+
+def take_lease(
+    client: Client, key: bytes, term: int, number: int
+) -> tuple[bytes, bytes | None] | None:
+    """Take a lease for so many milliseconds; return it, and what the key holds."""
+
+def end_lease(
+    client: Client, key: bytes, lease: bytes, value: bytes | None = None, expires: int = 0
+) -> bool:
+    """Give a lease back, with a value; return whether it was not over."""
+
+def wait_for_lease(client: Client, key: bytes, seconds: float) -> None:
+    """Wait until the lease of a key's value may be had, for so many seconds at most."""
 
 class Locked(BusyError):  # noqa: N818
     """A call of a client that hurries met a lock, and has changed nothing."""

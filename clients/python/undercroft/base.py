@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, cast
 
 from redis.commands import CoreCommands
 
+from undercroft.caches import Caches
 from undercroft.feed import Feeds
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def merged(own: type[Any], common: type[Any], kind: type[Any]) -> type[Any]:
     return _made[own, kind]
 
 
-class Redis(Feeds, CoreCommands):
+class Redis(Feeds, Caches, CoreCommands):
     """A client with redis-py's methods, of a store in shared memory or of a server.
 
     ``Redis()``, ``Redis("undercroft://name")``, ``Redis("/path")`` and :meth:`from_url` with

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from undercroft._native import Client, Queue
 from undercroft.address import DEFAULT_STORE, TYPE_CHECKING, told
+from undercroft.caches import Caches
 from undercroft.feed import EmbeddedFeeds, PipelineFeeds
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Pipeline(Queue, PipelineFeeds):
         return self.command(*words)
 
 
-class Store(Client, EmbeddedFeeds):
+class Store(Client, EmbeddedFeeds, Caches):
     """A client of a store in shared memory, which needs no redis-py.
 
     Its methods on keys are those of :class:`undercroft.Redis`, with the same names, arguments and

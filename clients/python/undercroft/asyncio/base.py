@@ -8,13 +8,14 @@ from redis.commands import AsyncCoreCommands
 
 from undercroft.asyncio.awaited import Awaited
 from undercroft.base import TOPOLOGIES, Factory, means_store, merged, scheme_of
+from undercroft.caches import Caches
 from undercroft.feed import AsyncFeeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Redis(AsyncFeeds, Awaited, AsyncCoreCommands):  # type: ignore[misc]
+class Redis(AsyncFeeds, Caches, Awaited, AsyncCoreCommands):  # type: ignore[misc]
     """A client for asyncio with redis-py's methods, of a store in shared memory or of a server.
 
     Which of the two it is its arguments or its URL say, as for :class:`undercroft.Redis`.

@@ -14,6 +14,7 @@ from undercroft._native import METHODS, Client, Locked
 from undercroft.asyncio.awaited import Awaited
 from undercroft.asyncio.parking import left, parked, patiently, settled
 from undercroft.asyncio.waiting import Waits
+from undercroft.caches import Caches
 from undercroft.feed import AsyncFeeds
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from undercroft.feed import Asked, Form, Words
 
 
-class Native(AsyncFeeds, Awaited):
+class Native(AsyncFeeds, Caches, Awaited):
     """A client of a store for asyncio."""
 
     store: Any

@@ -1,16 +1,18 @@
 //! EVAL and its like, for scripts that are known by their SHA-1: those of redis-py's locks, of which redis-py 5.0 to
-//! the newest send the same texts, and those of kombu and Celery 5.7; older ones have none. They are written here in
-//! Rust, each as one transaction, and answer and fail as the texts do in Redis 7.0. All other scripts are unknown
-//! commands.
+//! the newest send the same texts, those of kombu and Celery 5.7, of which older ones have none, and that of leases.
+//! They are written here in Rust, each as one transaction, and answer and fail as the texts do in Redis 7.0. All other
+//! scripts are unknown commands.
 //!
 //! - `calls`: what the longer scripts are written in: commands within one transaction, and Lua's numbers.
 //! - `celery`: the scripts of Celery's chords.
 //! - `kombu`: the scripts of kombu's queues that expire.
+//! - `leases`: the script of this project's own clients.
 //! - `locks`: the scripts of redis-py's locks.
 
 mod calls;
 mod celery;
 mod kombu;
+mod leases;
 mod locks;
 
 use sha1_smol::Sha1;
@@ -39,10 +41,12 @@ enum Script {
     ChordCleanup,
     /// Celery: lengthens such a claim, or claims the chord anew.
     ChordClaimExtend,
+    /// Undercroft's own clients: stores a value for a lease, and gives that back.
+    Lease,
 }
 
 /// Each with its SHA-1 and the length of its text.
-const SCRIPTS: [(Script, &str, usize); 8] = [
+const SCRIPTS: [(Script, &str, usize); 9] = [
     (
         Script::Release,
         "c3f8721cbb97f72bc19e972846bd7aaf91901658",
@@ -83,6 +87,11 @@ const SCRIPTS: [(Script, &str, usize); 8] = [
         "dc87180d6bcb7f73c7275eb0fe7a70baf0a8b7c7",
         344,
     ),
+    (
+        Script::Lease,
+        "5ef9b33137a4a748ac12b4b27b8e6ea8db99d40f",
+        241,
+    ),
 ];
 
 impl Script {
@@ -113,6 +122,7 @@ impl Script {
             Script::ChordPartReturn => celery::chord_part_return,
             Script::ChordCleanup => celery::chord_cleanup,
             Script::ChordClaimExtend => celery::chord_claim_extend,
+            Script::Lease => leases::run,
         };
         calls::run(self, body, call, context, reply)
     }
@@ -241,5 +251,7 @@ mod tests {
         }
         assert_eq!(Script::by_text(&[b' '; 185]), None);
         assert_eq!(Script::by_text(b"return 1"), None);
+        let lease = undercroft_engine::LEASE_SCRIPT.as_bytes();
+        assert_eq!(Script::by_text(lease), Some(Script::Lease));
     }
 }

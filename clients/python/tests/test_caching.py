@@ -1,0 +1,297 @@
+"""Results that are computed by one caller at a time, whoever dies, is stopped, or is late."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+import undercroft
+import undercroft.asyncio
+from children import fork, status_of
+from conftest import Run
+from undercroft._native import LEASE_SCRIPT, lease_key
+
+# A term and a wait that end only in a test that fails.
+LONG = 120
+
+
+@pytest.fixture(params=["store", "server"])
+def url(request: pytest.FixtureRequest, path: str) -> Iterator[str]:
+    """Return the URL of a fresh store, or of an empty database of a server."""
+    if request.param == "store":
+        yield f"undercroft://{path}"
+        return
+    socket = request.getfixturevalue("server_socket")
+    with redis.Redis(unix_socket_path=socket, db=11) as client:
+        client.flushdb()
+    yield f"unix://{socket}?db=11"
+
+
+def test_a_result_is_made_once_and_comes_as_get_returns_it(url: str) -> None:
+    for decode in (False, True):
+        r = undercroft.from_url(url, decode_responses=decode)
+        made: list[Any] = []
+
+        @r.cache(ttl=timedelta(minutes=1))
+        def text(word: str, times: int = 1) -> str:
+            made.append(word)  # noqa: B023
+            return word * times
+
+        expected: Any = "ää" if decode else "ää".encode()
+        assert text("ä", 2) == text("ä", 2) == expected
+        assert text("ä", times=2) == expected
+        assert made == ["ä", "ä"]
+        assert r.get(text.cache_key("ä", 2)) == expected
+        assert 0 < r.ttl(text.cache_key("ä", 2)) <= 60
+        assert text.forget("ä", 2)
+        assert not text.forget("ä", 2)
+        assert text("ä", 2) == expected
+        assert len(made) == 3
+        assert text.__name__ == "text"  # type: ignore[attr-defined]
+        r.flushdb()
+        r.close()
+
+
+def test_serializers_and_keys_are_said(url: str) -> None:
+    with undercroft.from_url(url) as r:
+
+        @r.cache(key="user:{0}", serializer="json")
+        def user(number: int) -> dict[str, Any]:
+            return {"id": number, "name": "é"}
+
+        assert user(7) == user(7) == {"id": 7, "name": "é"}
+        assert r.get("user:7") == '{"id":7,"name":"é"}'.encode()
+        assert r.ttl("user:7") == -1
+
+        @r.cache(key=lambda one, *, two: f"{one}+{two}", serializer="pickle")
+        def pair(one: object, *, two: object) -> Any:
+            return one, two
+
+        assert pair(1, two="b") == pair(1, two="b") == (1, "b")
+        assert r.exists("1+b")
+
+
+def test_what_makes_no_sense_is_refused(r: undercroft.Redis, path: str) -> None:
+    with pytest.raises(ValueError, match="expected a ttl with stale or early, got none"):
+        r.cache(stale=5)(lambda: b"")
+    with pytest.raises(ValueError, match="expected 'json', 'pickle' or an object"):
+        r.cache(serializer="yaml")(lambda: b"")
+    with pytest.raises(ValueError, match="expected ttl as a number of seconds"):
+        r.cache(ttl=-1)(lambda: b"")
+
+    async def coroutine() -> bytes:
+        return b""
+
+    with pytest.raises(TypeError, match=r"want a client of undercroft\.asyncio"):
+        r.cache()(coroutine)
+    with pytest.raises(TypeError, match="expected a coroutine function"):
+        undercroft.asyncio.Redis(path).cache()(lambda: b"")
+    with pytest.raises(TypeError, match="got a list: say key="):
+        r.cache()(lambda _: b"")([1])
+    with pytest.raises(TypeError, match="expected a result of bytes or str"):
+        r.cache()(lambda: 1)()
+    assert r.dbsize() == 0, "and nothing is left of it"
+
+
+def test_an_error_is_told_and_the_next_caller_computes(url: str) -> None:
+    with undercroft.from_url(url) as r:
+        errors = [ZeroDivisionError(), KeyboardInterrupt()]
+
+        @r.cache(lease=LONG, wait=LONG)
+        def result() -> bytes:
+            if errors:
+                raise errors.pop()
+            return b"result"
+
+        for error in (KeyboardInterrupt, ZeroDivisionError):
+            with pytest.raises(error):
+                result()
+        assert result() == b"result"
+
+
+def test_of_many_threads_one_computes(url: str) -> None:
+    with undercroft.from_url(url) as r:
+        made, results, asked = [], [], threading.Barrier(100)
+
+        @r.cache(lease=LONG, wait=LONG)
+        def result() -> bytes:
+            made.append(1)
+            return b"once"
+
+        def ask() -> None:
+            asked.wait()
+            results.append(result())
+
+        threads = [threading.Thread(target=ask) for _ in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert results == [b"once"] * 100
+        assert made == [1]
+
+
+def test_of_a_thousand_tasks_one_computes(url: str, run: Run) -> None:
+    async def work() -> None:
+        r = undercroft.asyncio.from_url(url)
+        made, asked, all_asked = [], 0, asyncio.Event()
+
+        @r.cache(lease=LONG, wait=LONG, serializer="json")
+        async def result(name: str) -> list[str]:
+            made.append(name)
+            await all_asked.wait()
+            return [name]
+
+        async def ask() -> Any:
+            nonlocal asked
+            asked += 1
+            if asked == 1000:
+                all_asked.set()
+            return await result("once")
+
+        assert await asyncio.gather(*(ask() for _ in range(1000))) == [["once"]] * 1000
+        assert made == ["once"]
+        # One that is cancelled leaves the computation to another at once.
+        all_asked.clear()
+        task = asyncio.ensure_future(result("other"))
+        while "other" not in made:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        all_asked.set()
+        assert await result("other") == ["other"]
+        assert await result.forget("other")
+        await r.flushdb()
+        await r.aclose()
+
+    run(work())
+
+
+def test_a_stale_result_is_given_while_one_makes_it_anew(url: str) -> None:
+    with undercroft.from_url(url) as r:
+        made: list[int] = []
+
+        @r.cache(ttl=0.03, stale=LONG, serializer="json")
+        def result() -> int:
+            made.append(len(made))
+            if len(made) == 2:
+                assert result() == 0, "another caller has what there is"
+            return made[-1]
+
+        assert result() == 0
+        deadline = time.monotonic() + LONG
+        while result() == 0:
+            assert time.monotonic() < deadline
+        assert made == [0, 1]
+
+
+def test_who_waits_too_long_is_told_so(url: str) -> None:
+    with undercroft.from_url(url) as r:
+
+        @r.cache(key="slow", lease=LONG, wait=0.01)
+        def result() -> bytes:
+            with pytest.raises(redis.TimeoutError, match="others computed the value"):
+                r.cache(key="slow", wait=0.01)(lambda: b"")()
+            return b"done"
+
+        assert result() == b"done"
+        assert r.keys() == [b"slow"]
+
+
+def test_a_store_without_redis_py_has_it(path: str) -> None:
+    with undercroft.Store(path) as store:
+        made = []
+
+        @store.cache(ttl=5)
+        def result() -> bytes:
+            made.append(1)
+            return b"result"
+
+        assert result() == result() == b"result"
+        assert made == [1]
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP, None])
+def test_of_eight_processes_exactly_one_takes_over(path: str, blow: signal.Signals | None) -> None:
+    r = undercroft.Redis(path)
+    # The killed one's would last for minutes.
+    term = LONG if blow == signal.SIGKILL else 1.0
+
+    def compute() -> str:
+        number = r.incr("computed")
+        r.set("pid", os.getpid())
+        while number == 1 and not r.exists("over"):
+            time.sleep(0.001)
+        return str(number)
+
+    def ask() -> None:
+        r.incr("started")
+        r.rpush("results", r.cache(key="storm", lease=term, wait=LONG)(compute)())
+
+    def until(is_so: Any) -> None:
+        deadline = time.monotonic() + LONG
+        while not is_so():
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    children = [fork(ask) for _ in range(8)]
+    until(lambda: r.get("started") == b"8" and r.exists("pid"))
+    holder = int(r.get("pid") or 0)
+    if blow is not None:
+        os.kill(holder, blow)
+    until(lambda: int(r.get("computed") or 0) >= 2)
+    until(lambda: r.llen("results") == 7)
+    r.set("over", 1)
+    if blow == signal.SIGSTOP:
+        os.kill(holder, signal.SIGCONT)
+    ended = {child: status_of(child) for child in children}
+    assert ended.pop(holder) == (-9 if blow == signal.SIGKILL else 0)
+    assert set(ended.values()) == {0}
+    assert r.get("computed") == b"2"
+    assert r.get("storm") == b"2", "who came late has stored nothing"
+    assert r.lrange("results", 0, -1).count(b"2") == 7
+
+
+def test_a_store_knows_the_script_of_leases_as_a_server_does(url: str) -> None:
+    with undercroft.from_url(url) as r:
+        lease = lease_key(b"key")
+
+        def end(*words: bytes | int) -> Any:
+            return r.execute_command("EVAL", LEASE_SCRIPT, 2, "key", lease, *words)
+
+        assert end(b"mine") == 0
+        r.set(lease, "mine")
+        assert end(b"other", b"value", 0) == end(b"other") == 0
+        assert r.get("key") is None
+        assert end(b"mine", b"value", 0) == 1
+        assert (r.get("key"), r.ttl("key"), r.exists(lease)) == (b"value", -1, 0)
+        r.set(lease, "mine")
+        assert end(b"mine", b"again", 5000) == 1
+        assert (r.get("key"), r.ttl("key"), r.exists(lease)) == (b"again", 5, 0)
+        r.set(lease, "mine")
+        assert end(b"mine") == 1
+        assert (r.get("key"), r.exists(lease)) == (b"again", 0)
+        r.rpush(lease, "an item")
+        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+            end(b"mine", b"value", 0)
+        assert r.lrange(lease, 0, -1) == [b"an item"]
+
+
+def test_callers_in_a_store_and_on_its_server_respect_each_other(r: undercroft.Redis) -> None:
+    @r.cache(key="key", lease=LONG, wait=0.01)
+    def result() -> bytes:
+        return b"result"
+
+    # As a client of a server takes it.
+    assert r.set(lease_key(b"key"), "random", px=100_000, nx=True)
+    with pytest.raises(redis.TimeoutError):
+        result()
+    r.delete(lease_key(b"key"))
+    assert result() == b"result"

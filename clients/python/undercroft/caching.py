@@ -1,0 +1,466 @@
+"""Functions whose results are cached: each is computed by one caller at a time.
+
+Who finds a result missing takes its lease, which is a key beside the result's, and computes. The
+others wait. In a store in this process that is the engine's work: a holder that dies loses its
+lease at once. On a server the lease is set where it is missing (NX), expires (PX), and is compared
+by a script before a result is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import json
+import math
+import random
+import secrets
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from undercroft._native import (
+    LEASE_SCRIPT,
+    Client,
+    Locked,
+    close_cached,
+    decoding,
+    end_lease,
+    find_cached,
+    lease_key,
+    open_cached,
+    take_lease,
+    wait_for_lease,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Found = tuple[bytes, bool]
+    Taken = tuple[bytes, bytes | None]
+    Key = str | Callable[..., str | bytes] | None
+
+# Seconds after which who waits for a server, or in an event loop, looks again: at first, at last.
+_FIRST = 0.001
+_LAST = 0.05
+# Arguments of these types alone say what they are, in any process.
+_PLAIN = frozenset((str, bytes, int, float, bool, type(None)))
+
+
+def _native(client: Any) -> Client | None:
+    """Return the client of a store in this process that a client is, or works with."""
+    found = client if isinstance(client, Client) else getattr(client, "store", None)
+    return found if isinstance(found, Client) else None
+
+
+class _Text:
+    """Results that are bytes or text, as the client's ``get`` returns them."""
+
+    def __init__(self, encoding: str, errors: str, decodes: bool) -> None:
+        self._encoding, self._errors, self._decodes = encoding, errors, decodes
+
+    def dumps(self, value: Any) -> bytes:
+        if isinstance(value, str):
+            return value.encode(self._encoding, self._errors)
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return bytes(value)
+        kind = type(value).__name__
+        raise TypeError(f"expected a result of bytes or str without a serializer, got {kind}")
+
+    def loads(self, stored: bytes) -> Any:
+        return stored.decode(self._encoding, self._errors) if self._decodes else stored
+
+
+class _Json:
+    """Results that JSON can say."""
+
+    def dumps(self, value: Any) -> bytes:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+    def loads(self, stored: bytes) -> Any:
+        return json.loads(stored)
+
+
+def _serializer(client: Any, asked: Any) -> Any:
+    """Return what makes bytes of results, by its name or as it is."""
+    if asked is None:
+        native = _native(client)
+        if native is not None:
+            return _Text(*decoding(native))
+        encoder = client.get_encoder()
+        return _Text(encoder.encoding, encoder.encoding_errors, encoder.decode_responses)
+    if asked == "json":
+        return _Json()
+    if asked == "pickle":
+        import pickle
+
+        return pickle
+    if callable(getattr(asked, "dumps", None)) and callable(getattr(asked, "loads", None)):
+        return asked
+    raise ValueError(
+        "expected 'json', 'pickle' or an object with dumps and loads as the serializer, "
+        f"got {asked!r}"
+    )
+
+
+def _seconds(name: str, value: float | timedelta) -> float:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if not (0 <= seconds < 1e12):
+        raise ValueError(
+            f"expected {name} as a number of seconds that is not negative, got {value!r}"
+        )
+    return seconds
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
+
+
+class Cached:
+    """What a decorated function is cached by, whichever client it is."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        client: Any,
+        ttl: float | timedelta | None,
+        stale: float | timedelta,
+        early: float,
+        key: Key,
+        serializer: Any,
+        lease: float | timedelta,
+        wait: float | timedelta,
+    ) -> None:
+        """Read the options."""
+        self.client = client
+        self.serializer = _serializer(client, serializer)
+        ttl_seconds = None if ttl is None else _seconds("ttl", ttl)
+        kept = _seconds("stale", stale)
+        if ttl_seconds is None and (kept or early):
+            raise ValueError("expected a ttl with stale or early, got none")
+        if ttl_seconds is not None and ttl_seconds < 0.001:
+            raise ValueError(f"expected a ttl of a millisecond at least, got {ttl!r}")
+        if not early >= 0:
+            raise ValueError(f"expected early to be 0, 1 or another positive number, got {early!r}")
+        self.early = early
+        self.fresh = 0 if ttl_seconds is None else int(ttl_seconds * 1000)
+        self.expires = self.fresh + int(kept * 1000)
+        self.is_refreshed = bool(kept or early)
+        self.term = max(1, int(_seconds("lease", lease) * 1000))
+        self.wait = _seconds("wait", wait)
+        self._key = key
+        self._name = f"{function.__module__}.{function.__qualname__}"
+
+    def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        """Return the key of the result for some arguments."""
+        asked = self._key
+        if asked is None:
+            named = tuple(sorted(kwargs.items())) if kwargs else ()
+            if not (_is_plain(args) and _is_plain(named)):
+                odd = next(value for value in (*args, *kwargs.values()) if not _is_plain(value))
+                raise TypeError(
+                    f"expected arguments of plain types, of which a key is made, got a "
+                    f"{type(odd).__name__}: say key="
+                )
+            # Text of any kind, surrogates included.
+            return f"{self._name}{args!r}{named or ''!r}".encode("utf-8", "surrogatepass")
+        made = asked.format(*args, **kwargs) if isinstance(asked, str) else asked(*args, **kwargs)
+        return made.encode() if isinstance(made, str) else made
+
+    def haste(self) -> float:
+        """Return how hasty a call is: Vattani, Chierichetti, Lowenstein, VLDB 2015."""
+        return self.early * -math.log(1.0 - random.random()) if self.early else 0.0
+
+    def opened(self, stored: bytes | None, haste: float) -> Found | None:
+        """Return the value in what is stored, and whether it is due."""
+        return None if stored is None else open_cached(stored, now(), haste)
+
+    def closed(self, value: bytes, took: float) -> bytes:
+        """Return what is stored for a value."""
+        return close_cached(value, now() + self.fresh if self.is_refreshed else 0, took)
+
+    def stored_by(self, key: bytes, lease: bytes, value: bytes, took: float) -> tuple[Any, ...]:
+        """Return the command that stores a value on a server."""
+        return *self.released_by(key, lease), self.closed(value, took), self.expires
+
+    def taken_by(self, key: bytes, lease: bytes) -> tuple[Any, ...]:
+        """Return the command that takes a lease on a server."""
+        return "SET", lease_key(key), lease, "PX", self.term, "NX"
+
+    def released_by(self, key: bytes, lease: bytes) -> tuple[Any, ...]:
+        """Return the command that gives a lease back to a server."""
+        return "EVAL", LEASE_SCRIPT, 2, key, lease_key(key), lease
+
+    def too_late(self) -> Exception:
+        """Return the exception for a wait that was too long."""
+        text = f"others computed the value for more than {self.wait} seconds"
+        native = _native(self.client)
+        if native is not None:
+            return native._busy(text)
+        from redis.exceptions import TimeoutError as RedisTimeoutError
+
+        return RedisTimeoutError(text)
+
+
+def now() -> int:
+    """Return Unix time in milliseconds."""
+    return int(time.time() * 1000)
+
+
+def number() -> int:
+    """Return a number that no other lease has."""
+    return secrets.randbits(64)
+
+
+class _Pause:
+    """How long to wait before the next look."""
+
+    def __init__(self, wait: float) -> None:
+        self._until = time.monotonic() + wait
+        self._pause = _FIRST
+
+    def left(self) -> float:
+        return self._until - time.monotonic()
+
+    def next(self) -> float:
+        """Return how many seconds to sleep; those who wait do not all look at once."""
+        pause, self._pause = self._pause, min(2 * self._pause, _LAST)
+        return min(pause * (1 + random.random()) / 2, max(0.0, self.left()))
+
+
+class InStore:
+    """Results in a store in this process."""
+
+    def __init__(self, cached: Cached, client: Client) -> None:
+        """Use the client."""
+        self.cached, self.client = cached, client
+
+    def find(self, key: bytes, haste: float) -> Found | None:
+        """Return what is there."""
+        return find_cached(self.client, key, now(), haste)
+
+    def take(self, key: bytes) -> Taken | None:
+        """Take the lease, and return it with what is there."""
+        return take_lease(self.client, key, self.cached.term, number())
+
+    def store(self, key: bytes, lease: bytes, value: bytes, took: float) -> None:
+        """Store a value for the lease."""
+        stored = self.cached.closed(value, took)
+        end_lease(self.client, key, lease, stored, self.cached.expires)
+
+    def release(self, key: bytes, lease: bytes) -> None:
+        """Give the lease back."""
+        end_lease(self.client, key, lease)
+
+    def pause(self, key: bytes, pause: _Pause) -> None:
+        """Wait until the lease may be had."""
+        wait_for_lease(self.client, key, pause.left())
+
+
+class OnServer:
+    """Results on a server."""
+
+    def __init__(self, cached: Cached, client: Any) -> None:
+        """Use the client."""
+        self.cached, self.client = cached, client
+
+    def find(self, key: bytes, haste: float) -> Found | None:
+        """Return what is there."""
+        stored = self.client.execute_command("GET", key, NEVER_DECODE=True)
+        return self.cached.opened(stored, haste)
+
+    def take(self, key: bytes) -> Taken | None:
+        """Take the lease, and return it with what is there."""
+        lease = secrets.token_hex(16).encode()
+        if not self.client.execute_command(*self.cached.taken_by(key, lease)):
+            return None
+        return lease, self.client.execute_command("GET", key, NEVER_DECODE=True)
+
+    def store(self, key: bytes, lease: bytes, value: bytes, took: float) -> None:
+        """Store a value for the lease."""
+        self.client.execute_command(*self.cached.stored_by(key, lease, value, took))
+
+    def release(self, key: bytes, lease: bytes) -> None:
+        """Give the lease back."""
+        self.client.execute_command(*self.cached.released_by(key, lease))
+
+    def pause(self, key: bytes, pause: _Pause) -> None:  # noqa: ARG002
+        """Wait a moment."""
+        time.sleep(pause.next())
+
+
+def decorated(client: Any, function: Callable[..., Any], *options: Any) -> Any:
+    """Return a function, or a coroutine function, whose results are cached."""
+    cached = Cached(function, client, *options)
+    # A client for asyncio has an `aclose`, and no other has.
+    is_async, is_coroutine = hasattr(client, "aclose"), inspect.iscoroutinefunction(function)
+    if is_coroutine and not is_async:
+        raise TypeError(
+            "expected a function, got a coroutine function: those want a client of "
+            "undercroft.asyncio"
+        )
+    if is_async and not is_coroutine:
+        raise TypeError("expected a coroutine function: others want a client of undercroft")
+    return _in_loop(cached, function) if is_async else _in_place(cached, function)
+
+
+def _in_place(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any]:
+    client = cached.client
+    place: Any = InStore(cached, client) if isinstance(client, Client) else OnServer(cached, client)
+    loads, dumps = cached.serializer.loads, cached.serializer.dumps
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        key, haste = cached.key(args, kwargs), cached.haste()
+        found = place.find(key, haste)
+        if found is not None and not found[1]:
+            return loads(found[0])
+        pause = _Pause(cached.wait)
+        while (taken := place.take(key)) is None:
+            if found is not None:
+                return loads(found[0])
+            if pause.left() <= 0:
+                raise cached.too_late()
+            place.pause(key, pause)
+            found = place.find(key, haste)
+            if found is not None and not found[1]:
+                return loads(found[0])
+        lease, there = taken
+        try:
+            # Another may have been there just before the lease was taken.
+            found = cached.opened(there, haste)
+            if found is not None and not found[1]:
+                place.release(key, lease)
+                return loads(found[0])
+            begun = time.monotonic()
+            value = dumps(function(*args, **kwargs))
+            place.store(key, lease, value, time.monotonic() - begun)
+        except BaseException:
+            # What went wrong is told, not that the server has gone as well.
+            with contextlib.suppress(Exception):
+                place.release(key, lease)
+            raise
+        return loads(value)
+
+    def forget(*args: Any, **kwargs: Any) -> bool:
+        """Remove the result for these arguments; return whether there was one."""
+        return bool(client.delete(cached.key(args, kwargs)))
+
+    made: Any = wrapper
+    made.forget, made.cache_key = forget, lambda *args, **kwargs: cached.key(args, kwargs)
+    return wrapper
+
+
+class InAsyncStore:
+    """Results in a store in this process, of an event loop."""
+
+    def __init__(self, cached: Cached, client: Any) -> None:
+        """Use the client."""
+        from undercroft.asyncio.parking import parked
+
+        self.sync, self.client, self._parked = InStore(cached, client.store), client.store, parked
+
+    async def _do(self, call: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return call(*args)
+        except Locked as refused:
+            return await self._parked(self.client, refused, call, *args)
+
+    async def find(self, key: bytes, haste: float) -> Found | None:
+        """Return what is there."""
+        found: Found | None = await self._do(self.sync.find, key, haste)
+        return found
+
+    async def take(self, key: bytes) -> Taken | None:
+        """Take the lease, and return it with what is there."""
+        taken: Taken | None = await self._do(self.sync.take, key)
+        return taken
+
+    async def store(self, key: bytes, lease: bytes, value: bytes, took: float) -> None:
+        """Store a value for the lease."""
+        await self._do(self.sync.store, key, lease, value, took)
+
+    async def release(self, key: bytes, lease: bytes) -> None:
+        """Give the lease back."""
+        await self._do(self.sync.release, key, lease)
+
+
+class OnAsyncServer:
+    """Results on a server, of an event loop."""
+
+    def __init__(self, cached: Cached, client: Any) -> None:
+        """Use the client."""
+        self.cached, self.client = cached, client
+
+    async def find(self, key: bytes, haste: float) -> Found | None:
+        """Return what is there."""
+        stored = await self.client.execute_command("GET", key, NEVER_DECODE=True)
+        return self.cached.opened(stored, haste)
+
+    async def take(self, key: bytes) -> Taken | None:
+        """Take the lease, and return it with what is there."""
+        lease = secrets.token_hex(16).encode()
+        try:
+            if not await self.client.execute_command(*self.cached.taken_by(key, lease)):
+                return None
+            return lease, await self.client.execute_command("GET", key, NEVER_DECODE=True)
+        except asyncio.CancelledError:
+            # The server may have given it all the same.
+            await asyncio.shield(self.release(key, lease))
+            raise
+
+    async def store(self, key: bytes, lease: bytes, value: bytes, took: float) -> None:
+        """Store a value for the lease."""
+        await self.client.execute_command(*self.cached.stored_by(key, lease, value, took))
+
+    async def release(self, key: bytes, lease: bytes) -> None:
+        """Give the lease back."""
+        await self.client.execute_command(*self.cached.released_by(key, lease))
+
+
+def _in_loop(cached: Cached, function: Callable[..., Any]) -> Callable[..., Any]:
+    client = cached.client
+    embedded = _native(client) is not None
+    place: Any = InAsyncStore(cached, client) if embedded else OnAsyncServer(cached, client)
+    loads, dumps = cached.serializer.loads, cached.serializer.dumps
+
+    @functools.wraps(function)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        key, haste = cached.key(args, kwargs), cached.haste()
+        found = await place.find(key, haste)
+        if found is not None and not found[1]:
+            return loads(found[0])
+        pause = _Pause(cached.wait)
+        while (taken := await place.take(key)) is None:
+            if found is not None:
+                return loads(found[0])
+            if pause.left() <= 0:
+                raise cached.too_late()
+            await asyncio.sleep(pause.next())
+            found = await place.find(key, haste)
+            if found is not None and not found[1]:
+                return loads(found[0])
+        lease, there = taken
+        try:
+            found = cached.opened(there, haste)
+            if found is not None and not found[1]:
+                await place.release(key, lease)
+                return loads(found[0])
+            begun = time.monotonic()
+            value = dumps(await function(*args, **kwargs))
+            await place.store(key, lease, value, time.monotonic() - begun)
+        except BaseException:
+            # The task may be cancelled once more; and what went wrong is told.
+            with contextlib.suppress(Exception):
+                await asyncio.shield(place.release(key, lease))
+            raise
+        return loads(value)
+
+    async def forget(*args: Any, **kwargs: Any) -> bool:
+        """Remove the result for these arguments; return whether there was one."""
+        return bool(await client.delete(cached.key(args, kwargs)))
+
+    made: Any = wrapper
+    made.forget, made.cache_key = forget, lambda *args, **kwargs: cached.key(args, kwargs)
+    return wrapper
