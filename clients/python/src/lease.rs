@@ -33,7 +33,9 @@ pub(crate) fn find_cached<'py>(
     haste: f64,
 ) -> PyResult<Option<Found<'py>>> {
     let mut stored = Vec::new();
-    let found = ask(py, client, |store, database| store.get(database, key, &mut stored))?;
+    let found = ask(py, client, |store, database| {
+        store.get(database, key, &mut stored)
+    })?;
     Ok(found.then(|| open_cached(py, &stored, now, haste)))
 }
 

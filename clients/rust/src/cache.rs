@@ -1,8 +1,11 @@
 //! The trait of all caches.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::error::Result;
+use crate::lease::Lease;
 use crate::set_options::SetOptions;
 use crate::subscription::Subscription;
 
@@ -89,6 +92,44 @@ pub trait Cache: Send + Sync {
     /// # }
     /// ```
     async fn delete(&self, keys: &[&[u8]]) -> Result<u64>;
+
+    /// Takes the lease of a key's value for a term, unless somebody has it. Dropped, it is given back.
+    ///
+    /// [`GetOrInsert`](crate::GetOrInsert) is made of these; they are for what that cannot do.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use undercroft::Cache;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// let term = Duration::from_secs(10);
+    /// let lease = cache.take_lease(b"page", term).await?;
+    /// assert!(lease.is_some());
+    /// assert!(cache.take_lease(b"page", term).await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn take_lease(&self, key: &[u8], term: Duration) -> Result<Option<Lease>>;
+
+    /// Stores the value that a lease is about, and gives the lease back, at one moment. Returns false, and stores
+    /// nothing, where the lease was over. A condition in the options is not looked at.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # use undercroft::{Cache, SetOptions};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// if let Some(lease) = cache.take_lease(b"page", Duration::from_secs(10)).await? {
+    ///     assert!(cache.set_leased(lease, b"<html>", SetOptions::new()).await?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    async fn set_leased(&self, lease: Lease, value: &[u8], options: SetOptions) -> Result<bool>;
 
     /// Sends a message to all who are subscribed to a channel. Returns how many they are.
     ///

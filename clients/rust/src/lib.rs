@@ -28,8 +28,11 @@
 //!
 //! - `address`: where a cache is: what its URL says.
 //! - `cache`: the trait of all caches.
+//! - `caching`: how a computed value is cached.
 //! - `error`: errors: one type for a store in the process and for servers.
 //! - `observe`: what can be watched of caches: spans of calls, counters, and what happens to connections.
+//! - `get_or_insert`: values that are computed where they are missing, by one caller at a time.
+//! - `lease`: leases: who has a key's computes its value.
 //! - `open`: the cache that a URL names.
 //! - `options`: how a cache reaches its server.
 //! - `remote`: servers: connections, and caches on them.
@@ -40,14 +43,21 @@
 //! - `subscription`: messages of channels as a stream.
 //! - `values`: values of types that serde knows, kept as JSON.
 
-/// The samples of the guide compile.
+/// The samples of the guides compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/rust.md")]
 struct Guide;
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/caching.md")]
+struct CachingGuide;
+
 mod address;
 mod cache;
+mod caching;
 mod error;
+mod get_or_insert;
+mod lease;
 mod observe;
 mod open;
 mod options;
@@ -61,7 +71,10 @@ mod subscription;
 mod values;
 
 pub use cache::Cache;
+pub use caching::Caching;
 pub use error::{Error, Result};
+pub use get_or_insert::GetOrInsert;
+pub use lease::Lease;
 pub use open::{cache, cache_with};
 pub use options::CacheOptions;
 #[cfg(feature = "cluster")]

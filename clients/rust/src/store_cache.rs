@@ -16,6 +16,7 @@ use undercroft_engine::{self as engine, Subscriber, Topic, limit_patience};
 
 use crate::cache::Cache;
 use crate::error::{Error, Result};
+use crate::lease::Lease;
 use crate::observe;
 use crate::set_options::SetOptions;
 use crate::store::Store;
@@ -181,6 +182,22 @@ impl Cache for StoreCache {
 
     async fn delete(&self, keys: &[&[u8]]) -> Result<u64> {
         watched("delete", self.patiently(|store| store.del(keys))).await
+    }
+
+    async fn take_lease(&self, key: &[u8], term: Duration) -> Result<Option<Lease>> {
+        self.patiently(|store| store.take_lease(key, term)).await
+    }
+
+    async fn set_leased(
+        &self,
+        mut lease: Lease,
+        value: &[u8],
+        options: SetOptions,
+    ) -> Result<bool> {
+        let set = self.patiently(|store| store.try_set_leased(&lease, value, options));
+        let done = set.await?;
+        lease.is_ended();
+        Ok(done)
     }
 
     async fn publish(&self, channel: &[u8], message: &[u8]) -> Result<u64> {

@@ -16,6 +16,7 @@ use crate::address::{Place, Server};
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
+use crate::remote::lease::Words;
 use crate::remote::receiver;
 use crate::reply::{Reply, from_redis, outcome};
 use crate::subscription::Subscription;
@@ -43,7 +44,7 @@ const CALLS_MAX: u32 = 1 << 16;
 /// ```
 pub struct ClusterCache {
     servers: Vec<Arc<Server>>,
-    connection: OnceCell<ClusterConnection>,
+    connection: Arc<OnceCell<ClusterConnection>>,
     /// A permit for each call under way, see `end`.
     calls: Semaphore,
     is_closed: AtomicBool,
@@ -74,7 +75,7 @@ impl ClusterCache {
         Handle::try_current().map_err(|_| Error::NoRuntime)?;
         Ok(ClusterCache {
             servers: servers.into_iter().map(Arc::new).collect(),
-            connection: OnceCell::new(),
+            connection: Arc::default(),
             calls: Semaphore::new(CALLS_MAX as usize),
             is_closed: AtomicBool::new(false),
             options,
@@ -106,10 +107,7 @@ impl ClusterCache {
             let _counted = self.calls.acquire().await.map_err(|_| Error::Closed)?;
             let connected = self.connection.get_or_try_init(|| self.connect()).await;
             let mut connection = connected?.clone();
-            let mut command = redis::Cmd::with_capacity(words.len(), 0);
-            words.iter().for_each(|word| {
-                command.arg(word);
-            });
+            let command = command_of(words);
             let value = command.query_async::<redis::Value>(&mut connection).await;
             outcome(from_redis(value.map_err(|error| self.failed(error))?))
         };
@@ -175,6 +173,22 @@ impl ClusterCache {
         }
     }
 
+    /// What runs a command behind the caller's back, where there is a runtime, and whatever it answers.
+    fn background(&self) -> impl Fn(Words) + Send + Sync + 'static {
+        let (connection, deadline) = (self.connection.clone(), self.options.deadline);
+        move |words| {
+            // Where nothing is connected yet, nothing was taken.
+            let connection = connection.get().cloned();
+            if let (Ok(runtime), Some(mut connection)) = (Handle::try_current(), connection) {
+                runtime.spawn(timeout(deadline, async move {
+                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                    let command = command_of(&words);
+                    drop(command.query_async::<redis::Value>(&mut connection).await);
+                }));
+            }
+        }
+    }
+
     /// Messages go to all nodes of a cluster, so that any of them will do.
     async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {
         if self.is_closed.load(Ordering::Relaxed) {
@@ -194,6 +208,14 @@ impl ClusterCache {
 }
 
 remote_cache!(ClusterCache);
+
+fn command_of(words: &[&[u8]]) -> redis::Cmd {
+    let mut command = redis::Cmd::with_capacity(words.len(), 0);
+    words.iter().for_each(|word| {
+        command.arg(word);
+    });
+    command
+}
 
 impl fmt::Debug for ClusterCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -138,6 +138,49 @@ macro_rules! remote_cache {
                 $crate::observe::call(stringify!($cache), "delete", call).await
             }
 
+            async fn take_lease(
+                &self,
+                key: &[u8],
+                term: std::time::Duration,
+            ) -> $crate::Result<Option<$crate::Lease>> {
+                let name = undercroft_engine::lease_key(key);
+                let token = $crate::remote::lease::token();
+                let once = $crate::SetOptions::new().ttl(term).if_missing();
+                let mut words = $crate::remote::commands::SetWords::new(&name, &token, once)?;
+                let (words, count) = words.words();
+                let back = self.background();
+                // From here on it is given back, whatever becomes of this call.
+                let give_back = move |key: &[u8], token: &[u8]| {
+                    back($crate::remote::lease::release(key, token));
+                };
+                let mut lease = $crate::Lease::new(key, token.clone(), None, give_back);
+                let taken = self.call(&words[..count]).await;
+                let taken = taken.and_then(|reply| reply.to::<bool>());
+                if !matches!(taken, Ok(true)) {
+                    if matches!(taken, Ok(false)) {
+                        lease.is_ended();
+                    }
+                    return taken.map(|_| None);
+                }
+                lease.value = self.call(&[b"GET", key]).await?.to()?;
+                Ok(Some(lease))
+            }
+
+            async fn set_leased(
+                &self,
+                mut lease: $crate::Lease,
+                value: &[u8],
+                options: $crate::SetOptions,
+            ) -> $crate::Result<bool> {
+                let time = options.milliseconds()?.unwrap_or(0).to_string();
+                let words =
+                    $crate::remote::lease::set(&lease.key, &lease.token, value, time.as_bytes());
+                let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
+                let done = self.call(&words).await?.to::<bool>()?;
+                lease.is_ended();
+                Ok(done)
+            }
+
             async fn publish(&self, channel: &[u8], message: &[u8]) -> $crate::Result<u64> {
                 let call = async { self.call(&[b"PUBLISH", channel, message]).await?.to() };
                 $crate::observe::call(stringify!($cache), "publish", call).await

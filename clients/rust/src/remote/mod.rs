@@ -8,6 +8,7 @@
 //! - `input`: bytes from a server, and the replies in them.
 //! - `messages`: messages of channels for threads.
 //! - `models`: the queue under every order of its callers' and its connection's steps that shuttle chooses.
+//! - `lease`: leases on a server.
 //! - `pipelined`: the cache on connections that all callers share.
 //! - `pool`: connections that threads take turns with.
 //! - `pooled`: the cache on connections that callers take turns with.
@@ -24,6 +25,7 @@ mod cluster;
 mod commands;
 mod connection;
 mod input;
+mod lease;
 mod messages;
 #[cfg(test)]
 mod models;

@@ -10,6 +10,7 @@ use crate::address::Server;
 use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
+use crate::remote::lease::Words;
 use crate::remote::queue::Queue;
 use crate::remote::receiver;
 use crate::remote::task::{Times, serve};
@@ -117,6 +118,20 @@ impl PipelinedCache {
             lines => &lines[self.turn.fetch_add(1, Ordering::Relaxed) % lines.len()],
         };
         line.call(words).await
+    }
+
+    /// What runs a command behind the caller's back, where there is a runtime, and whatever it answers.
+    fn background(&self) -> impl Fn(Words) + Send + Sync + 'static {
+        let line = self.lines[0].clone();
+        move |words| {
+            let line = line.clone();
+            if let Ok(runtime) = Handle::try_current() {
+                runtime.spawn(async move {
+                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                    drop(line.call(&words).await);
+                });
+            }
+        }
     }
 
     async fn receive(&self, command: &'static [u8], names: &[&[u8]]) -> Result<Subscription> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, Pool, PoolError, RecycleError, RecycleResult};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
 use crate::remote::connection::Connection;
+use crate::remote::lease::Words;
 use crate::remote::receiver;
 use crate::reply::Reply;
 use crate::subscription::Subscription;
@@ -114,6 +116,22 @@ impl PooledCache {
         match timeout(deadline, call).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Error::TimedOut(deadline)),
+        }
+    }
+
+    /// What runs a command behind the caller's back, where there is a runtime, and whatever it answers.
+    fn background(&self) -> impl Fn(Words) + Send + Sync + 'static {
+        let (pool, deadline) = (self.pool.clone(), self.options.deadline);
+        move |words| {
+            let pool = pool.clone();
+            if let Ok(runtime) = Handle::try_current() {
+                runtime.spawn(timeout(deadline, async move {
+                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                    if let Ok(mut connection) = pool.get().await {
+                        drop(connection.call(&words).await);
+                    }
+                }));
+            }
         }
     }
 

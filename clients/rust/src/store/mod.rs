@@ -2,6 +2,7 @@
 //!
 //! - `hashes`: hashes.
 //! - `keys`: keys whatever they hold, and messages.
+//! - `leases`: leases: who has a key's computes its value.
 //! - `lists`: lists.
 //! - `second_try`: test: reads that are thrown away leave nothing in the next try's answer.
 //! - `sets`: sets.
@@ -10,6 +11,7 @@
 
 mod hashes;
 mod keys;
+mod leases;
 mod lists;
 #[cfg(test)]
 mod second_try;

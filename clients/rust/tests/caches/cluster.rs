@@ -110,6 +110,27 @@ async fn keys_of_all_nodes_and_a_node_that_fails() {
     assert_eq!(cache.delete(&words[..500]).await.expect("delete"), 500);
     assert_eq!(cache.get(words[0]).await.expect("get"), None);
 
+    // A lease lies with its key, and is given back by whoever drops it.
+    let term = Duration::from_secs(60);
+    for key in [&b"key 1"[..], b"{tag}:key", b"key 999"] {
+        let lease = cache.take_lease(key, term).await.expect("a lease");
+        let other = cache.take_lease(key, term).await.expect("an answer");
+        assert!(lease.is_some() && other.is_none());
+        drop(lease);
+        let lease = loop {
+            match cache.take_lease(key, term).await.expect("an answer") {
+                Some(lease) => break lease,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        let set = cache.set_leased(lease, b"leased", hour).await;
+        assert!(set.expect("set"));
+        assert_eq!(
+            cache.get(key).await.expect("get").as_deref(),
+            Some(&b"leased"[..])
+        );
+    }
+
     // Whichever node a message is published on, it comes.
     let mut news = cache.subscribe(&[b"news"]).await.expect("subscribed");
     let pools: Vec<Pool> = cluster.0.iter().map(pool).collect();

@@ -2,6 +2,7 @@
 //!
 //! - `cancellation`: calls that are cancelled at any moment, beside others that must get their own replies.
 //! - `cluster`: a cluster of three servers.
+//! - `computed`: values that are computed where they are missing.
 //! - `contract`: every cache does the same.
 //! - `faults`: what servers do wrong, and what callers are told.
 //! - `storm`: readers beside writers that are killed.
@@ -13,6 +14,7 @@
 mod cancellation;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod computed;
 mod contract;
 mod faults;
 mod storm;

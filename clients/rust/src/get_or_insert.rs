@@ -1,0 +1,305 @@
+//! Values that are computed where they are missing, by one caller at a time.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use crate::cache::Cache;
+use crate::caching::Caching;
+use crate::error::{Error, Result};
+use crate::lease::Lease;
+use crate::store::Store;
+
+/// A task looks again after this long at first, and at last.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LAST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why there is no value.
+enum Failed<E> {
+    Store(Error),
+    Computation(E),
+}
+
+impl<E> From<Error> for Failed<E> {
+    fn from(error: Error) -> Failed<E> {
+        Failed::Store(error)
+    }
+}
+
+impl<E: From<Error>> Failed<E> {
+    fn into_error(self) -> E {
+        match self {
+            Failed::Store(error) => error.into(),
+            Failed::Computation(error) => error,
+        }
+    }
+}
+
+impl Failed<Infallible> {
+    fn into_own(self) -> Error {
+        match self {
+            Failed::Store(error) => error,
+            Failed::Computation(never) => match never {},
+        }
+    }
+}
+
+/// What another has stored just before the lease was taken, unless that is due as well.
+fn came_first(lease: &mut Lease, haste: f64) -> Option<Vec<u8>> {
+    let mut value = lease.value.take()?;
+    (!Caching::open(&mut value, haste)).then_some(value)
+}
+
+impl Store {
+    /// The string that a key holds; where there is none, `compute` makes it, and it is stored.
+    ///
+    /// Of all callers in all processes one computes at a time, and the others wait for its value. Where it panics, or
+    /// its process is killed, another one takes over at once; where it is stopped or takes longer than
+    /// [`Caching::lease`], another one when that is over. Then what comes late is returned to its caller and not
+    /// stored. What is due to be made anew ([`Caching::stale`], [`Caching::early`]) is made by one caller, and given to
+    /// the others as it is.
+    ///
+    /// A hit is a [`get`](Store::get). In front of values with `stale` or `early` stand 16 bytes of their times, which
+    /// other commands see. `compute` must not ask for the same key.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`] where others computed for all of [`Caching::wait`]; a key that holds something else than a
+    /// string; those of [`set_with`](Store::set_with).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use undercroft::Caching;
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// let minute = Caching::new().ttl(Duration::from_secs(60));
+    /// let page = store.get_or_insert_with("page:1", &minute, || "<html>".into())?;
+    /// assert_eq!(page, b"<html>");
+    /// let page = store.get_or_insert_with("page:1", &minute, || unreachable!())?;
+    /// assert_eq!(page, b"<html>");
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    #[inline]
+    pub fn get_or_insert_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        caching: &Caching,
+        compute: impl FnOnce() -> Vec<u8>,
+    ) -> Result<Vec<u8>> {
+        let computed = self.found_or_made(key.as_ref(), caching, || Ok(compute()));
+        computed.map_err(Failed::<Infallible>::into_own)
+    }
+
+    /// [`get_or_insert_with`](Self::get_or_insert_with) of what may fail: then nothing is stored, and the next caller
+    /// computes.
+    ///
+    /// # Errors
+    /// That of `compute`, and those of `get_or_insert_with`.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// let caching = undercroft::Caching::new();
+    /// let failed: Result<Vec<u8>, Box<dyn std::error::Error>> =
+    ///     store.try_get_or_insert_with("answer", &caching, || Err("no answer".into()));
+    /// assert_eq!(failed.unwrap_err().to_string(), "no answer");
+    /// assert_eq!(store.get("answer")?, None);
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
+    #[inline]
+    pub fn try_get_or_insert_with<E: From<Error>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        caching: &Caching,
+        compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
+    ) -> std::result::Result<Vec<u8>, E> {
+        let computed = self.found_or_made(key.as_ref(), caching, compute);
+        computed.map_err(Failed::into_error)
+    }
+
+    #[inline]
+    fn found_or_made<E>(
+        &self,
+        key: &[u8],
+        caching: &Caching,
+        compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
+    ) -> std::result::Result<Vec<u8>, Failed<E>> {
+        let mut stored = Vec::new();
+        let haste = caching.haste();
+        let found = self.get_into(key, &mut stored)?;
+        if found && !Caching::open(&mut stored, haste) {
+            return Ok(stored);
+        }
+        self.made(key, caching, haste, found.then_some(stored), compute)
+    }
+
+    #[cold]
+    fn made<E>(
+        &self,
+        key: &[u8],
+        caching: &Caching,
+        haste: f64,
+        mut stale: Option<Vec<u8>>,
+        compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
+    ) -> std::result::Result<Vec<u8>, Failed<E>> {
+        let start = Instant::now();
+        let mut lease = loop {
+            if let Some(lease) = self.take_lease(key, caching.term)? {
+                break lease;
+            }
+            if let Some(stale) = stale {
+                return Ok(stale);
+            }
+            let left = caching.wait.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Err(Error::TimedOut(caching.wait).into());
+            }
+            self.wait_for_lease(key, left)?;
+            stale = self.get(key)?;
+            if let Some(value) = &mut stale
+                && !Caching::open(value, haste)
+            {
+                return Ok(stale.unwrap_or_default());
+            }
+        };
+        if let Some(value) = came_first(&mut lease, haste) {
+            return Ok(value);
+        }
+        let begun = Instant::now();
+        let value = compute().map_err(Failed::Computation)?;
+        let (stored, options) = caching.close(&value, begun.elapsed());
+        self.set_leased(lease, &stored, options)?;
+        Ok(value)
+    }
+}
+
+/// [`get_or_insert_with`](Store::get_or_insert_with) of every [`Cache`].
+///
+/// In a store the tasks of all processes take one lease, on a server those of all machines: an entry that is
+/// set where it is missing (NX) and expires (PX), and is compared before a value is stored for it (EVAL).
+pub trait GetOrInsert: Cache {
+    /// The string that a key holds; where there is none, `compute` makes it, and it is stored.
+    ///
+    /// Of all callers one computes at a time, and the others look again and again, at first after a millisecond, at
+    /// last every 50 ms, until its value is there. Where it panics or is cancelled, another one takes over at once, as
+    /// where its process is killed and the cache is a [`StoreCache`](crate::StoreCache); else when its
+    /// [`Caching::lease`] is over. Then what comes late is returned to its caller and not stored.
+    ///
+    /// # Errors
+    /// As those of [`Store::get_or_insert_with`].
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use undercroft::{Caching, GetOrInsert};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let url = format!("undercroft://{}/store", directory.path().display());
+    /// let cache = undercroft::cache(&url)?; // undercroft://pages, redis://localhost, ...
+    /// let minute = Caching::new().ttl(Duration::from_secs(60));
+    /// let page = cache.get_or_insert_with(b"page:1", &minute, async || b"<html>".to_vec());
+    /// assert_eq!(page.await?, b"<html>");
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn get_or_insert_with<F, M>(
+        &self,
+        key: &[u8],
+        caching: &Caching,
+        compute: F,
+    ) -> impl Future<Output = Result<Vec<u8>>> + Send
+    where
+        F: FnOnce() -> M + Send,
+        M: Future<Output = Vec<u8>> + Send,
+    {
+        async move {
+            let compute = || async { Ok::<_, Infallible>(compute().await) };
+            let made = found_or_made(self, key, caching, compute).await;
+            made.map_err(Failed::into_own)
+        }
+    }
+
+    /// [`get_or_insert_with`](Self::get_or_insert_with) of what may fail: then nothing is stored, and the next caller
+    /// computes.
+    ///
+    /// # Errors
+    /// That of `compute`, and those of `get_or_insert_with`.
+    ///
+    /// ```
+    /// use undercroft::{Cache, Caching, GetOrInsert};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// let failing = async || Err::<Vec<u8>, undercroft::Error>(undercroft::Error::Closed);
+    /// let failed = cache.try_get_or_insert_with(b"key", &Caching::new(), failing).await;
+    /// assert!(failed.is_err());
+    /// assert_eq!(cache.get(b"key").await?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn try_get_or_insert_with<F, M, E>(
+        &self,
+        key: &[u8],
+        caching: &Caching,
+        compute: F,
+    ) -> impl Future<Output = std::result::Result<Vec<u8>, E>> + Send
+    where
+        F: FnOnce() -> M + Send,
+        M: Future<Output = std::result::Result<Vec<u8>, E>> + Send,
+        E: From<Error> + Send,
+    {
+        async move {
+            let made = found_or_made(self, key, caching, compute).await;
+            made.map_err(Failed::into_error)
+        }
+    }
+}
+
+impl<C: Cache + ?Sized> GetOrInsert for C {}
+
+async fn found_or_made<C, F, M, E>(
+    cache: &C,
+    key: &[u8],
+    caching: &Caching,
+    compute: F,
+) -> std::result::Result<Vec<u8>, Failed<E>>
+where
+    C: Cache + ?Sized,
+    F: FnOnce() -> M,
+    M: Future<Output = std::result::Result<Vec<u8>, E>>,
+{
+    let haste = caching.haste();
+    let start = Instant::now();
+    let mut pause = FIRST_PAUSE;
+    let mut lease = loop {
+        let mut stale = cache.get(key).await?;
+        if let Some(value) = &mut stale
+            && !Caching::open(value, haste)
+        {
+            return Ok(stale.unwrap_or_default());
+        }
+        if let Some(lease) = cache.take_lease(key, caching.term).await? {
+            break lease;
+        }
+        if let Some(stale) = stale {
+            return Ok(stale);
+        }
+        let left = caching.wait.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Err(Error::TimedOut(caching.wait).into());
+        }
+        // Those who wait do not all look at the same moment.
+        sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0).min(left)).await;
+        pause = (pause * 2).min(LAST_PAUSE);
+    };
+    if let Some(value) = came_first(&mut lease, haste) {
+        return Ok(value);
+    }
+    let begun = Instant::now();
+    let value = compute().await.map_err(Failed::Computation)?;
+    let (stored, options) = caching.close(&value, begun.elapsed());
+    cache.set_leased(lease, &stored, options).await?;
+    Ok(value)
+}

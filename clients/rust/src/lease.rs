@@ -1,0 +1,91 @@
+//! Leases: who has a key's computes its value.
+
+use std::fmt;
+
+/// What gives a lease back: the key, and what is stored of the lease.
+type GiveBack = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
+
+/// The right to compute a key's value, which one caller has at a time.
+///
+/// It is given back when it is dropped; on a server in the background, and only where the runtime that it is dropped on
+/// lives that long. See [`Cache::take_lease`](crate::Cache::take_lease).
+pub struct Lease {
+    pub(crate) key: Vec<u8>,
+    pub(crate) token: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+    give_back: Option<GiveBack>,
+}
+
+impl Lease {
+    pub(crate) fn new(
+        key: &[u8],
+        token: Vec<u8>,
+        value: Option<Vec<u8>>,
+        give_back: impl Fn(&[u8], &[u8]) + Send + Sync + 'static,
+    ) -> Lease {
+        Lease {
+            key: key.to_vec(),
+            token,
+            value,
+            give_back: Some(Box::new(give_back)),
+        }
+    }
+
+    /// The key whose value it is about.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use undercroft::Cache;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// let lease = cache.take_lease(b"page", Duration::from_secs(10)).await?;
+    /// assert_eq!(lease.expect("it was free").key(), b"page");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// What the key held when the lease was taken: another may have stored it a moment before.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use undercroft::Cache;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+    /// let lease = cache.take_lease(b"page", Duration::from_secs(10)).await?;
+    /// assert_eq!(lease.expect("it was free").value(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn value(&self) -> Option<&[u8]> {
+        self.value.as_deref()
+    }
+
+    /// It is given back already.
+    pub(crate) fn is_ended(&mut self) {
+        self.give_back = None;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(give_back) = self.give_back.take() {
+            give_back(&self.key, &self.token);
+        }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("key", &String::from_utf8_lossy(&self.key))
+            .field("token", &String::from_utf8_lossy(&self.token))
+            .finish_non_exhaustive()
+    }
+}
