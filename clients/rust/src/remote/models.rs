@@ -21,6 +21,10 @@ pub(super) mod sync {
 }
 
 #[path = "queue.rs"]
+#[allow(
+    clippy::duplicate_mod,
+    reason = "with another mutex it is another queue"
+)]
 #[expect(dead_code, reason = "the models need not call all of it")]
 mod queue;
 
