@@ -56,13 +56,11 @@ impl Lease {
     }
 }
 
+/// A string, and when it expires.
+type Expiring = (Vec<u8>, Option<u64>);
+
 impl Reader<'_, '_> {
-    /// A string, and when it expires.
-    fn string(
-        &self,
-        database: usize,
-        key: &Key<'_>,
-    ) -> Result<Option<(Vec<u8>, Option<u64>)>, Error> {
+    fn string(&self, database: usize, key: &Key<'_>) -> Result<Option<Expiring>, Error> {
         let Some(entry) = self.find(database, key)? else {
             return Ok(None);
         };
