@@ -7,6 +7,7 @@ from typing import Any, Final, Self, TypeAlias, final
 from typing_extensions import disjoint_base
 
 __all__ = [
+    "LEASE_SCRIPT",
     "METHODS",
     "Backlog",
     "BusyError",
@@ -22,10 +23,18 @@ __all__ = [
     "Wait",
     "Waiters",
     "Wire",
+    "close_cached",
     "command",
+    "decoding",
+    "end_lease",
     "errors",
+    "find_cached",
     "know",
+    "lease_key",
+    "open_cached",
     "shape_replies",
+    "take_lease",
+    "wait_for_lease",
 ]
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
