@@ -1,10 +1,12 @@
 //! A web service whose profiles are kept in a cache that all of its processes share: on one machine in shared memory,
 //! on several on a server. Which it is depends on a URL alone.
 //!
-//!     cargo run -p undercroft-example-service -- undercroft://profiles 127.0.0.1:8080
-//!     curl http://127.0.0.1:8080/profiles/ada
-//!     curl -N http://127.0.0.1:8080/changes &
-//!     curl -X DELETE http://127.0.0.1:8080/profiles/ada
+//! ```text
+//! cargo run -p undercroft-example-service -- undercroft://profiles 127.0.0.1:8080
+//! curl http://127.0.0.1:8080/profiles/ada
+//! curl -N http://127.0.0.1:8080/changes &
+//! curl -X DELETE http://127.0.0.1:8080/profiles/ada
+//! ```
 
 use std::convert::Infallible;
 use std::sync::Arc;
