@@ -3,8 +3,9 @@
 //! Who finds a value missing takes its *lease*, an ordinary string at a key of its own beside the value's
 //! ([`lease_key`]), which expires after its term. It names the process that has it, so that whoever else wants the
 //! value takes the lease over as soon as he finds that process dead; who is only stopped or slow loses it with the
-//! term. All change it in transactions that compare what is in it, so that exactly one has it. A value is
-//! stored for a lease only while that is the one in the store ([`Store::set_leased`]): who lost his comes too late.
+//! term. All change it in transactions that compare what is in it, so that exactly one has it. A value is stored for a
+//! lease only while that is the one in the store ([`Store::set_leased`](crate::Store::set_leased)): who lost his comes
+//! too late.
 //!
 //! Those who wait sleep at a seat's word in the entry of the process that computes. It wakes them when it gives the
 //! lease back. Nothing depends on that (M4): they look by themselves, at first every 10 ms.
