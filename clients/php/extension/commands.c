@@ -91,42 +91,46 @@ ZEND_METHOD(Undercroft_Native_Store, execute)
     undercroft_from_reply(return_value);
 }
 
-ZEND_METHOD(Undercroft_Native_Store, pipeline)
+/* Runs commands by a call of the library. One that was interrupted is not run again: some commands ran, or watched keys
+ * were forgotten. */
+static void run_together(zval *store, HashTable *given, zval *return_value,
+    int (*run)(uc_session *session, size_t count, const uc_words *commands, uc_reply *reply))
 {
-    HashTable *given;
     undercroft_words words;
     uc_session *session;
     int status;
-    ZEND_PARSE_PARAMETERS_START(1, 1)
-        Z_PARAM_ARRAY_HT(given)
-    ZEND_PARSE_PARAMETERS_END();
-    if (zend_hash_num_elements(given) == 0) {
-        RETURN_EMPTY_ARRAY();
-    }
     if (!undercroft_read_commands(&words, given)) {
         RETURN_THROWS();
     }
-    session = session_of(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
+    session = session_of(undercroft_store_of(Z_OBJ_P(store)));
     if (UNEXPECTED(session == NULL || undercroft_reply() == NULL)) {
         undercroft_release_words(&words);
         RETURN_THROWS();
     }
-    status = uc_pipeline(session, words.command_count, words.commands, UNDERCROFT_G(reply));
+    status = run(session, words.command_count, words.commands, UNDERCROFT_G(reply));
     undercroft_release_words(&words);
     if (UNEXPECTED(status < 0)) {
-        /* Some commands ran, so it is not run again. */
         fail_at_once(status);
         RETURN_THROWS();
     }
     undercroft_from_reply(return_value);
 }
 
+ZEND_METHOD(Undercroft_Native_Store, pipeline)
+{
+    HashTable *given;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_ARRAY_HT(given)
+    ZEND_PARSE_PARAMETERS_END();
+    if (zend_hash_num_elements(given) == 0) {
+        RETURN_EMPTY_ARRAY();
+    }
+    run_together(ZEND_THIS, given, return_value, uc_pipeline);
+}
+
 ZEND_METHOD(Undercroft_Native_Store, transaction)
 {
     HashTable *given;
-    undercroft_words words;
-    uc_session *session;
-    int status;
     ZEND_PARSE_PARAMETERS_START(1, 1)
         Z_PARAM_ARRAY_HT(given)
     ZEND_PARSE_PARAMETERS_END();
@@ -134,20 +138,5 @@ ZEND_METHOD(Undercroft_Native_Store, transaction)
         zend_argument_value_error(1, "must have one command at least");
         RETURN_THROWS();
     }
-    if (!undercroft_read_commands(&words, given)) {
-        RETURN_THROWS();
-    }
-    session = session_of(undercroft_store_of(Z_OBJ_P(ZEND_THIS)));
-    if (UNEXPECTED(session == NULL || undercroft_reply() == NULL)) {
-        undercroft_release_words(&words);
-        RETURN_THROWS();
-    }
-    /* Watched keys are forgotten by a run that was interrupted, so it is not run again. */
-    status = uc_transaction(session, words.command_count, words.commands, UNDERCROFT_G(reply));
-    undercroft_release_words(&words);
-    if (UNEXPECTED(status < 0)) {
-        fail_at_once(status);
-        RETURN_THROWS();
-    }
-    undercroft_from_reply(return_value);
+    run_together(ZEND_THIS, given, return_value, uc_transaction);
 }

@@ -268,7 +268,7 @@ final class ClientTest extends EngineCase
         self::assertSame(1, $board->count(seen: 'hidden'));
         self::assertTrue($board->move('thread000004', 0));
         self::assertSame(0, $board->position('thread000004'));
-        self::assertNull($board->position('threadXXXXXX'));
+        self::assertNull($board->position('thread999999'));
         self::assertSame(1, $board->setAttributes('thread000004', [null, 5, null]));
         self::assertSame([['thread000004', [0, 5, 0]]], $board->range(0, 1, ':5:', attributes: true));
         self::assertSame([4, 3, 1], $board->info()['attributes']);

@@ -9,13 +9,13 @@ use crate::error::Error;
 use crate::store::{Key, Reader, Store};
 use crate::transaction::writer::Expiry;
 
-/// Who waits asks whether the holder lives after this long at first, and at last.
+/// A waiter asks whether the holder lives after this long at first, and at last.
 const FIRST_LOOK: Duration = Duration::from_millis(10);
 const LAST_LOOK: Duration = Duration::from_millis(100);
 /// A lease of a process in the store: `@`, a seat of that process, and a number, both in 16 hexadecimal digits.
 const LENGTH: usize = 33;
 
-/// A lease as it is stored: who has it may store the value.
+/// A lease as it is stored: its holder may store the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease(Vec<u8>);
 
@@ -216,7 +216,7 @@ impl Store {
             let term = expiry.map_or(LAST_LOOK, |at| {
                 Duration::from_millis(at.saturating_sub(self.now()) + 1)
             });
-            // A dead holder is found the sooner the shorter others have waited for him.
+            // A dead holder is found the sooner the shorter others have waited for it.
             let pause = (waited / 8)
                 .clamp(FIRST_LOOK, LAST_LOOK)
                 .min(term)

@@ -1,11 +1,11 @@
 //! One computation of a cached value in all processes: leases, and what is noted of the value.
 //!
-//! Who finds a value missing takes its *lease*, an ordinary string at a key of its own beside the value's
-//! ([`lease_key`]), which expires after its term. It names the process that has it, so that whoever else wants the
-//! value takes the lease over as soon as he finds that process dead; who is only stopped or slow loses it with the
-//! term. All change it in transactions that compare what is in it, so that exactly one has it. A value is stored for a
-//! lease only while that is the one in the store ([`Store::set_leased`](crate::Store::set_leased)): who lost his comes
-//! too late.
+//! A caller that finds a value missing takes its *lease*, an ordinary string at a key of its own beside the value's
+//! ([`lease_key`]), which expires after its term. It names the process that has it, so that another caller takes the
+//! lease over as soon as it finds that process dead; a holder that is only stopped or slow loses it with the term. All
+//! change it in transactions that compare what is in it, so that exactly one has it. A value is stored for a lease only
+//! while that is the one in the store ([`Store::set_leased`](crate::Store::set_leased)): a holder that lost its lease
+//! comes too late.
 //!
 //! Those who wait sleep at a seat's word in the entry of the process that computes. It wakes them when it gives the
 //! lease back. Nothing depends on that (M4): they look by themselves, at first every 10 ms.

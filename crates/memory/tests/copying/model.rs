@@ -41,7 +41,7 @@ fn an_image_shows_the_moment_whatever_changes_between_its_pages() {
         }
     }
     // Chance leaves few of them now and then, but not in most rounds.
-    assert!(objects > 40 * 10, "{objects} objects in 40 rounds");
+    assert!(objects > 40 * 20, "{objects} objects in 40 rounds");
 }
 
 /// Threads move an amount between words in different shards, each of which lies on a page of its own.
