@@ -350,7 +350,7 @@ fn apply(store: &Store, model: &mut Model, database: &mut usize, op: &Op) {
                         *count,
                         |_, _| Ok(Some(())),
                         |key, ()| {
-                            seen.insert(key);
+                            seen.insert(key.to_vec());
                         },
                     )
                     .unwrap();
@@ -446,7 +446,7 @@ fn scan_sees_every_key_that_stays() {
                     10,
                     |_, _| Ok(Some(())),
                     |key, ()| {
-                        seen.insert(key);
+                        seen.insert(key.to_vec());
                     },
                 )
                 .unwrap();

@@ -58,7 +58,7 @@ impl State {
                         Ok(Some((value, goods_of(entry, view)?)))
                     },
                     |key, (found, items)| {
-                        content.insert((database, key), found);
+                        content.insert((database, key.to_vec()), found);
                         goods.extend(items);
                     },
                 )?;

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use undercroft_engine::{Access, DATABASES, Key, KeyEvent, ValueType};
+use undercroft_engine::{Access, DATABASES, Key, KeyEvent, Ranges, ValueType};
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::glob::{Case, TooComplex, matches};
@@ -176,7 +176,7 @@ pub(crate) fn scan(
     if !rest.is_empty() {
         return Err(CommandError::SYNTAX.into());
     }
-    let (mut found, mut complex) = (Vec::new(), None);
+    let (mut found, mut complex) = (Ranges::new(), None);
     let next = context.store.scan(
         context.database(),
         cursor,
@@ -184,7 +184,7 @@ pub(crate) fn scan(
         |_, entry| Ok(Some(entry.value_type()?)),
         |key, key_type| {
             let wanted = kind.is_none_or(|kind| is_keyword(kind, key_type.name()));
-            match pattern.map_or(Ok(true), |pattern| matches_all(pattern, &key)) {
+            match pattern.map_or(Ok(true), |pattern| matches_all(pattern, key)) {
                 Ok(true) if wanted => found.push(key),
                 Ok(_) => {}
                 Err(error) => complex = Some(error),
@@ -197,7 +197,7 @@ pub(crate) fn scan(
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
     reply.array(found.len());
-    found.iter().for_each(|key| reply.bulk(key));
+    reply.bulks(&found);
     Ok(())
 }
 

@@ -95,7 +95,7 @@ const CALLS: &[(&str, Option<Family>, Call)] = &[
             0,
             100,
             |reader, entry| Ok(Some(entry.expiry(reader.view())?)),
-            |key, expiry| seen.push((key, expiry)),
+            |key, expiry| seen.push((key.to_vec(), expiry)),
         );
         seen.sort_unstable();
         say(scanned.map(|cursor| (cursor, seen)))

@@ -36,7 +36,7 @@ impl Store {
         cursor: u64,
         count: u64,
         pick: impl Fn(&Reader<'_, '_>, &Entry) -> Result<Option<T>, Error> + Sync,
-        visit: impl FnMut(Vec<u8>, T),
+        visit: impl FnMut(&[u8], T),
     ) -> Result<u64, Error> {
         self.access().scan(database, cursor, count, pick, visit)
     }
@@ -66,56 +66,61 @@ impl Access<'_> {
         cursor: u64,
         count: u64,
         pick: impl Fn(&Reader<'_, '_>, &Entry) -> Result<Option<T>, Error> + Sync,
-        mut visit: impl FnMut(Vec<u8>, T),
+        mut visit: impl FnMut(&[u8], T),
     ) -> Result<u64, Error> {
         let mut shard = (cursor >> BUCKET_BITS) as usize;
         let mut position = cursor & ((1 << BUCKET_BITS) - 1);
-        let mut visited = 0;
-        let mut looked_at = 0;
-        let is_enough = |visited: u64, looked_at: u64| {
-            visited >= count || looked_at >= count.saturating_mul(EMPTY_FACTOR)
+        let (mut met, mut looked_at) = (0, 0);
+        let is_enough = |met: u64, looked_at: u64| {
+            met >= count || looked_at >= count.saturating_mul(EMPTY_FACTOR)
         };
+        let mut found = (Ranges::new(), Vec::new());
         while shard < self.shards() {
             let root = Root { shard, database };
-            let (found, next, looked) = self.read(ShardSet::one(shard), |reader| {
+            let read = self.read_into(ShardSet::one(shard), &mut found, |reader, found| {
                 let view = reader.view();
-                let (mut found, mut next, mut looked) = (Vec::new(), position, 0);
+                let (keys, all_picked) = found;
+                let mut ahead = Ahead::new();
+                let mut look = |at| {
+                    let entry = Entry::load(view, at)?;
+                    let expiry = entry.expiry(view)?;
+                    if expiry.is_some_and(|expiry| expiry <= reader.now()) {
+                        expired::remember(view, database, &entry);
+                    } else if let Some(picked) = pick(reader, &entry)? {
+                        keys.push_with(|bytes| entry.append_key(view, bytes))?;
+                        all_picked.push(picked);
+                    }
+                    Ok(())
+                };
+                let (mut next, mut entries, mut buckets) = (position, 0, 0);
                 loop {
                     // R3: torn buckets may hold anything.
                     view.recheck()?;
                     next = scan_bucket(view, root, next, |at| {
-                        let entry = Entry::load(view, at)?;
-                        if entry
-                            .expiry(view)?
-                            .is_some_and(|expiry| expiry <= reader.now())
-                        {
-                            expired::remember(view, database, &entry);
-                            return Ok(());
-                        }
-                        if let Some(picked) = pick(reader, &entry)? {
-                            let mut key = Vec::new();
-                            entry.append_key(view, &mut key)?;
-                            found.push((key, picked));
-                        }
-                        Ok(())
+                        entries += 1;
+                        ahead.put(view, at).map_or(Ok(()), &mut look)
                     })?;
-                    looked += 1;
-                    let is_enough = is_enough(visited + found.len() as u64, looked_at + looked);
-                    if next == 0 || looked == BUCKETS || is_enough {
-                        return Ok::<_, Error>((found, next, looked));
+                    buckets += 1;
+                    let is_enough = is_enough(met + entries, looked_at + buckets);
+                    if next == 0 || buckets == BUCKETS || is_enough {
+                        break;
                     }
                 }
-            })?;
-            looked_at += looked;
-            for (key, picked) in found {
-                visited += 1;
+                ahead.rest().try_for_each(look)?;
+                Ok::<_, Error>((next, entries, buckets))
+            });
+            let (next, entries, buckets) = read?;
+            met += entries;
+            looked_at += buckets;
+            let (keys, all_picked) = &mut found;
+            for (key, picked) in keys.iter().zip(all_picked.drain(..)) {
                 visit(key, picked);
             }
             position = next;
             if position == 0 {
                 shard += 1;
             }
-            if is_enough(visited, looked_at) {
+            if is_enough(met, looked_at) {
                 break;
             }
         }
@@ -184,19 +189,17 @@ impl Access<'_> {
         for (first, position) in [(start, position), (0, 0)] {
             let mut cursor = (first as u64) << BUCKET_BITS | position;
             loop {
-                let mut keys = Vec::new();
+                let mut keys = Ranges::new();
                 cursor = self.scan(
                     database,
                     cursor,
                     1,
                     |_, _| Ok(Some(())),
-                    |key, ()| {
-                        keys.push(key);
-                    },
+                    |key, ()| keys.push(key),
                 )?;
                 if !keys.is_empty() {
                     let index = (random.rotate_left(17) % keys.len() as u64) as usize;
-                    return Ok(Some(keys.swap_remove(index)));
+                    return Ok(Some(keys.get(index).to_vec()));
                 }
                 if cursor == 0 {
                     break;

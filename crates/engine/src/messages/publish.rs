@@ -357,7 +357,7 @@ impl Access<'_> {
                     Ok(Some(places))
                 },
                 |name, places| {
-                    found.insert(name, places);
+                    found.insert(name.to_vec(), places);
                 },
             )?;
             if cursor == 0 {

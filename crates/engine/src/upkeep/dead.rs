@@ -161,7 +161,7 @@ impl Store {
             cursor,
             LOOK,
             |reader, entry| seat(reader.view(), entry).map(Some),
-            |name, seat| tickets.extend(Ticket::from_bytes(&name).map(|ticket| (ticket, seat))),
+            |name, seat| tickets.extend(Ticket::from_bytes(name).map(|ticket| (ticket, seat))),
         )?;
         // Who is dead is asked without a lock (W9), and stays so.
         tickets.retain(|(_, seat)| !self.segment.seat_lives(*seat));
@@ -186,7 +186,7 @@ impl Store {
                 places_of(reader.view(), entry, &mut places)?;
                 Ok(Some(places))
             },
-            |name, places| names.push((name, places)),
+            |name, places| names.push((name.to_vec(), places)),
         )?;
         names.retain(|(_, places)| self.count_living(places).1);
         let names: Vec<Vec<u8>> = names.into_iter().map(|(name, _)| name).collect();

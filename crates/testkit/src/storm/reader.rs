@@ -89,7 +89,7 @@ fn scan(store: &Store, database: usize) -> Result<(), String> {
                 },
                 |key, value| {
                     if !key.starts_with(b"many:") || value != b"one of many" {
-                        strange = Some(key);
+                        strange = Some(key.to_vec());
                     }
                 },
             )
