@@ -3,7 +3,7 @@
 
 use undercroft_commands::handler::Failure;
 use undercroft_commands::{append_feed_between, count_feed_between, feed_selection};
-use undercroft_engine::{Error, FeedRange, FoundItems, Order, Schema, Seen, ShardSet};
+use undercroft_engine::{Error, FeedRange, FoundItems, Order, Schema, Seen, ShardSet, Untallied};
 
 use crate::OpenStore;
 
@@ -146,6 +146,9 @@ impl OpenStore {
             Ok(Some(schema))
         })?;
         store.looked_up(database, &key, schema.is_some());
+        store
+            .access()
+            .make_tallies(database, &key, items.untallied());
         Ok(schema)
     }
 
@@ -160,15 +163,18 @@ impl OpenStore {
     ) -> Result<u64, Failure> {
         let store = &self.store;
         let key = store.key(key);
-        let count = store.read(ShardSet::one(key.shard()), |reader| {
+        let mut untallied = Untallied::default();
+        let shards = ShardSet::one(key.shard());
+        let count = store.read_into(shards, &mut untallied, |reader, untallied| {
             let Some(feed) = reader.feed(database, &key)? else {
                 return Ok::<_, Failure>(None);
             };
             let selection = feed_selection(feed.schema(), query.seen, query.filter)?;
-            let counted = count_feed_between(&feed, reader.view(), &selection, query.between);
-            counted.map(Some)
+            let view = reader.view();
+            count_feed_between(&feed, view, &selection, query.between, untallied).map(Some)
         })?;
         store.looked_up(database, &key, count.is_some());
+        store.access().make_tallies(database, &key, &untallied);
         Ok(count.unwrap_or(0))
     }
 }

@@ -65,7 +65,7 @@ pub use transaction::writer::{Expiry, Writer};
 pub use types::contract::Description;
 pub use types::feed::{
     ATTRIBUTES_MAX, Feed, FeedInfo, FeedRange, FeedType, Filter, FoundItems, Order, Rows, Schema,
-    Seen, Selection, Test,
+    Seen, Selection, Test, Untallied,
 };
 pub use types::hash::{Hash, PackedLimits, Parts};
 pub use types::list::{End, Inserted, Positions};

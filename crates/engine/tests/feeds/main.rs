@@ -3,6 +3,7 @@
 //! - `damage`: words of an index that are not what they were.
 //! - `indexed`: feeds with an index where it is hardest.
 //! - `pair`: a feed and a plain list of items, changed and read in the same ways.
+//! - `tallies`: what is counted of all below a node is what is there, whatever changes.
 
 use std::ops::Bound;
 
@@ -16,6 +17,7 @@ use undercroft_testkit::fresh;
 mod damage;
 mod indexed;
 mod pair;
+mod tallies;
 
 use pair::Pair;
 

@@ -57,7 +57,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
     steps(
         "FEED.ADD, the tree grows higher",
-        |s| with(s, LEAF * 84),
+        |s| with(s, LEAF * 73),
         |s| add(s, -1, 0..400),
     ),
     quick(
@@ -93,6 +93,29 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
     quick("FEED.MOVE to the head", tree, |s| shift(s, 500, 0)),
     full("FEED.MOVE within a leaf", small, |s| shift(s, 2, 6)),
+    // What is counted of all below a node.
+    full("EXEC of a tally, then FEED.HIDE", wide, |s| {
+        let values: [&[u8]; 1] = [&value(5)];
+        write(s, &[&feed()], |writer| {
+            writer.feed_tally(0, &s.key(&feed()), 0)?;
+            writer.feed_hide(0, &s.key(&feed()), &Selection::of_values(&values), true)
+        });
+    }),
+    full("EXEC of FEED.HIDE, then a tally", tallied, |s| {
+        let values: [&[u8]; 1] = [&value(5)];
+        write(s, &[&feed()], |writer| {
+            writer.feed_hide(0, &s.key(&feed()), &Selection::of_values(&values), true)?;
+            writer.feed_tally(0, &s.key(&feed()), 0)
+        });
+    }),
+    quick("FEED.ADD below a tally", tallied, |s| {
+        add(s, -1, 9000..9001)
+    }),
+    full(
+        "FEED.ADD inside below a tally, a leaf splits",
+        tallied,
+        |s| add(s, 400, 9000..9001),
+    ),
     // Sorted feeds.
     quick("FEED.ADD to a sorted feed", sorted, |s| {
         add(s, -1, 300..301)
@@ -290,6 +313,18 @@ fn small(store: &Store) {
 
 fn tree(store: &Store) {
     with(store, 2 * LEAF + 100);
+}
+
+/// A feed of so many leaves that the node above them has room for a tally.
+fn wide(store: &Store) {
+    with(store, 25 * LEAF);
+}
+
+fn tallied(store: &Store) {
+    wide(store);
+    write(store, &[&feed()], |writer| {
+        writer.feed_tally(0, &store.key(&feed()), 0)
+    });
 }
 
 /// A feed of three leaves, with an index of two blocks.

@@ -2,7 +2,7 @@
 
 use undercroft_engine::{
     End, Error, FeedType, Filter, FoundItems, Order, Ranges, Rows, Schema, Seen, Selection, Store,
-    Test, Writer,
+    Test, Untallied, Writer,
 };
 
 /// Feeds: a list, one with an index, and one sorted by value, with each value once.
@@ -104,7 +104,10 @@ pub fn check(store: &Store, feed: u32) -> Result<(), String> {
             return Ok::<_, Error>(None);
         };
         entry.append_items(reader.view(), rows)?;
-        let seen = |seen| feed.count_of(reader.view(), &Selection::new(seen, Filter::default()));
+        let seen = |seen| {
+            let selection = Selection::new(seen, Filter::default());
+            feed.count_of(reader.view(), &selection, &mut Untallied::default())
+        };
         Ok(Some([seen(Seen::Visible)?, seen(Seen::Hidden)?]))
     });
     let Some([visible, hidden]) = counted.map_err(|error| error.to_string())? else {

@@ -1,6 +1,8 @@
 //! What reads feeds.
 
-use undercroft_engine::{Feed, FeedInfo, FeedRange, FoundItems, Order, Seen, Selection, View};
+use undercroft_engine::{
+    Feed, FeedInfo, FeedRange, FoundItems, Order, Seen, Selection, Untallied, View,
+};
 
 use super::parse::{seen, selection};
 use super::values::{bytes_of, limits, reply_with, value};
@@ -98,7 +100,13 @@ pub(crate) fn range(
         feed.range(reader.view(), &selection, range, items)?;
         Ok(Some(feed.schema().order()))
     });
-    answer(context, found, items, query.attributes, reply)
+    answer(
+        context,
+        found,
+        (arguments[1], items),
+        query.attributes,
+        reply,
+    )
 }
 
 /// FEED.BETWEEN.
@@ -132,7 +140,13 @@ pub(crate) fn between(
         append_between(&feed, reader.view(), &selection, limits, range, items)?;
         Ok(Some(feed.schema().order()))
     });
-    answer(context, found, items, query.attributes, reply)
+    answer(
+        context,
+        found,
+        (arguments[1], items),
+        query.attributes,
+        reply,
+    )
 }
 
 /// Reads the items of a sorted feed whose values lie between two limits, as clients write these.
@@ -163,23 +177,25 @@ pub fn count_between(
     view: &View<'_>,
     selection: &Selection<'_>,
     between: Option<(&[u8], &[u8])>,
+    untallied: &mut Untallied,
 ) -> Result<u64, Failure> {
     let Some((low, high)) = between else {
-        return Ok(feed.count_of(view, selection)?);
+        return Ok(feed.count_of(view, selection, untallied)?);
     };
     Ok(match limits(feed.schema(), low, high)? {
         Some((low, high)) => {
-            feed.count_between(view, selection, (bytes_of(&low), bytes_of(&high)))?
+            let limits = (bytes_of(&low), bytes_of(&high));
+            feed.count_between(view, selection, limits, untallied)?
         }
         None => 0,
     })
 }
 
-/// Replies with the items that were found, and gives their buffer back.
+/// Replies with the items that were found at a key, and gives their buffer back.
 fn answer(
     context: &mut Context<'_>,
     found: Result<Option<Order>, Failure>,
-    items: FoundItems,
+    (key, items): (&[u8], FoundItems),
     attributes: bool,
     reply: &mut dyn Reply,
 ) -> Outcome {
@@ -188,9 +204,20 @@ fn answer(
         texts.clear();
         items.append_to(attributes, texts);
         reply_with(order.unwrap_or(Order::List), texts, attributes, reply);
+        make_tallies(context, key, items.untallied());
     }
     context.session.found = items;
     found.map(drop)
+}
+
+/// Makes tallies where a query missed them.
+fn make_tallies(context: &Context<'_>, key: &[u8], untallied: &Untallied) {
+    if !untallied.is_empty() {
+        let key = context.store.key(key);
+        context
+            .store
+            .make_tallies(context.database(), &key, untallied);
+    }
 }
 
 /// FEED.COUNT.
@@ -201,19 +228,17 @@ pub(crate) fn count(
 ) -> Outcome {
     let query = Query::parse(&arguments[2..], Words::Count)?;
     let database = context.database();
-    let count = context.look_at(arguments[1], |reader, key| {
+    let mut untallied = Untallied::default();
+    let count = context.look_into(arguments[1], &mut untallied, |reader, key, untallied| {
         let Some(feed) = reader.feed(database, key)? else {
             return Ok(None);
         };
         let selection = selection(feed.schema(), query.seen, query.filter)?;
-        Ok(Some(count_between(
-            &feed,
-            reader.view(),
-            &selection,
-            query.between,
-        )?))
+        let view = reader.view();
+        count_between(&feed, view, &selection, query.between, untallied).map(Some)
     })?;
     reply.integer(count.unwrap_or(0) as i64);
+    make_tallies(context, arguments[1], &untallied);
     Ok(())
 }
 

@@ -13,6 +13,7 @@
 //! | positions at which they begin   |                 8 for each place, and 8
 //! | children                        |                 8 for each place
 //! | notes of the children           |                 K * 8 for each place
+//! | a tally                         |                 512 in the largest nodes of trees with sums
 //! ```
 //!
 //! The positions are counted from any number, so that growth at the head is one
@@ -28,6 +29,7 @@
 //! - `note`: what is noted of children beside the number of items.
 //! - `ordered`: finding by key in a tree in order.
 //! - `splice`: replacing leaves by others: splits, merges, a new root.
+//! - `tally`: numbers that large nodes have of all that is below them.
 
 mod build;
 mod cut;
@@ -36,6 +38,7 @@ mod node;
 mod note;
 mod ordered;
 mod splice;
+mod tally;
 
 use std::marker::PhantomData;
 
@@ -47,6 +50,7 @@ pub(crate) use cut::Subtree;
 pub(crate) use free::{for_each_left, free_next};
 pub(crate) use node::{Child, Node};
 pub(crate) use note::Least;
+pub(crate) use tally::TALLY;
 
 /// The most levels of inner nodes. With a quarter of the smallest node's
 /// children in each, that is more items than memory holds.

@@ -2,11 +2,14 @@
 
 use undercroft_memory::{Offset, Pool, Transaction, View};
 
+use super::tally::{TALLIED, may_tally, tally_room};
 use super::{Merge, fault};
 use crate::error::Error;
 
 /// Sizes of inner nodes in bytes: small trees have small ones.
-const SIZES: [u64; 3] = [256, 1024, 4096];
+const SIZES: [u64; 3] = [256, 1024, LARGEST];
+/// The size of most nodes.
+pub(super) const LARGEST: u64 = 4096;
 const HEADER: u64 = 8;
 /// Children beside a wrong guess that are tried before the range is halved.
 const BESIDE: usize = 2;
@@ -29,6 +32,7 @@ pub(crate) struct Node<const K: usize> {
     children: u16,
     /// Children that it has room for.
     room: u16,
+    tallied: bool,
 }
 
 /// Children in the largest node.
@@ -39,7 +43,7 @@ pub(crate) const fn children_max(note_words: usize) -> usize {
 /// Children that a node of this size has room for.
 const fn room(size: u64, note_words: usize) -> u64 {
     // There is one position more than there are children.
-    (size - HEADER - 8) / (16 + 8 * note_words as u64)
+    (size - HEADER - 8 - tally_room(size, note_words)) / (16 + 8 * note_words as u64)
 }
 
 impl<const K: usize> Node<K> {
@@ -48,6 +52,7 @@ impl<const K: usize> Node<K> {
         level: 0,
         children: 0,
         room: 0,
+        tallied: false,
     };
 
     /// Reads the header of a node of this level.
@@ -55,7 +60,9 @@ impl<const K: usize> Node<K> {
     pub(crate) fn load(view: &View<'_>, at: Offset, level: usize) -> Result<Node<K>, Error> {
         let header = view.word(at)?;
         let (children, size) = (header >> 16 & 0xffff, header >> 32);
-        if header & 0xffff != level as u64 || !SIZES.contains(&size) {
+        let tallied = may_tally(K) && header & TALLIED != 0;
+        let marks = if tallied { TALLIED } else { 0 };
+        if header & 0xffff != level as u64 | marks || !SIZES.contains(&size) {
             return Err(fault(at));
         }
         let room = room(size, K);
@@ -68,6 +75,7 @@ impl<const K: usize> Node<K> {
             level: level as u8,
             children: children as u16,
             room: room as u16,
+            tallied,
         })
     }
 
@@ -78,6 +86,12 @@ impl<const K: usize> Node<K> {
 
     pub(crate) fn level(&self) -> usize {
         self.level.into()
+    }
+
+    /// Whether it has a tally.
+    #[inline(always)]
+    pub(crate) fn is_tallied(&self) -> bool {
+        self.tallied
     }
 
     /// Bytes that the node takes.
@@ -235,6 +249,7 @@ impl<const K: usize> Node<K> {
         index: usize,
         change: i64,
     ) -> Result<(), Error> {
+        self.forget_tally(transaction, shard)?;
         let children = self.children();
         let (from, to, change) = if index * 2 < children {
             (0, index + 1, change.wrapping_neg())
@@ -284,6 +299,7 @@ impl<const K: usize> Node<K> {
         first: usize,
         children: &[Child<K>],
     ) -> Result<(), Error> {
+        self.forget_tally(transaction, shard)?;
         let changed = &children[first.min(children.len())..];
         if !changed.is_empty() {
             let start = transaction.view().word(self.start_at(first))?;
@@ -322,6 +338,7 @@ impl<const K: usize> Node<K> {
             level: level as u8,
             children: needed as u16,
             room: room(size, K) as u16,
+            tallied: false,
         };
         transaction.fill_word(at, Self::header(level, children.len(), size))?;
         let starts: Vec<u8> = words(starts(0, children));

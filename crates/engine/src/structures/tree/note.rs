@@ -28,7 +28,7 @@ impl<const K: usize> Merge<K> for Least {
 }
 
 impl<const K: usize, M: Merge<K>> Tree<K, M> {
-    /// Notes something of the leaf that a path leads to, as far up as anything changes by it.
+    /// Notes something of the leaf that a path leads to and that has changed, as far up as anything changes by it.
     pub(crate) fn set_note(
         &self,
         transaction: &mut Transaction<'_>,
@@ -36,6 +36,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
         path: &Path<K>,
         note: &[u64; K],
     ) -> Result<(), Error> {
+        Self::forget_tallies(transaction, shard, path)?;
         Self::set_note_above(transaction, shard, path.steps(), note)
     }
 

@@ -36,6 +36,7 @@ impl<const K: usize, M: Merge<K>> Tree<K, M> {
     ) -> Result<(), Error> {
         assert!(leaves.len() <= SPLICE_MAX);
         let shard = pool.shard();
+        Self::forget_tallies(transaction, shard, path)?;
         let new: u64 = leaves.iter().map(|leaf| leaf.count).sum();
         let steps = path.steps();
         let mut old = if steps.is_empty() { self.count } else { 0 };

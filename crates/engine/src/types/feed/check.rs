@@ -80,6 +80,7 @@ impl Feed {
             sum = sum.wrapping_add(count);
             all = Some(all.map_or(noted, |all| join(all, noted)));
         }
+        self.check_tally(view, &node)?;
         Ok((sum, all.unwrap_or_default()))
     }
 

@@ -285,6 +285,19 @@ impl<'s> Selection<'s> {
         }
     }
 
+    /// Whether its conditions are on values as notes and tallies tell them apart, and nothing else is asked.
+    pub(super) fn is_of_ranges(&self) -> bool {
+        let conditions = &self.filter.conditions;
+        let exact = |condition: &Condition| condition.some == condition.all;
+        self.values.is_none() && !conditions.is_empty() && conditions.iter().all(exact)
+    }
+
+    /// For each condition the attribute's bits in notes, and which of them it holds for.
+    pub(super) fn ranges(&self) -> impl Iterator<Item = (Span, u64)> {
+        let conditions = self.filter.conditions.iter();
+        conditions.map(|condition| (condition.span, condition.all))
+    }
+
     /// For each block of a leaf the items that are seen among those at some places.
     pub(super) fn of_leaf<'m>(
         &self,

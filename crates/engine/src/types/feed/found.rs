@@ -4,6 +4,7 @@ use undercroft_memory::{Block, Scratch, View};
 
 use super::leaf::{Layout, Leaf};
 use super::schema::Schema;
+use super::tally::Untallied;
 use crate::error::Error;
 use crate::structures::ranges::Ranges;
 
@@ -19,6 +20,8 @@ pub struct FoundItems {
     columns: usize,
     values: Vec<u8>,
     attributes: Vec<u32>,
+    /// Where tallies were missed.
+    pub(super) untallied: Untallied,
 }
 
 impl Scratch for FoundItems {
@@ -35,6 +38,7 @@ impl FoundItems {
             columns: 0,
             values: Vec::new(),
             attributes: Vec::new(),
+            untallied: Untallied::NONE,
         }
     }
 
@@ -42,6 +46,12 @@ impl FoundItems {
     pub fn clear(&mut self) {
         self.values.clear();
         self.attributes.clear();
+        self.untallied.clear();
+    }
+
+    /// Where the read that found them missed tallies.
+    pub fn untallied(&self) -> &Untallied {
+        &self.untallied
     }
 
     /// Number of items.

@@ -22,6 +22,7 @@
 //! - `single`: one item by itself: found, taken out of its leaf, moved.
 //! - `sorted`: sorted feeds: finding by value, and putting items where their values say.
 //! - `summary`: what inner nodes note of their children.
+//! - `tally`: what is counted of all that is below a node.
 //! - `walk`: the items of a query, leaf after leaf.
 //! - `whole`: whole feeds: their root words, copying, making anew, measuring.
 //! - `write`: changing feeds.
@@ -44,6 +45,7 @@ mod schema;
 mod single;
 mod sorted;
 mod summary;
+mod tally;
 mod walk;
 mod whole;
 mod write;
@@ -55,6 +57,7 @@ pub use image::Rows;
 pub use order::{FeedType, Order};
 pub use read::{FeedInfo, FeedRange};
 pub use schema::{ATTRIBUTES_MAX, Schema};
+pub use tally::Untallied;
 pub use whole::Feed;
 
 use crate::structures::entry::Kind;

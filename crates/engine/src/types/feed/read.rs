@@ -10,6 +10,7 @@ use super::image::{Image, runs};
 use super::leaf::{HIDDEN, Leaf, fault};
 use super::single::Item;
 use super::summary::NOTE_WORDS;
+use super::tally::Untallied;
 use super::walk::{Found, Wanted, load_leaf};
 use super::whole::Feed;
 use crate::error::Error;
@@ -61,10 +62,17 @@ impl Reader<'_, '_> {
 pub(super) type Between<'l> = (Bound<&'l [u8]>, Bound<&'l [u8]>);
 
 impl Feed {
-    /// Number of items that a query sees. O(log n) where marks alone decide; else nodes and leaves in which some may
-    /// match are looked into.
-    pub fn count_of(&self, view: &View<'_>, selection: &Selection<'_>) -> Result<u64, Error> {
-        self.count(view, selection, 0..u64::MAX)
+    /// Number of items that a query sees. O(log n) where marks alone decide, or where what some may match in rests and
+    /// was counted before ([`Access::make_tallies`]); else nodes and leaves in which some may match are looked into.
+    ///
+    /// [`Access::make_tallies`]: crate::Access::make_tallies
+    pub fn count_of(
+        &self,
+        view: &View<'_>,
+        selection: &Selection<'_>,
+        untallied: &mut Untallied,
+    ) -> Result<u64, Error> {
+        self.count(view, selection, 0..u64::MAX, untallied)
     }
 
     /// The same of the items of a sorted feed whose values lie within limits. O(log n) to find them.
@@ -73,9 +81,10 @@ impl Feed {
         view: &View<'_>,
         selection: &Selection<'_>,
         limits: Between<'_>,
+        untallied: &mut Untallied,
     ) -> Result<u64, Error> {
         let positions = self.positions_between(view, limits)?;
-        self.count(view, selection, positions)
+        self.count(view, selection, positions, untallied)
     }
 
     /// The positions of the items of a sorted feed whose values lie within limits.
@@ -125,10 +134,11 @@ impl Feed {
         if selection.sees_all(self.tree.count(), self.hidden) {
             return self.range_of_all(view, positions, range, out);
         }
+        let mut untallied = Untallied::default();
         let skip = match u64::try_from(range.from) {
             Ok(from) => from,
             Err(_) => {
-                let all = self.count(view, selection, positions.clone())?;
+                let all = self.count(view, selection, positions.clone(), &mut untallied)?;
                 all.saturating_sub(range.from.unsigned_abs())
             }
         };
@@ -152,7 +162,10 @@ impl Feed {
             }
             Ok(())
         };
-        self.walk(view, selection, wanted.within(positions), visit)
+        let wanted = wanted.within(positions);
+        self.walk(view, selection, wanted, &mut untallied, visit)?;
+        out.untallied = untallied;
+        Ok(())
     }
 
     /// The same where all items are seen: counts lead to the first one, and the others lie behind it, leaf after leaf.
@@ -232,7 +245,8 @@ impl Feed {
             return Ok(None);
         }
         let selection = Selection::new(seen, Filter::default());
-        self.count(view, &selection, 0..position).map(Some)
+        self.count(view, &selection, 0..position, &mut Untallied::default())
+            .map(Some)
     }
 
     /// The first item with a value.
@@ -250,11 +264,17 @@ impl Feed {
             wanted = wanted.within(self.with_value(view, of, value)?);
             selection = Selection::all();
         }
-        let mut first = None;
-        self.walk(view, &selection, wanted, &mut |leaf, found| {
-            first = Some(position_of(leaf, &found));
-            Ok(())
-        })?;
+        let (mut first, mut untallied) = (None, Untallied::default());
+        self.walk(
+            view,
+            &selection,
+            wanted,
+            &mut untallied,
+            &mut |leaf, found| {
+                first = Some(position_of(leaf, &found));
+                Ok(())
+            },
+        )?;
         first.map(|position| self.item(view, position)).transpose()
     }
 

@@ -14,6 +14,7 @@ use super::image::Image;
 use super::leaf::Leaf;
 use super::order::{FeedType, Order};
 use super::summary::NOTE_WORDS;
+use super::tally::Untallied;
 use super::walk::{Found, Wanted};
 use super::whole::Feed;
 use crate::error::Error;
@@ -123,7 +124,8 @@ impl Feed {
         let mut found: Vec<Found> = Vec::new();
         for value in values {
             let wanted = Wanted::ALL.within(self.with_value(view, of, value)?);
-            self.walk(view, selection, wanted, &mut |_, more| {
+            let untallied = &mut Untallied::default();
+            self.walk(view, selection, wanted, untallied, &mut |_, more| {
                 match found.last_mut() {
                     // Values beside each other share a leaf.
                     Some(last) if last.before == more.before => {

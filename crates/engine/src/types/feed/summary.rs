@@ -95,6 +95,11 @@ impl Span {
         1 << self.log
     }
 
+    /// Which of all bits they are.
+    pub(super) fn bits(self) -> std::ops::Range<usize> {
+        self.first..self.first + self.buckets()
+    }
+
     /// Those that are set in a note.
     pub(super) fn of(self, note: &Note) -> u64 {
         let bits = u128::from(note[1]) | u128::from(note[2]) << 64;
@@ -122,14 +127,10 @@ impl Image {
             let attributes = schema.first_planes().zip(schema.widths());
             for ((first, &width), span) in attributes.zip(Span::all(schema)) {
                 let lowest = first + span.shift;
+                let planes = lowest..first + usize::from(width);
+                let word = |plane| self.word(self.layout.word(plane, block));
                 let mut bits = 0;
-                self.spread(
-                    block,
-                    lowest..first + usize::from(width),
-                    mask,
-                    0,
-                    &mut bits,
-                );
+                spread(&word, planes, mask, 0, &mut |value, _| bits |= 1 << value);
                 note = join(note, span.note(bits));
             }
         }
@@ -154,27 +155,26 @@ impl Image {
             0,
         ]
     }
+}
 
-    /// Sets a bit for each value that some items have in some planes: the items are divided by one plane after the
-    /// other, from the highest on, as long as there are any.
-    fn spread(
-        &self,
-        block: usize,
-        planes: std::ops::Range<usize>,
-        mask: u64,
-        value: u32,
-        bits: &mut u64,
-    ) {
-        if mask == 0 {
-            return;
-        }
-        let Some(plane) = planes.clone().next_back() else {
-            *bits |= 1 << value;
-            return;
-        };
-        let word = self.word(self.layout.word(plane, block));
-        let rest = planes.start..plane;
-        self.spread(block, rest.clone(), mask & !word, value << 1, bits);
-        self.spread(block, rest, mask & word, value << 1 | 1, bits);
+/// Divides the items of a block by their values in some planes, and gives the visitor each value with the items that have
+/// it: they are divided by one plane after the other, from the highest on, as long as there are any.
+pub(super) fn spread(
+    word: &impl Fn(usize) -> u64,
+    planes: std::ops::Range<usize>,
+    items: u64,
+    value: u32,
+    visit: &mut impl FnMut(u32, u64),
+) {
+    if items == 0 {
+        return;
     }
+    let Some(plane) = planes.clone().next_back() else {
+        visit(value, items);
+        return;
+    };
+    let ones = word(plane);
+    let rest = planes.start..plane;
+    spread(word, rest.clone(), items & !ones, value << 1, visit);
+    spread(word, rest, items & ones, value << 1 | 1, visit);
 }

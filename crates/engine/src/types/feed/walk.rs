@@ -1,5 +1,5 @@
 //! The items of a query, leaf after leaf: subtrees in which there are none, or no more than are to be passed over, are
-//! not looked into.
+//! not looked into, as far as notes and tallies say it.
 
 use std::ops::Range;
 
@@ -10,9 +10,10 @@ use super::filter::{Judged, Scratch, Selection};
 use super::leaf::{Leaf, fault};
 use super::schema::Schema;
 use super::summary::NOTE_WORDS;
+use super::tally::Untallied;
 use super::whole::Feed;
 use crate::error::Error;
-use crate::structures::tree::Node;
+use crate::structures::tree::{Node, Subtree};
 
 /// Items of a leaf that a query found.
 #[derive(Clone, Debug)]
@@ -68,6 +69,9 @@ impl Wanted {
     }
 }
 
+/// So many leaves of a node are looked into without a thought of a tally.
+const LEAVES_FEW: usize = 4;
+
 /// Is given a leaf with what was found in it.
 type Visit<'v> = dyn FnMut(&Leaf, Found) -> Result<(), Error> + 'v;
 
@@ -80,6 +84,7 @@ struct Walk<'w, 'v> {
     plain: bool,
     ahead: Ahead<'w>,
     scratch: Scratch,
+    untallied: &'w mut Untallied,
 }
 
 impl Feed {
@@ -89,6 +94,7 @@ impl Feed {
         view: &View<'_>,
         selection: &Selection<'_>,
         wanted: Wanted,
+        untallied: &mut Untallied,
         visit: &mut Visit<'_>,
     ) -> Result<(), Error> {
         let count = self.tree.count();
@@ -104,6 +110,7 @@ impl Feed {
             plain: selection.sees_all(count, self.hidden),
             ahead: Ahead::new(selection, &self.full),
             scratch: Scratch::default(),
+            untallied,
         };
         if walk.plain {
             // What lies outside is passed over as all else is.
@@ -139,8 +146,8 @@ impl Feed {
         if let (Some(index), Some(values)) = (&self.index, selection.values) {
             return self.collect_indexed(view, index, values, selection);
         }
-        let mut all = Vec::new();
-        self.walk(view, selection, wanted, &mut |_, found| {
+        let (mut all, mut untallied) = (Vec::new(), Untallied::default());
+        self.walk(view, selection, wanted, &mut untallied, &mut |_, found| {
             all.push(found);
             Ok(())
         })?;
@@ -150,12 +157,13 @@ impl Feed {
         Ok(all)
     }
 
-    /// Number of items that a query sees among those at some positions. O(log n) where marks alone decide.
+    /// Number of items that a query sees among those at some positions. O(log n) where marks alone decide, or tallies.
     pub(super) fn count(
         &self,
         view: &View<'_>,
         selection: &Selection<'_>,
         positions: Range<u64>,
+        untallied: &mut Untallied,
     ) -> Result<u64, Error> {
         let positions = positions.start..positions.end.min(self.tree.count());
         if positions.is_empty() {
@@ -171,8 +179,10 @@ impl Feed {
             ahead: Ahead::new(selection, &self.full),
             scratch: Scratch::default(),
             leaves: Vec::new(),
+            untallied,
         };
-        count.below(self.tree.root(), self.tree.height(), positions)
+        let root = (self.tree.root(), self.tree.height());
+        count.below(root, (0, self.tree.count()), positions)
     }
 }
 
@@ -185,16 +195,27 @@ struct Count<'w, 'v> {
     scratch: Scratch,
     /// Leaves of a node that have to be looked into, and at which positions.
     leaves: Vec<(Offset, Range<u64>)>,
+    untallied: &'w mut Untallied,
 }
 
 impl Count<'_, '_> {
-    fn below(&mut self, at: Offset, level: usize, positions: Range<u64>) -> Result<u64, Error> {
+    /// Of a subtree behind so many items, which has so many itself, those at some of its positions.
+    fn below(
+        &mut self,
+        (at, level): Subtree,
+        (first, total): (u64, u64),
+        positions: Range<u64>,
+    ) -> Result<u64, Error> {
         // R3: what is torn must not go on for long.
         self.view.recheck()?;
         if level == 0 {
             return self.leaf(at, &positions);
         }
         let node = Node::<NOTE_WORDS>::load(self.view, at, level)?;
+        let is_whole = positions == (0..total);
+        if is_whole && let Some(seen) = self.selection.tallied(self.view, &node, total)? {
+            return Ok(seen);
+        }
         let (mut sum, mut before) = (0_u64, 0_u64);
         self.leaves.clear();
         for index in 0..node.children() {
@@ -214,8 +235,15 @@ impl Count<'_, '_> {
                 Judged::Exactly(0) => {}
                 Judged::Exactly(seen) if is_whole => sum = sum.wrapping_add(seen),
                 _ if level == 1 => self.leaves.push((child, inside)),
-                _ => sum = sum.wrapping_add(self.below(child, level - 1, inside)?),
+                _ => {
+                    let place = (first.wrapping_add(start), count);
+                    let below = self.below((child, level - 1), place, inside)?;
+                    sum = sum.wrapping_add(below);
+                }
             }
+        }
+        if is_whole && self.leaves.len() > LEAVES_FEW {
+            self.untallied.note(&node, self.selection, first);
         }
         let mut leaves = std::mem::take(&mut self.leaves);
         let mut asked = 0;
@@ -259,6 +287,17 @@ impl Walk<'_, '_> {
         }
         let node = Node::<NOTE_WORDS>::load(self.view, at, level)?;
         let (children, reverse) = (node.children(), self.wanted.reverse);
+        let is_whole = !self.plain
+            && self.wanted.from <= before
+            && before.saturating_add(total) <= self.wanted.to;
+        if is_whole
+            && let Some(seen) = self.selection.tallied(self.view, &node, total)?
+            && seen <= self.wanted.skip
+        {
+            self.wanted.skip -= seen;
+            return Ok(false);
+        }
+        let mut leaves = 0;
         // Counts lead to the child at once where all items are seen.
         let mut first = 0;
         if self.plain && self.wanted.skip > 0 {
@@ -301,10 +340,14 @@ impl Walk<'_, '_> {
             }
             if level == 1 && !self.plain {
                 self.ahead.ask_behind(self.view, &node, step, reverse)?;
+                leaves += 1;
             }
             if self.below(child, level - 1, start, count, visit)? {
                 return Ok(true);
             }
+        }
+        if is_whole && leaves > LEAVES_FEW {
+            self.untallied.note(&node, self.selection, before);
         }
         Ok(false)
     }

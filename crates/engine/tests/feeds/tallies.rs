@@ -1,0 +1,83 @@
+//! Tallies: queries that are answered by them, and changes that let go of them.
+
+use fastrand::Rng;
+use undercroft_engine::{Filter, Order, Rows, Schema, Seen, Selection, Test};
+use undercroft_testkit::fresh;
+
+use super::pair::Pair;
+
+/// A feed of so many items that a node of nodes has a tally, too.
+fn large(schema: Schema, items: usize, random: &mut Rng) -> Pair {
+    let mut pair = Pair::new(schema);
+    pair.model = (0..items).map(|_| pair.item(random)).collect();
+    let mut rows = Rows::new(&schema);
+    for (value, attributes, hidden) in &pair.model {
+        rows.push(value, attributes, *hidden);
+    }
+    let added = pair.write(|writer, key| writer.feed_add(0, key, -1, &rows));
+    assert_eq!(added, Some(items as u64));
+    pair
+}
+
+fn selection(schema: &Schema, attribute: usize, test: Test) -> Selection<'static> {
+    let mut filter = Filter::default();
+    filter.add(schema, attribute, test);
+    Selection::new(Seen::Visible, filter)
+}
+
+#[test]
+fn a_large_feed_is_counted_right_whatever_changes() {
+    let seed = fresh::seed();
+    let mut random = Rng::with_seed(seed);
+    let schema = Schema::new(40, &[4, 3, 1, 9], Order::List).expect("sound");
+    let mut pair = large(schema, 170_000, &mut random);
+    for round in 0..80 {
+        pair.compare_range(&mut random);
+        match random.u32(..9) {
+            0 | 1 => pair.add(&mut random),
+            2 => pair.remove(&mut random),
+            3 => pair.pop(&mut random),
+            4 => pair.shift(&mut random),
+            5 if round % 20 == 0 => pair.whole(&mut random),
+            _ => pair.mark(&mut random),
+        }
+        if round % 10 == 0 {
+            pair.check();
+        }
+    }
+    pair.check();
+}
+
+#[test]
+fn a_query_misses_a_tally_once() {
+    let mut random = Rng::with_seed(fresh::seed());
+    let schema = Schema::new(40, &[4, 3, 1], Order::List).expect("sound");
+    let mut pair = large(schema, 20_000, &mut random);
+    let ours = selection(&schema, 0, Test::Less(5));
+    let expected = |pair: &Pair| {
+        let seen = pair.model.iter().filter(|item| !item.2 && item.1[0] < 5);
+        seen.count() as u64
+    };
+    assert_eq!(pair.count(&ours), (expected(&pair), true));
+    assert_eq!(pair.count(&ours), (expected(&pair), false));
+    // Another query of one attribute is answered by the same tallies.
+    let (_, missed) = pair.count(&selection(&schema, 1, Test::NoneOf(vec![2])));
+    assert!(!missed);
+    // One that depends on two attributes of the same item is not.
+    let mut both = Filter::default();
+    both.add(&schema, 0, Test::Less(5));
+    both.add(&schema, 1, Test::OneOf(vec![1]));
+    let seen = |item: &&super::pair::Item| !item.2 && item.1[0] < 5 && item.1[1] == 1;
+    let counted = pair.count(&Selection::new(Seen::Visible, both));
+    assert_eq!(counted.0, pair.model.iter().filter(seen).count() as u64);
+    pair.check();
+    for change in [Pair::add, Pair::mark, Pair::shift, Pair::pop, Pair::remove] {
+        for _ in 0..5 {
+            change(&mut pair, &mut random);
+            let counted = pair.count(&ours);
+            assert_eq!(counted.0, expected(&pair));
+            assert_eq!(pair.count(&ours), (counted.0, false));
+        }
+        pair.check();
+    }
+}
