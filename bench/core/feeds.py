@@ -175,6 +175,7 @@ def _filters(bench: Bench, c: Loop) -> list[Row]:
     for operation, words, items in (
         ("rare", "a range of 50 where 1 item in 10,000 passes", 50 * RARE),
         ("count", "a count of the items with one of 8 values of an attribute", 10**power),
+        ("both", "a count by two attributes, which looks at all items", 10**power),
     ):
         rounds = _rounds(bench, c, f"{operation}-{power}", 0.1)
         rate = Figure.of(operation, [items * 1e3 / one for one in rounds], "M/s")

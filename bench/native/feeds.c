@@ -11,6 +11,7 @@
  *   move-7             items by chance to the front of "indexed7", by value
  *   rare-7             a range of 50 from the first one on, where 1 item in 10,000 passes
  *   count-7            a count of those whose second attribute is 3
+ *   both-7             a count of those whose second attribute is 3 and whose third one is 1
  *   page-7-90000       a page of 25, of those whose third attribute is 1
  *   visible-7-90000    the same page of all that are not hidden
  *   short-7            the store is opened, the first 100 are read, and it is closed
@@ -270,6 +271,8 @@ static double run(char *operation, uint64_t count)
         return filtered(key, "15::", 0, 50, count);
     if (strcmp(parts[0], "count") == 0)
         return filtered(key, ":3:", 0, 0, count);
+    if (strcmp(parts[0], "both") == 0)
+        return filtered(key, ":3:1", 0, 0, count);
     if (strcmp(parts[0], "page") == 0)
         return filtered(key, "::1", PAGE * atoll(parts[2]), PAGE, count);
     if (strcmp(parts[0], "visible") == 0)
