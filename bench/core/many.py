@@ -73,6 +73,37 @@ def rows(bench: Bench) -> list[Row | Grid]:
     return [*found, grid]
 
 
+def baseline_rows(bench: Bench) -> list[Row]:
+    """Measure how much slower Python's own objects get with more items on this machine."""
+    words = {
+        "dict.get": "a look-up of each key",
+        "dict": "a copy of a dictionary",
+        "set": "a set of all keys",
+    }
+    found = []
+    with loop(sys.executable, "python", bench.directory(), script=SCRIPT) as side:
+        for name in side.ask("names", 2).split():
+            times: dict[int, list[float]] = {SMALL: [], LARGE: []}
+            for turn in range(bench.pick(2, 6)):
+                for size in sorted(times, reverse=bool(turn % 2)):
+                    side.run(f"prepare:{name}", size, PREPARING)
+                    times[size].append(side.run(name, size, LIMIT))
+            large, small = (
+                Figure.of(f"{size:,} items", times[size][1:], "ns") for size in (LARGE, SMALL)
+            )
+            row = Row(
+                id=f"many-baseline-{name}",
+                work=f"Python's own `{name}`, {words[name]}, each of {LARGE:,}, beside each "
+                f"of {SMALL:,}",
+                ours=large,
+                peer=small,
+                ratio=large.median / small.median,
+                note="No store: so much more costs memory that is further away, on this machine.",
+            )
+            found.append(row)
+    return found
+
+
 def _measured(
     bench: Bench, name: str, sides: dict[str, Renewable]
 ) -> tuple[Times, dict[tuple[str, int], str]]:

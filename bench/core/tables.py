@@ -67,6 +67,7 @@ TABLES: dict[str, dict[str, Group]] = {
         "awaiting": everyday.awaiting_rows,
         "start": everyday.start_rows,
         "many": many.rows,
+        "baselines": many.baseline_rows,
     },
     "server": {
         "short": loads.short_rows,

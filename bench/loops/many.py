@@ -1,10 +1,11 @@
 """One command with many items, or one that makes a value of another: what each item costs.
 
-The arguments are the client (``embedded`` or ``redis``) and a store or a unix socket. A line
+The arguments are the client (``embedded`` or ``redis``, or ``python`` for what Python's own
+objects do) and a store or a unix socket. A line
 ``prepare:OPERATION COUNT`` empties the database, fills in what the operation needs and makes its
 arguments; ``OPERATION COUNT`` behind it makes the one call, checks what it gave, and answers with
 its nanoseconds divided by the items. ``names 0`` is answered with all operations, ``names 1``
-with those that were found slow once.
+with those that were found slow once, ``names 2`` with those of Python's own objects.
 """
 
 import itertools
@@ -358,11 +359,28 @@ OTHERS: dict[str, Operation] = {
     "restore-set": restored("set"),
     "restore-zset": restored("zset"),
 }
+# What Python's own objects do with as many items: how much of any growth is the machine's memory.
+BASELINES: dict[str, Operation] = {
+    "dict.get": lambda _, n: (lambda d, keys: (lambda: len([d.get(key) for key in keys]), n))(
+        fields(n), mixed(n)
+    ),
+    "dict": lambda _, n: (lambda d: (lambda: len(dict(d)), n))(fields(n)),
+    "set": lambda _, n: (lambda keys: (lambda: len(set(keys)), n))(mixed(n)),
+}
 OPERATIONS = MADE | OTHERS
 
 
+class Nobody:
+    """Stands for the client where only Python's own objects are asked."""
+
+    def flushall(self) -> None:
+        """Empty nothing."""
+
+
 def connected(kind: str, path: str) -> Any:
-    """Return a client of a store in this process, or of a server."""
+    """Return a client of a store in this process, or of a server, or of neither."""
+    if kind == "python":
+        return Nobody()
     if kind == "embedded":
         import undercroft
 
@@ -395,11 +413,12 @@ def main() -> None:
         count = int(number)
         try:
             if operation == "names":
-                print(*(MADE if count else OPERATIONS), flush=True)
+                print(*(OPERATIONS, MADE, BASELINES)[count], flush=True)
             elif operation.startswith("prepare:"):
                 prepared = None
                 client.flushall()
-                prepared = OPERATIONS[operation.removeprefix("prepare:")](client, count)
+                name = operation.removeprefix("prepare:")
+                prepared = (OPERATIONS | BASELINES)[name](client, count)
                 print(0, flush=True)
             elif prepared is not None:
                 print(timed(*prepared, count), flush=True)
