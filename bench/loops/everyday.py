@@ -7,6 +7,7 @@ or with ``error`` and what went wrong.
 
 import asyncio
 import itertools
+import marshal
 import random
 import sys
 import time
@@ -160,7 +161,17 @@ def collections(kind: str) -> Callable[[str], dict[str, Operation]]:
         fill_hash(client, "hash", ITEMS)
         fill_set(client, "set", ITEMS)
         fill_sorted(client, "zset", ITEMS)
+        # The same objects as Python's own serialization makes them: nothing but making them.
+        own = {
+            "hgetall": marshal.dumps(client.hgetall("hash")),
+            "smembers": marshal.dumps(client.smembers("set")),
+            "zrange": marshal.dumps(client.zrange("zset", 0, -1, withscores=True)),
+        }
         return {
+            **{
+                f"own-{name}": calls(lambda text=text: len(marshal.loads(text)), ITEMS)
+                for name, text in own.items()
+            },
             "hgetall": calls(lambda: len(client.hgetall("hash")), ITEMS),
             "smembers": calls(lambda: len(client.smembers("set")), ITEMS),
             "zrange": calls(lambda: len(client.zrange("zset", 0, -1, withscores=True)), ITEMS),
