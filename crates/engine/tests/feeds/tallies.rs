@@ -74,9 +74,11 @@ fn a_query_misses_a_tally_once() {
     for change in [Pair::add, Pair::mark, Pair::shift, Pair::pop, Pair::remove] {
         for _ in 0..5 {
             change(&mut pair, &mut random);
-            let counted = pair.count(&ours);
-            assert_eq!(counted.0, expected(&pair));
-            assert_eq!(pair.count(&ours), (counted.0, false));
+            // Where few tallies are missed, one query of eight makes them.
+            for _ in 0..8 {
+                assert_eq!(pair.count(&ours).0, expected(&pair));
+            }
+            assert_eq!(pair.count(&ours), (expected(&pair), false));
         }
         pair.check();
     }

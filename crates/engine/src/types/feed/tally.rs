@@ -2,8 +2,10 @@
 //! values with the same upper bits, as notes name them. A query with conditions on such values need not look below a node
 //! that has a tally (`structures/tree/tally`).
 //!
-//! Who looks into all leaves of a node that has none says so in an [`Untallied`], and behind the query a tally is made,
-//! a node at a time: so a query pays at most twice for what the next ones need not pay at all.
+//! A query that looks into all leaves of a node that has none says so in an [`Untallied`], and behind it a tally is made,
+//! a node at a time: so a query pays at most twice or so for what the next ones need not pay at all.
+
+use std::cell::Cell;
 
 use undercroft_memory::{Scratch, ShardSet, Transaction, View};
 
@@ -23,6 +25,15 @@ type Sums = [u64; TALLY];
 
 /// Nodes that one query has counted at most: each takes some ten microseconds under its shard's lock.
 const MOST: usize = 1024;
+/// A query that missed so few tallies may come from where items change all the time, as at the head of a board: one of
+/// so many makes them, so that the others stay reads.
+const FEW: usize = 4;
+const SELDOM: u32 = 8;
+
+thread_local! {
+    /// Queries of this thread that missed few tallies.
+    static MISSED_FEW: Cell<u32> = const { Cell::new(0) };
+}
 
 /// Where a query looked into all leaves of a node, which a tally would have spared it: positions of items there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +54,15 @@ impl Untallied {
         self.0.is_empty()
     }
 
+    /// Whether it is time to do something about it.
+    fn is_due(&self) -> bool {
+        if self.0.is_empty() || self.0.len() > FEW {
+            return !self.0.is_empty();
+        }
+        MISSED_FEW.set(MISSED_FEW.get().wrapping_add(1));
+        MISSED_FEW.get() % SELDOM == 1
+    }
+
     /// Notes a node by the position of its first item, where a tally would help such a query.
     pub(super) fn note(&mut self, node: &FeedNode, selection: &Selection<'_>, position: u64) {
         if node.lacks_tally() && selection.is_of_ranges() && self.0.len() < MOST {
@@ -55,7 +75,7 @@ impl Access<'_> {
     /// Makes tallies where a query missed them, for those that come. Within a transaction none is made: it has more to
     /// do with its locks. Where the store cannot be written to, there is none either: the query has its answer.
     pub fn make_tallies(&self, database: usize, key: &Key<'_>, untallied: &Untallied) {
-        if self.running.is_some() {
+        if self.running.is_some() || !untallied.is_due() {
             return;
         }
         for &position in &untallied.0 {
