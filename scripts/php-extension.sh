@@ -113,7 +113,7 @@ fi
     cd "$place/build"
     cc -shared -fPIC -DUNDERCROFT_RACES -DCOMPILE_DL_UNDERCROFT -fvisibility=hidden "${includes[@]}" \
         "-I$root/clients/c" -o "$place/races.so" races.c undercroft.c \
-        .libs/{memory,words,values,exceptions,store,commands,messages,resp,parser,socket,connection}.o \
+        .libs/{memory,words,values,exceptions,store,commands,messages,resp,parser,socket,idle,connection}.o \
         "$races/libundercroft_c.a" \
         -lm -ldl -lrt -lpthread -Wl,-z,nodelete -Wl,--exclude-libs,ALL
 )

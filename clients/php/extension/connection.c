@@ -1,4 +1,5 @@
 /* Undercroft\Native\Connection: commands over a socket. */
+#include "idle.h"
 #include "resp.h"
 #include "socket.h"
 #include "zend_exceptions.h"
@@ -18,7 +19,13 @@ typedef struct connection {
     int descriptor;
     /* A call is running, which a signal's handler may interrupt. */
     bool is_busy;
+    /* Replies may come that nobody has read: of what was sent for receive(). */
+    bool is_unread;
+    /* Whether an object of another request had it before. */
+    bool is_reused;
     zend_string *address;
+    /* What it is called among those that outlive a request; NULL where it does not. */
+    zend_string *name;
     double timeout;
     undercroft_input input;
     smart_str output;
@@ -52,10 +59,26 @@ static void hang_up(connection *this)
     smart_str_free(&this->output);
 }
 
+/* Leaves a persistent connection to the next request: one over which nothing is on its way, and nothing else. A request
+ * that ended in the midst of a call, as by a fatal error, was busy. */
+static void leave(connection *this)
+{
+    bool is_clean = !this->is_busy && !this->is_unread && this->input.start == this->input.end;
+    if (this->name != NULL && this->descriptor >= 0 && is_clean) {
+        undercroft_leave_idle(this->address, this->name, this->descriptor);
+        this->descriptor = -1;
+    }
+    hang_up(this);
+}
+
 static void release(zend_object *object)
 {
     connection *this = connection_of(object);
-    hang_up(this);
+    leave(this);
+    if (this->name != NULL) {
+        zend_string_release(this->name);
+        this->name = NULL;
+    }
     if (this->address != NULL) {
         zend_string_release(this->address);
         this->address = NULL;
@@ -241,14 +264,15 @@ static void clean(connection *this)
 static ZEND_METHOD(Undercroft_Native_Connection, __construct)
 {
     connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
-    zend_string *address;
+    zend_string *address, *name = NULL;
     double connect_timeout = 5, timeout = 0;
     undercroft_trouble trouble;
-    ZEND_PARSE_PARAMETERS_START(1, 3)
+    ZEND_PARSE_PARAMETERS_START(1, 4)
         Z_PARAM_PATH_STR(address)
         Z_PARAM_OPTIONAL
         Z_PARAM_DOUBLE(connect_timeout)
         Z_PARAM_DOUBLE(timeout)
+        Z_PARAM_STR_OR_NULL(name)
     ZEND_PARSE_PARAMETERS_END();
     if (this->address != NULL) {
         zend_throw_error(NULL, "Undercroft\\Native\\Connection is constructed already");
@@ -256,6 +280,15 @@ static ZEND_METHOD(Undercroft_Native_Connection, __construct)
     }
     this->address = zend_string_copy(address);
     this->timeout = timeout;
+    if (name != NULL) {
+        this->name = zend_string_copy(name);
+        this->descriptor = undercroft_take_idle(address, name);
+        this->is_reused = this->descriptor >= 0;
+        if (this->is_reused) {
+            undercroft_limit_reads(this->descriptor, timeout);
+            return;
+        }
+    }
     this->descriptor = undercroft_connect(ZSTR_VAL(address), connect_timeout, &trouble);
     if (this->descriptor < 0) {
         zend_throw_exception_ex(trouble.is_late ? undercroft_timeout_exception : undercroft_connection_exception, 0,
@@ -399,6 +432,7 @@ static ZEND_METHOD(Undercroft_Native_Connection, send)
     if (!begin(this)) {
         RETURN_THROWS();
     }
+    this->is_unread = true;
     if (write_all(this, commands, &count)) {
         flush(this);
     }
@@ -430,6 +464,12 @@ static ZEND_METHOD(Undercroft_Native_Connection, isOpen)
     RETURN_BOOL(connection_of(Z_OBJ_P(ZEND_THIS))->descriptor >= 0);
 }
 
+static ZEND_METHOD(Undercroft_Native_Connection, isReused)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_BOOL(connection_of(Z_OBJ_P(ZEND_THIS))->is_reused);
+}
+
 static ZEND_METHOD(Undercroft_Native_Connection, isPush)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -450,6 +490,7 @@ ZEND_BEGIN_ARG_INFO_EX(construct_arguments, 0, 0, 1)
     ZEND_ARG_TYPE_INFO(0, address, IS_STRING, 0)
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, connect_timeout, IS_DOUBLE, 0, "5.0")
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 0, "0.0")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, persistent, IS_STRING, 1, "null")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(execute_arguments, 0, 1, IS_MIXED, 0)
@@ -482,6 +523,7 @@ static const zend_function_entry methods[] = {
     ZEND_ME(Undercroft_Native_Connection, send, send_arguments, ZEND_ACC_PUBLIC)
     ZEND_ME(Undercroft_Native_Connection, receive, receive_arguments, ZEND_ACC_PUBLIC)
     ZEND_ME(Undercroft_Native_Connection, isOpen, bool_arguments, ZEND_ACC_PUBLIC)
+    ZEND_ME(Undercroft_Native_Connection, isReused, bool_arguments, ZEND_ACC_PUBLIC)
     ZEND_ME(Undercroft_Native_Connection, isPush, bool_arguments, ZEND_ACC_PUBLIC)
     ZEND_ME(Undercroft_Native_Connection, close, close_arguments, ZEND_ACC_PUBLIC)
     ZEND_FE_END

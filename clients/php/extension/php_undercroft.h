@@ -29,6 +29,18 @@ typedef struct undercroft_kept {
     uc_store *store;
 } undercroft_kept;
 
+/* So many connections are kept for later requests. */
+#define UNDERCROFT_IDLE 64
+
+/* A connection that a request has left for the next one. Where there is none its name is NULL. */
+typedef struct undercroft_idle {
+    /* Its address, a zero byte, and what it is called. */
+    char *name;
+    size_t length;
+    int descriptor;
+    pid_t process;
+} undercroft_idle;
+
 ZEND_BEGIN_MODULE_GLOBALS(undercroft)
     /* Every reply is read into this one, and made PHP's before anything else runs. */
     uc_reply *reply;
@@ -40,6 +52,9 @@ ZEND_BEGIN_MODULE_GLOBALS(undercroft)
     bool is_trusting;
     /* Which of them makes room for the next one. */
     unsigned int oldest;
+    /* Persistent connections that no object has. */
+    undercroft_idle idle[UNDERCROFT_IDLE];
+    unsigned int oldest_idle;
 ZEND_END_MODULE_GLOBALS(undercroft)
 
 ZEND_EXTERN_MODULE_GLOBALS(undercroft)
@@ -178,6 +193,9 @@ void undercroft_register_connection(void);
 
 /* Closes the stores that were kept open. */
 void undercroft_close_kept(zend_undercroft_globals *globals);
+
+/* Closes the connections that requests have left. */
+void undercroft_close_idle(zend_undercroft_globals *globals);
 
 /* Throws that a store is closed. */
 ZEND_COLD void undercroft_closed_store(void);

@@ -67,6 +67,7 @@ static PHP_GINIT_FUNCTION(undercroft)
 static PHP_GSHUTDOWN_FUNCTION(undercroft)
 {
     undercroft_close_kept(undercroft_globals);
+    undercroft_close_idle(undercroft_globals);
     uc_reply_free(undercroft_globals->reply);
     undercroft_globals->reply = NULL;
 }

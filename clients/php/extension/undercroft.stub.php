@@ -156,9 +156,18 @@ namespace Undercroft\Native {
      */
     final class Connection
     {
-        /** @param string $address `tcp://host:port` or `unix:///path`; times are seconds, 0 is without end */
-        public function __construct(string $address, float $connect_timeout = 5.0, float $timeout = 0.0)
-        {
+        /**
+         * @param string $address `tcp://host:port` or `unix:///path`; times are seconds, 0 is without end
+         * @param string|null $persistent what it is called among connections that outlive their request: the process
+         *        keeps it for the next object with this address and name, unless it is closed or a reply is on its way.
+         *        What the server remembers for it (SELECT, AUTH, WATCH, MULTI) is to be RESET by whoever takes it.
+         */
+        public function __construct(
+            string $address,
+            float $connect_timeout = 5.0,
+            float $timeout = 0.0,
+            ?string $persistent = null,
+        ) {
         }
 
         /**
@@ -185,6 +194,11 @@ namespace Undercroft\Native {
         }
 
         public function isOpen(): bool
+        {
+        }
+
+        /** Whether it is one that another object has left. */
+        public function isReused(): bool
         {
         }
 

@@ -66,18 +66,39 @@ final class ClusterConnection implements Connection
         foreach (array_keys($replies) as $at) {
             $replies[$at] = $this->reply($commands[$at]);
         }
-        // All servers work at the same time.
-        foreach ($byNode as $node => $own) {
-            $this->node($node)->begin($own);
-        }
-        foreach ($byNode as $node => $own) {
-            foreach (array_combine(array_keys($own), $this->node($node)->finish(count($own))) as $at => $reply) {
-                $isElsewhere = $reply instanceof ServerException
-                    && in_array($reply->kind(), ['MOVED', 'ASK', 'TRYAGAIN', 'CLUSTERDOWN'], true);
-                $replies[$at] = $isElsewhere ? $this->reply($commands[$at]) : $reply;
-            }
+        foreach ($this->together($byNode) as $at => $reply) {
+            $isElsewhere = $reply instanceof ServerException
+                && in_array($reply->kind(), ['MOVED', 'ASK', 'TRYAGAIN', 'CLUSTERDOWN'], true);
+            $replies[$at] = $isElsewhere ? $this->reply($commands[$at]) : $reply;
         }
         ksort($replies);
+        return $replies;
+    }
+
+    /**
+     * Has all servers work at the same time.
+     *
+     * @param array<string, array<int, list<mixed>>> $byNode commands by their places in the pipeline
+     *
+     * @return array<int, mixed> replies by the same places
+     */
+    private function together(array $byNode): array
+    {
+        $replies = [];
+        try {
+            foreach ($byNode as $node => $own) {
+                $this->node($node)->begin($own);
+            }
+            foreach ($byNode as $node => $own) {
+                $replies += array_combine(array_keys($own), $this->node($node)->finish(count($own)));
+            }
+        } catch (\Throwable $error) {
+            // The others' replies are on their way, and nobody will read them.
+            foreach (array_keys($byNode) as $node) {
+                $this->node($node)->close();
+            }
+            throw $error;
+        }
         return $replies;
     }
 

@@ -21,8 +21,8 @@ final class Factory
             }
             return new EmbeddedConnection($address, $options);
         }
-        // The extension has neither TLS nor connections that outlive a request.
-        $isNative = $options->native && $options->persistent === false && $address->scheme !== 'tls'
+        // The extension has no TLS: there it reads replies only.
+        $isNative = $options->native && $address->scheme !== 'tls'
             && class_exists(\Undercroft\Native\Connection::class, false);
         return $isNative ? new NativeConnection($address, $options) : new StreamConnection($address, $options);
     }

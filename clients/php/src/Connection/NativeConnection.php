@@ -123,14 +123,38 @@ final class NativeConnection implements Connection
 
     private function connect(): Link
     {
-        $link = new Link($this->address->target(), $this->options->connectTimeout, $this->options->timeout);
+        do {
+            $link = $this->greeted();
+        } while ($link === null);
+        return $this->link = $link;
+    }
+
+    /** A connection that knows who we are; null where one of another request did not forget all of that one. */
+    private function greeted(): ?Link
+    {
+        $persistent = $this->options->persistent;
+        $link = new Link($this->address->target(), $this->options->connectTimeout, $this->options->timeout,
+            $persistent === false ? null : (string) $persistent);
         $commands = $this->address->greeting($this->options);
-        foreach ($commands === [] ? [] : $link->pipeline($commands) as $reply) {
+        $isReused = $link->isReused();
+        if ($isReused) {
+            array_unshift($commands, ['RESET']);
+        }
+        try {
+            $replies = $commands === [] ? [] : $link->pipeline($commands);
+        } catch (ConnectionException $error) {
+            return $isReused ? null : throw $error;
+        }
+        if ($isReused && array_shift($replies) !== 'RESET') {
+            $link->close();
+            return null;
+        }
+        foreach ($replies as $reply) {
             if ($reply instanceof ServerException) {
                 $link->close();
                 throw $reply;
             }
         }
-        return $this->link = $link;
+        return $link;
     }
 }

@@ -7,9 +7,10 @@ namespace Undercroft\Connection;
 use Undercroft\ConnectionException;
 use Undercroft\ProtocolException;
 use Undercroft\Resp\Encoder;
+use Undercroft\Resp\NativeParser;
 use Undercroft\Resp\Parser;
 use Undercroft\Resp\Push;
-use Undercroft\Resp\Source;
+use Undercroft\Resp\Reader;
 use Undercroft\ServerException;
 use Undercroft\Table;
 use Undercroft\TimeoutException;
@@ -28,12 +29,15 @@ use function time;
 
 /**
  * A connection in pure PHP, over one of its streams: TCP, TLS or a unix socket. Where PHP's extension `sockets` is
- * loaded bytes go through that, except those of TLS.
+ * loaded bytes go through that, except those of TLS, whose replies our extension's parser reads where that is loaded.
  *
  * It is made when the first command runs, and made anew when it was lost. A command whose reply did not come is sent
  * once more only where that is safe: nothing of it had been sent, or it changes nothing.
+ *
+ * Whatever ends a call between its command and its reply, such as an exception of a signal's handler, ends the
+ * connection as well: the reply may still come, and must not be taken for the next one.
  */
-final class StreamConnection implements Connection, Source
+final class StreamConnection implements Connection
 {
     /** A connection that rested for more than so many seconds is looked at before it is used. */
     private const RESTED = 1;
@@ -44,29 +48,31 @@ final class StreamConnection implements Connection, Source
     /** What is asked for when a reply was longer. */
     private const LONG = 32_768;
 
-    /** @var resource|null */
-    private $stream = null;
+    private ?Wire $wire = null;
 
-    /** The same socket by the extension `sockets`, where that is loaded: a read by it is one system call, not two. */
-    private ?\Socket $socket = null;
-
-    private Parser $parser;
+    private ?Reader $parser = null;
 
     /** So many bytes are asked for first. */
     private int $asked = self::SHORT;
 
-    /** When it was last used, in seconds. */
+    /** When it was last used, in seconds; 0 while a reply is on its way. */
     private int $used = 0;
 
     /** What the server has to remember for us, so that no other connection can take this one's place. */
     private bool $isPinned = false;
 
-    /** The same of the connection that was lost. */
-    private bool $wasPinned = false;
-
     public function __construct(private readonly Address $address, private readonly Options $options)
     {
-        $this->parser = new Parser($this);
+    }
+
+    public function __destruct()
+    {
+        if ($this->wire === null) {
+            return;
+        }
+        // What the server remembers for us is nothing for the next request, and neither is half a reply.
+        $isLeft = $this->used !== 0 && !$this->isPinned && !$this->parser->hasBytes();
+        $isLeft ? $this->wire->leave() : $this->wire->close();
     }
 
     public function execute(array $words, ?float $wait = null): mixed
@@ -88,41 +94,50 @@ final class StreamConnection implements Connection, Source
             $request = Encoder::command($words);
         }
         $now = time();
-        if ($this->stream === null || $now - $this->used > self::RESTED) {
+        if ($this->wire === null || $now - $this->used > self::RESTED) {
             $this->ready();
         }
         if ($wait !== null) {
             return $this->patiently($request, $wait);
         }
+        $this->used = 0;
+        try {
+            $length = strlen($request);
+            $bytes = $got = false;
+            $socket = $this->wire->socket;
+            if ($socket !== null) {
+                $got = @(($sent = socket_send($socket, $request, $length, 0)) === $length
+                    || $this->wire->sendRest($request, $sent) ? socket_recv($socket, $bytes, $this->asked, 0) : 0);
+            } elseif (@fwrite($this->wire->stream, $request) === $length) {
+                $bytes = @fread($this->wire->stream, $this->asked);
+            }
+            if ($bytes === '' || $bytes === false || $bytes === null) {
+                $bytes = $this->again($request, $words, $got === false);
+            }
+            if ($bytes === "+OK\r\n") {
+                $this->used = $now;
+                return 'OK';
+            }
+            // Most often the reply is a string that is all there, and its length follows from that of the bytes.
+            $size = strlen($bytes) - 6;
+            for ($from = 4, $most = 10; $size >= $most; $most *= 10) {
+                $size--;
+                $from++;
+            }
+            if ($size * 10 >= $most && str_starts_with($bytes, "\$$size\r\n") && str_ends_with($bytes, "\r\n")) {
+                $this->used = $now;
+                return substr($bytes, $from, $size);
+            }
+            if (strlen($bytes) === $this->asked) {
+                $this->asked = self::LONG;
+            }
+            $this->parser->feed($bytes);
+            $reply = $this->replies(1)[0];
+        } catch (\Throwable $error) {
+            throw $this->broken($error);
+        }
         $this->used = $now;
-        $length = strlen($request);
-        $bytes = $got = false;
-        if ($this->socket !== null) {
-            $got = @(($sent = socket_send($this->socket, $request, $length, 0)) === $length
-                || $this->sends($request, $sent) ? socket_recv($this->socket, $bytes, $this->asked, 0) : 0);
-        } elseif (@fwrite($this->stream, $request) === $length) {
-            $bytes = @fread($this->stream, $this->asked);
-        }
-        if ($bytes === '' || $bytes === false || $bytes === null) {
-            $bytes = $this->again($request, $words, $got === false);
-        }
-        if ($bytes === "+OK\r\n") {
-            return 'OK';
-        }
-        // Most often the reply is a string that is all there, and its length follows from that of the bytes.
-        $size = strlen($bytes) - 6;
-        for ($from = 4, $most = 10; $size >= $most; $most *= 10) {
-            $size--;
-            $from++;
-        }
-        if ($size * 10 >= $most && str_starts_with($bytes, "\$$size\r\n") && str_ends_with($bytes, "\r\n")) {
-            return substr($bytes, $from, $size);
-        }
-        if (strlen($bytes) === $this->asked) {
-            $this->asked = self::LONG;
-        }
-        $this->parser->feed($bytes);
-        return $this->reply();
+        return $reply instanceof ServerException ? throw $reply : $reply;
     }
 
     public function pipeline(array $commands): array
@@ -143,7 +158,13 @@ final class StreamConnection implements Connection, Source
     /** @return list<mixed> */
     public function finish(int $count): array
     {
-        return $this->guarded(fn (): array => $this->replies($count));
+        try {
+            $replies = $this->replies($count);
+        } catch (\Throwable $error) {
+            throw $this->broken($error);
+        }
+        $this->used = time();
+        return $replies;
     }
 
     public function transaction(array $commands): ?array
@@ -155,19 +176,26 @@ final class StreamConnection implements Connection, Source
 
     public function send(array $words): void
     {
-        $this->write(Encoder::command($words));
         $this->isPinned = true;
+        $this->write(Encoder::command($words));
+        // Whatever comes is fetched by receive().
+        $this->used = time();
     }
 
     public function receive(?float $timeout): mixed
     {
-        if ($this->stream === null) {
+        if ($this->wire === null) {
             throw new ConnectionException("no connection to $this->address, so that nothing can come from it");
         }
-        if (!$this->parser->hasBytes() && !$this->waits($timeout)) {
+        if (!$this->parser->hasBytes() && !$this->wire->waits($timeout)) {
             throw new TimeoutException("no message from $this->address in $timeout s");
         }
-        $reply = $this->guarded(fn (): mixed => $this->parser->next());
+        try {
+            $reply = $this->parser->next();
+        } catch (\Throwable $error) {
+            throw $this->broken($error);
+        }
+        $this->used = time();
         return $reply instanceof Push ? $reply->items : $reply;
     }
 
@@ -183,13 +211,10 @@ final class StreamConnection implements Connection, Source
 
     public function close(): void
     {
-        $stream = $this->stream;
-        $this->stream = $this->socket = null;
+        $wire = $this->wire;
+        $this->wire = $this->parser = null;
         $this->isPinned = false;
-        $this->parser = new Parser($this);
-        if (is_resource($stream)) {
-            fclose($stream);
-        }
+        $wire?->close();
     }
 
     public function pin(bool $isPinned): void
@@ -197,43 +222,15 @@ final class StreamConnection implements Connection, Source
         $this->isPinned = $isPinned;
     }
 
-    public function read(int $wanted): string
-    {
-        if ($this->socket === null) {
-            $bytes = @fread($this->stream, $wanted);
-            return $bytes === '' || $bytes === false ? throw $this->lost() : $bytes;
-        }
-        do {
-            $got = @socket_recv($this->socket, $bytes, $wanted, 0);
-            // A signal ends the call early.
-        } while ($got === false && socket_last_error($this->socket) === SOCKET_EINTR);
-        return $got ? $bytes : throw $this->lost($got === false && $this->isLate());
-    }
-
-    private function isLate(): bool
-    {
-        return socket_last_error($this->socket) === SOCKET_EAGAIN;
-    }
-
-    /** Sends what the socket did not take at once. */
-    private function sends(string $request, int|false $sent): bool
-    {
-        while ($sent !== strlen($request)) {
-            if ($sent === false && socket_last_error($this->socket) !== SOCKET_EINTR) {
-                return false;
-            }
-            $request = substr($request, (int) $sent);
-            $sent = @socket_send($this->socket, $request, strlen($request), 0);
-        }
-        return true;
-    }
-
     /** Connects where there is no connection, or where the server closed it while it rested. */
     private function ready(): void
     {
-        if ($this->stream !== null) {
-            $peeked = $this->parser->hasBytes() || $this->waits(0.0);
-            if (!$peeked) {
+        if ($this->wire !== null) {
+            if ($this->used === 0) {
+                throw new ConnectionException(
+                    "the connection to $this->address is in use by the call that a signal interrupted");
+            }
+            if (!$this->parser->hasBytes() && !$this->wire->waits(0.0)) {
                 return;
             }
             // Nothing was asked, so what is there is its end, or of a reply that nobody waits for.
@@ -246,20 +243,6 @@ final class StreamConnection implements Connection, Source
         $this->connect();
     }
 
-    /** Whether something can be read within so many seconds; null is without end. */
-    private function waits(?float $timeout): bool
-    {
-        $end = $timeout === null ? null : microtime(true) + $timeout;
-        do {
-            $read = [$this->stream];
-            $none = null;
-            $left = $end === null ? 3600.0 : max(0.0, $end - microtime(true));
-            $ready = @stream_select($read, $none, $none, (int) $left, (int) (($left - (int) $left) * 1e6));
-            // A signal ends it early.
-        } while (!$ready && ($end === null || microtime(true) < $end));
-        return $ready > 0;
-    }
-
     /**
      * Sends once more what may be sent once more, and returns the bytes that come.
      *
@@ -267,81 +250,56 @@ final class StreamConnection implements Connection, Source
      */
     private function again(string $request, array $words, bool $isWaiting): string
     {
-        if ($isWaiting && $this->socket !== null && socket_last_error($this->socket) === SOCKET_EINTR) {
-            return $this->read($this->asked);
+        if ($isWaiting && $this->wire->isInterrupted()) {
+            return $this->wire->read($this->asked);
         }
-        $error = $this->lost($isWaiting && $this->socket !== null && $this->isLate());
-        $mayRepeat = $this->options->retry && !$this->wasPinned && !$error instanceof TimeoutException
+        $error = $this->wire->lost($isWaiting && $this->wire->isLate());
+        $mayRepeat = $this->options->retry && !$this->isPinned && !$error instanceof TimeoutException
             && isset(Table::READS[strtoupper((string) $words[0])]);
         if (!$mayRepeat) {
             throw $error;
         }
-        $this->write($request);
-        return $this->read($this->asked);
+        $this->close();
+        $this->connect();
+        $this->used = 0;
+        $this->wire->send($request);
+        return $this->wire->read($this->asked);
     }
 
-    /** Closes the connection and returns the exception that says how it was lost. */
-    private function lost(bool $isLate = false): ConnectionException
+    /** Closes the connection, as nobody knows where its next reply begins, and returns what is to be thrown. */
+    private function broken(\Throwable $error): \Throwable
     {
-        $state = is_resource($this->stream) ? stream_get_meta_data($this->stream) : [];
-        $this->wasPinned = $this->isPinned;
         $this->close();
-        return $isLate || ($state['timed_out'] ?? false)
-            ? new TimeoutException("no answer from $this->address in {$this->options->timeout} s")
-            : new ConnectionException("lost the connection to $this->address: the server closed it");
+        return $error instanceof ProtocolException
+            ? new ProtocolException("$this->address: {$error->getMessage()}")
+            : $error;
     }
 
     private function write(string $request): void
     {
-        if ($this->stream === null || time() - $this->used > self::RESTED) {
+        if ($this->wire === null || time() - $this->used > self::RESTED) {
             $this->ready();
         }
-        $length = strlen($request);
-        if ($this->socket !== null) {
-            $sent = @socket_send($this->socket, $request, $length, 0);
-            if ($sent !== $length && !$this->sends($request, $sent)) {
-                throw $this->lost($this->isLate());
-            }
-        } elseif (@fwrite($this->stream, $request) !== $length) {
-            throw $this->lost();
+        $this->used = 0;
+        try {
+            $this->wire->send($request);
+        } catch (\Throwable $error) {
+            throw $this->broken($error);
         }
-        $this->used = time();
     }
 
     /** Runs a command that waits for itself: BLPOP and its like. */
     private function patiently(string $request, float $wait): mixed
     {
         $limit = $this->options->timeout;
-        $this->limit($wait <= 0.0 ? 0.0 : ($limit <= 0.0 ? 0.0 : $wait + $limit));
+        $this->wire->limit($wait <= 0.0 ? 0.0 : ($limit <= 0.0 ? 0.0 : $wait + $limit));
         try {
             $this->write($request);
-            return $this->reply();
+            $reply = $this->finish(1)[0];
         } finally {
-            if ($this->stream !== null) {
-                $this->limit($limit);
-            }
+            $this->wire?->limit($limit);
         }
-    }
-
-    private function limit(float $seconds): void
-    {
-        $time = ['sec' => (int) $seconds, 'usec' => (int) (($seconds - (int) $seconds) * 1e6)];
-        if ($this->socket !== null) {
-            socket_set_option($this->socket, SOL_SOCKET, SO_RCVTIMEO, $time);
-            socket_set_option($this->socket, SOL_SOCKET, SO_SNDTIMEO, $time);
-        } else {
-            // Without a limit: PHP's streams have none that is longer.
-            stream_set_timeout($this->stream, $seconds <= 0.0 ? 1_000_000_000 : $time['sec'], $time['usec']);
-        }
-    }
-
-    private function reply(): mixed
-    {
-        $reply = $this->guarded(fn (): mixed => $this->replies(1)[0]);
-        if ($reply instanceof ServerException) {
-            throw $reply;
-        }
-        return $reply;
+        return $reply instanceof ServerException ? throw $reply : $reply;
     }
 
     /**
@@ -364,90 +322,45 @@ final class StreamConnection implements Connection, Source
         return $replies;
     }
 
-    /** Reads; where that fails the connection is closed, as nobody knows where its next reply begins. */
-    private function guarded(callable $read): mixed
-    {
-        try {
-            $result = $read();
-        } catch (ProtocolException $error) {
-            $this->close();
-            throw new ProtocolException("$this->address: {$error->getMessage()}");
-        }
-        $this->used = time();
-        return $result;
-    }
-
     private function connect(): void
     {
-        $context = ['socket' => ['tcp_nodelay' => true]];
-        $target = $this->address->target();
-        if ($this->address->scheme === 'tls') {
-            $target = 'tls' . substr($target, 3);
-            $context['ssl'] = $this->options->ssl + ['peer_name' => trim($this->address->host, '[]')];
-        }
-        $flags = STREAM_CLIENT_CONNECT;
-        if ($this->options->persistent !== false) {
-            $flags |= STREAM_CLIENT_PERSISTENT;
-            // What stands behind the address tells connections apart, and is not sent.
-            $target .= $this->address->scheme === 'unix' ? '' : '/' . rawurlencode((string) $this->options->persistent);
-        }
-        error_clear_last();
-        $stream = @stream_socket_client($target, $code, $words, $this->options->connectTimeout, $flags,
-            stream_context_create($context));
-        if ($stream === false) {
-            $why = $words !== '' ? $words : (error_get_last()['message'] ?? 'no reason given');
-            $message = "cannot connect to $this->address: $why";
-            throw $code === 110 ? new TimeoutException($message) : new ConnectionException($message);
-        }
-        $wasUsed = $this->options->persistent !== false && ftell($stream) > 0;
-        stream_set_read_buffer($stream, 0);
-        stream_set_write_buffer($stream, 0);
-        $this->stream = $stream;
-        if ($this->address->scheme !== 'tls' && function_exists('socket_import_stream')) {
-            $this->socket = socket_import_stream($stream) ?: null;
-        }
-        $this->parser = new Parser($this);
-        $this->used = time();
-        $this->limit($this->options->timeout);
-        if ($wasUsed && !$this->isClean()) {
-            $this->close();
-            $this->connect();
-            return;
-        }
-        try {
-            $this->greet();
-        } catch (\Throwable $error) {
-            $this->close();
-            throw $error;
-        }
+        do {
+            $this->wire = Wire::open($this->address, $this->options);
+            $isNative = $this->options->native && class_exists(\Undercroft\Native\Parser::class, false);
+            $this->parser = $isNative ? new NativeParser($this->wire) : new Parser($this->wire);
+        } while (!$this->greet());
     }
 
-    /** Whether a connection that an earlier request left is there and was left between two replies. */
-    private function isClean(): bool
-    {
-        if ($this->waits(0.0)) {
-            return false;
-        }
-        try {
-            $this->write(Encoder::command(['RESET']));
-            return $this->parser->next() === 'RESET';
-        } catch (ConnectionException) {
-            return false;
-        }
-    }
-
-    /** Says who we are and which database we want, all in one round trip. */
-    private function greet(): void
+    /**
+     * Says who we are and which database we want, all in one round trip, and has a connection of another request forget
+     * all of that one. False: it did not, and was closed.
+     */
+    private function greet(): bool
     {
         $commands = $this->address->greeting($this->options);
-        if ($commands === []) {
-            return;
+        $isReused = $this->wire->isReused;
+        if ($isReused) {
+            array_unshift($commands, ['RESET']);
         }
-        $this->write(Encoder::commands($commands));
-        foreach ($this->guarded(fn (): array => $this->parser->many(count($commands))) as $reply) {
+        $this->used = time();
+        if ($commands === []) {
+            return true;
+        }
+        try {
+            $replies = $this->pipeline($commands);
+        } catch (ConnectionException $error) {
+            return $isReused ? false : throw $error;
+        }
+        if ($isReused && array_shift($replies) !== 'RESET') {
+            $this->close();
+            return false;
+        }
+        foreach ($replies as $reply) {
             if ($reply instanceof ServerException) {
+                $this->close();
                 throw $reply;
             }
         }
+        return true;
     }
 }

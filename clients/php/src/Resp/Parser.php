@@ -19,7 +19,7 @@ use function substr;
  * bytes: a string without a line's end in it is the line behind its length, and is compared and taken. A string with
  * lines' ends in it is put together again, and what is longer than the bytes that are there is read in one piece.
  */
-final class Parser
+final class Parser implements Reader
 {
     /** How deep replies may lie in one another. */
     private const DEPTH = 64;
@@ -46,7 +46,6 @@ final class Parser
     {
     }
 
-    /** Adds bytes behind those that are there. */
     public function feed(string $bytes): void
     {
         $left = $this->at === $this->last
@@ -55,27 +54,16 @@ final class Parser
         $this->split($left . $bytes);
     }
 
-    /** Whether bytes are there that were not read yet. */
     public function hasBytes(): bool
     {
         return $this->at < $this->last || $this->lines[$this->last] !== '';
     }
 
-    /**
-     * Reads a reply. An error is a ServerException, which is returned.
-     *
-     * @throws ProtocolException where the bytes are none
-     */
     public function next(): mixed
     {
         return $this->item(0);
     }
 
-    /**
-     * Reads so many replies.
-     *
-     * @return list<mixed>
-     */
     public function many(int $count, int $depth = 0): array
     {
         $items = [];

@@ -28,7 +28,7 @@ final class ConnectionTest extends TestCase
 
     private static function client(string|array $place, array $options = []): Client
     {
-        return new Client($place, $options + ['native' => false]);
+        return new Client($place, $options + ['native' => getenv('UNDERCROFT_ENGINE') === 'native']);
     }
 
     public function testUrls(): void
@@ -119,19 +119,6 @@ final class ConnectionTest extends TestCase
         }
     }
 
-    public function testPersistentConnections(): void
-    {
-        $options = ['persistent' => 'one'];
-        $client = self::client('tcp://127.0.0.1:' . self::$port . '/3', $options);
-        $client->set('k', 'three');
-        $id = $client->client('id');
-        $again = self::client('tcp://127.0.0.1:' . self::$port . '/4', $options);
-        self::assertNull($again->get('k'), 'it has the database of its own URL');
-        self::assertSame($id, $again->client('id'));
-        $other = self::client('tcp://127.0.0.1:' . self::$port, ['persistent' => 'two']);
-        self::assertNotSame($id, $other->client('id'));
-    }
-
     public function testTls(): void
     {
         $folder = Servers::folder();
@@ -157,7 +144,28 @@ final class ConnectionTest extends TestCase
                 $pipe->echo(str_repeat('x', $i));
             }
         }));
+        self::assertTrue($client->set('k', "a\r\nb"));
+        self::assertSame(["a\r\nb", null], $client->mGet('k', 'none'));
+        foreach ([2, 3] as $protocol) {
+            $options = ['ssl' => ['cafile' => "$folder/cert.pem"], 'protocol' => $protocol];
+            $loop = self::client("tls://127.0.0.1:$tls", $options)->pubSubLoop(['subscribe' => 'news']);
+            self::assertSame('subscribe', $loop->next(5.0)->kind);
+            $client->pipeline()->publish('news', 'one')->publish('news', str_repeat('x', 100_000))->execute();
+            self::assertSame('one', $loop->next(5.0)->payload);
+            self::assertSame(100_000, strlen($loop->next(5.0)->payload));
+            self::assertNull($loop->next(0.01));
+        }
+        // A persistent connection whose certificate nobody looked at is not given to who wants that.
+        $trusting = ['verify_peer' => false, 'verify_peer_name' => false];
+        $careless = self::client("tls://127.0.0.1:$tls", ['ssl' => $trusting, 'persistent' => true]);
+        $first = $careless->client('id');
+        unset($careless);
+        gc_collect_cycles();
+        $again = self::client("tls://127.0.0.1:$tls", ['ssl' => $trusting, 'persistent' => true]);
+        self::assertSame($first, $again->client('id'));
+        unset($again);
+        gc_collect_cycles();
         $this->expectException(ConnectionException::class);
-        self::client("tls://127.0.0.1:$tls")->get('k');
+        self::client("tls://127.0.0.1:$tls", ['persistent' => true])->get('k');
     }
 }

@@ -1,0 +1,240 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Undercroft\Connection;
+
+use Undercroft\ConnectionException;
+use Undercroft\Resp\Source;
+use Undercroft\TimeoutException;
+
+use function fread;
+use function fwrite;
+use function socket_recv;
+use function socket_send;
+use function strlen;
+
+/**
+ * The bytes of a connection in pure PHP: a stream over TCP, TLS or a unix socket, and its socket by PHP's extension
+ * `sockets` where that is loaded, except for TLS.
+ *
+ * One that is persistent outlives its request, in the PHP process. A mark that PHP keeps with it, as its chunk size,
+ * says whether the last request left it between two replies. A request that was killed, or ended in the midst of a
+ * reply, has not set that mark, and what it left is closed. Nor do two objects ever have the same one.
+ */
+final class Wire implements Source
+{
+    /** So many persistent connections to one place are kept. */
+    private const KEPT = 16;
+
+    /** The least mark: larger than any chunk size that PHP gives by itself. */
+    private const MARK = 65_536;
+
+    /** @var array<string, true> persistent connections that objects of this request have */
+    private static array $taken = [];
+
+    /**
+     * @param resource $stream
+     * @param string $kept what it is called among persistent ones; '' where it is none
+     * @param bool $isReused whether a request before has used it
+     */
+    private function __construct(
+        public readonly mixed $stream,
+        public readonly ?\Socket $socket,
+        private readonly Address $address,
+        private readonly Options $options,
+        private readonly string $kept,
+        public readonly bool $isReused,
+    ) {
+    }
+
+    /** Connects, or takes a connection that an earlier request has left in good order. */
+    public static function open(Address $address, Options $options): self
+    {
+        $target = $address->scheme === 'tls' ? 'tls' . substr($address->target(), 3) : $address->target();
+        for ($number = 0; $options->persistent !== false && $number < self::KEPT; $number++) {
+            $kept = self::name($target, $address, $options, $number);
+            if (isset(self::$taken[$kept])) {
+                continue;
+            }
+            $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
+            $mark = stream_set_chunk_size($stream, self::mark(isTaken: true));
+            $isReused = $mark === self::mark(isTaken: false);
+            if ($mark >= self::MARK && (!$isReused || self::isReadable($stream, 0.0))) {
+                // Of a request that did not end well, or of the process that forked this one; or bytes came unasked.
+                fclose($stream);
+                $stream = self::connect($kept, $address, $options, STREAM_CLIENT_PERSISTENT);
+                stream_set_chunk_size($stream, self::mark(isTaken: true));
+                $isReused = false;
+            }
+            self::$taken[$kept] = true;
+            return self::of($stream, $address, $options, $kept, $isReused);
+        }
+        return self::of(self::connect($target, $address, $options), $address, $options, '', false);
+    }
+
+    /** What stands in the address of a persistent connection to tell it from others, and is not sent. */
+    private static function name(string $target, Address $address, Options $options, int $number): string
+    {
+        if ($address->scheme === 'unix') {
+            return 'unix://' . str_repeat(str_starts_with($address->path, '/') ? '/' : './', $number) . $address->path;
+        }
+        // Who has not looked at a server's certificate does not leave a connection to who does.
+        $ssl = $address->scheme === 'tls' ? '-' . hash('xxh128', serialize($options->ssl)) : '';
+        return "$target/" . rawurlencode((string) $options->persistent) . "-$number$ssl";
+    }
+
+    private static function mark(bool $isTaken): int
+    {
+        return self::MARK + 2 * getmypid() + (int) $isTaken;
+    }
+
+    /** @return resource */
+    private static function connect(string $target, Address $address, Options $options, int $flags = 0): mixed
+    {
+        $context = ['socket' => ['tcp_nodelay' => true]];
+        if ($address->scheme === 'tls') {
+            $context['ssl'] = $options->ssl + ['peer_name' => trim($address->host, '[]')];
+        }
+        error_clear_last();
+        $stream = @stream_socket_client($target, $code, $words, $options->connectTimeout,
+            STREAM_CLIENT_CONNECT | $flags, stream_context_create($context));
+        if ($stream === false) {
+            $why = $words !== '' ? $words : (error_get_last()['message'] ?? 'no reason given');
+            $message = "cannot connect to $address: $why";
+            throw $code === 110 ? new TimeoutException($message) : new ConnectionException($message);
+        }
+        return $stream;
+    }
+
+    /** @param resource $stream */
+    private static function of(
+        mixed $stream,
+        Address $address,
+        Options $options,
+        string $kept,
+        bool $isReused,
+    ): self {
+        stream_set_read_buffer($stream, 0);
+        stream_set_write_buffer($stream, 0);
+        $hasSocket = $address->scheme !== 'tls' && function_exists('socket_import_stream');
+        $socket = $hasSocket ? socket_import_stream($stream) ?: null : null;
+        $wire = new self($stream, $socket, $address, $options, $kept, $isReused);
+        $wire->limit($options->timeout);
+        return $wire;
+    }
+
+    /** Sends all of a request. */
+    public function send(string $request): void
+    {
+        $length = strlen($request);
+        if ($this->socket === null) {
+            if (@fwrite($this->stream, $request) !== $length) {
+                throw $this->lost();
+            }
+            return;
+        }
+        $sent = @socket_send($this->socket, $request, $length, 0);
+        if ($sent !== $length && !$this->sendRest($request, $sent)) {
+            throw $this->lost($this->isLate());
+        }
+    }
+
+    /** Sends what the socket did not take at once. */
+    public function sendRest(string $request, int|false $sent): bool
+    {
+        while ($sent !== strlen($request)) {
+            if ($sent === false && !$this->isInterrupted()) {
+                return false;
+            }
+            $request = substr($request, (int) $sent);
+            $sent = @socket_send($this->socket, $request, strlen($request), 0);
+        }
+        return true;
+    }
+
+    public function read(int $wanted): string
+    {
+        if ($this->socket === null) {
+            $bytes = @fread($this->stream, $wanted);
+            return $bytes === '' || $bytes === false ? throw $this->lost() : $bytes;
+        }
+        do {
+            $got = @socket_recv($this->socket, $bytes, $wanted, 0);
+        } while ($got === false && $this->isInterrupted());
+        return $got ? $bytes : throw $this->lost($got === false && $this->isLate());
+    }
+
+    /** Whether something can be read within so many seconds; null is without end. */
+    public function waits(?float $timeout): bool
+    {
+        return self::isReadable($this->stream, $timeout);
+    }
+
+    /** @param resource $stream */
+    private static function isReadable(mixed $stream, ?float $timeout): bool
+    {
+        $end = $timeout === null ? null : microtime(true) + $timeout;
+        do {
+            $read = [$stream];
+            $none = null;
+            $left = $end === null ? 3600.0 : max(0.0, $end - microtime(true));
+            $ready = @stream_select($read, $none, $none, (int) $left, (int) (($left - (int) $left) * 1e6));
+            // A signal ends it early.
+        } while (!$ready && ($end === null || microtime(true) < $end));
+        return $ready > 0;
+    }
+
+    /** How long a read waits; 0 is without end. */
+    public function limit(float $seconds): void
+    {
+        $time = ['sec' => (int) $seconds, 'usec' => (int) (($seconds - (int) $seconds) * 1e6)];
+        if ($this->socket !== null) {
+            socket_set_option($this->socket, SOL_SOCKET, SO_RCVTIMEO, $time);
+            socket_set_option($this->socket, SOL_SOCKET, SO_SNDTIMEO, $time);
+        } else {
+            // Without a limit: PHP's streams have none that is longer.
+            stream_set_timeout($this->stream, $seconds <= 0.0 ? 1_000_000_000 : $time['sec'], $time['usec']);
+        }
+    }
+
+    /** Whether the socket's last call ended as a signal came. */
+    public function isInterrupted(): bool
+    {
+        return $this->socket !== null && socket_last_error($this->socket) === SOCKET_EINTR;
+    }
+
+    /** Whether the socket's last call ended as its time was up. */
+    public function isLate(): bool
+    {
+        return $this->socket !== null && socket_last_error($this->socket) === SOCKET_EAGAIN;
+    }
+
+    /** The exception that says how the connection was lost. */
+    public function lost(bool $isLate = false): ConnectionException
+    {
+        $state = is_resource($this->stream) ? stream_get_meta_data($this->stream) : [];
+        return $isLate || ($state['timed_out'] ?? false)
+            ? new TimeoutException("no answer from $this->address in {$this->options->timeout} s")
+            : new ConnectionException("lost the connection to $this->address: the server closed it");
+    }
+
+    /** Leaves the connection to the next request, where it is persistent; otherwise it is closed. */
+    public function leave(): void
+    {
+        if ($this->kept === '' || !is_resource($this->stream)) {
+            $this->close();
+            return;
+        }
+        stream_set_chunk_size($this->stream, self::mark(isTaken: false));
+        unset(self::$taken[$this->kept]);
+    }
+
+    public function close(): void
+    {
+        unset(self::$taken[$this->kept]);
+        if (is_resource($this->stream)) {
+            fclose($this->stream);
+        }
+    }
+}
