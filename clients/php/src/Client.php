@@ -33,6 +33,8 @@ class Client
     use Commands\SortedSets;
     use Commands\Keys;
     use Commands\Server;
+    use Commands\Streams;
+    use Commands\StreamsWritten;
 
     private const OPTIONS = ['prefix', 'serializer', 'commands'];
 
@@ -111,7 +113,7 @@ class Client
         }
         $wait = Table::WAITS[$name] ?? null;
         if ($wait === null) {
-            return $this->connection->execute($words);
+            return $this->connection->execute($words, str_starts_with($name, 'XREAD') ? Words::block($words) : null);
         }
         return $this->connection->execute($words, (float) ($words[$wait < 0 ? count($words) + $wait : $wait] ?? 0));
     }

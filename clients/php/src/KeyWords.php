@@ -7,13 +7,9 @@ namespace Undercroft;
 /** Which words of a command are keys. */
 final class KeyWords
 {
-    /** Commands that Redis has beside those of the table. */
+    /** Commands of which the table does not tell all, or not in words as they are written. */
     private const OTHERS = [
-        'XADD' => [1, 1, 1], 'XLEN' => [1, 1, 1], 'XRANGE' => [1, 1, 1], 'XREVRANGE' => [1, 1, 1], 'XDEL' => [1, 1, 1],
-        'XTRIM' => [1, 1, 1], 'XACK' => [1, 1, 1], 'XPENDING' => [1, 1, 1], 'XCLAIM' => [1, 1, 1],
-        'XAUTOCLAIM' => [1, 1, 1], 'XSETID' => [1, 1, 1], 'XGROUP' => [2, 2, 1], 'XINFO' => [2, 2, 1],
-        'OBJECT' => [2, 2, 1], 'MEMORY' => [2, 2, 1], 'EVAL_RO' => [2], 'EVALSHA_RO' => [2], 'FCALL' => [2],
-        'FCALL_RO' => [2], 'ZDIFFSTORE' => [2], 'ZINTERSTORE' => [2], 'ZUNIONSTORE' => [2],
+        'OBJECT' => [2, 2, 1], 'MEMORY' => [2, 2, 1], 'ZDIFFSTORE' => [2], 'ZINTERSTORE' => [2], 'ZUNIONSTORE' => [2],
     ];
 
     /**

@@ -22,6 +22,8 @@ final class Pipeline
     use Commands\SortedSets;
     use Commands\Keys;
     use Commands\Server;
+    use Commands\Streams;
+    use Commands\StreamsWritten;
 
     /** @var list<list<mixed>> */
     private array $commands = [];

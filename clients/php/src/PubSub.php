@@ -22,7 +22,8 @@ final class PubSub implements \IteratorAggregate
             match (strtolower((string) $kind)) {
                 'subscribe' => $this->subscribe(...(array) $names),
                 'psubscribe' => $this->pSubscribe(...(array) $names),
-                default => throw new ArgumentException("expected subscribe or psubscribe, got '$kind'"),
+                'ssubscribe' => $this->sSubscribe(...(array) $names),
+                default => throw new ArgumentException("expected subscribe, psubscribe or ssubscribe, got '$kind'"),
             };
         }
     }
@@ -37,6 +38,12 @@ final class PubSub implements \IteratorAggregate
         $this->connection->send(['PSUBSCRIBE', ...$patterns]);
     }
 
+    /** To channels of one hash slot of a cluster; publish to them by sPublish(). */
+    public function sSubscribe(string ...$channels): void
+    {
+        $this->connection->send(['SSUBSCRIBE', ...$channels]);
+    }
+
     public function unsubscribe(string ...$channels): void
     {
         $this->connection->send(['UNSUBSCRIBE', ...$channels]);
@@ -45,6 +52,11 @@ final class PubSub implements \IteratorAggregate
     public function pUnsubscribe(string ...$patterns): void
     {
         $this->connection->send(['PUNSUBSCRIBE', ...$patterns]);
+    }
+
+    public function sUnsubscribe(string ...$channels): void
+    {
+        $this->connection->send(['SUNSUBSCRIBE', ...$channels]);
     }
 
     /**
@@ -76,7 +88,7 @@ final class PubSub implements \IteratorAggregate
     {
         while (!$this->isStopped) {
             $message = $this->next();
-            if ($message !== null && ($message->kind === 'message' || $message->kind === 'pmessage')) {
+            if ($message !== null && in_array($message->kind, ['message', 'pmessage', 'smessage'], true)) {
                 yield $message;
             }
         }

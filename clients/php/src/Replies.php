@@ -81,6 +81,20 @@ final class Replies
                 };
             case 'info':
                 return self::info($reply);
+            case 'done':
+                return $reply === 'OK' ? true : $reply;
+            case 'entries':
+                return self::entries($reply, $with);
+            case 'streams':
+                return self::streams($reply, $with);
+            case 'claimed':
+                return [$reply[0], self::entries($reply[1], $with), $reply[2] ?? []];
+            case 'acl':
+            case 'cluster':
+            case 'functions':
+            case 'modules':
+            case 'told':
+                return self::told($reply, $words, $hasMaps);
             case 'scan:hash':
                 return [(string) $reply[0], self::shaped($reply[1], 'hash', $words, false, $with)];
             case 'scan:set':
@@ -191,6 +205,60 @@ final class Replies
             }
         }
         return $place;
+    }
+
+    /**
+     * Entries of a stream.
+     *
+     * @return array<string, array<array-key, mixed>|null> id => [field => value], null for one that is gone; a list
+     *     where the reply is one of IDs alone
+     */
+    private static function entries(array $reply, ?Serializer $with): array
+    {
+        if (is_string($reply[0] ?? null)) {
+            return $reply;
+        }
+        $entries = [];
+        foreach ($reply as $entry) {
+            if ($entry !== null) {
+                $entries[$entry[0]] = $entry[1] === null ? null : self::values(self::pairs($entry[1]), $with);
+            }
+        }
+        return $entries;
+    }
+
+    /** @return array<array-key, array>|null stream => entries */
+    private static function streams(?array $reply, ?Serializer $with): ?array
+    {
+        if ($reply === null) {
+            return null;
+        }
+        // RESP3 has a map.
+        $streams = array_is_list($reply) && is_array($reply[0] ?? null) && is_string($reply[0][0] ?? null)
+            ? array_column($reply, 1, 0)
+            : $reply;
+        return array_map(static fn (array $entries): array => self::entries($entries, $with), $streams);
+    }
+
+    /** What subcommands tell: names with values, or a list of such. */
+    private static function told(mixed $reply, array $words, bool $hasMaps): mixed
+    {
+        $what = "$words[0] " . strtoupper((string) $words[1]);
+        if ($reply === 'OK') {
+            return true;
+        }
+        if ($what === 'CLUSTER INFO') {
+            return self::info("# Cluster\n$reply")['Cluster'];
+        }
+        if ($hasMaps || !is_array($reply)) {
+            return $reply;
+        }
+        return match ($what) {
+            'ACL GETUSER', 'XINFO STREAM', 'FUNCTION STATS' => self::pairs($reply),
+            'XINFO GROUPS', 'XINFO CONSUMERS', 'FUNCTION LIST', 'MODULE LIST', 'ACL LOG', 'CLUSTER LINKS',
+            'CLUSTER SHARDS' => array_map(self::pairs(...), $reply),
+            default => $reply,
+        };
     }
 
     private static function isPairs(array $words): bool

@@ -18,6 +18,12 @@ final class Words
         'PSUBSCRIBE' => 'see pubSubLoop()',
         'SSUBSCRIBE' => 'see pubSubLoop()',
         'MONITOR' => 'it has no end',
+        'SYNC' => 'it has no end',
+        'PSYNC' => 'it has no end',
+        'REPLCONF' => 'it is for replicas',
+        'ASKING' => 'clients of a cluster do so by themselves',
+        'READONLY' => 'commands go to the server that has the slot',
+        'READWRITE' => 'commands go to the server that has the slot',
         'QUIT' => 'see close()',
         'RESET' => 'see close()',
     ];
@@ -97,6 +103,21 @@ final class Words
             }
         }
         return $words;
+    }
+
+    /** The seconds that an XREAD waits, 0 without end; null where it does not wait. */
+    public static function block(array $words): ?float
+    {
+        foreach ($words as $at => $word) {
+            $name = is_string($word) ? strtoupper($word) : '';
+            if ($name === 'BLOCK' && isset($words[$at + 1])) {
+                return (float) $words[$at + 1] / 1000;
+            }
+            if ($name === 'STREAMS') {
+                return null;
+            }
+        }
+        return null;
     }
 
     /** @return list<string|int|float> with their number before them */

@@ -3,7 +3,7 @@
 declare(strict_types=1);
 
 /**
- * Makes src/Commands and src/Table.php of tools/commands.php and of a server's command table:
+ * Makes src/Commands and src/Table.php of tools/commands.php, tools/others.php and a server's command table:
  *
  *     php clients/php/tools/generate.php tcp://127.0.0.1:6379 [FOLDER]
  *
@@ -29,7 +29,10 @@ final class Maker
         'popped' => 'array{string, array}|null key, and what was taken from it',
         'fields' => 'mixed', 'positions' => 'list<array{float, float}|null>', 'places' => 'array|int',
         'info' => 'array<string, mixed>', 'settings' => 'mixed', 'clients' => 'mixed', 'numbers' => 'mixed',
-        'lcs' => 'mixed', 'raw' => 'mixed',
+        'lcs' => 'mixed', 'raw' => 'mixed', 'done' => 'mixed true where there is nothing to tell',
+        'claimed' => 'array{string, array, list<string>} where to go on, id => [field => value], and those deleted',
+        'told' => 'array<array-key, mixed>', 'acl' => 'mixed', 'cluster' => 'mixed', 'functions' => 'mixed',
+        'modules' => 'mixed',
     ];
 
     /** @var array<string, array<string, string>> */
@@ -38,7 +41,8 @@ final class Maker
     /** @var array<string, array> */
     private array $infos = [];
 
-    public function __construct(private readonly StreamConnection $connection)
+    /** @param array<string, array> $others what tools/others.php tells */
+    public function __construct(StreamConnection $connection, private readonly array $others)
     {
         foreach (array_chunk($connection->execute(['COMMAND', 'DOCS']), 2) as [$name, $flat]) {
             foreach (array_chunk($flat, 2) as [$field, $value]) {
@@ -47,6 +51,9 @@ final class Maker
         }
         foreach ($connection->execute(['COMMAND']) as $info) {
             $this->infos[strtoupper($info[0])] = $info;
+        }
+        foreach ($this->others as $name => [$summary, $complexity, $syntax]) {
+            $this->docs[$name] = ['summary' => $summary, 'complexity' => $complexity, 'syntax' => $syntax];
         }
     }
 
@@ -143,6 +150,14 @@ final class Maker
             }
             $keys[$name] = $this->keys($info);
         }
+        foreach ($this->others as $name => [, , , $where, $isRead]) {
+            $keys[$name] = $where;
+            if ($isRead) {
+                $reads[] = $name;
+            }
+        }
+        // Their keys are told by the word STREAMS: see KeyWords.
+        unset($keys['XREAD'], $keys['XREADGROUP']);
         foreach ($families as $commands) {
             foreach ($commands as $name => $line) {
                 if (preg_match('~ wait=(-?\d+)$~', $line, $found)) {
@@ -205,7 +220,7 @@ final class Maker
     }
 }
 
-$maker = new Maker(new StreamConnection(Address::of($argv[1]), new Options()));
+$maker = new Maker(new StreamConnection(Address::of($argv[1]), new Options()), require __DIR__ . '/others.php');
 $folder = $argv[2] ?? __DIR__ . '/../src';
 foreach ($maker->files(require __DIR__ . '/commands.php') as $file => $text) {
     if (!is_dir(dirname("$folder/$file"))) {

@@ -285,4 +285,136 @@ trait Server
     {
         return $this->call(['TIME']);
     }
+
+    /**
+     * Tells of users and changes what they may do. Time: O(N) in what it tells of.
+     *
+     * `ACL CAT | DELUSER | DRYRUN | GENPASS | GETUSER | LIST | LOAD | LOG | SAVE | SETUSER | USERS | WHOAMI [...]`
+     *
+     * @return mixed
+     */
+    public function acl(string|int|float $subcommand, mixed ...$options): mixed
+    {
+        return $this->call(['ACL', $subcommand, ...Words::options($options)], 'acl');
+    }
+
+    /**
+     * Writes the append-only file anew, in the background. Time: O(1).
+     *
+     * `BGREWRITEAOF`
+     *
+     * @return string
+     */
+    public function bgRewriteAof(): mixed
+    {
+        return $this->call(['BGREWRITEAOF']);
+    }
+
+    /**
+     * Tells of a cluster and changes it. Time: O(N) in what it tells of.
+     *
+     * `CLUSTER COUNTKEYSINSLOT | INFO | KEYSLOT | MYID | NODES | SHARDS | SLOTS [...]`
+     *
+     * @return mixed
+     */
+    public function cluster(string|int|float $subcommand, mixed ...$options): mixed
+    {
+        return $this->call(['CLUSTER', $subcommand, ...Words::options($options)], 'cluster');
+    }
+
+    /**
+     * Helps in testing servers and clients. Time: That of the subcommand.
+     *
+     * `DEBUG subcommand [arg [arg ...]]`
+     *
+     * @return mixed true where there is nothing to tell
+     */
+    public function debug(string|int|float $subcommand, mixed ...$options): mixed
+    {
+        return $this->call(['DEBUG', $subcommand, ...Words::options($options)], 'done');
+    }
+
+    /**
+     * Has a replica take this server's place. Time: O(1).
+     *
+     * `FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]`
+     *
+     * @return bool
+     */
+    public function failover(mixed ...$options): mixed
+    {
+        return $this->call(['FAILOVER', ...Words::options($options)], 'bool');
+    }
+
+    /**
+     * Loads, lists, saves and removes libraries of functions. Time: O(N) in what it works on.
+     *
+     * `FUNCTION DELETE | DUMP | FLUSH | KILL | LIST | LOAD | RESTORE | STATS [...]`
+     *
+     * @return mixed
+     */
+    public function function(string|int|float $subcommand, mixed ...$options): mixed
+    {
+        return $this->call(['FUNCTION', $subcommand, ...Words::options($options)], 'functions');
+    }
+
+    /**
+     * Tells what took long. Time: O(N) in what it tells of.
+     *
+     * `LATENCY DOCTOR | GRAPH | HISTOGRAM | HISTORY | LATEST | RESET [...]`
+     *
+     * @return mixed true where there is nothing to tell
+     */
+    public function latency(string|int|float $subcommand, mixed ...$options): mixed
+    {
+        return $this->call(['LATENCY', $subcommand, ...Words::options($options)], 'done');
+    }
+
+    /**
+     * Draws a picture of letters, with the server's version. Time: O(1).
+     *
+     * `LOLWUT [VERSION version]`
+     *
+     * @return string
+     */
+    public function lolwut(mixed ...$options): mixed
+    {
+        return $this->call(['LOLWUT', ...Words::options($options)]);
+    }
+
+    /**
+     * Loads, lists and removes modules. Time: O(N) in what it tells of.
+     *
+     * `MODULE LIST | LOAD | LOADEX | UNLOAD [...]`
+     *
+     * @return mixed
+     */
+    public function module(string|int|float $subcommand, mixed ...$options): mixed
+    {
+        return $this->call(['MODULE', $subcommand, ...Words::options($options)], 'modules');
+    }
+
+    /**
+     * Makes a server a replica of another one, or none with NO ONE. Time: O(1).
+     *
+     * `REPLICAOF host port`
+     *
+     * @return bool
+     */
+    public function replicaOf(string|int|float $host, string|int|float $port): mixed
+    {
+        return $this->call(['REPLICAOF', $host, $port], 'bool');
+    }
+
+    /**
+     * The former name of REPLICAOF. Time: O(1).
+     *
+     * `SLAVEOF host port`
+     *
+     * @return bool
+     */
+    public function slaveOf(string|int|float $host, string|int|float $port): mixed
+    {
+        return $this->call(['SLAVEOF', $host, $port], 'bool');
+    }
 }

@@ -155,6 +155,30 @@ trait Written
         return $this->call($this->scriptWords('EVALSHA', $digest, $arguments));
     }
 
+    /** Runs a script that changes nothing. */
+    public function evalRo(string $script, mixed ...$arguments): mixed
+    {
+        return $this->call($this->scriptWords('EVAL_RO', $script, $arguments));
+    }
+
+    /** The same by its SHA-1. */
+    public function evalShaRo(string $digest, mixed ...$arguments): mixed
+    {
+        return $this->call($this->scriptWords('EVALSHA_RO', $digest, $arguments));
+    }
+
+    /** Runs a function of a library that the server has. Arguments are those of eval(). */
+    public function fCall(string $function, mixed ...$arguments): mixed
+    {
+        return $this->call($this->scriptWords('FCALL', $function, $arguments));
+    }
+
+    /** The same of one that changes nothing. */
+    public function fCallRo(string $function, mixed ...$arguments): mixed
+    {
+        return $this->call($this->scriptWords('FCALL_RO', $function, $arguments));
+    }
+
     private function scriptWords(string $command, string $script, array $arguments): array
     {
         if (is_array($arguments[0] ?? null) || $arguments === []) {
