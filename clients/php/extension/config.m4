@@ -19,9 +19,10 @@ if test "$PHP_UNDERCROFT" != "no"; then
   fi
   PHP_ADD_INCLUDE([$UNDERCROFT_INCLUDE])
   dnl The library stays mapped when PHP unloads the extension: its threads' ends and forks come back to it. Of its
-  dnl symbols nobody sees any but get_module, so that another copy of it in the process is no matter.
+  dnl symbols nobody sees any but get_module, so that another copy of it in the process is no matter. Functions of PHP's
+  dnl are found when it is loaded: a worker of PHP-FPM that looked for them would touch pages of all libraries.
   UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_LIBRARY -lm -ldl -lrt -lpthread"
-  UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_SHARED_LIBADD -Wl,-z,nodelete -Wl,--gc-sections -Wl,--exclude-libs,ALL"
+  UNDERCROFT_SHARED_LIBADD="$UNDERCROFT_SHARED_LIBADD -Wl,-z,nodelete -Wl,-z,now -Wl,--gc-sections -Wl,--exclude-libs,ALL"
   PHP_SUBST(UNDERCROFT_SHARED_LIBADD)
   PHP_NEW_EXTENSION([undercroft],
     [undercroft.c memory.c words.c values.c exceptions.c store.c commands.c messages.c ]dnl

@@ -27,6 +27,8 @@ typedef struct connection {
     /* What it is called among those that outlive a request; NULL where it does not. */
     zend_string *name;
     double timeout;
+    /* For so many seconds it looks for a reply before it sleeps. */
+    double spin;
     undercroft_input input;
     smart_str output;
     zend_object std;
@@ -144,7 +146,18 @@ static bool read_some(connection *this, int flags)
         room = this->input.size > MOST ? MOST : this->input.size < LEAST ? LEAST : this->input.size;
     }
     undercroft_input_reserve(&this->input, room);
-    got = recv(this->descriptor, this->input.data + this->input.end, this->input.size - this->input.end, flags);
+    if (this->spin > 0 && !(flags & MSG_DONTWAIT)) {
+        double end = undercroft_clock() + this->spin;
+        do {
+            got = recv(this->descriptor, this->input.data + this->input.end, this->input.size - this->input.end,
+                       flags | MSG_DONTWAIT);
+        } while (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) && undercroft_clock() < end);
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            got = recv(this->descriptor, this->input.data + this->input.end, this->input.size - this->input.end, flags);
+        }
+    } else {
+        got = recv(this->descriptor, this->input.data + this->input.end, this->input.size - this->input.end, flags);
+    }
     if (got == 0) {
         errno = EPIPE;
         return false;
@@ -266,20 +279,27 @@ static ZEND_METHOD(Undercroft_Native_Connection, __construct)
     connection *this = connection_of(Z_OBJ_P(ZEND_THIS));
     zend_string *address, *name = NULL;
     double connect_timeout = 5, timeout = 0;
+    zend_long spin = 0;
     undercroft_trouble trouble;
-    ZEND_PARSE_PARAMETERS_START(1, 4)
+    ZEND_PARSE_PARAMETERS_START(1, 5)
         Z_PARAM_PATH_STR(address)
         Z_PARAM_OPTIONAL
         Z_PARAM_DOUBLE(connect_timeout)
         Z_PARAM_DOUBLE(timeout)
         Z_PARAM_STR_OR_NULL(name)
+        Z_PARAM_LONG(spin)
     ZEND_PARSE_PARAMETERS_END();
     if (this->address != NULL) {
         zend_throw_error(NULL, "Undercroft\\Native\\Connection is constructed already");
         RETURN_THROWS();
     }
+    if (spin < 0 || spin > 1000) {
+        zend_argument_value_error(5, "must be a number of microseconds from 0 to 1000");
+        RETURN_THROWS();
+    }
     this->address = zend_string_copy(address);
     this->timeout = timeout;
+    this->spin = (double)spin / 1e6;
     if (name != NULL) {
         this->name = zend_string_copy(name);
         this->descriptor = undercroft_take_idle(address, name);
@@ -491,6 +511,7 @@ ZEND_BEGIN_ARG_INFO_EX(construct_arguments, 0, 0, 1)
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, connect_timeout, IS_DOUBLE, 0, "5.0")
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 0, "0.0")
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, persistent, IS_STRING, 1, "null")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, spin, IS_LONG, 0, "0")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(execute_arguments, 0, 1, IS_MIXED, 0)

@@ -161,12 +161,14 @@ namespace Undercroft\Native {
          * @param string|null $persistent what it is called among connections that outlive their request: the process
          *        keeps it for the next object with this address and name, unless it is closed or a reply is on its way.
          *        What the server remembers for it (SELECT, AUTH, WATCH, MULTI) is to be RESET by whoever takes it.
+         * @param int $spin for so many microseconds, 0 to 1000, a reply is looked for before the process sleeps
          */
         public function __construct(
             string $address,
             float $connect_timeout = 5.0,
             float $timeout = 0.0,
             ?string $persistent = null,
+            int $spin = 0,
         ) {
         }
 

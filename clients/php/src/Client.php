@@ -51,13 +51,13 @@ class Client
      *     username, password, database
      * @param array<string, mixed> $options `prefix` of all keys; `serializer`: json, igbinary, msgpack or php, or a
      *     Serializer; `commands`: name => Command; and those of connections: `timeout` and `connect_timeout` in
-     *     seconds, `protocol` 2 or 3, `persistent`, `client_name`, `ssl`, `native`, `retry`, `store`
+     *     seconds, `protocol` 2 or 3, `persistent`, `client_name`, `ssl`, `native`, `retry`, `spin`, `store`
      *
      * @throws ArgumentException
      */
     public function __construct(string|array|Connection $place = 'tcp://127.0.0.1:6379', array $options = [])
     {
-        $unknown = array_diff(array_keys($options), self::OPTIONS, Options::names());
+        $unknown = $options === [] ? [] : array_diff(array_keys($options), self::OPTIONS, Options::names());
         if ($unknown !== []) {
             throw new ArgumentException('expected options of ' . implode(', ', [...self::OPTIONS, ...Options::names()])
                 . '; got ' . implode(', ', $unknown));

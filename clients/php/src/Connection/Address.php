@@ -47,14 +47,14 @@ final class Address
         if (is_array($place)) {
             return self::fromParts($place);
         }
+        if (str_starts_with($place, 'undercroft://')) {
+            return new self('undercroft', path: $place);
+        }
         if (!preg_match('~^([a-z+]+)://(.*)$~Ds', $place, $found) || !isset(self::SCHEMES[$found[1]])) {
             $known = implode('://, ', array_keys(self::SCHEMES));
             throw new ArgumentException("expected a URL that begins with $known://; got '" . self::shown($place) . "'");
         }
         [, $scheme, $rest] = $found;
-        if ($scheme === 'undercroft') {
-            return new self('undercroft', path: $place);
-        }
         [$rest, $query] = explode('?', $rest, 2) + [1 => ''];
         parse_str($query, $options);
         $username = $password = null;

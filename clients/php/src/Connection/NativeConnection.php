@@ -134,7 +134,7 @@ final class NativeConnection implements Connection
     {
         $persistent = $this->options->persistent;
         $link = new Link($this->address->target(), $this->options->connectTimeout, $this->options->timeout,
-            $persistent === false ? null : (string) $persistent);
+            $persistent === false ? null : (string) $persistent, $this->options->spin);
         $commands = $this->address->greeting($this->options);
         $isReused = $link->isReused();
         if ($isReused) {

@@ -11,7 +11,7 @@ final class Options
 {
     /** What an array of options may hold. */
     private const NAMES = ['timeout', 'connect_timeout', 'protocol', 'persistent', 'client_name', 'ssl', 'native',
-        'retry', 'store'];
+        'retry', 'spin', 'store'];
 
     /**
      * @param float $timeout seconds that an answer may take; 0 is without end
@@ -23,6 +23,7 @@ final class Options
      * @param array<string, mixed> $ssl PHP's context options of TLS: cafile, local_cert, verify_peer ...
      * @param bool $native whether the extension, where it is loaded, does the work
      * @param array<string, mixed> $store of a store in shared memory: db, maxmemory, capacity, policy
+     * @param int $spin microseconds for which a reply is looked for before the process sleeps; 0 sleeps at once
      * @param bool $retry whether commands that change nothing are sent once more where the connection was lost
      */
     public function __construct(
@@ -35,6 +36,7 @@ final class Options
         public readonly bool $native = true,
         public readonly bool $retry = true,
         public readonly array $store = [],
+        public readonly int $spin = 0,
     ) {
         if ($protocol !== 2 && $protocol !== 3) {
             throw new ArgumentException("expected protocol 2 or 3, got $protocol");
@@ -42,11 +44,17 @@ final class Options
         if ($timeout < 0 || $connectTimeout <= 0) {
             throw new ArgumentException("expected time limits of seconds, got $timeout and $connectTimeout");
         }
+        if ($spin < 0 || $spin > 1_000) {
+            throw new ArgumentException("expected 0 to 1,000 microseconds to spin, got $spin");
+        }
     }
 
     /** @param array<string, mixed> $options by their names; others are left alone */
     public static function of(array $options): self
     {
+        if ($options === []) {
+            return new self();
+        }
         $known = array_intersect_key($options, array_flip(self::NAMES));
         return new self(
             timeout: (float) ($known['timeout'] ?? 5.0),
@@ -58,6 +66,7 @@ final class Options
             native: (bool) ($known['native'] ?? true),
             retry: (bool) ($known['retry'] ?? true),
             store: $known['store'] ?? [],
+            spin: (int) ($known['spin'] ?? 0),
         );
     }
 

@@ -61,8 +61,11 @@ final class StreamConnection implements Connection
     /** What the server has to remember for us, so that no other connection can take this one's place. */
     private bool $isPinned = false;
 
+    private readonly int $spin;
+
     public function __construct(private readonly Address $address, private readonly Options $options)
     {
+        $this->spin = $options->spin;
     }
 
     public function __destruct()
@@ -107,7 +110,9 @@ final class StreamConnection implements Connection
             $socket = $this->wire->socket;
             if ($socket !== null) {
                 $got = @(($sent = socket_send($socket, $request, $length, 0)) === $length
-                    || $this->wire->sendRest($request, $sent) ? socket_recv($socket, $bytes, $this->asked, 0) : 0);
+                    || $this->wire->sendRest($request, $sent) ? (
+                        $this->spin > 0 ? $this->wire->spin($bytes, $this->asked, $this->spin) : false
+                    ) ?: socket_recv($socket, $bytes, $this->asked, 0) : 0);
             } elseif (@fwrite($this->wire->stream, $request) === $length) {
                 $bytes = @fread($this->wire->stream, $this->asked);
             }

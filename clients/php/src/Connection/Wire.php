@@ -153,6 +153,16 @@ final class Wire implements Source
         return true;
     }
 
+    /** Looks for bytes again and again for so many microseconds, without sleeping: so many as came, or false. */
+    public function spin(mixed &$bytes, int $wanted, int $microseconds): int|false
+    {
+        $end = hrtime(true) + 1_000 * $microseconds;
+        do {
+            $got = @socket_recv($this->socket, $bytes, $wanted, MSG_DONTWAIT);
+        } while ($got === false && hrtime(true) < $end);
+        return $got;
+    }
+
     public function read(int $wanted): string
     {
         if ($this->socket === null) {

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Undercroft\Tests\Once;
 
 use PHPUnit\Framework\TestCase;
+use Undercroft\ArgumentException;
 use Undercroft\Client;
 use Undercroft\ConnectionException;
 use Undercroft\ProtocolException;
@@ -91,6 +92,28 @@ final class BrokenServerTest extends TestCase
         }
         self::assertTrue($client->set('k', 1), 'the next call connects anew');
         self::assertSame(2, $client->incr('k'));
+    }
+
+    /** Who looks for replies before it sleeps finds the same, whether they come at once, later or never. */
+    public function testSpinning(): void
+    {
+        $client = $this->client([['now:', "$1\r\nv\r\n", "+OK\r\n", 'silent'], ['close'], ["+OK\r\n", 'silent']],
+            ['spin' => 1_000]);
+        self::assertSame('v', $client->get('k'));
+        self::assertTrue($client->set('k', 'v'));
+        $began = microtime(true);
+        foreach ([TimeoutException::class, ConnectionException::class] as $class) {
+            try {
+                $client->incr('k');
+                self::fail('expected an error');
+            } catch (ConnectionException $error) {
+                self::assertSame($class, $error::class, $error->getMessage());
+            }
+        }
+        self::assertGreaterThan(0.19, microtime(true) - $began, 'it has slept');
+        self::assertTrue($client->set('k', 'v'));
+        $this->expectException(ArgumentException::class);
+        new Client('tcp://127.0.0.1', ['spin' => 1_001]);
     }
 
     public function testOnlyWhatChangesNothingIsSentTwice(): void

@@ -26,6 +26,16 @@ final class GeneratedTest extends TestCase
         }
     }
 
+    public function testEveryFileIsLoaded(): void
+    {
+        $home = dirname(__DIR__, 2);
+        $files = array_map(static fn (string $file): string => substr($file, strlen("$home/src/"), -4),
+            [...glob("$home/src/*.php"), ...glob("$home/src/*/*.php")]);
+        self::assertGreaterThan(40, count($files));
+        preg_match_all("~'([A-Za-z/]+)' => true~", file_get_contents("$home/autoload.php"), $listed);
+        self::assertEqualsCanonicalizing($files, $listed[1]);
+    }
+
     public function testEveryCommandOfTheTableHasAMethod(): void
     {
         $client = new Client();
