@@ -22,6 +22,7 @@
 - `messages`: rows of messages: latency and rate to embedded subscribers, beside Redis.
 - `native`: rows that native code measures: Rust, readers, memory, opening, instructions.
 - `peers`: servers beside us that are started and stopped, and Python environments of their own.
+- `fpm`: PHP-FPM for the rows of the PHP client, and requests to it by FastCGI.
 - `php`: rows of the PHP client, pure and with the extension, beside Predis, phpredis and APCu.
 - `plot`: pictures: the classic comparison, and the slowest calls over time.
 - `remote`: rows of the table `python`: our client of a server beside the others, and beside a raw

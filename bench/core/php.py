@@ -1,11 +1,16 @@
 """Rows of the PHP client: pure and with the extension, beside Predis, phpredis and APCu."""
 
+import concurrent.futures
 import contextlib
+import re
+import signal
+import statistics
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from core import peers, turns
+from core import fpm, peers, turns
 from core.bench import Bench
 from core.report import Figure, Grid, Row
 
@@ -28,6 +33,7 @@ NAMES = {
     "predis": "Predis",
     "phpredis": "phpredis",
     "pure": "pure PHP",
+    "spinning": "pure PHP with spin",
     "extension": "PHP with the extension",
     "store": "PHP, a store by the extension",
     "client": "PHP, a store by the client",
@@ -118,7 +124,7 @@ def remote_rows(bench: Bench) -> list[Row | Grid]:
     """Compare clients of a Redis server, over a unix socket and over local TCP."""
     if missing := _missing("predis", "phpredis"):
         return [Row(id="php-remote", work="PHP clients of a server", note=missing)]
-    clients = ["predis", "phpredis", "pure"]
+    clients = ["predis", "phpredis", "pure", "spinning"]
     if EXTENSION.exists():
         clients.append("extension")
     rows: list[Row | Grid] = []
@@ -133,6 +139,9 @@ def remote_rows(bench: Bench) -> list[Row | Grid]:
             for operation in OPERATIONS:
                 target = PURE.get(operation)
                 rows.append(_beside(found, operation, "pure", "predis", place, target))
+                if operation in ("get", "set"):
+                    # What is left of a call's time is the kernel's, in which the client sleeps.
+                    rows.append(_beside(found, operation, "spinning", "predis", place, target))
                 if "extension" in clients:
                     target = NATIVE.get(operation)
                     rows.append(_beside(found, operation, "extension", "phpredis", place, target))
@@ -201,3 +210,111 @@ def network_rows(bench: Bench) -> list[Row | Grid]:
         operations = ["get", "pipeline-get", "mget", "session-get"]
         found = _measured(bench, dict.fromkeys(clients, url), operations)
     return [_grid(found, "PHP clients across a network, 1 ms a round trip", clients)]
+
+
+# How many workers of PHP-FPM read one store.
+READERS = 8
+
+
+def _first_calls(bench: Bench, store: str, by: str) -> list[Row]:
+    """Time the first call of a request, in a worker that is new and in one that had requests."""
+    rows = []
+    # Each worker has one request, or all have; the first ones fill opcache.
+    cases = {"fresh": (4, 1, 300.0), "open": (1, 0, 2.0)}
+    for case, (children, requests, target) in cases.items():
+        with fpm.serving(bench.directory(), EXTENSION, store, children, requests) as pool:
+            query = f"do=first&by={by}"
+            for _ in range(5):
+                pool.ask(query)
+            count = bench.pick(20, 100) if requests else bench.pick(100, 1_000)
+            found = [int(pool.ask(query)) / 1_000 for _ in range(count)]
+        where = "a fresh worker" if requests else "a worker that has the store open"
+        what = "a store by the client, loaded by opcache" if by == "client" else "a store"
+        row = Row(id=f"php-first-{by}-{case}", work=f"a request's first GET on {what}, in {where}")
+        row.ours = Figure.of(NAMES[by], found, "us")
+        if by == "store":
+            # The target is a time, and the ratio how much of it is taken.
+            row.ratio, row.at_most = row.ours.median / target, 1.0
+            row.note = f"the target is {target:g} us"
+        rows.append(row)
+    return rows
+
+
+def _served(pool: fpm.Pool, askers: int, seconds: float) -> tuple[int, float]:
+    """Let so many ask for a time; return the requests and the processor seconds of the workers."""
+    end = time.monotonic() + seconds
+
+    def ask() -> int:
+        count = 0
+        while time.monotonic() < end:
+            if pool.ask("do=read") != "read":
+                raise RuntimeError("expected a request that reads all keys")
+            count += 1
+        return count
+
+    began = pool.cpu_seconds()
+    with concurrent.futures.ThreadPoolExecutor(askers) as threads:
+        counts = [each.result() for each in [threads.submit(ask) for _ in range(askers)]]
+    return sum(counts), pool.cpu_seconds() - began
+
+
+def _waits(pool: fpm.Pool) -> str:
+    """Count what the workers sleep for locks, by the system calls that do so."""
+    if peers.has("strace"):
+        return "waits for locks not counted: no strace"
+    command = ["strace", "--follow-forks", "--trace=futex", "--quiet=all"]
+    for worker in pool.workers():
+        command += ["--attach", str(worker)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
+        time.sleep(0.5)
+        requests, _ = _served(pool, READERS, 2.0)
+        tracer.send_signal(signal.SIGINT)
+        _, seen = tracer.communicate(timeout=fpm.PATIENCE)
+    if "attach: ptrace" in seen:
+        return "waits for locks not counted: strace may not attach"
+    waits = len(re.findall("FUTEX_WAIT", seen))
+    return f"in {requests} more requests, under strace, the workers waited for a lock {waits} times"
+
+
+def fpm_rows(bench: Bench) -> list[Row | Grid]:
+    """Measure requests to PHP-FPM whose workers read a store in shared memory."""
+    work = "requests to PHP-FPM on a store"
+    if missing := _missing("store") or (None if fpm.program() else "not measured: no php-fpm"):
+        return [Row(id="php-fpm", work=work, note=missing)]
+    store = f"undercroft://{bench.directory() / 'store'}"
+    rows: list[Row | Grid] = []
+    with _loop("store", store) as writer:
+        writer.run("fill", 300)
+        for by in ("store", "client"):
+            rows += _first_calls(bench, store, by)
+        found: dict[int, list[float]] = {1: [], READERS: []}
+        with contextlib.ExitStack() as stack:
+            pools = {
+                count: stack.enter_context(fpm.serving(bench.directory(), EXTENSION, store, count))
+                for count in found
+            }
+            for pool in pools.values():
+                _served(pool, READERS, 0.5)
+            for _ in range(bench.pick(2, 7)):
+                for count, pool in pools.items():
+                    writer.begin("busy", bench.pick(1_000, 3_000))
+                    requests, spent = _served(pool, count, bench.pick(1_000, 3_000) / 1_000)
+                    writer.end()
+                    found[count].append(requests / spent)
+            writer.begin("busy", 4_000)
+            note = _waits(pools[READERS])
+            writer.end()
+    row = Row(
+        id="php-fpm-readers",
+        work=f"requests of 300 GETs a processor second: {READERS} workers beside 1, "
+        "one process writing 10,000 a second",
+        note=note,
+        at_least=0.9,
+    )
+    row.ours = Figure.of(f"{READERS} workers", found[READERS], "requests")
+    row.peer = Figure.of("1 worker", found[1], "requests")
+    row.ratio = statistics.median(
+        ours / theirs for ours, theirs in zip(found[READERS], found[1], strict=True)
+    )
+    rows.append(row)
+    return rows

@@ -77,6 +77,7 @@ TABLES: dict[str, dict[str, Group]] = {
     "php": {
         "remote": php.remote_rows,
         "embedded": php.embedded_rows,
+        "fpm": php.fpm_rows,
         "network": php.network_rows,
     },
     "feeds": {

@@ -21,7 +21,8 @@ if ($name === 'predis') {
 } elseif ($name === 'store') {
     $client = new Undercroft\Native\Store($place);
 } elseif ($name !== 'apcu') {
-    $client = new Undercroft\Client($place, ['native' => $name === 'extension']);
+    $options = ['native' => $name === 'extension', 'spin' => $name === 'spinning' ? 50 : 0];
+    $client = new Undercroft\Client($place, $options);
 }
 
 $key = 'key:00000001';
@@ -71,6 +72,18 @@ if ($name === 'apcu') {
                 if (count($client->keys('key:*')) !== 30_000) {
                     throw new RuntimeException('expected 30,000 keys');
                 }
+            }
+        },
+        'fill' => static function (int $count) use ($client): void {
+            for (; $count > 0; $count--) {
+                $client->set('key:' . ($count - 1), 'value');
+            }
+        },
+        // Changes ten keys each millisecond, for so many of these.
+        'busy' => static function (int $count) use ($client): void {
+            for ($end = hrtime(true) + $count * 1_000_000, $at = 0; hrtime(true) < $end; $at++) {
+                $client->set('key:' . $at % 300, 'value');
+                $at % 10 === 9 && usleep(1_000);
             }
         },
         'lrange' => static function (int $count) use ($client): void {
