@@ -12,6 +12,7 @@
   collections, awaiting, starting.
 - `feeds`: rows of feeds: their memory, ranges, insertions, filters, readers, a page of a forum.
 - `feeds_classic`: the classic table of feeds: every client and scale, beside lists and a table.
+- `fpm`: PHP-FPM for the rows of the PHP client, and requests to it by FastCGI.
 - `growth`: rows and a picture of the slowest calls: while a store grows and ends, and in a crowd.
 - `interface`: rows of the C interface, beside the engine's own calls from Rust.
 - `lists`: rows of lists: their memory, ranges, both ends, the middle.
@@ -22,7 +23,6 @@
 - `messages`: rows of messages: latency and rate to embedded subscribers, beside Redis.
 - `native`: rows that native code measures: Rust, readers, memory, opening, instructions.
 - `peers`: servers beside us that are started and stopped, and Python environments of their own.
-- `fpm`: PHP-FPM for the rows of the PHP client, and requests to it by FastCGI.
 - `php`: rows of the PHP client, pure and with the extension, beside Predis, phpredis and APCu.
 - `plot`: pictures: the classic comparison, and the slowest calls over time.
 - `remote`: rows of the table `python`: our client of a server beside the others, and beside a raw
