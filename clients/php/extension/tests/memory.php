@@ -82,6 +82,18 @@ for ($round = 0; $round < 3; $round++) {
         unset($connection, $other, $listener);
         unlink("$path.sock");
     }
+    // Connections that outlive their objects, and more of them than are kept.
+    $listener = stream_socket_server("unix://$path.sock");
+    $others = [];
+    for ($number = 0; $number < 70; $number++) {
+        $connection = new Connection("unix://$path.sock", 1.0, 5.0, 'of ' . intdiv($number, 2));
+        $connection->isReused() || $others[] = stream_socket_accept($listener);
+        $number % 7 === 0 && $connection->send([['PING']]);
+        unset($connection);
+    }
+    unset($others, $listener);
+    attempt(fn () => new Connection("unix://$path.sock", 1.0, 5.0, 'of 3'));
+    unlink("$path.sock");
     attempt(fn () => new Connection('tcp://127.0.0.1:1', 0.1, 0.1));
     attempt(fn () => new Connection('nothing'));
 }
