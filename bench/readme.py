@@ -1,4 +1,6 @@
-"""Write the measured tables into README.md, docs/benchmarks.md and docs/rust.md, or check them.
+"""Write the measured tables into the pages that show them, or check them.
+
+The pages are README.md, docs/benchmarks.md, docs/rust.md and clients/php/README.md.
 
 Each is made from the newest whole result of its table in ``bench/results/``, between two
 comments, so that no figure is ever typed by hand. ``--check`` changes nothing and fails
@@ -95,19 +97,19 @@ def short_table() -> str:
     return "\n".join(lines)
 
 
-def rates(table: str) -> str:
-    """Return the grids of requests a second of a table, with what they were measured on."""
+def grids(table: str, words: str, up: str) -> str:
+    """Return the grids of a table with these words in their titles, for a page below the root."""
     result = newest(table)
     if result is None:
         return NOT_YET.format(table)
     path, found = result
     lines = []
     for grid in found.grids:
-        if "requests a second" in grid.title:
+        if words in grid.title:
             lines += grid.markdown()
     lines.append(
         f"Measured on {found.date[:10]} with {found.machine['cores']} cores of an "
-        f"{found.machine['processor']}, from [{path.name}](../{path.relative_to(ROOT)})."
+        f"{found.machine['processor']}, from [{path.name}]({up}/{path.relative_to(ROOT)})."
     )
     return "\n".join(lines)
 
@@ -147,7 +149,8 @@ def main() -> int:
     stale = 0
     for name, table, text in (
         ("README.md", "core", short_table()),
-        ("docs/rust.md", "cache", rates("cache")),
+        ("docs/rust.md", "cache", grids("cache", "requests a second", "..")),
+        ("clients/php/README.md", "php", grids("php", "PHP", "../..")),
         *(("docs/benchmarks.md", table, whole_table(table)) for table in TABLES),
     ):
         path = ROOT / name
