@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use hdrhistogram::Histogram;
@@ -101,7 +101,8 @@ impl Part {
 /// What a server, or a process that embeds a store, counts since its start or CONFIG RESETSTAT.
 pub struct Statistics {
     parts: Box<[Part]>,
-    run: String,
+    /// Made when it is first asked for, which few processes that embed a store do.
+    run: OnceLock<String>,
     most_memory: AtomicU64,
 }
 
@@ -110,14 +111,14 @@ impl Statistics {
     pub fn new(threads: usize) -> Statistics {
         Statistics {
             parts: (0..threads.max(1)).map(|_| Part::default()).collect(),
-            run: run_id(),
+            run: OnceLock::new(),
             most_memory: AtomicU64::new(0),
         }
     }
 
     /// 40 hexadecimal digits that no other run of a server has.
     pub fn run_id(&self) -> &str {
-        &self.run
+        self.run.get_or_init(run_id)
     }
 
     /// Takes note of the memory in use now, and says how much the most was that anybody saw.
