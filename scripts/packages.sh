@@ -40,7 +40,8 @@ redis-server redis-server
 redis-benchmark redis-tools
 valgrind valgrind
 mariadbd mariadb-server
-perf linux-perf' ;;
+perf linux-perf
+strace strace' ;;
     *) fail "no such group of packages: $1 (expected test, php, lint, fuzz or bench)" ;;
 esac
 

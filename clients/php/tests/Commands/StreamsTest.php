@@ -129,6 +129,21 @@ final class StreamsTest extends EngineCase
         }
     }
 
+    public function testMessagesOfShards(): void
+    {
+        if (self::engine() === 'embedded') {
+            return;
+        }
+        $loop = $this->client->pubSubLoop(['ssubscribe' => ['news', 'more']]);
+        self::assertSame(['ssubscribe', 'ssubscribe'], [$loop->next(5.0)->kind, $loop->next(5.0)->kind]);
+        self::assertSame(1, $this->client->sPublish('news', 'text'));
+        $message = $loop->next(5.0);
+        self::assertSame(['smessage', 'news', 'text'], [$message->kind, $message->channel, $message->payload]);
+        $loop->sUnsubscribe('news');
+        self::assertSame('sunsubscribe', $loop->next(5.0)->kind);
+        self::assertSame(0, $this->client->sPublish('news', 'text'));
+    }
+
     public function testFunctionsAndUsers(): void
     {
         if (!self::hasStreams()) {

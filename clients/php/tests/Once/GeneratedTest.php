@@ -36,6 +36,19 @@ final class GeneratedTest extends TestCase
         self::assertEqualsCanonicalizing($files, $listed[1]);
     }
 
+    public function testClassesArePreloaded(): void
+    {
+        if (!extension_loaded('Zend OPcache')) {
+            self::markTestSkipped('no opcache here');
+        }
+        $program = 'echo json_encode([class_exists("Undercroft\\\\Client", false), count(get_included_files())]);';
+        $user = posix_getpwuid(posix_geteuid())['name'];
+        $command = [PHP_BINARY, '-d', 'opcache.enable_cli=1', '-d', "opcache.preload_user=$user", '-d',
+            'opcache.preload=' . dirname(__DIR__, 2) . '/preload.php', '-r', $program];
+        exec(implode(' ', array_map(escapeshellarg(...), $command)) . ' 2>&1', $lines, $status);
+        self::assertSame([0, '[true,0]'], [$status, implode("\n", $lines)]);
+    }
+
     public function testEveryCommandOfTheTableHasAMethod(): void
     {
         $client = new Client();

@@ -1,0 +1,21 @@
+<?php
+
+declare(strict_types=1);
+
+/**
+ * For `opcache.preload`: the classes that most requests use are there when a request begins, and none is loaded in it.
+ * What belongs to frameworks is not among them.
+ */
+
+require_once __DIR__ . '/autoload.php';
+
+$names = ['Client', 'Pipeline', 'Replies', 'Words', 'KeyWords', 'Table', 'Connection/Address', 'Connection/Options',
+    'Connection/Factory', 'Connection/StreamConnection', 'Connection/Wire', 'Resp/Encoder', 'Resp/Parser', 'Resp/Push',
+    'Serializer/Named', 'Session/Handler', 'ArgumentException', 'ServerException', 'TimeoutException',
+    'ProtocolException', 'SerializerException', 'StoreException'];
+if (extension_loaded('undercroft')) {
+    array_push($names, 'Connection/EmbeddedConnection', 'Connection/NativeConnection', 'Resp/NativeParser');
+}
+foreach ($names as $name) {
+    class_exists('Undercroft\\' . strtr($name, '/', '\\'));
+}
