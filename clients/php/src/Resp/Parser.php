@@ -247,7 +247,7 @@ final class Parser implements Reader
     private function length(string $line): int
     {
         $digits = substr($line, 1);
-        if (!ctype_digit($digits) || strlen($digits) > 12) {
+        if ($digits === '' || strlen($digits) > 12 || strspn($digits, '0123456789') !== strlen($digits)) {
             throw $this->wrong('a length', $line);
         }
         return (int) $digits;

@@ -17,7 +17,11 @@ final class PersistentTest extends TestCase
     private const CLEAN = ['db' => '3', 'sub' => '0', 'psub' => '0', 'multi' => '-1', 'user' => 'default', 'name' => '',
         'resp' => '2'];
 
-    private static int $port;
+    /** @var list<int> of PHP's own server */
+    private static array $ports = [];
+
+    /** Which of them serves. */
+    private static int $serving = 0;
 
     private static int $redis;
 
@@ -32,11 +36,14 @@ final class PersistentTest extends TestCase
         self::$direct->rawCommand('ACL', 'SETUSER', 'ada', 'on', '>password', '~*', '+@all');
         self::$direct->mSet(['k' => 'three', 'secret' => 'of another request', 'reset' => 'RESET',
             'large' => str_repeat('x', 6_000_000)]);
-        self::$port = Servers::port();
         $extension = getenv('UNDERCROFT_EXTENSION');
         $load = self::isNative() && $extension ? ['-d', "extension=$extension"] : [];
-        Servers::start([PHP_BINARY, ...$load, '-d', 'display_errors=0', '-S', '127.0.0.1:' . self::$port,
-            dirname(__DIR__) . '/persistent.php'], self::$port);
+        // And one without any of PHP's extensions that are not built in, as is that for sockets.
+        foreach (self::isNative() ? [$load] : [$load, ['-n']] as $options) {
+            self::$ports[] = $port = Servers::port();
+            Servers::start([PHP_BINARY, ...$options, '-d', 'display_errors=0', '-S', "127.0.0.1:$port",
+                dirname(__DIR__) . '/persistent.php'], $port);
+        }
     }
 
     private static function isNative(): bool
@@ -44,12 +51,17 @@ final class PersistentTest extends TestCase
         return getenv('UNDERCROFT_ENGINE') === 'native';
     }
 
+    protected function setUp(): void
+    {
+        self::$serving = str_contains($this->getName(), 'without extensions') ? 1 : 0;
+    }
+
     /** @param array<string, string> $more */
     private static function ask(string $what, string $url, array $more = []): string
     {
         $query = http_build_query(['do' => $what, 'url' => $url] + (self::isNative() ? ['native' => 1] : []) + $more);
         $context = stream_context_create(['http' => ['ignore_errors' => true, 'timeout' => 60]]);
-        return (string) file_get_contents('http://127.0.0.1:' . self::$port . "/?$query", false, $context);
+        return (string) file_get_contents('http://127.0.0.1:' . self::$ports[self::$serving] . "/?$query", false, $context);
     }
 
     /** @return iterable<string, array{string}> */
@@ -57,6 +69,9 @@ final class PersistentTest extends TestCase
     {
         yield 'TCP' => ['tcp://127.0.0.1:%d/3'];
         yield 'a unix socket' => ['unix://%s?db=3'];
+        if (!self::isNative()) {
+            yield 'TCP without extensions' => ['tcp://127.0.0.1:%d/3'];
+        }
     }
 
     private static function url(string $pattern): string
