@@ -11,7 +11,19 @@ use Undercroft\Tests\Servers;
 /** The samples of the README run, as one program, and print what it says. */
 final class SamplesTest extends TestCase
 {
-    public function testTheReadme(): void
+    /** @return iterable<string, array{list<string>}> */
+    public function options(): iterable
+    {
+        yield 'as PHP is here' => [[]];
+        yield 'without extensions' => [['-n']];
+    }
+
+    /**
+     * @dataProvider options
+     *
+     * @param list<string> $options of PHP
+     */
+    public function testTheReadme(array $options): void
     {
         $home = dirname(__DIR__, 2);
         [$port] = Servers::redis();
@@ -25,7 +37,8 @@ final class SamplesTest extends TestCase
         ]);
         $file = Servers::folder() . '/samples.php';
         file_put_contents($file, "<?php declare(strict_types=1);\n$program");
-        $process = proc_open([PHP_BINARY, $file], [['file', '/dev/null', 'r'], ['pipe', 'w'], STDERR], $pipes);
+        $process = proc_open([PHP_BINARY, ...$options, $file],
+            [['file', '/dev/null', 'r'], ['pipe', 'w'], STDERR], $pipes);
         // The last one waits for a message.
         $client = new Client("tcp://127.0.0.1:$port", ['native' => false]);
         $end = microtime(true) + 30;
