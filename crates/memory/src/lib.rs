@@ -46,6 +46,7 @@ mod signs;
 mod views;
 mod writing;
 
+pub use allocator::pins::{Pinned, PinnedBlock};
 pub use allocator::pool::Pool;
 pub use allocator::staging::{PutDown, Staged};
 pub use allocator::stock::Stock;

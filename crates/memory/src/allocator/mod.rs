@@ -4,6 +4,7 @@
 //! - `arena`: arenas: the memory of one large object each.
 //! - `heap`: the heap's global half: extents, and runs of pages granted to shards.
 //! - `page_use`: what pages are used for, and which block lies where in them.
+//! - `pins`: blocks that are read in place, and what is freed once nobody does.
 //! - `pool`: where a block comes from: a shard's own slabs, or an arena.
 //! - `remains`: what a shard leaves behind: all the memory of its own at once.
 //! - `slab`: the heap's half in each shard: slabs of equal blocks, runs of pages for large ones.
@@ -15,6 +16,7 @@ pub(crate) mod ahead;
 mod arena;
 pub(crate) mod heap;
 pub(crate) mod page_use;
+pub(crate) mod pins;
 pub(crate) mod pool;
 mod remains;
 mod slab;

@@ -106,8 +106,8 @@ impl Transaction<'_> {
     /// [`Segment::free_remains`]: `objects` of them, as its user counts. The
     /// caller sees to it that nothing refers to any of them after the commit.
     /// False where that cannot be done now: this transaction has done something
-    /// else before, somebody fills a block of the shard, or there are runs of too
-    /// many ages.
+    /// else before, somebody fills or reads a block of the shard in place, or there
+    /// are runs of too many ages.
     pub fn leave_behind(&mut self, index: usize, objects: u64) -> Result<bool, Error> {
         let segment = self.segment;
         let mapping = &segment.mapping;
@@ -122,7 +122,7 @@ impl Transaction<'_> {
                 .is_some_and(|rest| !rest.granted.is_empty() || !rest.moved.is_empty());
         // A run must not be of the age of others that were left long ago.
         let too_many = place != 0 && mapping.load(base + shard::LEFT_SINCE) == next_age;
-        if busy || too_many {
+        if busy || too_many || self.has_pinned(index)? {
             return Ok(false);
         }
         // Under the shard's lock nobody begins another step of freeing.

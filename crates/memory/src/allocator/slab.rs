@@ -432,6 +432,9 @@ impl Transaction<'_> {
         let layout = *mapping.layout();
         let pool_words = mapping.pool_words(pool)?;
         let (page, class, block) = match mapping.place(pool, at)? {
+            BlockPlace::Large(page, _) if !pool.is_arena() && self.is_page_pinned(page)? => {
+                return self.park(index, page);
+            }
             BlockPlace::Large(page, pages) => {
                 let used = pool_words + shard::USED_BYTES;
                 self.add_at(index, used, -((pages * PAGE) as i64))?;

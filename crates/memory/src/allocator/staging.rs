@@ -11,7 +11,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use crate::allocator::page_use::PageUse;
+use smallvec::SmallVec;
+
+use crate::allocator::page_use::{BlockPlace, PageUse};
+use crate::allocator::pins::PARKED;
 use crate::error::{Error, Fault};
 use crate::handle::Segment;
 use crate::mapped::layout::{PAGE, descriptor, shard, slot};
@@ -25,6 +28,8 @@ use crate::writing::transaction::Transaction;
 
 /// Blocks of a shard looked at without its lock at most.
 const LOOK: usize = 1024;
+/// Blocks of the dead freed in one transaction at most (W9).
+const FREED_AT_ONCE: usize = 16;
 
 /// A large block that belongs to nobody but this handle: fill it, then
 /// [adopt](Transaction::adopt) it. Freed when dropped before that.
@@ -52,9 +57,27 @@ pub(crate) struct StagedBlock {
     owner: u64,
 }
 
+/// What is known of the life of processes, each of which is asked for once: a dead one stays dead, and who lives may
+/// be asked for again another time.
+#[derive(Default)]
+pub(crate) struct Owners(SmallVec<[(u64, bool); 8]>);
+
+impl Owners {
+    /// Whether the process with this slot, in the high half, and generation is dead.
+    pub(crate) fn is_dead(&mut self, segment: &Segment, owner: u64) -> bool {
+        if let Some(&(_, dead)) = self.0.iter().find(|(known, _)| *known == owner) {
+            return dead;
+        }
+        let named = Owner::new(owner >> 32, owner & 0xffff_ffff);
+        let dead = !segment.process.alive(&segment.mapping, named);
+        self.0.push((owner, dead));
+        dead
+    }
+}
+
 impl Segment {
     /// This process as it is named in the descriptors of its staged blocks.
-    fn staging_owner(&self) -> u64 {
+    pub(crate) fn staging_owner(&self) -> u64 {
         let slot_index = self.process.slot();
         let at = self.mapping.layout().slot(slot_index) + slot::GENERATION;
         (slot_index << 32) | (self.mapping.load(at) & 0xffff_ffff)
@@ -65,15 +88,11 @@ impl Segment {
     /// pages.
     pub fn stage(&self, index: usize, bytes: u64) -> Result<Staged<'_>, Error> {
         self.free_left_over();
-        let layout = *self.mapping.layout();
         let (page, owner) = self.write(ShardSet::one(index), |transaction| {
             let at = transaction.allocate_run(index.into(), bytes.div_ceil(PAGE).max(1))?;
             let page = self.mapping.page_of(at);
-            let words = layout.descriptor(page);
-            transaction.set(index, words + descriptor::KIND, PageUse::Staged.pack())?;
             let owner = self.staging_owner();
-            transaction.set(index, words + descriptor::BITMAP, owner)?;
-            transaction.link(index, layout.shard(index) + shard::STAGING, page)?;
+            transaction.put_on_staging_list(index, page, owner)?;
             Ok::<_, Error>((page, owner))
         })?;
         let staged = Staged {
@@ -89,6 +108,18 @@ impl Segment {
         // Filled without the lock: what a copy of the store still needs of these pages is saved before.
         self.save_staged_for_copy(index, page, bytes)?;
         Ok(staged)
+    }
+
+    /// Where a block of this process begins in its memory, for whoever fills or reads it in place until it is taken up:
+    /// as many bytes as [`PutDown::length`] says. Mapped for as long as this handle.
+    pub fn address_of(&self, block: &PutDown) -> *mut u8 {
+        self.mapping
+            .address(self.mapping.layout().page(block.block.page), block.length)
+    }
+
+    /// Whether a block is this very process': a forked child's copy of it is not.
+    pub fn is_own(&self, block: &PutDown) -> bool {
+        self.process.claimed() && self.staging_owner() == block.block.owner
     }
 
     /// Goes on with a staged block of this process.
@@ -139,16 +170,17 @@ impl Segment {
         })
     }
 
-    /// Frees the blocks that processes were filling when they died, for who
-    /// keeps the store or needs the memory. Returns whether there were any.
+    /// Frees the blocks that processes were filling when they died, or had taken over, and those that nobody reads in
+    /// place any more, for who keeps the store or needs the memory. Returns whether there were any.
     pub fn free_dead_staged(&self) -> Result<bool, Error> {
         // Who is dead is asked without a lock (W9), and stays so. A list that changes
         // meanwhile may lead anywhere: it is looked at again the next time.
-        let has_dead = |index| {
+        let mut owners = Owners::default();
+        let mut has_dead = |index| {
             let mut pages = self.staged(index).take(LOOK).map_while(Result::ok);
-            pages.any(|page| self.filler_is_dead(page, None))
+            pages.any(|page| self.is_left(page, None, &mut owners))
         };
-        let any = (0..self.mapping.layout().shards).any(has_dead);
+        let any = (0..self.mapping.layout().shards).any(&mut has_dead);
         if any {
             self.free_staged_of_the_dead(None)?;
         }
@@ -159,6 +191,7 @@ impl Segment {
     /// owners where none is named.
     pub(crate) fn free_staged_of_the_dead(&self, slot_index: Option<u64>) -> Result<(), Error> {
         let layout = *self.mapping.layout();
+        let mut owners = Owners::default();
         for index in 0..layout.shards {
             let list = layout.shard(index) + shard::STAGING;
             if self.mapping.load(list) == 0 {
@@ -172,17 +205,16 @@ impl Segment {
                     Err(Error::Busy { .. }) => break,
                     Err(error) => return Err(error),
                 };
-                let pages = self.staged_pages(index)?;
-                let Some(page) = pages
-                    .into_iter()
-                    .find(|&page| self.filler_is_dead(page, slot_index))
-                else {
+                let pages = self.staged_pages(index)?.into_iter();
+                let left = pages.filter(|&page| self.is_left(page, slot_index, &mut owners));
+                let left: SmallVec<[u64; FREED_AT_ONCE]> = left.take(FREED_AT_ONCE).collect();
+                if left.is_empty() {
                     break;
-                };
-                let freed = transaction
-                    .free_staged(index, page)
-                    .and_then(|()| transaction.commit());
-                let shortage = match freed {
+                }
+                let freed = left
+                    .iter()
+                    .try_for_each(|&page| transaction.free_staged(index, page));
+                let shortage = match freed.and_then(|()| transaction.commit()) {
                     Ok(shortage) => shortage,
                     Err(error) => Some(transaction.shortage.ok_or(error)?),
                 };
@@ -196,17 +228,17 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether the process that fills a staged block is dead. A slot that is
-    /// being reclaimed has only dead former owners; others are asked.
-    fn filler_is_dead(&self, page: u64, slot_index: Option<u64>) -> bool {
+    /// Whether nobody needs a staged block any more: the process that fills it, or took it over, is dead; nobody reads
+    /// a parked one in place. A slot that is being reclaimed has only dead former owners; others are asked.
+    fn is_left(&self, page: u64, slot_index: Option<u64>, owners: &mut Owners) -> bool {
         let at = self.mapping.layout().descriptor(page) + descriptor::BITMAP;
         let owner = self.mapping.load(at);
-        let (named, generation) = (owner >> 32, owner & 0xffff_ffff);
+        if owner == PARKED {
+            return !self.is_pinned_by_the_living(page, owners);
+        }
         match slot_index {
-            Some(slot_index) => named == slot_index,
-            None => !self
-                .process
-                .alive(&self.mapping, Owner::new(named, generation)),
+            Some(slot_index) => owner >> 32 == slot_index,
+            None => owners.is_dead(self, owner),
         }
     }
 
@@ -240,6 +272,13 @@ impl Segment {
                 .load(layout.descriptor(page) + descriptor::NEXT);
             Some(Ok(page))
         })
+    }
+}
+
+impl PutDown {
+    /// Bytes asked for.
+    pub fn length(&self) -> u64 {
+        self.length
     }
 }
 
@@ -346,7 +385,45 @@ impl Transaction<'_> {
         Ok(layout.page(staged.block.page))
     }
 
-    fn free_staged(&mut self, index: usize, page: u64) -> Result<(), Error> {
+    /// Takes a large block of the shard away from whatever referred to it, which is the caller's to change: once this
+    /// transaction has been committed, the block is this process' own until it is [taken up](Segment::take_up) and
+    /// dropped. None where the block is part of a slab: then the caller copies and frees it.
+    pub fn take_over(
+        &mut self,
+        index: usize,
+        at: Offset,
+        length: u64,
+    ) -> Result<Option<PutDown>, Error> {
+        let BlockPlace::Large(page, pages) = self.segment.mapping.place(index.into(), at)? else {
+            return Ok(None);
+        };
+        let owner = self.segment.staging_owner();
+        self.put_on_staging_list(index, page, owner)?;
+        Ok(Some(PutDown {
+            block: StagedBlock {
+                shard: index,
+                page,
+                owner,
+            },
+            length: length.min(pages.saturating_mul(PAGE)),
+        }))
+    }
+
+    /// Puts a large block of the shard on the staging list.
+    pub(crate) fn put_on_staging_list(
+        &mut self,
+        index: usize,
+        page: u64,
+        owner: u64,
+    ) -> Result<(), Error> {
+        let layout = *self.segment.mapping.layout();
+        let words = layout.descriptor(page);
+        self.set(index, words + descriptor::KIND, PageUse::Staged.pack())?;
+        self.set(index, words + descriptor::BITMAP, owner)?;
+        self.link(index, layout.shard(index) + shard::STAGING, page)
+    }
+
+    pub(crate) fn free_staged(&mut self, index: usize, page: u64) -> Result<(), Error> {
         let layout = *self.segment.mapping.layout();
         self.unlink(index, layout.shard(index) + shard::STAGING, page)?;
         let kind = layout.descriptor(page) + descriptor::KIND;

@@ -107,6 +107,8 @@ pub mod control {
     pub const COPY_EXTENTS: u64 = START + 344;
     /// Pages that were put into the copy's stock.
     pub const COPY_STOCKED: u64 = START + 352;
+    /// Whether a block was ever pinned in this store; 0 is never.
+    pub const PINNED: u64 = START + 360;
     /// When the next step of upkeep is due, milliseconds since boot.
     pub const UPKEEP: u64 = START + 384;
     /// Where upkeep goes on looking for expired keys, as the engine counts.
@@ -136,8 +138,20 @@ pub mod slot {
     pub const CLAIMED: u64 = 40;
     /// Who holds the entry, and how, in one word; 0 is nobody yet.
     pub const TENANT: u64 = 48;
-    /// Pins of blocks read in place (R7): 126 of 32 bytes, kept for them.
+    /// How many of the entry's pins were ever used by its holder: those behind them are 0.
+    pub const PINS_USED: u64 = 56;
+    /// Pins of blocks that are read in place (R7).
     pub const PINS: u64 = 64;
+    /// Number of pins.
+    pub const PIN_COUNT: u64 = 126;
+    /// Bytes from one pin to the next.
+    pub const PIN_STRIDE: u64 = 32;
+    /// In a pin: the block's first page, plus 1, in the low half, and the entry's generation in the high half; 0 is none.
+    pub const PIN: u64 = 0;
+    /// In a pin: when it was taken, Unix milliseconds.
+    pub const PIN_SINCE: u64 = 8;
+    /// In a pin: bytes of the block that are read.
+    pub const PIN_BYTES: u64 = 16;
     /// Transaction records, one a writing thread.
     pub const RECORDS: u64 = PAGE;
     /// Number of records.
@@ -432,6 +446,11 @@ impl Layout {
         self.slot(slot_index) + slot::RECORDS + slot::RECORD_STRIDE * record
     }
 
+    /// Start of a pin in an entry of the process table.
+    pub fn pin(&self, slot_index: u64, pin: u64) -> u64 {
+        self.slot(slot_index) + slot::PINS + slot::PIN_STRIDE * pin
+    }
+
     /// Start of a seat in an entry of the process table.
     pub fn seat(&self, slot_index: u64, seat: u64) -> u64 {
         self.slot(slot_index) + slot::SEATS + slot::SEAT_STRIDE * seat
@@ -476,11 +495,14 @@ pub(crate) fn fingerprint() -> u64 {
         control::UPKEEP,
         control::COPY_STATE,
         control::COPY_STOCKED,
+        control::PINNED,
         control::COPY_OWNER,
         control::COPY_PAGES,
         control::COPY_TAKEN,
         slot::STRIDE,
         slot::TENANT,
+        slot::PINS_USED,
+        slot::PIN_STRIDE,
         slot::NAMESPACES,
         slot::USERS,
         slot::RECORDS,

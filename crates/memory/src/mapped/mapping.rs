@@ -290,6 +290,13 @@ impl Mapping {
         page < self.layout.pages() && self.extent_reserved(page / EXTENT_PAGES)
     }
 
+    /// Where a range lies in this process' memory, for a block that is not changed while it is read there (R7), or that
+    /// is nobody else's.
+    pub(crate) fn address(&self, at: u64, length: u64) -> *mut u8 {
+        assert!(at <= self.layout.file_length && length <= self.layout.file_length - at);
+        self.map.start().wrapping_add(at as usize)
+    }
+
     /// Copies out of a range that was checked; appends to `out`.
     #[inline]
     pub(crate) fn append_to(&self, at: u64, length: usize, out: &mut Vec<u8>) {

@@ -1,13 +1,14 @@
 //! loom models of the places where the order of stores between processes
 //! decides: the lock with takeover, the counter with fallback to the lock, the
-//! reuse of a slot, the ring of messages, and the seat of who waits for them.
-//! They run the code of `lock.rs`, `counter.rs`, `ring.rs` and `seat.rs` on loom's
+//! reuse of a slot, the ring of messages, the seat of who waits for them, and pins.
+//! They run the code of `lock.rs`, `counter.rs`, `ring.rs`, `seat.rs` and `pins.rs` on loom's
 //! atomics, over every interleaving with a bounded number of preemptions.
 //!
 //! Each model has broken variants, which loom must refuse: a model that accepts
 //! anything proves nothing.
 //!
 //! - `messages`: the ring of messages, and the seat of a subscriber.
+//! - `pins`: a pin against the freeing of its block.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -18,6 +19,7 @@ use crate::processes::lock::{self, Next, Owner, Surroundings, Word};
 use crate::views::counter::{self, Version};
 
 mod messages;
+mod pins;
 
 /// Set in a word while somebody may sleep, as in `lock.rs`.
 const WAITERS: u32 = 1 << 31;
@@ -52,6 +54,10 @@ enum Broken {
     NoLastLook,
     /// Who goes to sleep does not say so.
     SleepsUnseen,
+    /// Who pins a block looks at its reference without a fence behind the pin.
+    NoFenceBehindThePin,
+    /// Who frees a block looks at the pins without a fence before.
+    NoFenceBeforeLookingAtPins,
 }
 
 /// A lock word with the kernel's queue of sleepers.

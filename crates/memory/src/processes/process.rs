@@ -101,6 +101,8 @@ pub(crate) struct Process {
     records: [AtomicBool; slot::RECORD_COUNT as usize],
     /// Which of the slot's seats are taken.
     seats: [AtomicBool; slot::SEAT_COUNT as usize],
+    /// Which of the slot's pins are taken.
+    pins: [AtomicBool; slot::PIN_COUNT as usize],
 }
 
 impl Process {
@@ -131,6 +133,7 @@ impl Process {
             description: Mutex::new(None),
             records: [const { AtomicBool::new(false) }; slot::RECORD_COUNT as usize],
             seats: [const { AtomicBool::new(false) }; slot::SEAT_COUNT as usize],
+            pins: [const { AtomicBool::new(false) }; slot::PIN_COUNT as usize],
         })
     }
 
@@ -218,7 +221,7 @@ impl Process {
         self.slot.store(slot_index, Ordering::Relaxed);
         self.owner
             .store(Owner::new(slot_index, next).bits(), Ordering::Relaxed);
-        for taken in self.records.iter().chain(&self.seats) {
+        for taken in self.records.iter().chain(&self.seats).chain(&self.pins) {
             taken.store(false, Ordering::Relaxed);
         }
         Ok(slot_index)
@@ -484,6 +487,17 @@ impl Process {
 
     pub(crate) fn put_seat(&self, seat: u64) {
         self.seats[seat as usize].store(false, Ordering::Release);
+    }
+
+    /// Takes a pin of this process' slot, if one is free.
+    pub(crate) fn take_pin(&self) -> Option<u64> {
+        let free = |taken: &&AtomicBool| !taken.swap(true, Ordering::Acquire);
+        let place = self.pins.iter().position(|taken| free(&taken))?;
+        Some(place as u64)
+    }
+
+    pub(crate) fn put_pin(&self, pin: u64) {
+        self.pins[pin as usize].store(false, Ordering::Release);
     }
 
     /// Lets the slot go as a dying process would: nothing is cleaned up.

@@ -137,6 +137,7 @@ impl Segment {
             self.mapping
                 .store(layout.record(index, record) + slot::SHARDS, 0);
         }
+        self.forget_pins(index);
         self.free_staged_of_the_dead(Some(index))
     }
 
@@ -183,6 +184,7 @@ impl Segment {
         self.with_heap(|_| Ok(()))?;
         self.recover_ring()?;
         self.free_dead_copy()?;
+        self.forget_pins_of_the_dead();
         self.free_staged_of_the_dead(None)
     }
 }

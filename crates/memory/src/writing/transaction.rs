@@ -220,7 +220,7 @@ impl<'a> Transaction<'a> {
     }
 
     #[inline(always)]
-    fn open_first(&mut self) -> Result<(), Error> {
+    pub(crate) fn open_first(&mut self) -> Result<(), Error> {
         match self.open {
             true => Ok(()),
             false => self.open(),
