@@ -30,6 +30,7 @@ pub(crate) fn run(arguments: &OfStore) -> Outcome {
     sizes(&store);
     locks(&store);
     processes(&store);
+    pins(&store);
     keys(&store)?;
     Ok(SUCCESS)
 }
@@ -146,6 +147,34 @@ fn processes(store: &Store) {
     );
     for user in &readers {
         say!("  {}", described(user));
+    }
+}
+
+/// Long values that are read in place, by whom and for how long.
+fn pins(store: &Store) {
+    let pins = store.pins();
+    if pins.is_empty() {
+        return;
+    }
+    let bytes = pins.iter().map(|pin| pin.bytes).sum();
+    say!("");
+    line(
+        "pins",
+        format_args!("{} read in place, {}", pins.len(), human(bytes)),
+    );
+    for pin in pins {
+        let state = match (pin.lives, pin.parked) {
+            (false, _) => ", DEAD (freed by upkeep, or undercroft recover)",
+            (true, true) => ", deleted meanwhile: freed once it is let go",
+            (true, false) => "",
+        };
+        say!(
+            "  slot {}: {}, {} for {}{state}",
+            pin.slot,
+            process(pin.pid),
+            human(pin.bytes),
+            age(pin.since)
+        );
     }
 }
 

@@ -77,15 +77,17 @@ pub use types::sorted::{
 };
 pub use types::string::bits::{BitOperation, BitString};
 pub use types::string::hot::{Condition, SetOptions, TextBuffer};
+pub use types::string::in_place::Whole;
 pub use types::string::mget::{Held, Values};
 pub use types::string::write::STRING_MAX;
 pub use types::value::Limits;
 #[cfg(feature = "races")]
 pub use undercroft_memory::race;
 pub use undercroft_memory::{
-    HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited, PutDown, Report, Scratch,
-    ShardSet, Staged, Statistics, User, View, WaitHook, coarse_milliseconds, defer_signals,
-    is_patience_limited, limit_patience, remove_sockets, unlimited_patience, without_fork,
+    HeldLock, Holder, LockName, Member, Offset, Options, PatienceLimited, Pinned, PinnedBlock,
+    PutDown, Report, Scratch, ShardSet, Staged, Statistics, User, View, WaitHook,
+    coarse_milliseconds, defer_signals, is_patience_limited, limit_patience, remove_sockets,
+    unlimited_patience, without_fork,
 };
 pub use upkeep::eviction::{Eviction, EvictionChange, EvictionPolicy};
 pub use upkeep::steps::{Pace, Upkept};

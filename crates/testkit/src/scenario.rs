@@ -7,6 +7,7 @@ mod every_type;
 mod eviction;
 mod feeds;
 mod hashes;
+mod in_place;
 mod lists;
 mod messages;
 mod names;
@@ -64,6 +65,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         blocking::SCENARIOS,
         upkeep::SCENARIOS,
         every_type::SCENARIOS,
+        in_place::SCENARIOS,
     ]
     .into_iter()
     .flatten()

@@ -171,7 +171,7 @@ impl<'w, 's> Writer<'w, 's> {
     }
 
     /// Removes a key but keeps the block of its value.
-    fn detach(&mut self, root: Root, found: Found) -> Result<(), Error> {
+    pub(crate) fn detach(&mut self, root: Root, found: Found) -> Result<(), Error> {
         if found.entry.header.expires() {
             root.add(self.transaction, EXPIRES, -1)?;
         }

@@ -139,6 +139,12 @@ impl Segment {
         self.mapping.address(at, pinned.length)
     }
 
+    /// Appends what is read of a pinned block to `out`.
+    pub fn append_pinned(&self, pinned: &Pinned, out: &mut Vec<u8>) {
+        let at = self.mapping.layout().page(pinned.page);
+        self.mapping.append_to(at, pinned.length as usize, out);
+    }
+
     /// Takes a pin off, and frees the block where it only waited for that. In a forked child, which has no share in its
     /// parent's pins, nothing happens.
     pub fn unpin(&self, pinned: Pinned) {

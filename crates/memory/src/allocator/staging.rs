@@ -117,6 +117,12 @@ impl Segment {
             .address(self.mapping.layout().page(block.block.page), block.length)
     }
 
+    /// Appends the bytes of a block of this process to `out`.
+    pub fn append_put_down(&self, block: &PutDown, out: &mut Vec<u8>) {
+        let at = self.mapping.layout().page(block.block.page);
+        self.mapping.append_to(at, block.length as usize, out);
+    }
+
     /// Whether a block is this very process': a forked child's copy of it is not.
     pub fn is_own(&self, block: &PutDown) -> bool {
         self.process.claimed() && self.staging_owner() == block.block.owner

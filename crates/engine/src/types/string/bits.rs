@@ -256,10 +256,11 @@ impl Writer<'_, '_> {
         let Text::Bytes(at, old) = entry.text(self.view())? else {
             return Ok(false);
         };
+        // What somebody reads in place has no room, not even for what it holds.
+        if length.max(old) > self.room(shard, entry)? {
+            return Ok(false);
+        }
         if length > old {
-            if length > self.room(shard, entry)? {
-                return Ok(false);
-            }
             self.change_in_place(shard, entry, at, old, length, &[])?;
         } else if !entry.header.raw() {
             let header = entry.header.changed_in_place(old);

@@ -3,12 +3,14 @@
 //! - `bits`: strings as arrays of bits.
 //! - `contract`: what strings answer as a type of value.
 //! - `hot`: the calls that embedded clients make most: GET, SET and their like.
+//! - `in_place`: long strings that are read in the store itself, or taken out of it.
 //! - `mget`: the strings of several keys, as they were at one moment.
 //! - `write`: setting, counting, changing in place.
 
 pub(crate) mod bits;
 mod contract;
 pub(crate) mod hot;
+pub(crate) mod in_place;
 pub(crate) mod mget;
 pub(crate) mod write;
 

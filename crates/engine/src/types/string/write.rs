@@ -98,9 +98,23 @@ impl Store {
         key: &Key<'_>,
         staged: Staged<'s>,
     ) -> Result<(), (Error, Staged<'s>)> {
+        self.set_staged_until(database, key, staged, Expiry::Never)
+    }
+
+    /// [`set_staged`](Self::set_staged) of a string that may expire.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_staged_until<'s>(
+        &self,
+        database: usize,
+        key: &Key<'_>,
+        staged: Staged<'s>,
+        expiry: Expiry,
+    ) -> Result<(), (Error, Staged<'s>)> {
         let options = SetOptions {
             condition: Condition::Always,
-            expiry: Expiry::Never,
+            expiry,
         };
         match self.set_large(database, key, &staged, options) {
             Ok(_) => {
@@ -488,9 +502,10 @@ impl Writer<'_, '_> {
         Ok(length)
     }
 
-    /// Bytes of value that fit where the value is now.
-    pub(crate) fn room(&self, shard: usize, entry: &Entry) -> Result<u64, Error> {
+    /// Bytes of value that fit where the value is now; none where somebody reads it in place (R7).
+    pub(crate) fn room(&mut self, shard: usize, entry: &Entry) -> Result<u64, Error> {
         Ok(match entry.block(self.view())? {
+            Some(block) if self.transaction.is_pinned(block)? => 0,
             Some(block) => self.transaction.block_size(shard, block)?,
             None => {
                 let block = self.transaction.block_size(shard, entry.at)?;

@@ -1,0 +1,54 @@
+//! Strings that are read where they lie, taken out as they lie, and changed while somebody reads them so.
+
+use undercroft_engine::Store;
+
+use super::{Scenario, append, delete, full, gradual, key, quick, set, with};
+
+/// Bytes of the string: a block of whole pages.
+const LONG: usize = 40_000;
+
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    quick("a string is read in place", there, |s| {
+        let found = s.get_in_place(0, &key(0, 90)).expect("a read");
+        s.let_go(found.expect("it is there"));
+        delete(s, &[key(0, 90)]);
+    }),
+    quick("a string is taken", there, |s| take(s)),
+    quick("DEL of what is read in place", there, |s| {
+        while_read(s, |s| delete(s, &[key(0, 90)]))
+    }),
+    full("SET over what is read in place", there, |s| {
+        while_read(s, |s| set(s, &key(0, 90), 64))
+    }),
+    full("APPEND to what is read in place", there, |s| {
+        while_read(s, |s| append(s, &key(0, 90), 40))
+    }),
+    full("a string is taken that is read in place", there, |s| {
+        while_read(s, take)
+    }),
+    gradual("FLUSHALL of what is read in place", there, |s| {
+        while_read(s, |s| {
+            s.flush_all(true).expect("room");
+        })
+    }),
+];
+
+fn there(store: &Store) {
+    with(store, LONG);
+}
+
+fn take(store: &Store) {
+    let taken = store.take_in_place(0, &key(0, 90), |_| true).expect("room");
+    store.let_go(taken.expect("it is there"));
+}
+
+/// Does something to the string while this process reads it in place, in two places.
+fn while_read(store: &Store, act: impl Fn(&Store)) {
+    let read = || store.get_in_place(0, &key(0, 90)).expect("a read");
+    let readers = [read(), read()];
+    act(store);
+    for reader in readers.into_iter().flatten() {
+        store.let_go(reader);
+    }
+}
