@@ -21,6 +21,7 @@
 //! - `lease`: leases, and what stands in front of cached values.
 //! - `method`: methods at the speed of the interpreter's own: one C function for each, called with
 //!   an array of arguments.
+//! - `objects`: values that are put into a store in pieces, and read there without a copy.
 //! - `opening`: how this process opens stores, and waits for their locks.
 //! - `pipeline`: many commands in one call, with and without a transaction.
 //! - `queue`: what `undercroft.pipeline.Pipeline` is built on: the commands that wait.
@@ -50,6 +51,7 @@ mod held;
 mod hot;
 mod lease;
 mod method;
+mod objects;
 mod opening;
 mod pipeline;
 mod queue;
@@ -92,6 +94,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pipeline::errors, module)?)?;
     module.add_function(wrap_pyfunction!(pipeline::shape_replies, module)?)?;
     lease::install(module)?;
+    objects::install(module)?;
     busy::watch_forks(module)?;
     rows::install(module)
 }

@@ -68,6 +68,7 @@ def test_the_same_program_works_on_a_served_store(path: str) -> None:
         "README.md",
         "clients/python/README.md",
         "docs/caching.md",
+        "docs/objects.md",
         "docs/django.md",
         "docs/feeds.md",
         "docs/flask.md",

@@ -20,6 +20,7 @@ does not wait for redis-py.
 - `lock`: locks of a store in this process: redis-py's, which tell each other when they are
   released.
 - `missing`: what redis-py has for the modules of a Redis server, none of which is in a store.
+- `objects`: arrays, bytes and messages that processes hand to each other without copying.
 - `options`: what redis-py can be told, and what of it a store in shared memory has no use for.
 - `pipeline`: pipelines: commands collected and run together, as redis-py's are.
 - `pubsub`: messages: redis-py's PubSub, fed from shared memory instead of a socket.
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
         UnixDomainSocketConnection,
     )
     from undercroft.factory import Redis
+    from undercroft.objects import Objects, PickleRefused
     from undercroft.remote import RemoteRedis
     from undercroft.store import Store
     from undercroft.topology import (
@@ -101,7 +103,9 @@ __all__ = [
     "DataError",
     "EmbeddedRedis",
     "InvalidResponse",
+    "Objects",
     "OutOfMemoryError",
+    "PickleRefused",
     "PubSubError",
     "ReadOnlyError",
     "Redis",
@@ -143,6 +147,7 @@ _HOMES = {
         "UnixDomainSocketConnection",
     ),
     "factory": ("Redis", "StrictRedis"),
+    "objects": ("Objects", "PickleRefused"),
     "remote": ("RemoteRedis",),
     "store": ("Store",),
     "topology": (

@@ -10,9 +10,11 @@ __all__ = [
     "LEASE_SCRIPT",
     "METHODS",
     "Backlog",
+    "Block",
     "BusyError",
     "Client",
     "CommandError",
+    "Draft",
     "Line",
     "Locked",
     "Parked",
@@ -26,14 +28,18 @@ __all__ = [
     "close_cached",
     "command",
     "decoding",
+    "draft_object",
     "end_lease",
     "errors",
     "find_cached",
+    "get_object",
     "know",
     "lease_key",
     "open_cached",
+    "put_object",
     "shape_replies",
     "take_lease",
+    "take_object",
     "wait_for_lease",
 ]
 
@@ -107,6 +113,40 @@ def end_lease(
 
 def wait_for_lease(client: Client, key: bytes, seconds: float) -> None:
     """Wait until the lease of a key's value may be had, for so many seconds at most."""
+
+def put_object(
+    client: Client,
+    key: bytes,
+    head: bytes,
+    buffers: tuple[Any, ...],
+    expires: int,
+) -> None:
+    """Store a head and buffers behind it, for so many milliseconds; 0 is for good."""
+
+def get_object(client: Client, key: bytes) -> bytes | Block | None:
+    """Return what a key holds: a block of the store where it is long."""
+
+def take_object(client: Client, key: bytes, kinds: bytes) -> bytes | Block | None:
+    """Remove a key and return what it held; its first bytes where it is of no such kind."""
+
+def draft_object(client: Client, key: bytes, head: bytes, length: int) -> Draft:
+    """Return memory for a head and so many bytes behind it."""
+
+@final
+class Block:
+    """A value in the store's memory, which lends its bytes to be read."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Draft:
+    """Memory of the store that is being filled."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def seal(self, client: Client, expires: int) -> None:
+        """Let others find what was filled."""
 
 class Locked(BusyError):  # noqa: N818
     """A call of a client that hurries met a lock, and has changed nothing."""

@@ -1,0 +1,446 @@
+//! What `undercroft.Objects` is made of: values that are put into a store in pieces, and read there without a copy.
+//!
+//! The exported bytes of a [`Block`] are a pinned block of the store, which nobody changes, or one that was taken out of
+//! it, which is this process' own; each lasts until the last view of it is collected. Those of a [`Draft`] are memory of
+//! the store that nobody else can reach before it is sealed.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use smallvec::SmallVec;
+use undercroft_embedded::OpenStore;
+use undercroft_engine::{Condition, Error, Expiry, PutDown, STRING_MAX, SetOptions, Store, Whole};
+
+use crate::attached::Attached;
+use crate::client::Client;
+use crate::error;
+
+/// Shorter values are put together first; longer ones are copied into the store once, without a lock.
+const PIECES_MIN: usize = 32 << 10;
+/// From so many bytes on other threads of the interpreter run while they are copied.
+const DETACHED_MIN: usize = 256 << 10;
+/// Buffers begin at multiples of this, as vector units and caches like it.
+const ALIGNMENT: usize = 64;
+
+fn padded(length: usize) -> usize {
+    length.next_multiple_of(ALIGNMENT)
+}
+
+/// The exception for a value that cannot be stored: a full store has one of Python's.
+#[cold]
+fn raise(py: Python<'_>, client: &Client, store: &Store, length: usize, error: Error) -> PyErr {
+    if error.is_out_of_memory() || matches!(error, Error::MaxMemory) {
+        return PyMemoryError::new_err(format!(
+            "the store has no room for an object of {length} bytes: {error}"
+        ));
+    }
+    if matches!(error, Error::TooLong) {
+        return PyValueError::new_err(format!(
+            "expected an object of at most {STRING_MAX} bytes, got {length}"
+        ));
+    }
+    error::raise(py, client.codec.raises, store, error)
+}
+
+/// The bytes that an object lends, one after the other.
+struct Lent(ffi::Py_buffer);
+
+impl Lent {
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Lent> {
+        let mut view = ffi::Py_buffer::new();
+        // SAFETY: the thread is attached, and `view` is released when it is dropped.
+        match unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), &mut view, ffi::PyBUF_SIMPLE) } {
+            0 => Ok(Lent(view)),
+            _ => Err(PyErr::fetch(object.py())),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        if self.0.buf.is_null() {
+            return &[];
+        }
+        // SAFETY: the exporter keeps so many bytes there until the buffer is released. Another thread that writes to
+        // them meanwhile tears the copy that is made of them, as it would tear any other.
+        unsafe { std::slice::from_raw_parts(self.0.buf.cast(), self.0.len as usize) }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // SAFETY: it was filled by `PyObject_GetBuffer`, and the thread is attached.
+        unsafe { ffi::PyBuffer_Release(&mut self.0) };
+    }
+}
+
+/// When something expires that lasts so many milliseconds; 0 is never.
+fn expiry(store: &Store, milliseconds: u64) -> Expiry {
+    match milliseconds {
+        0 => Expiry::Never,
+        after => Expiry::At(store.now().saturating_add(after).min(i64::MAX as u64)),
+    }
+}
+
+/// Store a value that consists of a head and buffers, each of which begins at a multiple of 64 bytes behind the head.
+#[pyfunction]
+pub(crate) fn put_object(
+    py: Python<'_>,
+    client: &Client,
+    key: &[u8],
+    head: &[u8],
+    buffers: &Bound<'_, PyTuple>,
+    expires: u64,
+) -> PyResult<()> {
+    let lent = buffers.iter().map(|buffer| Lent::of(&buffer));
+    let lent: SmallVec<[Lent; 4]> = lent.collect::<PyResult<_>>()?;
+    let pieces: SmallVec<[&[u8]; 4]> = lent.iter().map(Lent::bytes).collect();
+    let mut length = head.len();
+    for piece in &pieces {
+        length = padded(length) + piece.len();
+    }
+    let shared = client.enter(py)?;
+    let (store, database) = (&shared.store, client.database(py));
+    let until = expiry(store, expires);
+    let done = if length < PIECES_MIN {
+        put_short(store, database, key, head, &pieces, until)
+    } else if length < DETACHED_MIN {
+        put_long(store, database, key, head, &pieces, (length, until))
+    } else {
+        py.detach(|| put_long(store, database, key, head, &pieces, (length, until)))
+    };
+    done.map_err(|error| raise(py, client, store, length, error))
+}
+
+fn put_short(
+    store: &Store,
+    database: usize,
+    key: &[u8],
+    head: &[u8],
+    pieces: &[&[u8]],
+    expiry: Expiry,
+) -> Result<(), Error> {
+    let mut value: SmallVec<[u8; 512]> = SmallVec::from_slice(head);
+    for piece in pieces {
+        value.resize(padded(value.len()), 0);
+        value.extend_from_slice(piece);
+    }
+    let options = SetOptions {
+        condition: Condition::Always,
+        expiry,
+    };
+    store.set_with(database, key, &value, options).map(drop)
+}
+
+fn put_long(
+    store: &Store,
+    database: usize,
+    key: &[u8],
+    head: &[u8],
+    pieces: &[&[u8]],
+    (length, expiry): (usize, Expiry),
+) -> Result<(), Error> {
+    let key = store.key(key);
+    store.check_memory()?;
+    let mut staged = store.stage_room(&key, length as u64)?;
+    staged.fill(0, head);
+    let mut end = head.len();
+    for piece in pieces {
+        // What lies between two pieces is not what lay there before.
+        let start = padded(end);
+        let whole = end.next_multiple_of(8);
+        staged.fill(whole as u64, &[0; ALIGNMENT][..start - whole]);
+        staged.fill(start as u64, piece);
+        end = start + piece.len();
+    }
+    let set = store.set_staged_until(database, &key, staged, expiry);
+    set.map_err(|(error, _)| error)
+}
+
+/// What was found, for Python: bytes of its own where they are a copy.
+fn give<'py>(
+    py: Python<'py>,
+    client: &Client,
+    found: Option<Whole>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match found {
+        None => Ok(None),
+        Some(Whole::Refused(first)) => Ok(Some(PyBytes::new(py, &first.to_le_bytes()).into_any())),
+        Some(Whole::Copied(bytes)) => Ok(Some(PyBytes::new(py, &bytes).into_any())),
+        Some(whole) => {
+            let shared = client.shared(py)?;
+            let (start, length) = shared.store.place_of(&whole);
+            let block = Block {
+                start: Place(start.cast_mut()),
+                length,
+                shared,
+                whole: Attached::new(Some(whole)),
+            };
+            Ok(Some(Bound::new(py, block)?.into_any()))
+        }
+    }
+}
+
+/// Return the value of a key: bytes, or a block of the store where it is long; None where it is not there.
+#[pyfunction]
+pub(crate) fn get_object<'py>(
+    py: Python<'py>,
+    client: &Client,
+    key: &[u8],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let shared = client.enter(py)?;
+    let found = shared.store.get_in_place(client.database(py), key);
+    let found = found.map_err(|error| raise(py, client, &shared.store, 0, error))?;
+    give(py, client, found)
+}
+
+/// Remove a key and return its value as [`get_object`] does. One whose fourth byte is not among `kinds` stays where it
+/// is: then its first eight bytes are returned.
+#[pyfunction]
+pub(crate) fn take_object<'py>(
+    py: Python<'py>,
+    client: &Client,
+    key: &[u8],
+    kinds: &[u8],
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let shared = client.enter(py)?;
+    let accepts = |first: u64| kinds.contains(&first.to_le_bytes()[3]);
+    let found = (shared.store).take_in_place(client.database(py), key, accepts);
+    let found = found.map_err(|error| raise(py, client, &shared.store, 0, error))?;
+    give(py, client, found)
+}
+
+/// Where memory of the store begins.
+struct Place(*mut u8);
+
+// SAFETY: it is only handed on to Python, as the start of a buffer; the store is mapped in all threads.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+/// A value in the store's memory, which lends its bytes to be read. It is kept until this is collected.
+#[pyclass(frozen, module = "undercroft._native")]
+pub(crate) struct Block {
+    start: Place,
+    length: usize,
+    shared: Arc<OpenStore>,
+    /// What keeps it; none once it is let go.
+    whole: Attached<Option<Whole>>,
+}
+
+#[pymethods]
+impl Block {
+    fn __len__(&self) -> usize {
+        self.length
+    }
+
+    /// Lend the bytes, to be read only.
+    ///
+    /// # Safety
+    /// `view` is one of Python's to be filled.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let (start, length) = (slf.get().start.0, slf.get().length);
+        // SAFETY: the block lies there for as long as this object, which the view refers to; nobody changes it.
+        unsafe { fill_view(&slf, view, start, length, true, flags) }
+    }
+
+    /// Nothing is to be given back with a view.
+    ///
+    /// # Safety
+    /// `view` was filled by `__getbuffer__`.
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        Python::attach(|py| {
+            if let Some(whole) = self.whole.with(py, Option::take) {
+                self.shared.store.let_go(whole);
+            }
+        });
+    }
+}
+
+/// Memory of the store that is being filled, and becomes a value when it is sealed; freed if it is collected before.
+#[pyclass(frozen, module = "undercroft._native")]
+pub(crate) struct Draft {
+    key: Vec<u8>,
+    /// Where the part begins that is filled.
+    start: Place,
+    length: usize,
+    shared: Arc<OpenStore>,
+    state: Attached<Filling>,
+}
+
+struct Filling {
+    /// None once it is sealed.
+    memory: Option<PutDown>,
+    /// Views of it.
+    views: usize,
+}
+
+/// Memory for a value that consists of a head and a buffer of so many bytes behind it.
+#[pyfunction]
+pub(crate) fn draft_object(
+    py: Python<'_>,
+    client: &Client,
+    key: Vec<u8>,
+    head: &[u8],
+    length: usize,
+) -> PyResult<Draft> {
+    let shared = client.shared(py)?;
+    let store = &shared.store;
+    let first = padded(head.len());
+    let whole = first.saturating_add(length);
+    let staged = store
+        .check_memory()
+        .and_then(|()| store.stage_room(&store.key(&key), whole as u64));
+    let mut staged = staged.map_err(|error| raise(py, client, store, whole, error))?;
+    let mut start = head.to_vec();
+    start.resize(first, 0);
+    staged.fill(0, &start);
+    let memory = staged.put_down();
+    let start = Place(store.place_of_staged(&memory).wrapping_add(first));
+    Ok(Draft {
+        key,
+        start,
+        length,
+        state: Attached::new(Filling {
+            memory: Some(memory),
+            views: 0,
+        }),
+        shared,
+    })
+}
+
+#[pymethods]
+impl Draft {
+    fn __len__(&self) -> usize {
+        self.length
+    }
+
+    /// Store it: from now on others find it, and nobody can change it any more.
+    fn seal(&self, py: Python<'_>, client: &Client, expires: u64) -> PyResult<()> {
+        let taken = self.state.with(py, |state| match state.views {
+            0 => Ok(state.memory.take()),
+            views => Err(views),
+        });
+        let memory = taken.map_err(|views| {
+            PyBufferError::new_err(format!(
+                "expected no array or view of what is sealed, but {views} could still change it: delete them first"
+            ))
+        })?;
+        let Some(memory) = memory else {
+            return Err(PyValueError::new_err("it was sealed before"));
+        };
+        let store = &self.shared.store;
+        if !store.is_own(&memory) {
+            self.state.with(py, |state| state.memory = Some(memory));
+            return Err(PyValueError::new_err(
+                "expected the process that made it, got one that was forked from that",
+            ));
+        }
+        let (key, length) = (store.key(&self.key), memory.length() as usize);
+        let until = expiry(store, expires);
+        let set = store.set_staged_until(client.database(py), &key, store.take_up(memory), until);
+        set.map_err(|(error, staged)| {
+            let memory = staged.put_down();
+            self.state.with(py, |state| state.memory = Some(memory));
+            raise(py, client, store, length, error)
+        })
+    }
+
+    /// Lend the bytes, to be filled.
+    ///
+    /// # Safety
+    /// `view` is one of Python's to be filled.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let draft = slf.get();
+        let lends = draft.state.with(slf.py(), |state| {
+            state.views += usize::from(state.memory.is_some());
+            state.memory.is_some()
+        });
+        if !lends {
+            return Err(PyBufferError::new_err(
+                "it was sealed: get the object to read it",
+            ));
+        }
+        // SAFETY: the memory is this process' own until it is sealed, which it is not while there are views.
+        let filled = unsafe { fill_view(&slf, view, draft.start.0, draft.length, false, flags) };
+        if filled.is_err() {
+            draft.state.with(slf.py(), |state| state.views -= 1);
+        }
+        filled
+    }
+
+    /// Counts a view less.
+    ///
+    /// # Safety
+    /// `view` was filled by `__getbuffer__`.
+    unsafe fn __releasebuffer__(&self, py: Python<'_>, _view: *mut ffi::Py_buffer) {
+        self.state.with(py, |state| state.views -= 1);
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        Python::attach(|py| {
+            let memory = self.state.with(py, |state| state.memory.take());
+            drop(memory.map(|memory| self.shared.store.take_up(memory)));
+        });
+    }
+}
+
+/// Fills one of Python's views of an object's bytes.
+///
+/// # Safety
+/// `view` is to be filled, and so many bytes lie at `start` for as long as `owner`.
+unsafe fn fill_view<T>(
+    owner: &Bound<'_, T>,
+    view: *mut ffi::Py_buffer,
+    start: *mut u8,
+    length: usize,
+    is_read_only: bool,
+    flags: c_int,
+) -> PyResult<()> {
+    if view.is_null() {
+        return Err(PyBufferError::new_err("expected a view to fill, got none"));
+    }
+    // SAFETY: the caller's promise; the view takes a reference to its owner.
+    let filled = unsafe {
+        (*view).obj = ptr::null_mut();
+        ffi::PyBuffer_FillInfo(
+            view,
+            owner.as_ptr(),
+            start.cast(),
+            length as ffi::Py_ssize_t,
+            c_int::from(is_read_only),
+            flags,
+        )
+    };
+    match filled {
+        0 => Ok(()),
+        _ => Err(PyErr::fetch(owner.py())),
+    }
+}
+
+/// Adds all that to the module.
+pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Block>()?;
+    module.add_class::<Draft>()?;
+    module.add_function(wrap_pyfunction!(put_object, module)?)?;
+    module.add_function(wrap_pyfunction!(get_object, module)?)?;
+    module.add_function(wrap_pyfunction!(take_object, module)?)?;
+    module.add_function(wrap_pyfunction!(draft_object, module)?)
+}

@@ -1,0 +1,522 @@
+"""Objects: arrays, bytes and messages that one process puts and another takes, without copying.
+
+A value is one key of the store: a head that says what it is, and behind it each buffer, at a
+multiple of 64 bytes. Eight bytes begin the head: three that say that this is an object, one that
+says of which kind, and the length of the description that follows.
+
+The kinds are bytes, an array, a tree of plain values, and a pickle, which is only read where
+pickles were asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import itertools
+import os
+import struct
+import sys
+from math import prod
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Any
+
+from undercroft._native import (
+    Block,
+    Client,
+    Draft,
+    draft_object,
+    get_object,
+    put_object,
+    take_object,
+)
+from undercroft.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+    from types import TracebackType
+    from typing import Self
+
+    Whole = bytes | bytearray | Block
+
+__all__ = ["ObjectDraft", "Objects", "PickleRefused"]
+
+_MAGIC = b"\xc1UO"
+_BYTES, _ARRAY, _TREE, _PICKLE = b"b", b"a", b"m", b"p"
+_ALIGNMENT = 64
+_START = struct.Struct("<4sI")
+# What stands in a tree for what msgpack does not have: a buffer of bytes, one of an array, a tuple.
+_BYTES_CODE, _ARRAY_CODE, _TUPLE_CODE = 1, 2, 3
+# Shapes and types of arrays whose heads are kept.
+_KNOWN_MAX = 1024
+
+_heads: dict[Any, bytes] = {}
+_shapes: dict[bytes, tuple[Any, int, tuple[int, ...], int]] = {}
+
+
+class PickleRefused(ValueError):  # noqa: N818
+    """An object is a pickle, and the reader did not ask for pickles."""
+
+
+class _Ids:
+    """Ids that no other process makes, nor a child that is forked."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        self.start = token_urlsafe(9).encode()
+        self.numbers = itertools.count()
+
+    def next(self) -> bytes:
+        return b"%b%x" % (self.start, next(self.numbers))
+
+
+_ids = _Ids()
+os.register_at_fork(after_in_child=_ids.renew)
+
+
+def _padded(length: int) -> int:
+    return -(-length // _ALIGNMENT) * _ALIGNMENT
+
+
+def _head(kind: bytes, description: bytes) -> bytes:
+    return _START.pack(_MAGIC + kind, len(description)) + description
+
+
+_BYTES_HEAD = _head(_BYTES, b"")
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError("arrays in objects need numpy, which is not there") from error
+    return numpy
+
+
+def _msgpack() -> Any:
+    try:
+        return importlib.import_module("msgpack")
+    except ImportError as error:
+        raise ImportError(
+            "objects that are dicts, lists, tuples or plain values need msgpack: "
+            "pip install undercroft[objects]"
+        ) from error
+
+
+def _describe(dtype: Any, shape: tuple[int, ...]) -> bytes:
+    """Return what says of which type and shape an array is."""
+    numpy = _numpy()
+    if dtype.hasobject:
+        raise TypeError(
+            f"expected an array of numbers or of bytes, got one of Python objects ({dtype})"
+        )
+    described = numpy.lib.format.dtype_to_descr(dtype)
+    if numpy.lib.format.descr_to_dtype(described) != dtype:
+        raise TypeError(f"expected an array of one of numpy's own types, got {dtype}")
+    return repr((described, shape)).encode()
+
+
+def _parse(description: bytes) -> tuple[Any, int, tuple[int, ...]]:
+    """Return type, number of items and shape of an array."""
+    numpy = _numpy()
+    described, shape = ast.literal_eval(description.decode())
+    dtype = numpy.lib.format.descr_to_dtype(described)
+    return dtype, prod(shape), tuple(shape)
+
+
+def _array_head(dtype: Any, shape: tuple[int, ...]) -> bytes:
+    known = _heads.get((dtype, shape))
+    if known is None:
+        known = _head(_ARRAY, _describe(dtype, shape))
+        if len(_heads) >= _KNOWN_MAX:
+            _heads.clear()
+        _heads[dtype, shape] = known
+    return known
+
+
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _lendable(array: Any) -> Any:
+    """Return an object whose buffer is an array's items, in C order."""
+    if not array.flags.c_contiguous:
+        array = _numpy().ascontiguousarray(array)
+    # Python's buffers have no times, nor what lies within records.
+    return array if array.dtype.kind in "biufc" else array.reshape(-1).view("u1")
+
+
+def _bytes_of(value: Any) -> Any:
+    if type(value) is memoryview and not value.c_contiguous:
+        raise ValueError("expected bytes that lie behind each other, got a memoryview with steps")
+    return value
+
+
+class _Tree:
+    """A value as msgpack has it, its buffers beside it."""
+
+    def __init__(self) -> None:
+        self.msgpack = _msgpack()
+        self.buffers: list[Any] = []
+        self.lengths: list[int] = []
+
+    def pack(self, value: Any) -> bytes:
+        try:
+            packed: bytes = self.msgpack.packb(self.walk(value))
+        except OverflowError as error:
+            raise ValueError(
+                "expected integers from -2**63 to 2**64 - 1, got one beyond"
+            ) from error
+        except (RecursionError, ValueError) as error:
+            if isinstance(error, RecursionError) or "recursion" in str(error):
+                raise ValueError("expected a value of some levels, got too many") from None
+            raise
+        return packed
+
+    def walk(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in (str, int, float, bool, type(None)):
+            return value
+        if kind is dict:
+            return {self.key(key): self.walk(item) for key, item in value.items()}
+        if kind is list:
+            return [self.walk(item) for item in value]
+        if kind is tuple:
+            items = self.msgpack.packb([self.walk(item) for item in value])
+            return self.msgpack.ExtType(_TUPLE_CODE, items)
+        if kind in (bytes, bytearray, memoryview):
+            number = self.add(_bytes_of(value), memoryview(value).nbytes)
+            return self.msgpack.ExtType(_BYTES_CODE, self.msgpack.packb(number))
+        if _is_array(value):
+            number = self.add(_lendable(value), value.nbytes)
+            described = self.msgpack.packb([number, _describe(value.dtype, value.shape)])
+            return self.msgpack.ExtType(_ARRAY_CODE, described)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, numpy.generic):
+            return self.walk(value.item())
+        raise TypeError(
+            "expected bytes, an array, a dict, list or tuple of these, or a plain value "
+            f"(str, int, float, bool, None), got {kind.__qualname__}"
+        )
+
+    def key(self, key: Any) -> Any:
+        if type(key) in (str, int, float, bool, bytes, type(None)):
+            return key
+        raise TypeError(
+            f"expected a key of a dict to be str, bytes or a number, got {type(key).__qualname__}"
+        )
+
+    def add(self, buffer: Any, length: int) -> int:
+        self.buffers.append(buffer)
+        self.lengths.append(length)
+        return len(self.lengths) - 1
+
+
+def _with_lengths(lengths: list[int], rest: bytes) -> bytes:
+    return struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths) + rest
+
+
+def _encode(value: Any, pickles: bool) -> tuple[bytes, tuple[Any, ...]]:
+    """Return a value's head and buffers."""
+    kind = type(value)
+    if kind in (bytes, bytearray, memoryview):
+        return _BYTES_HEAD, (_bytes_of(value),)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and kind is numpy.ndarray and not (pickles and value.dtype.hasobject):
+        return _array_head(value.dtype, value.shape), (_lendable(value),)
+    tree = _Tree() if not pickles or "msgpack" in sys.modules else None
+    try:
+        if tree is not None:
+            packed = tree.pack(value)
+            return _head(_TREE, _with_lengths(tree.lengths, packed)), tuple(tree.buffers)
+    except (TypeError, ValueError):
+        if not pickles:
+            raise
+    return _pickle(value)
+
+
+def _pickle(value: Any) -> tuple[bytes, tuple[Any, ...]]:
+    import pickle
+
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    raw = tuple(buffer.raw() for buffer in buffers)
+    lengths = [view.nbytes for view in raw]
+    return _head(_PICKLE, _with_lengths(lengths, pickled)), raw
+
+
+def _decode(whole: Whole, pickles: bool, writable: bool) -> Any:
+    """Return the value that was put, whose buffers are views of what is stored."""
+    if writable:
+        whole = bytearray(whole)
+    view = memoryview(whole)
+    start = bytes(view[:8])
+    if len(start) < 8 or start[:3] != _MAGIC:
+        raise ValueError(f"expected an object, got a value that begins with {start!r}")
+    kind, length = start[3:4], int.from_bytes(start[4:], "little")
+    end = 8 + length
+    if kind == _BYTES:
+        return view[_padded(end) :]
+    if kind == _ARRAY:
+        head = bytes(view[:end])
+        known = _shapes.get(head)
+        if known is None:
+            if len(_shapes) >= _KNOWN_MAX:
+                _shapes.clear()
+            known = _shapes[head] = (*_parse(head[8:]), _padded(end))
+        return _array(whole, *known)
+    if kind not in (_TREE, _PICKLE):
+        raise ValueError(f"expected an object of a known kind, got {start!r}")
+    if kind == _PICKLE and not pickles:
+        raise _refusal()
+    (count,) = struct.unpack_from("<I", view, 8)
+    lengths = struct.unpack_from(f"<{count}Q", view, 12)
+    places = []
+    place = end
+    for buffer in lengths:
+        place = _padded(place)
+        places.append((place, buffer))
+        place += buffer
+    body = view[12 + 8 * count : end]
+    if kind == _PICKLE:
+        import pickle
+
+        return pickle.loads(body, buffers=[view[at : at + size] for at, size in places])
+    return _unpack(whole, view, body, places)
+
+
+def _refusal() -> PickleRefused:
+    return PickleRefused(
+        "the object is a pickle, which can run any code when it is read: whoever trusts all who "
+        "put objects into this store reads it with Objects(..., pickle=True)"
+    )
+
+
+def _unpack(whole: Whole, view: memoryview, body: memoryview, places: list[tuple[int, int]]) -> Any:
+    msgpack = _msgpack()
+
+    def extension(code: int, data: bytes) -> Any:
+        if code == _TUPLE_CODE:
+            return tuple(load(data))
+        if code == _BYTES_CODE:
+            at, size = places[load(data)]
+            return view[at : at + size]
+        if code == _ARRAY_CODE:
+            number, description = load(data)
+            return _array(whole, *_parse(description), places[number][0])
+        raise ValueError(f"expected an object of this version, got an extension {code} in it")
+
+    def load(data: Any) -> Any:
+        return msgpack.unpackb(data, ext_hook=extension, strict_map_key=False)
+
+    return load(body)
+
+
+def _array(whole: Whole, dtype: Any, count: int, shape: tuple[int, ...], start: int) -> Any:
+    numpy = _numpy()
+    if not count or not dtype.itemsize:
+        return numpy.empty(shape, dtype)
+    return numpy.frombuffer(whole, dtype, count, start).reshape(shape)
+
+
+def _milliseconds(ttl: float | timedelta | None) -> int:
+    if ttl is None:
+        return 0
+    seconds = ttl if isinstance(ttl, (int, float)) else ttl.total_seconds()
+    if not 0 < seconds < 2**53:
+        raise ValueError(f"expected a time to live of more than 0 seconds, got {ttl!r}")
+    return max(1, round(seconds * 1000))
+
+
+class ObjectDraft:
+    """An object that is being filled in place: nobody finds it before :meth:`seal`.
+
+    Its memory is freed if it is collected unsealed, or if its process dies.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        id: bytes,
+        draft: Draft,
+        expires: int,
+        shape: tuple[Any, tuple[int, ...]] | None,
+    ) -> None:
+        """Made by :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
+        self._client, self._id, self._draft = client, id, draft
+        self._expires, self._shape = expires, shape
+
+    @property
+    def array(self) -> Any:
+        """An array to be filled; it must be gone when the object is sealed."""
+        if self._shape is None:
+            raise TypeError("expected a draft of an array, got one of bytes: fill its buffer")
+        dtype, shape = self._shape
+        numpy = _numpy()
+        if not prod(shape) or not dtype.itemsize:
+            return numpy.empty(shape, dtype)
+        return numpy.frombuffer(self._draft, dtype, prod(shape)).reshape(shape)
+
+    @property
+    def buffer(self) -> memoryview:
+        """A view to be filled; it must be gone, or released, when the object is sealed."""
+        return memoryview(self._draft)
+
+    def seal(self) -> bytes:
+        """Make the object one that others find, and return its id. O(1), whatever its size.
+
+        Raises ``BufferError`` while an array or a view of it could still change it.
+        """
+        self._draft.seal(self._client, self._expires)
+        return self._id
+
+
+class Objects:
+    """Objects in a store in shared memory.
+
+    ``store``, ``db`` and further options are those of :class:`undercroft.Store`. ``ttl`` is how
+    many seconds an object is kept that nobody takes, unless :meth:`put` says something else; None
+    is for good. With ``pickle=True`` values that are neither bytes, arrays nor trees of plain
+    values are pickled, and pickles are read; without it they are refused.
+
+    One object may be used by several threads, and after a fork.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | Client | None = None,
+        *,
+        ttl: float | timedelta | None = None,
+        pickle: bool = False,
+        prefix: str = "object:",
+        **options: Any,
+    ) -> None:
+        """Open a store, or create it; ``prefix`` begins the keys of its objects."""
+        if isinstance(store, Client):
+            if options:
+                raise TypeError("expected no options beside a client that is there already")
+            self._client = store
+        else:
+            self._client = Store(**options) if store is None else Store(store, **options)
+        self._expires = _milliseconds(ttl)
+        self._pickles = pickle
+        self._kinds = _BYTES + _ARRAY + _TREE + (_PICKLE if pickle else b"")
+        self._prefix = prefix.encode()
+
+    def put(self, value: Any, *, ttl: float | timedelta | None = None) -> bytes:
+        """Store a value and return its id, some 15 bytes. O(bytes): its buffers are copied once.
+
+        Raises ``MemoryError`` where the store is full, ``TypeError`` for what cannot be stored.
+        """
+        head, buffers = _encode(value, self._pickles)
+        found = _ids.next()
+        expires = self._expires if ttl is None else _milliseconds(ttl)
+        put_object(self._client, self._prefix + found, head, buffers, expires)
+        return found
+
+    def put_many(
+        self, values: Iterable[Any], *, ttl: float | timedelta | None = None
+    ) -> list[bytes]:
+        """Store several values and return their ids; none of them where one cannot be stored."""
+        ids: list[bytes] = []
+        try:
+            for value in values:
+                ids.append(self.put(value, ttl=ttl))
+        except BaseException:
+            self.delete(*ids)
+            raise
+        return ids
+
+    def create(
+        self, shape: int | tuple[int, ...], dtype: Any = "float64", *, ttl: float | None = None
+    ) -> ObjectDraft:
+        """Begin an array that is filled in place; its items are any numbers until then."""
+        kind = _numpy().dtype(dtype)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(length < 0 for length in shape):
+            raise ValueError(f"expected lengths of at least 0, got a shape of {shape}")
+        return self._draft(
+            _array_head(kind, shape), prod(shape) * kind.itemsize, ttl, (kind, shape)
+        )
+
+    def create_bytes(self, length: int, *, ttl: float | None = None) -> ObjectDraft:
+        """Begin bytes that are filled in place; they are any bytes until then."""
+        if length < 0:
+            raise ValueError(f"expected a length of at least 0, got {length}")
+        return self._draft(_BYTES_HEAD, length, ttl, None)
+
+    def _draft(
+        self, head: bytes, length: int, ttl: float | None, shape: tuple[Any, tuple[int, ...]] | None
+    ) -> ObjectDraft:
+        found = _ids.next()
+        expires = self._expires if ttl is None else _milliseconds(ttl)
+        draft = draft_object(self._client, self._prefix + found, head, length)
+        return ObjectDraft(self._client, found, draft, expires, shape)
+
+    def get(self, id: bytes, *, writable: bool = False) -> Any:
+        """Return the value with an id.
+
+        Its arrays are read-only views of the store, and its bytes ``memoryview``; with ``writable``
+        they are copies. The memory of a view stays until it is collected, whatever becomes of the
+        object and of this client.
+
+        Raises ``KeyError`` where there is none, :class:`PickleRefused` for a pickle that was not
+        asked for.
+        """
+        return self._found(id, get_object(self._client, self._key(id)), writable)
+
+    def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
+        """Return the values with several ids."""
+        return [self.get(id, writable=writable) for id in ids]
+
+    def take(self, id: bytes, *, writable: bool = False) -> Any:
+        """Return the value with an id and delete it: it is handed over. O(1) from 32 KiB on.
+
+        Of several that take the same one gets it. Raises as :meth:`get`; a pickle that was refused
+        is still there.
+        """
+        return self._found(id, take_object(self._client, self._key(id), self._kinds), writable)
+
+    def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
+        """Take the values with several ids, one after the other."""
+        return [self.take(id, writable=writable) for id in ids]
+
+    def delete(self, *ids: bytes) -> int:
+        """Delete objects and return how many were there. Views of them stay as they are."""
+        return self._client.delete(*map(self._key, ids)) if ids else 0
+
+    def contains(self, id: bytes) -> bool:
+        """Return whether there is an object with an id."""
+        return self._client.exists(self._key(id)) > 0
+
+    __contains__ = contains
+
+    def close(self) -> None:
+        """Close the store. Views of its objects stay as they are."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        """Return the object itself."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    def _key(self, id: bytes) -> bytes:
+        if not isinstance(id, bytes):
+            raise TypeError(f"expected an object's id, which is bytes, got {type(id).__name__}")
+        return self._prefix + id
+
+    def _found(self, id: bytes, whole: bytes | Block | None, writable: bool) -> Any:
+        if whole is None:
+            raise KeyError(id)
+        return _decode(whole, self._pickles, writable)
