@@ -11,6 +11,7 @@ pickles were asked for.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import itertools
 import os
@@ -105,6 +106,7 @@ def _msgpack() -> Any:
         ) from error
 
 
+@functools.lru_cache(_KNOWN_MAX)
 def _describe(dtype: Any, shape: tuple[int, ...]) -> bytes:
     """Return what says of which type and shape an array is."""
     numpy = _numpy()
@@ -118,6 +120,7 @@ def _describe(dtype: Any, shape: tuple[int, ...]) -> bytes:
     return repr((described, shape)).encode()
 
 
+@functools.lru_cache(_KNOWN_MAX)
 def _parse(description: bytes) -> tuple[Any, int, tuple[int, ...]]:
     """Return type, number of items and shape of an array."""
     numpy = _numpy()
@@ -252,8 +255,13 @@ def _decode(whole: Whole, pickles: bool, writable: bool) -> Any:
     """Return the value that was put, whose buffers are views of what is stored."""
     if writable:
         whole = bytearray(whole)
-    view = memoryview(whole)
+    # The short way of an array of a known type and shape.
+    view = whole if type(whole) is bytes else memoryview(whole)
     start = bytes(view[:8])
+    known = _shapes.get(bytes(view[: 8 + int.from_bytes(start[4:], "little")]))
+    if known is not None:
+        return _array(whole, *known)
+    view = memoryview(whole)
     if len(start) < 8 or start[:3] != _MAGIC:
         raise ValueError(f"expected an object, got a value that begins with {start!r}")
     kind, length = start[3:4], int.from_bytes(start[4:], "little")
@@ -262,11 +270,9 @@ def _decode(whole: Whole, pickles: bool, writable: bool) -> Any:
         return view[_padded(end) :]
     if kind == _ARRAY:
         head = bytes(view[:end])
-        known = _shapes.get(head)
-        if known is None:
-            if len(_shapes) >= _KNOWN_MAX:
-                _shapes.clear()
-            known = _shapes[head] = (*_parse(head[8:]), _padded(end))
+        if len(_shapes) >= _KNOWN_MAX:
+            _shapes.clear()
+        known = _shapes[head] = (*_parse(head[8:]), _padded(end))
         return _array(whole, *known)
     if kind not in (_TREE, _PICKLE):
         raise ValueError(f"expected an object of a known kind, got {start!r}")
@@ -316,10 +322,11 @@ def _unpack(whole: Whole, view: memoryview, body: memoryview, places: list[tuple
 
 
 def _array(whole: Whole, dtype: Any, count: int, shape: tuple[int, ...], start: int) -> Any:
-    numpy = _numpy()
+    numpy = sys.modules.get("numpy") or _numpy()
     if not count or not dtype.itemsize:
         return numpy.empty(shape, dtype)
-    return numpy.frombuffer(whole, dtype, count, start).reshape(shape)
+    array = numpy.frombuffer(whole, dtype, count, start)
+    return array if len(shape) == 1 else array.reshape(shape)
 
 
 def _milliseconds(ttl: float | timedelta | None) -> int:
