@@ -14,7 +14,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         s.let_go(found.expect("it is there"));
         delete(s, &[key(0, 90)]);
     }),
-    quick("a string is taken", there, |s| take(s)),
+    quick("a string is taken", there, take),
     quick("DEL of what is read in place", there, |s| {
         while_read(s, |s| delete(s, &[key(0, 90)]))
     }),
