@@ -68,6 +68,10 @@ const REASONS: &[(&str, &str)] = &[
         "the time, which a body asks for and never sets",
     ),
     (
+        "crates/engine/src/types/feed/tally.rs",
+        "how many queries missed few tallies: it only decides which of them makes some, behind its reads",
+    ),
+    (
         "crates/engine/src/types/feed/whole.rs",
         "the last schema, by the words that it follows from, whatever run read them",
     ),
