@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::store::Store;
 
-/// A task looks again after this long at first, and at last.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LAST_PAUSE: Duration = Duration::from_millis(50);
+/// A task, or a thread of a pool, looks again after this long at first, and at last.
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const LAST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why there is no value.
-enum Failed<E> {
+pub(crate) enum Failed<E> {
     Store(Error),
     Computation(E),
 }
@@ -29,7 +29,7 @@ impl<E> From<Error> for Failed<E> {
 }
 
 impl<E: From<Error>> Failed<E> {
-    fn into_error(self) -> E {
+    pub(crate) fn into_error(self) -> E {
         match self {
             Failed::Store(error) => error.into(),
             Failed::Computation(error) => error,
@@ -38,7 +38,7 @@ impl<E: From<Error>> Failed<E> {
 }
 
 impl Failed<Infallible> {
-    fn into_own(self) -> Error {
+    pub(crate) fn into_own(self) -> Error {
         match self {
             Failed::Store(error) => error,
             Failed::Computation(never) => match never {},
@@ -47,7 +47,7 @@ impl Failed<Infallible> {
 }
 
 /// What another has stored just before the lease was taken, unless that is due as well.
-fn came_first(lease: &mut Lease, haste: f64) -> Option<Vec<u8>> {
+pub(crate) fn came_first(lease: &mut Lease, haste: f64) -> Option<Vec<u8>> {
     let mut value = lease.value.take()?;
     (!Caching::open(&mut value, haste)).then_some(value)
 }

@@ -1,5 +1,6 @@
 //! The cache in shared memory.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +25,21 @@ use crate::subscription::{Event, Message, Subscription, check_names};
 
 /// What a task of an event loop waits for a lock (M6): more than others hold one where nothing is wrong.
 const MOMENT: Duration = Duration::from_millis(1);
+/// Bytes that take long to copy.
+const LONG: usize = 64 << 10;
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
+thread_local! {
+    /// Calls of this thread.
+    static CALLS: Cell<u8> = const { Cell::new(0) };
+}
+
 /// A cache in shared memory: no socket, no server, no switch to another task.
 ///
-/// Its calls are done when they are polled, but for every 128th in a row, before which other tasks have their turns.
-/// Where another process holds a lock they leave the event loop to others, and try again until the store's patience ends.
+/// Its calls are done when they are polled, but for every 2,048th in a row (every 128th, where values are longer than
+/// 64 KiB), before which other tasks have their turns. Where another process holds a
+/// lock they leave the event loop to others, and try again until the store's patience ends.
 ///
 /// ```
 /// use undercroft::{Cache, SetOptions, StoreCache};
@@ -107,7 +116,9 @@ impl StoreCache {
             return Err(Error::Closed);
         }
         // A loop of calls that never wait would leave no other task its turn.
-        consume_budget().await;
+        if is_counted() {
+            consume_budget().await;
+        }
         let store = &self.store;
         let mut made = momentarily(store, &mut call);
         if matches!(made, Err(Error::Busy(_))) {
@@ -152,6 +163,24 @@ impl StoreCache {
     }
 }
 
+/// Whether a call of this thread counts against its task's budget, of which the runtime gives 128 a turn: every 16th
+/// does. A call takes about a microsecond, which is little beside what a turn of all others costs.
+#[inline]
+fn is_counted() -> bool {
+    CALLS.with(|calls| {
+        calls.set(calls.get().wrapping_add(1));
+        calls.get() % 16 == 0
+    })
+}
+
+/// So many bytes were copied: behind many, the next call counts.
+#[inline]
+fn copied(bytes: usize) {
+    if bytes >= LONG {
+        CALLS.with(|calls| calls.set(15));
+    }
+}
+
 /// Makes a call that waits for locks no longer than a moment.
 fn momentarily<R>(store: &Store, call: &mut impl FnMut(&Store) -> Result<R>) -> Result<R> {
     let _limited = limit_patience(MOMENT);
@@ -160,22 +189,36 @@ fn momentarily<R>(store: &Store, call: &mut impl FnMut(&Store) -> Result<R>) -> 
 
 /// Makes a call that can be watched.
 #[inline]
-async fn watched<T>(operation: &'static str, call: impl Future<Output = Result<T>>) -> Result<T> {
-    observe::call("StoreCache", operation, call).await
+fn watched<T>(
+    operation: &'static str,
+    call: impl Future<Output = Result<T>>,
+) -> impl Future<Output = Result<T>> {
+    observe::call("StoreCache", operation, call)
 }
 
 #[async_trait]
 impl Cache for StoreCache {
     async fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        watched("get", self.patiently(|store| store.get(key))).await
+        let call = self.patiently(|store| store.get(key));
+        let found = watched("get", call).await;
+        copied(
+            found
+                .as_ref()
+                .map_or(0, |value| value.as_ref().map_or(0, Vec::len)),
+        );
+        found
     }
 
     async fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
         let call = self.patiently(|store| store.get_many(keys));
-        watched("get_many", call).await
+        let found = watched("get_many", call).await;
+        let lengths = found.iter().flatten().flatten().map(Vec::len);
+        copied(lengths.sum());
+        found
     }
 
     async fn set(&self, key: &[u8], value: &[u8], options: SetOptions) -> Result<bool> {
+        copied(value.len());
         let call = self.patiently(|store| store.set_with(key, value, options));
         watched("set", call).await
     }

@@ -75,6 +75,12 @@ impl ReplyParser {
         self.open.is_empty() && !self.attribute_waits && self.string.is_none()
     }
 
+    /// Whether a reply has begun, or its first line was searched for its end: else what is in the input is all new.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        !self.between_replies() || self.searched > 0
+    }
+
     /// Number of aggregates that have begun and not ended.
     pub fn depth(&self) -> usize {
         self.open.len()

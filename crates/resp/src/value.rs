@@ -187,6 +187,13 @@ impl ReplyReader {
         Ok(None)
     }
 
+    /// Whether a reply has begun, or its first line was looked at. Where none has, a caller that knows what a reply looks
+    /// like may take it off the input by itself.
+    #[inline]
+    pub fn has_begun(&self) -> bool {
+        self.attributes.is_some() || self.parser.has_begun()
+    }
+
     /// How many more bytes are needed at least, after [`read`](Self::read) returned `None`.
     pub fn wanted(&self) -> usize {
         self.parser.wanted()

@@ -104,8 +104,10 @@ macro_rules! remote_cache {
         #[async_trait::async_trait]
         impl $crate::cache::Cache for $cache {
             async fn get(&self, key: &[u8]) -> $crate::Result<Option<Vec<u8>>> {
-                let call = async { self.call(&[b"GET", key]).await?.to() };
-                $crate::observe::call(stringify!($cache), "get", call).await
+                $crate::observe::call(stringify!($cache), "get", async {
+                    self.call(&[b"GET", key]).await?.to()
+                })
+                .await
             }
 
             async fn get_many(&self, keys: &[&[u8]]) -> $crate::Result<Vec<Option<Vec<u8>>>> {
@@ -113,8 +115,10 @@ macro_rules! remote_cache {
                     return Ok(Vec::new());
                 }
                 let words = $crate::remote::commands::with(b"MGET", keys);
-                let call = async { self.call(&words).await?.to() };
-                $crate::observe::call(stringify!($cache), "get_many", call).await
+                $crate::observe::call(stringify!($cache), "get_many", async {
+                    self.call(&words).await?.to()
+                })
+                .await
             }
 
             async fn set(
@@ -125,8 +129,10 @@ macro_rules! remote_cache {
             ) -> $crate::Result<bool> {
                 let mut words = $crate::remote::commands::SetWords::new(key, value, options)?;
                 let (words, count) = words.words();
-                let call = async { self.call(&words[..count]).await?.to() };
-                $crate::observe::call(stringify!($cache), "set", call).await
+                $crate::observe::call(stringify!($cache), "set", async {
+                    self.call(&words[..count]).await?.to()
+                })
+                .await
             }
 
             async fn delete(&self, keys: &[&[u8]]) -> $crate::Result<u64> {
@@ -134,8 +140,10 @@ macro_rules! remote_cache {
                     return Ok(0);
                 }
                 let words = $crate::remote::commands::with(b"DEL", keys);
-                let call = async { self.call(&words).await?.to() };
-                $crate::observe::call(stringify!($cache), "delete", call).await
+                $crate::observe::call(stringify!($cache), "delete", async {
+                    self.call(&words).await?.to()
+                })
+                .await
             }
 
             async fn take_lease(
@@ -182,8 +190,10 @@ macro_rules! remote_cache {
             }
 
             async fn publish(&self, channel: &[u8], message: &[u8]) -> $crate::Result<u64> {
-                let call = async { self.call(&[b"PUBLISH", channel, message]).await?.to() };
-                $crate::observe::call(stringify!($cache), "publish", call).await
+                $crate::observe::call(stringify!($cache), "publish", async {
+                    self.call(&[b"PUBLISH", channel, message]).await?.to()
+                })
+                .await
             }
 
             async fn subscribe(&self, channels: &[&[u8]]) -> $crate::Result<$crate::Subscription> {

@@ -7,12 +7,40 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use undercroft_resp::{ReplyError, ReplyReader, Value};
 
+use crate::remote::socket::Socket;
+
 /// Room for what comes, at first.
 const ROOM: usize = 16 << 10;
 /// Room for one read, where much comes.
 const ROOM_MAX: usize = 256 << 10;
 /// Room that is kept between replies.
 const KEPT: usize = 1 << 20;
+
+/// How a message begins, behind the byte that says that it is an array or a push.
+const MESSAGE: &[u8] = b"3\r\n$7\r\nmessage\r\n";
+
+/// Takes a string of up to four digits of bytes off the input, where all of it has come.
+#[inline]
+fn short_string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let mut rest = input.strip_prefix(b"$")?;
+    let mut length = 0;
+    for digits in 0.. {
+        let (&byte, behind) = rest.split_first()?;
+        rest = behind;
+        match byte {
+            // A length has no leading zeros.
+            b'0'..=b'9' if digits == 0 || (digits < 4 && length > 0) => {
+                length = length * 10 + usize::from(byte - b'0');
+            }
+            b'\r' if digits > 0 => break,
+            _ => return None,
+        }
+    }
+    let rest = rest.strip_prefix(b"\n")?;
+    let (string, rest) = rest.split_at_checked(length)?;
+    *input = rest.strip_prefix(b"\r\n")?;
+    Some(string)
+}
 
 /// A buffer that bytes are read into, and the reader of the replies in it.
 pub(crate) struct Input {
@@ -44,6 +72,24 @@ impl Input {
         value
     }
 
+    /// Channel and text of the message that comes next, where all of it has come and it is written as servers write it;
+    /// whatever else comes next is for [`next`](Self::next).
+    #[inline]
+    pub(crate) fn next_message(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        if self.reader.has_begun() {
+            return None;
+        }
+        let whole = &self.bytes[self.start..self.end];
+        let (kind, rest) = whole.split_first()?;
+        let mut rest = rest
+            .strip_prefix(MESSAGE)
+            .filter(|_| b"*>".contains(kind))?;
+        let (channel, text) = (short_string(&mut rest)?, short_string(&mut rest)?);
+        let message = (channel.to_vec(), text.to_vec());
+        self.start = self.end - rest.len();
+        Some(message)
+    }
+
     /// How many bytes have come that no reply was read from yet.
     pub(crate) fn unread(&self) -> usize {
         self.end - self.start
@@ -61,6 +107,16 @@ impl Input {
         let count = room.filled().len();
         self.filled(count);
         Poll::Ready(Ok(count))
+    }
+
+    /// Reads what has come by asking the system; none where nothing has.
+    pub(crate) fn fill_now(&mut self, socket: &Socket) -> Option<io::Result<usize>> {
+        self.make_room();
+        let count = socket.receive_now(&mut self.bytes[self.end..])?;
+        if let Ok(count) = count {
+            self.filled(count);
+        }
+        Some(count)
     }
 
     /// [`poll_fill`](Self::poll_fill) that waits.
@@ -144,5 +200,60 @@ mod tests {
         assert_eq!(found, lengths);
         input.make_room();
         assert!(input.bytes.len() <= KEPT);
+    }
+
+    #[test]
+    fn messages_are_taken_as_the_reader_would_read_them() {
+        let long = format!(
+            "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$12345\r\n{}\r\n",
+            "x".repeat(12_345)
+        );
+        let sent = [
+            "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$0\r\n\r\n",
+            ">3\r\n$7\r\nmessage\r\n$0\r\n\r\n$12\r\n$1\r\nx\r\n+OK\r\n\r\n",
+            "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$1\r\nx\r\n",
+            &long,
+            "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n:1\r\n",
+            "*3\r\n$7\r\nmessage\r\n$10\r\n0123456789\r\n$1000\r\n",
+            &"y".repeat(1000),
+            "\r\n+PONG\r\n",
+        ];
+        let sent = sent.concat().into_bytes();
+        let bulk = |value: &Value| match value {
+            Value::Bulk(bytes) => bytes.clone(),
+            other => format!("{other:?}").into_bytes(),
+        };
+        // What the reader alone reads is what both read together, wherever the pieces end.
+        let read = |takes: bool, most: usize| {
+            let (mut input, mut found, mut taken) = (Input::new(), Vec::new(), 0);
+            let mut cx = Context::from_waker(std::task::Waker::noop());
+            for piece in sent.chunks(most) {
+                let mut piece = Pieces(piece, 0);
+                while let Poll::Ready(Ok(1..)) = input.poll_fill(&mut cx, &mut piece) {
+                    loop {
+                        if takes && let Some((channel, text)) = input.next_message() {
+                            found.push(vec![b"message".to_vec(), channel, text]);
+                            taken += 1;
+                            continue;
+                        }
+                        match input.next().expect("replies") {
+                            None => break,
+                            Some(Value::Array(parts) | Value::Push(parts)) => {
+                                found.push(parts.iter().map(bulk).collect());
+                            }
+                            Some(other) => found.push(vec![bulk(&other)]),
+                        }
+                    }
+                }
+            }
+            (found, taken)
+        };
+        let (expected, _) = read(false, sent.len());
+        assert_eq!(expected.len(), 7);
+        for most in [1, 2, 3, 7, 50, 101, sent.len()] {
+            let (found, taken) = read(true, most);
+            assert!(found == expected, "{most}");
+            assert!(most < sent.len() || taken == 3, "{taken}");
+        }
     }
 }

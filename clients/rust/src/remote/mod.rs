@@ -11,6 +11,7 @@
 //! - `lease`: leases on a server.
 //! - `pipelined`: the cache on connections that all callers share.
 //! - `pool`: connections that threads take turns with.
+//! - `pool_leases`: leases of a pool's threads: who computes a value that is missing on the server.
 //! - `pooled`: the cache on connections that callers take turns with.
 //! - `queue`: commands of many callers on one connection: in which order they were sent, and who waits for which reply.
 //! - `receiver`: messages of channels from a server.
@@ -31,6 +32,7 @@ mod messages;
 mod models;
 mod pipelined;
 mod pool;
+mod pool_leases;
 mod pooled;
 mod queue;
 mod receiver;

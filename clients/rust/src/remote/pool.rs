@@ -247,7 +247,7 @@ impl Pool {
         Messages::new(self.0.server.clone(), self.0.options, command, names)
     }
 
-    fn call(&self, words: &[&[u8]]) -> Result<Reply> {
+    pub(crate) fn call(&self, words: &[&[u8]]) -> Result<Reply> {
         let until = Instant::now() + self.0.options.deadline;
         let mut turn = self.turn(until)?;
         let outcome = turn.call(&self.0.server, words, until);

@@ -92,6 +92,8 @@ pub(crate) struct Taken {
     pub(crate) look_at: Option<Instant>,
     /// The first commands after all before were answered.
     pub(crate) was_idle: bool,
+    /// One command, and no other one is under way.
+    pub(crate) is_lone: bool,
     /// Nothing is left, and nothing will come.
     pub(crate) is_over: bool,
 }
@@ -123,7 +125,9 @@ impl Queue {
             Ok(permit) => permit.forget(),
             Err(TryAcquireError::Closed) => return Err(Error::Closed),
             Err(TryAcquireError::NoPermits) => {
-                let acquired = timeout_at(deadline, self.budget.acquire_many(units)).await;
+                // On the heap, as few callers need the room for it and all would have it.
+                let acquired = timeout_at(deadline, self.budget.acquire_many(units));
+                let acquired = Box::pin(acquired).await;
                 let acquired = acquired.map_err(|_| Error::TimedOut(self.deadline))?;
                 acquired.map_err(|_| Error::Closed)?.forget();
             }
@@ -174,6 +178,7 @@ impl Queue {
         Taken {
             look_at: state.look_at,
             was_idle: was_idle && !state.sent.is_empty(),
+            is_lone: was_idle && state.sent.len() == 1 && state.unsent.is_empty(),
             is_over: state.is_closing && state.sent.is_empty(),
         }
     }
@@ -299,6 +304,7 @@ impl Queue {
         Taken {
             look_at: state.look_at,
             was_idle: false,
+            is_lone: false,
             is_over: state.is_closing && state.sent.is_empty() && state.unsent.is_empty(),
         }
     }

@@ -1,9 +1,11 @@
 //! Messages of channels from a server.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::stream;
 use tokio::time::{sleep, timeout};
 use undercroft_resp::Value;
 
@@ -46,13 +48,41 @@ pub(crate) async fn subscribe(
         backoff: Backoff::default(),
     };
     receiver.connect_to_any().await?;
-    Ok(Subscription::new(stream::unfold(
-        receiver,
-        |mut receiver| async {
-            let event = receiver.next().await;
-            Some((event, receiver))
-        },
-    )))
+    Ok(Subscription::new(Stream::Idle(Box::new(receiver))))
+}
+
+/// A receiver as a stream: what has come already is taken from it without a future.
+enum Stream {
+    Idle(Box<Receiver>),
+    Waiting(Pin<Box<dyn Future<Output = (Result<Event>, Box<Receiver>)> + Send>>),
+    /// Only in the midst of a change.
+    Gone,
+}
+
+impl futures_core::Stream for Stream {
+    type Item = Result<Event>;
+
+    #[inline]
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Event>>> {
+        if let Stream::Idle(receiver) = &mut *self {
+            if let Some(message) = receiver.received() {
+                return Poll::Ready(Some(Ok(Event::Message(message))));
+            }
+            let Stream::Idle(mut receiver) = std::mem::replace(&mut *self, Stream::Gone) else {
+                return Poll::Ready(None);
+            };
+            *self = Stream::Waiting(Box::pin(async move {
+                let event = receiver.next().await;
+                (event, receiver)
+            }));
+        }
+        let Stream::Waiting(next) = &mut *self else {
+            return Poll::Ready(None);
+        };
+        let (event, receiver) = ready!(next.as_mut().poll(cx));
+        *self = Stream::Idle(receiver);
+        Poll::Ready(Some(event))
+    }
 }
 
 impl Receiver {
@@ -99,6 +129,17 @@ impl Receiver {
     fn lose(&mut self, error: &Error) {
         observe::disconnected(&self.servers[self.turn].name, error);
         self.connection = None;
+    }
+
+    /// The message that has come already, if it is what comes next.
+    #[inline]
+    fn received(&mut self) -> Option<Message> {
+        let (channel, payload) = self.connection.as_mut()?.input.next_message()?;
+        Some(Message {
+            channel,
+            pattern: None,
+            payload,
+        })
     }
 
     /// What comes next. An error is told once; after it the next call connects again.

@@ -48,6 +48,31 @@ impl Socket {
         is_quiet(socket, is_plain)
     }
 
+    /// Whether what comes is what the server says.
+    pub(crate) fn is_plain(&self) -> bool {
+        match self {
+            Socket::Tcp(_) | Socket::Unix(_) => true,
+            #[cfg(feature = "tls")]
+            Socket::Tls(_) => false,
+        }
+    }
+
+    /// What has come, by asking the system rather than the runtime; none where nothing has, and where it would have to
+    /// be decrypted.
+    pub(crate) fn receive_now(&self, room: &mut [u8]) -> Option<io::Result<usize>> {
+        let socket = match self {
+            Socket::Tcp(stream) => stream.as_fd(),
+            Socket::Unix(stream) => stream.as_fd(),
+            #[cfg(feature = "tls")]
+            Socket::Tls(_) => return None,
+        };
+        match recv(socket, room, RecvFlags::DONTWAIT) {
+            Ok((count, _)) => Some(Ok(count)),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => None,
+            Err(error) => Some(Err(error.into())),
+        }
+    }
+
     #[cfg(feature = "tls")]
     async fn encrypt(host: &str, tls: &Tls, stream: TcpStream) -> io::Result<Socket> {
         let authorities = tls.authorities.as_deref();

@@ -24,6 +24,11 @@ use crate::reply::{Reply, from_value, outcome};
 /// A connection that lived longer was not refused.
 const LIVED: Duration = Duration::from_secs(1);
 
+/// How long the reply of a lone call is looked for again and again, before its connection's task sleeps.
+const LOOKING: Duration = Duration::from_micros(100);
+/// So many lone calls in a row, at most, are not looked for, where looking was in vain.
+const UNLOOKED: u32 = 1024;
+
 /// How long connections may take, and be silent.
 #[derive(Clone, Copy)]
 pub(crate) struct Times {
@@ -146,6 +151,43 @@ struct Line<'a> {
     /// When something came, or the first command was sent after all were answered.
     heard: Instant,
     silence: Duration,
+    haste: Haste,
+}
+
+/// Whether the reply of a lone call is looked for rather than slept for.
+///
+/// A processor that sleeps takes long to wake up: as long as a server on the same machine takes to reply. So the task
+/// looks again and again for a short time, and lets other tasks run between two looks. Where that was in vain, as the
+/// server is far away or needs the same processor, it is tried ever more rarely.
+#[derive(Default)]
+struct Haste {
+    /// Until when it looks.
+    until: Option<std::time::Instant>,
+    /// Calls that are slept for before it looks again, and of those the ones still to come.
+    unlooked: u32,
+    left: u32,
+}
+
+impl Haste {
+    /// A lone call was sent. Returns whether to look.
+    fn begin(&mut self) -> bool {
+        if self.left > 0 {
+            self.left -= 1;
+            return false;
+        }
+        self.until = Some(std::time::Instant::now() + LOOKING);
+        true
+    }
+
+    fn succeed(&mut self) {
+        *self = Haste::default();
+    }
+
+    fn fail(&mut self) {
+        self.until = None;
+        self.unlooked = (self.unlooked * 2).clamp(1, UNLOOKED);
+        self.left = self.unlooked;
+    }
 }
 
 impl<'a> Line<'a> {
@@ -171,11 +213,36 @@ impl<'a> Line<'a> {
             opened: Instant::now(),
             heard: Instant::now(),
             silence,
+            haste: Haste::default(),
         }
+    }
+
+    /// Looks for the reply of a lone call. Returns whether to look again after the others had their turns.
+    fn look(&mut self, until: std::time::Instant) -> Result<bool> {
+        if let Some(count) = self.input.fill_now(&self.socket) {
+            let has_replied = self.take_replies(count)?;
+            if has_replied {
+                self.haste.succeed();
+            }
+            return Ok(!has_replied);
+        }
+        if self.queue.has_output() {
+            // It is not alone any more.
+            self.haste.until = None;
+        } else if std::time::Instant::now() >= until {
+            self.haste.fail();
+        }
+        Ok(self.haste.until.is_some())
     }
 
     /// Reads and writes what there is. Ready when the queue is closed, or with why the connection is lost.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if let Some(until) = self.haste.until
+            && self.look(until)?
+        {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         loop {
             while let Poll::Ready(count) = self.input.poll_fill(cx, &mut self.socket) {
                 self.take_replies(count)?;
@@ -204,6 +271,10 @@ impl<'a> Line<'a> {
                 self.heard = Instant::now();
             }
             self.write(cx)?;
+            let is_written = self.written == self.output.len();
+            if taken.is_lone && is_written && self.socket.is_plain() && self.haste.begin() {
+                cx.waker().wake_by_ref();
+            }
             if self.alarm.poll(cx, self.queue, taken.look_at).is_pending() {
                 return Poll::Pending;
             }
@@ -215,8 +286,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Gives the replies to those who wait for them.
-    fn take_replies(&mut self, count: io::Result<usize>) -> Result<()> {
+    /// Gives the replies to those who wait for them. Returns whether there were any.
+    fn take_replies(&mut self, count: io::Result<usize>) -> Result<bool> {
         let name = &self.server.name;
         match count {
             Ok(0) => return Err(Error::lost(name, closed())),
@@ -232,7 +303,8 @@ impl<'a> Line<'a> {
                 Err(error) => break Err(Error::garbage(name, error)),
             }
         };
-        if !self.replies.is_empty() {
+        let has_replied = !self.replies.is_empty();
+        if has_replied {
             self.has_answered = true;
             self.together = self.replies.len();
             // What came before garbage are replies.
@@ -247,7 +319,7 @@ impl<'a> Line<'a> {
                 return Err(Error::protocol(name, "a reply came that nobody asked for"));
             }
         }
-        end
+        end.map(|()| has_replied)
     }
 
     /// Writes as much as the socket takes.

@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use undercroft::{CacheOptions, Error, Event, Pool, SetOptions};
+use undercroft::{CacheOptions, Caching, Error, Event, Pool, SetOptions};
 use undercroft_served::Served;
 
 use crate::support::redis::Redis;
@@ -43,6 +45,70 @@ fn its_calls_do_what_those_of_caches_do() {
         format!("{}/3?protocol=3", redis.tcp()),
     ] {
         check(&Pool::open(&url, CacheOptions::new()).expect("a pool"));
+    }
+}
+
+#[test]
+fn of_many_threads_one_computes_and_who_comes_too_late_stores_nothing() {
+    const THREADS: usize = 32;
+    let check = |url: &str| {
+        let pool = Pool::open(url, CacheOptions::new().connections(4)).expect("a pool");
+        let long = Duration::from_secs(120);
+        let caching = Caching::new().lease(long).wait(long);
+        let (made, asked) = (AtomicU64::new(0), Barrier::new(THREADS));
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    asked.wait();
+                    let value = pool.get_or_insert_with("storm", &caching, || {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        b"once".to_vec()
+                    });
+                    assert_eq!(value.expect("a value"), b"once");
+                });
+            }
+        });
+        assert_eq!(made.into_inner(), 1);
+        // What fails or panics is another's at once: the lease lasts for minutes.
+        let failed = pool.try_get_or_insert_with("key", &caching, || Err(Error::Closed));
+        assert!(matches!(failed, Err(Error::Closed)));
+        let panicking =
+            || pool.get_or_insert_with("key", &caching, || panic!("expected by the test"));
+        assert!(catch_unwind(AssertUnwindSafe(panicking)).is_err());
+        let value = pool.get_or_insert_with("key", &caching, || b"value".to_vec());
+        assert_eq!(value.expect("a value"), b"value");
+        // Who loses its lease to another comes too late.
+        let slow = pool.get_or_insert_with("slow", &caching, || {
+            assert_eq!(
+                pool.delete(&["undercroft:lease:{slow}"]).expect("delete"),
+                1
+            );
+            let heir = pool.get_or_insert_with("slow", &caching, || b"in time".to_vec());
+            assert_eq!(heir.expect("a value"), b"in time");
+            b"late".to_vec()
+        });
+        assert_eq!(slow.expect("a value"), b"late");
+        assert_eq!(
+            pool.get("slow").expect("get").as_deref(),
+            Some(&b"in time"[..])
+        );
+        // Who waits in vain is told so.
+        let held = pool.take_lease("held", long).expect("a lease");
+        let short = Caching::new().wait(Duration::from_millis(5));
+        let waited = pool.get_or_insert_with("held", &short, || unreachable!());
+        assert!(waited.expect_err("another computes").is_timeout());
+        drop(held);
+        let value = pool.get_or_insert_with("held", &short, || b"value".to_vec());
+        assert_eq!(value.expect("a value"), b"value");
+        let left: Vec<Vec<u8>> = pool
+            .command(&["KEYS", "undercroft:lease:*"])
+            .and_then(undercroft::Reply::to)
+            .expect("keys");
+        assert!(left.is_empty(), "{left:?}");
+    };
+    check(&Served::start().url());
+    if let Some(redis) = Redis::start(&[]) {
+        check(&redis.unix());
     }
 }
 
