@@ -8,6 +8,7 @@ mod eviction;
 mod feeds;
 mod hashes;
 mod in_place;
+mod leases;
 mod lists;
 mod messages;
 mod names;
@@ -56,6 +57,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         SCENARIOS,
         bits::SCENARIOS,
         hashes::SCENARIOS,
+        leases::SCENARIOS,
         lists::SCENARIOS,
         sets::SCENARIOS,
         sorted::SCENARIOS,

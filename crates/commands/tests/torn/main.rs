@@ -227,7 +227,7 @@ fn no_reading_command_panics_on_words_that_are_anything() {
         0,
         u64::MAX,
         |_, _| Ok(Some(())),
-        |key, ()| keys.push(key),
+        |key, ()| keys.push(key.to_vec()),
     ))
     .expect("a walk");
     keys.retain(|key| !key.starts_with(b"key:1"));

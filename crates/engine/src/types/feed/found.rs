@@ -277,6 +277,7 @@ mod tests {
             columns: 2,
             values: b"aabbcc".to_vec(),
             attributes: vec![1, 20, 3, u32::MAX, 0, 0],
+            untallied: Untallied::NONE,
         };
         let texts = |items: &FoundItems, attributes| {
             let mut out = Ranges::new();
