@@ -51,10 +51,13 @@ pub(crate) async fn subscribe(
     Ok(Subscription::new(Stream::Idle(Box::new(receiver))))
 }
 
+/// A receiver that waits for an event, and is given back with it.
+type Next = dyn Future<Output = (Result<Event>, Box<Receiver>)> + Send;
+
 /// A receiver as a stream: what has come already is taken from it without a future.
 enum Stream {
     Idle(Box<Receiver>),
-    Waiting(Pin<Box<dyn Future<Output = (Result<Event>, Box<Receiver>)> + Send>>),
+    Waiting(Pin<Box<Next>>),
     /// Only in the midst of a change.
     Gone,
 }

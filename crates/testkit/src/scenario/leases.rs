@@ -1,19 +1,20 @@
-//! Leases of cached values. The process that took one in a prepared store is dead.
+//! Leases of cached values. The process that took one in a prepared store is dead. A lease names its holder's entry in the
+//! process table, which is not the same one in every process that is executed step by step: so these are not.
 
 use undercroft_engine::{Expiry, Leased, Store, lease_key};
 
-use super::{Scenario, full, key, quick, set_with, some_keys};
+use super::{Scenario, key, set_with, some_keys, steps};
 use crate::state::NOW;
 
 const TERM: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// The scenarios of this family.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    quick("a lease is taken", some_keys, |s| take(s, &key(0, 90), 1)),
-    full("a lease is taken, the value is there", some_keys, |s| {
+    steps("a lease is taken", some_keys, |s| take(s, &key(0, 90), 1)),
+    steps("a lease is taken, the value is there", some_keys, |s| {
         take(s, &key(1, 0), 1);
     }),
-    full(
+    steps(
         "a lease is taken, its term is over",
         |s| {
             some_keys(s);
@@ -23,7 +24,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             take(s, &key(0, 90), 1);
         },
     ),
-    quick(
+    steps(
         "a lease is taken over from the dead",
         |s| {
             some_keys(s);
