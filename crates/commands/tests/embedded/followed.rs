@@ -1,6 +1,6 @@
 //! Every change of every key passes one place: whoever follows the changes can keep a copy that is never wrong.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use undercroft_conformance::generate::{FAMILIES, Generator};
@@ -50,21 +50,26 @@ impl Copy {
     /// Follows what was heard, after a command.
     fn follow(&mut self, client: &Client, what: &str) {
         let changes = std::mem::take(&mut *self.heard.lock().expect("no panic"));
-        let mut last = BTreeMap::new();
+        let (mut last, mut whole) = (BTreeMap::new(), BTreeSet::new());
         for change in changes {
             match change {
                 Change::Key(database, key, effect) => {
                     let place = (database, key.into_vec());
                     if effect == Effect::Expired {
                         let deadline = self.keys.get(&place).and_then(|held| held.expiry);
-                        // It may have been given this deadline by the same command.
+                        // It may have been given this deadline by the same command; and what was told whole was
+                        // looked at behind all that followed, as after SWAPDB in a transaction.
                         let passed = deadline.is_none_or(|deadline| deadline <= self.now);
-                        assert!(passed || last.contains_key(&place), "{what}: {place:?}");
+                        let shard = client.store.key(&place.1).shard();
+                        let is_later =
+                            last.contains_key(&place) || whole.contains(&(database, shard));
+                        assert!(passed || is_later, "{what}: {place:?}");
                     }
                     last.insert(place, effect);
                 }
                 Change::All { database, shard } => {
                     *self.effects.entry("all").or_default() += 1;
+                    whole.insert((database, shard));
                     let goes = |place: &(usize, Vec<u8>)| {
                         place.0 == database && client.store.key(&place.1).shard() == shard
                     };
