@@ -14,25 +14,35 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         s.let_go(found.expect("it is there"));
         delete(s, &[key(0, 90)]);
     }),
-    quick("a string is taken", there, take),
-    quick("DEL of what is read in place", there, |s| {
+    parking(quick("a string is taken", there, take)),
+    parking(quick("DEL of what is read in place", there, |s| {
         while_read(s, |s| delete(s, &[key(0, 90)]))
-    }),
-    full("SET over what is read in place", there, |s| {
+    })),
+    parking(full("SET over what is read in place", there, |s| {
         while_read(s, |s| set(s, &key(0, 90), 64))
-    }),
-    full("APPEND to what is read in place", there, |s| {
+    })),
+    parking(full("APPEND to what is read in place", there, |s| {
         while_read(s, |s| append(s, &key(0, 90), 40))
-    }),
-    full("a string is taken that is read in place", there, |s| {
-        while_read(s, take)
-    }),
+    })),
+    parking(full(
+        "a string is taken that is read in place",
+        there,
+        |s| while_read(s, take),
+    )),
     gradual("FLUSHALL of what is read in place", there, |s| {
         while_read(s, |s| {
             s.flush_all(true).expect("room");
         })
     }),
 ];
+
+/// A scenario in which a block is parked for a while: where its reader dies meanwhile, upkeep frees it.
+const fn parking(scenario: Scenario) -> Scenario {
+    Scenario {
+        gradual: true,
+        ..scenario
+    }
+}
 
 fn there(store: &Store) {
     with(store, LONG);
