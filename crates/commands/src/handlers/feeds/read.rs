@@ -90,23 +90,10 @@ pub(crate) fn range(
         reverse: query.reverse,
         attributes: query.attributes,
     };
-    let database = context.database();
-    let mut items = std::mem::take(&mut context.session.found);
-    let found = context.look_into(arguments[1], &mut items, |reader, key, items| {
-        let Some(feed) = reader.feed(database, key)? else {
-            return Ok(None);
-        };
-        let selection = selection(feed.schema(), query.seen, query.filter)?;
-        feed.range(reader.view(), &selection, range, items)?;
-        Ok(Some(feed.schema().order()))
-    });
-    answer(
-        context,
-        found,
-        (arguments[1], items),
-        query.attributes,
-        reply,
-    )
+    let look = |feed: &Feed, view: &View<'_>, selection: &Selection<'_>, items: &mut FoundItems| {
+        Ok(feed.range(view, selection, range, items)?)
+    };
+    reply_with_found(context, arguments[1], &query, look, reply)
 }
 
 /// FEED.BETWEEN.
@@ -129,24 +116,11 @@ pub(crate) fn between(
         reverse: query.reverse,
         attributes: query.attributes,
     };
-    let database = context.database();
-    let mut items = std::mem::take(&mut context.session.found);
-    let found = context.look_into(arguments[1], &mut items, |reader, key, items| {
-        let Some(feed) = reader.feed(database, key)? else {
-            return Ok(None);
-        };
-        let selection = selection(feed.schema(), query.seen, query.filter)?;
-        let limits = (arguments[2], arguments[3]);
-        append_between(&feed, reader.view(), &selection, limits, range, items)?;
-        Ok(Some(feed.schema().order()))
-    });
-    answer(
-        context,
-        found,
-        (arguments[1], items),
-        query.attributes,
-        reply,
-    )
+    let limits = (arguments[2], arguments[3]);
+    let look = |feed: &Feed, view: &View<'_>, selection: &Selection<'_>, items: &mut FoundItems| {
+        append_between(feed, view, selection, limits, range, items)
+    };
+    reply_with_found(context, arguments[1], &query, look, reply)
 }
 
 /// Reads the items of a sorted feed whose values lie between two limits, as clients write these.
@@ -191,21 +165,32 @@ pub fn count_between(
     })
 }
 
-/// Replies with the items that were found at a key, and gives their buffer back.
-fn answer(
+/// Replies with the items of a feed that `look` finds for a query.
+fn reply_with_found(
     context: &mut Context<'_>,
-    found: Result<Option<Order>, Failure>,
-    (key, items): (&[u8], FoundItems),
-    attributes: bool,
+    key: &[u8],
+    query: &Query<'_>,
+    look: impl Fn(&Feed, &View<'_>, &Selection<'_>, &mut FoundItems) -> Result<(), Failure> + Sync,
     reply: &mut dyn Reply,
 ) -> Outcome {
+    let database = context.database();
+    let mut items = std::mem::take(&mut context.session.found);
+    let found = context.look_into(key, &mut items, |reader, key, items| {
+        let Some(feed) = reader.feed(database, key)? else {
+            return Ok(None);
+        };
+        let selection = selection(feed.schema(), query.seen, query.filter)?;
+        look(&feed, reader.view(), &selection, items)?;
+        Ok(Some(feed.schema().order()))
+    });
     if let Ok(order) = found {
         let texts = &mut context.session.items;
         texts.clear();
-        items.append_to(attributes, texts);
-        reply_with(order.unwrap_or(Order::List), texts, attributes, reply);
+        items.append_to(query.attributes, texts);
+        reply_with(order.unwrap_or(Order::List), texts, query.attributes, reply);
         make_tallies(context, key, items.untallied());
     }
+    // The buffer is used again.
     context.session.found = items;
     found.map(drop)
 }
