@@ -396,8 +396,9 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         Python::attach(|py| {
-            let memory = self.state.with(py, |state| state.memory.take());
-            drop(memory.map(|memory| self.shared.store.take_up(memory)));
+            if let Some(memory) = self.state.with(py, |state| state.memory.take()) {
+                self.shared.store.give_up(memory);
+            }
         });
     }
 }

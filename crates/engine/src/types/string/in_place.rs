@@ -1,6 +1,8 @@
 //! Long strings that are read in the store itself (R7), or taken out of it as they lie there. Objects are such strings.
 
-use undercroft_memory::{Offset, Pinned, PinnedBlock, PutDown, ShardSet};
+use std::time::Duration;
+
+use undercroft_memory::{Offset, Pinned, PinnedBlock, PutDown, ShardSet, limit_patience};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -11,6 +13,8 @@ use crate::transaction::writer::root;
 
 /// Shorter strings are copied: that takes less time than a pin, and they need not be blocks of whole pages.
 const IN_PLACE_MIN: u64 = 32 << 10;
+/// How long whoever lets go of a string waits for a lock: it may be a destructor, and upkeep does it otherwise.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// A string as it was found.
 #[derive(Debug)]
@@ -159,14 +163,22 @@ impl Store {
         self.segment.is_own(staged)
     }
 
-    /// Ends the reading of a string in place. Its memory is freed where nobody else needs it. In a child that was forked
+    /// Ends the reading of a string in place. Its memory is freed where nobody else needs it, by upkeep where somebody is
+    /// stopped with a lock. In a child that was forked
     /// meanwhile this does nothing: the string is the parent's.
     pub fn let_go(&self, whole: Whole) {
+        let _limited = limit_patience(MOMENT);
         match whole {
             Whole::Copied(_) | Whole::Refused(_) => {}
             Whole::Pinned(pinned) => self.segment.unpin(pinned),
-            Whole::Taken(taken) => drop(self.segment.take_up(taken)),
+            Whole::Taken(taken) => self.give_up(taken),
         }
+    }
+
+    /// Frees memory that was put down and that nobody needs; as [`let_go`](Self::let_go) does.
+    pub fn give_up(&self, staged: PutDown) {
+        let _limited = limit_patience(MOMENT);
+        drop(self.segment.take_up(staged));
     }
 
     /// The strings that are read in place now, by whom and since when, oldest first.
