@@ -307,6 +307,27 @@ def test_ids_that_are_none(objects):
             objects.take(b"list")
 
 
+def test_objects_that_somebody_damaged_are_errors(objects):
+    """Every length in them may be any number: nothing behind the object is read, and none kept."""
+    kept = len(undercroft.objects._shapes)
+    damaged = [
+        b"\xc1UOa\x05\0\0\0((((",
+        b"\xc1UOa\xff\xff\xff\xff" + b"(" * 40_000,
+        b"\xc1UOa\x0d\0\0\0('|O', (5,))" + bytes(99),
+        b"\xc1UOa\x0e\0\0\0('<f8', (50,))" + bytes(99),
+        b"\xc1UOm\x04\0\0\0\xff\xff\xff\xff",
+        b"\xc1UOm\x0d\0\0\0\1\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\1",
+        b"\xc1UOm\xff\xff\xff\x7f\1\0\0\0" + bytes(40_000),
+        b"\xc1UOx\0\0\0\0",
+    ]
+    for number, value in enumerate(damaged):
+        objects._client.set(b"object:%d" % number, value)
+        for read in (objects.get, objects.take):
+            with pytest.raises(ValueError, match=r"expected|buffer|OBJECT"):
+                read(b"%d" % number)
+    assert len(undercroft.objects._shapes) <= kept + 2
+
+
 class Thing:
     """Something that only pickle knows."""
 

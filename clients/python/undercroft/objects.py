@@ -50,6 +50,8 @@ _START = struct.Struct("<4sI")
 _BYTES_CODE, _ARRAY_CODE, _TUPLE_CODE = 1, 2, 3
 # Shapes and types of arrays whose heads are kept.
 _KNOWN_MAX = 1024
+# The longest description of an array: the type of a record with a thousand fields.
+_DESCRIPTION_MAX = 16 << 10
 
 _heads: dict[Any, bytes] = {}
 _shapes: dict[bytes, tuple[Any, int, tuple[int, ...], int]] = {}
@@ -117,16 +119,28 @@ def _describe(dtype: Any, shape: tuple[int, ...]) -> bytes:
     described = numpy.lib.format.dtype_to_descr(dtype)
     if numpy.lib.format.descr_to_dtype(described) != dtype:
         raise TypeError(f"expected an array of one of numpy's own types, got {dtype}")
-    return repr((described, shape)).encode()
+    text = repr((described, shape)).encode()
+    if len(text) > _DESCRIPTION_MAX:
+        raise TypeError(
+            f"expected a type that is described in {_DESCRIPTION_MAX} bytes, got {len(text)}"
+        )
+    return text
 
 
 @functools.lru_cache(_KNOWN_MAX)
 def _parse(description: bytes) -> tuple[Any, int, tuple[int, ...]]:
     """Return type, number of items and shape of an array."""
     numpy = _numpy()
-    described, shape = ast.literal_eval(description.decode())
-    dtype = numpy.lib.format.descr_to_dtype(described)
-    return dtype, prod(shape), tuple(shape)
+    try:
+        if len(description) > _DESCRIPTION_MAX:
+            raise ValueError(f"{len(description)} bytes are too many")
+        described, shape = ast.literal_eval(description.decode())
+        dtype = numpy.lib.format.descr_to_dtype(described)
+        return dtype, prod(shape), tuple(shape)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError(
+            f"expected the type and shape of an array, got {description[:80]!r}"
+        ) from error
 
 
 def _array_head(dtype: Any, shape: tuple[int, ...]) -> bytes:
@@ -255,43 +269,47 @@ def _decode(whole: Whole, pickles: bool, writable: bool) -> Any:
     """Return the value that was put, whose buffers are views of what is stored."""
     if writable:
         whole = bytearray(whole)
-    # The short way of an array of a known type and shape.
     view = whole if type(whole) is bytes else memoryview(whole)
     start = bytes(view[:8])
-    known = _shapes.get(bytes(view[: 8 + int.from_bytes(start[4:], "little")]))
-    if known is not None:
-        return _array(whole, *known)
-    view = memoryview(whole)
     if len(start) < 8 or start[:3] != _MAGIC:
         raise ValueError(f"expected an object, got a value that begins with {start!r}")
-    kind, length = start[3:4], int.from_bytes(start[4:], "little")
-    end = 8 + length
+    kind, end = start[3:4], 8 + int.from_bytes(start[4:], "little")
+    if kind == _ARRAY:
+        head = bytes(view[: min(end, 9 + _DESCRIPTION_MAX)])
+        known = _shapes.get(head)
+        if known is None:
+            if len(_shapes) >= _KNOWN_MAX:
+                _shapes.clear()
+            known = _shapes[head] = (*_parse(head[8:]), _padded(end))
+        return _array(whole, *known)
+    view = memoryview(whole)
     if kind == _BYTES:
         return view[_padded(end) :]
-    if kind == _ARRAY:
-        head = bytes(view[:end])
-        if len(_shapes) >= _KNOWN_MAX:
-            _shapes.clear()
-        known = _shapes[head] = (*_parse(head[8:]), _padded(end))
-        return _array(whole, *known)
     if kind not in (_TREE, _PICKLE):
         raise ValueError(f"expected an object of a known kind, got {start!r}")
     if kind == _PICKLE and not pickles:
         raise _refusal()
-    (count,) = struct.unpack_from("<I", view, 8)
-    lengths = struct.unpack_from(f"<{count}Q", view, 12)
-    places = []
-    place = end
-    for buffer in lengths:
-        place = _padded(place)
-        places.append((place, buffer))
-        place += buffer
-    body = view[12 + 8 * count : end]
+    body, places = _parts(view, end)
     if kind == _PICKLE:
         import pickle
 
         return pickle.loads(body, buffers=[view[at : at + size] for at, size in places])
     return _unpack(whole, view, body, places)
+
+
+def _parts(view: memoryview, end: int) -> tuple[memoryview, list[tuple[int, int]]]:
+    """Return what msgpack or pickle made, and where each buffer begins and how long it is."""
+    count = int.from_bytes(view[8:12], "little")
+    behind = 12 + 8 * count
+    place, places = end, []
+    if behind <= end <= len(view):
+        for (length,) in struct.iter_unpack("<Q", view[12:behind]):
+            place = _padded(place)
+            places.append((place, length))
+            place += length
+    if not behind <= end <= place <= len(view):
+        raise ValueError(f"expected an object with {count} buffers, got one of {len(view)} bytes")
+    return view[behind:end], places
 
 
 def _refusal() -> PickleRefused:
