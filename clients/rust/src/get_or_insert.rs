@@ -10,11 +10,12 @@ use crate::cache::Cache;
 use crate::caching::Caching;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
+use crate::set_options::SetOptions;
 use crate::store::Store;
 
-/// A task, or a thread of a pool, looks again after this long at first, and at last.
-pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(1);
-pub(crate) const LAST_PAUSE: Duration = Duration::from_millis(50);
+/// One who waits looks again after this long at first, and at last.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LAST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Why there is no value.
 pub(crate) enum Failed<E> {
@@ -46,8 +47,59 @@ impl Failed<Infallible> {
     }
 }
 
+/// How long one waits whose value another one computes.
+pub(crate) struct Wait {
+    start: Instant,
+    most: Duration,
+    pause: Duration,
+}
+
+impl Wait {
+    pub(crate) fn new(caching: &Caching) -> Wait {
+        Wait {
+            start: Instant::now(),
+            most: caching.wait,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// What is left of it; an error where that is nothing.
+    pub(crate) fn left(&self) -> Result<Duration> {
+        match self.most.saturating_sub(self.start.elapsed()) {
+            Duration::ZERO => Err(Error::TimedOut(self.most)),
+            left => Ok(left),
+        }
+    }
+
+    /// After how long to look again.
+    pub(crate) fn pause(&mut self) -> Result<Duration> {
+        // Those who wait do not all look at the same moment.
+        let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.pause = (self.pause * 2).min(LAST_PAUSE);
+        Ok(pause.min(self.left()?))
+    }
+}
+
+/// What `compute` makes, which `store` stores for the lease, unless another one has stored something just before that
+/// was taken.
+pub(crate) fn computed<E>(
+    mut lease: Lease,
+    (caching, haste): (&Caching, f64),
+    compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
+    store: impl FnOnce(Lease, &[u8], SetOptions) -> Result<bool>,
+) -> std::result::Result<Vec<u8>, Failed<E>> {
+    if let Some(value) = came_first(&mut lease, haste) {
+        return Ok(value);
+    }
+    let begun = Instant::now();
+    let value = compute().map_err(Failed::Computation)?;
+    let (stored, options) = caching.close(&value, begun.elapsed());
+    store(lease, &stored, options)?;
+    Ok(value)
+}
+
 /// What another has stored just before the lease was taken, unless that is due as well.
-pub(crate) fn came_first(lease: &mut Lease, haste: f64) -> Option<Vec<u8>> {
+fn came_first(lease: &mut Lease, haste: f64) -> Option<Vec<u8>> {
     let mut value = lease.value.take()?;
     (!Caching::open(&mut value, haste)).then_some(value)
 }
@@ -143,19 +195,15 @@ impl Store {
         mut stale: Option<Vec<u8>>,
         compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<Vec<u8>, Failed<E>> {
-        let start = Instant::now();
-        let mut lease = loop {
+        let wait = Wait::new(caching);
+        let lease = loop {
             if let Some(lease) = self.take_lease(key, caching.term)? {
                 break lease;
             }
             if let Some(stale) = stale {
                 return Ok(stale);
             }
-            let left = caching.wait.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                return Err(Error::TimedOut(caching.wait).into());
-            }
-            self.wait_for_lease(key, left)?;
+            self.wait_for_lease(key, wait.left()?)?;
             stale = self.get(key)?;
             if let Some(value) = &mut stale
                 && !Caching::open(value, haste)
@@ -163,14 +211,9 @@ impl Store {
                 return Ok(stale.unwrap_or_default());
             }
         };
-        if let Some(value) = came_first(&mut lease, haste) {
-            return Ok(value);
-        }
-        let begun = Instant::now();
-        let value = compute().map_err(Failed::Computation)?;
-        let (stored, options) = caching.close(&value, begun.elapsed());
-        self.set_leased(lease, &stored, options)?;
-        Ok(value)
+        computed(lease, (caching, haste), compute, |lease, value, options| {
+            self.set_leased(lease, value, options)
+        })
     }
 }
 
@@ -271,8 +314,7 @@ where
     M: Future<Output = std::result::Result<Vec<u8>, E>>,
 {
     let haste = caching.haste();
-    let start = Instant::now();
-    let mut pause = FIRST_PAUSE;
+    let mut wait = Wait::new(caching);
     let mut lease = loop {
         let mut stale = cache.get(key).await?;
         if let Some(value) = &mut stale
@@ -286,13 +328,7 @@ where
         if let Some(stale) = stale {
             return Ok(stale);
         }
-        let left = caching.wait.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Err(Error::TimedOut(caching.wait).into());
-        }
-        // Those who wait do not all look at the same moment.
-        sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0).min(left)).await;
-        pause = (pause * 2).min(LAST_PAUSE);
+        sleep(wait.pause()?).await;
     };
     if let Some(value) = came_first(&mut lease, haste) {
         return Ok(value);

@@ -37,9 +37,9 @@ thread_local! {
 
 /// A cache in shared memory: no socket, no server, no switch to another task.
 ///
-/// Its calls are done when they are polled, but for every 2,048th in a row (every 128th, where values are longer than
-/// 64 KiB), before which other tasks have their turns. Where another process holds a
-/// lock they leave the event loop to others, and try again until the store's patience ends.
+/// Its calls are done when they are polled, but for every 2,048th in a row (every 128th, where values have 64 KiB or
+/// more), before which other tasks have their turns. Where another process holds a lock they leave the event loop to
+/// others, and try again until the store's patience ends.
 ///
 /// ```
 /// use undercroft::{Cache, SetOptions, StoreCache};

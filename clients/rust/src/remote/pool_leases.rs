@@ -1,11 +1,11 @@
 //! Leases of a pool's threads: who computes a value that is missing on the server.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::caching::Caching;
 use crate::error::{Error, Result};
-use crate::get_or_insert::{FIRST_PAUSE, Failed, LAST_PAUSE, came_first};
+use crate::get_or_insert::{Failed, Wait, computed};
 use crate::lease::Lease;
 use crate::remote::commands::SetWords;
 use crate::remote::lease::{Words, release, set, token};
@@ -81,9 +81,8 @@ impl Pool {
         compute: impl FnOnce() -> std::result::Result<Vec<u8>, E>,
     ) -> std::result::Result<Vec<u8>, Failed<E>> {
         let haste = caching.haste();
-        let start = Instant::now();
-        let mut pause = FIRST_PAUSE;
-        let mut lease = loop {
+        let mut wait = Wait::new(caching);
+        let lease = loop {
             let mut stale = self.get(key)?;
             if let Some(value) = &mut stale
                 && !Caching::open(value, haste)
@@ -96,22 +95,11 @@ impl Pool {
             if let Some(stale) = stale {
                 return Ok(stale);
             }
-            let left = caching.wait.saturating_sub(start.elapsed());
-            if left.is_zero() {
-                return Err(Error::TimedOut(caching.wait).into());
-            }
-            // Those who wait do not all look at the same moment.
-            sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0).min(left));
-            pause = (pause * 2).min(LAST_PAUSE);
+            sleep(wait.pause()?);
         };
-        if let Some(value) = came_first(&mut lease, haste) {
-            return Ok(value);
-        }
-        let begun = Instant::now();
-        let value = compute().map_err(Failed::Computation)?;
-        let (stored, options) = caching.close(&value, begun.elapsed());
-        self.set_leased(lease, &stored, options)?;
-        Ok(value)
+        computed(lease, (caching, haste), compute, |lease, value, options| {
+            self.set_leased(lease, value, options)
+        })
     }
 
     /// Takes the lease of a key's value for a term, unless somebody has it: then none. Dropped, it is given back, which

@@ -341,3 +341,24 @@ impl<'a> Line<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_looking_is_in_vain_it_is_tried_ever_more_rarely() {
+        let mut haste = Haste::default();
+        for expected in [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024] {
+            let slept = (0..).take_while(|_| !haste.begin()).count();
+            assert_eq!(slept, expected);
+            haste.fail();
+            assert!(haste.until.is_none());
+        }
+        haste.succeed();
+        assert!(
+            haste.begin(),
+            "a reply that came in time is looked for again"
+        );
+    }
+}
