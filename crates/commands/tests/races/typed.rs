@@ -54,6 +54,17 @@ const CALLS: &[(&str, Option<Family>, Call)] = &[
     ("access.get", Some(Family::String), |store| {
         appended(|out| store.access().get(0, b"k", out))
     }),
+    ("get_in_place", Some(Family::String), |store| {
+        appended(|out| {
+            let found = store.get_in_place(0, b"k")?;
+            let is_there = found.is_some();
+            if let Some(whole) = found {
+                store.append_whole(&whole, out);
+                store.let_go(whole);
+            }
+            Ok(is_there)
+        })
+    }),
     ("get_many", Some(Family::String), |store| {
         say(store.get_many(0, &[b"k", b"j", b"k"]))
     }),

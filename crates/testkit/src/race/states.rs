@@ -100,6 +100,18 @@ fn feed(tag: char, items: usize) -> Vec<Words> {
     commands
 }
 
+/// A feed of so many leaves that the node above them has a tally: one of eight queries that miss it makes it.
+fn tallied_feed() -> Vec<Words> {
+    let item = |number: usize| format!("{number:0200} ATTRS {}:{}:1", number % 16, number % 5);
+    let mut commands = vec![words("FEED.CREATE @ SIZE 200 ATTRS 4:3:1")];
+    commands.extend(with_items(
+        "FEED.ADD",
+        std::iter::once("-1".to_owned()).chain((0..500).map(item)),
+    ));
+    commands.extend((0..8).map(|_| words("FEED.COUNT @ WHERE 3::")));
+    commands
+}
+
 /// All of them. The first one is no key.
 pub fn states() -> Vec<State> {
     use Family::{Absent, Feed, Hash, List, Set, Sorted, String};
@@ -196,6 +208,7 @@ pub fn states() -> Vec<State> {
     add("feed of nothing", Feed, false, feed('D', 0));
     add("feed of 10", Feed, true, feed('E', 10));
     add("feed of 1,500", Feed, true, feed('F', 1500));
+    add("feed with a tally", Feed, false, tallied_feed());
     add("queue of 400", Feed, false, {
         let mut commands = feed('G', 400);
         commands[0] = words("FEED.CREATE @ SIZE 8 ATTRS 4:3:1 ORDER QUEUE");

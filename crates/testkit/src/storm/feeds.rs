@@ -13,8 +13,11 @@ const SORTED: u32 = 2;
 const NUMBERS: u32 = 3000;
 /// Items after which some are removed at once.
 const MANY: u64 = 4000;
-/// Bytes of a value: a number, most significant byte first, and its checksum.
-const SIZE: u8 = 8;
+/// An attribute below this is counted by tallies.
+const LOW: u32 = 5;
+/// Bytes of a value: a number, most significant byte first, and its checksum, again and again: some thousand of them lie
+/// in so many leaves that the node above them has room for a tally.
+const SIZE: u8 = 64;
 
 fn key(feed: u32) -> Vec<u8> {
     format!("feed:{feed}").into_bytes()
@@ -38,8 +41,10 @@ fn schema(feed: u32) -> Schema {
 fn value(number: u32) -> [u8; SIZE as usize] {
     let number = number.to_be_bytes();
     let mut value = [0; SIZE as usize];
-    value[..4].copy_from_slice(&number);
-    value[4..].copy_from_slice(&crc32fast::hash(&number).to_be_bytes());
+    for part in value.as_chunks_mut::<8>().0 {
+        part[..4].copy_from_slice(&number);
+        part[4..].copy_from_slice(&crc32fast::hash(&number).to_be_bytes());
+    }
     value
 }
 
@@ -54,7 +59,7 @@ pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
     let key = store.key(&name);
     let (first, kind) = (random.u32(..NUMBERS), random.u32(..16));
     let values: Vec<_> = (first..first + random.u32(1..4)).map(value).collect();
-    let values: Vec<&[u8]> = values.iter().map(<[u8; 8]>::as_slice).collect();
+    let values: Vec<&[u8]> = values.iter().map(<[u8; SIZE as usize]>::as_slice).collect();
     let selection = Selection::of_values(&values);
     let (position, end) = (
         random.i64(-i64::from(NUMBERS)..NUMBERS.into()),
@@ -98,28 +103,41 @@ pub fn change(store: &Store, random: &mut fastrand::Rng) -> Result<(), Error> {
 pub fn check(store: &Store, feed: u32) -> Result<(), String> {
     let (name, schema) = (key(feed), schema(feed));
     let key = store.key(&name);
-    let mut rows = Ranges::new();
-    let counted = store.read_into(store.shards_of([&key]), &mut rows, |reader, rows| {
+    let mut found = (Ranges::new(), Untallied::default());
+    let counted = store.read_into(store.shards_of([&key]), &mut found, |reader, found| {
+        let (rows, untallied) = found;
         let (Some(entry), Some(feed)) = (reader.find(0, &key)?, reader.feed(0, &key)?) else {
             return Ok::<_, Error>(None);
         };
         entry.append_items(reader.view(), rows)?;
-        let seen = |seen| {
-            let selection = Selection::new(seen, Filter::default());
-            feed.count_of(reader.view(), &selection, &mut Untallied::default())
+        let mut low = Filter::default();
+        low.add(&schema, 0, Test::Less(LOW));
+        let mut seen = |seen, filter| {
+            let selection = Selection::new(seen, filter);
+            feed.count_of(reader.view(), &selection, untallied)
         };
-        Ok(Some([seen(Seen::Visible)?, seen(Seen::Hidden)?]))
+        Ok(Some([
+            seen(Seen::Visible, Filter::default())?,
+            seen(Seen::Hidden, Filter::default())?,
+            seen(Seen::Visible, low)?,
+        ]))
     });
-    let Some([visible, hidden]) = counted.map_err(|error| error.to_string())? else {
+    let (rows, untallied) = found;
+    // Whoever dies here leaves a tally, or none.
+    store.access().make_tallies(0, &key, &untallied);
+    let Some(numbers) = counted.map_err(|error| error.to_string())? else {
         return Ok(());
     };
-    let (mut counts, mut last) = ([0, 0], None);
+    let (mut counts, mut last) = ([0, 0, 0], None);
     for row in rows.iter().skip(1) {
         let known = row.get(1..5).and_then(|number| number.try_into().ok());
         let number = u32::from_be_bytes(known.unwrap_or_default());
         let is = |hidden| *row == schema.item_row(&value(number), &attributes(number), hidden);
         match [false, true].into_iter().position(is) {
-            Some(hidden) => counts[hidden] += 1,
+            Some(hidden) => {
+                counts[hidden] += 1;
+                counts[2] += u64::from(hidden == 0 && attributes(number)[0] < LOW);
+            }
             None => return Err(format!("feed {feed} has an item {row:?}")),
         }
         if let Some(last) = last.replace(number)
@@ -129,10 +147,11 @@ pub fn check(store: &Store, feed: u32) -> Result<(), String> {
             return Err(format!("feed {feed} has {number} behind {last}"));
         }
     }
-    match counts == [visible, hidden] {
+    match counts == numbers {
         true => Ok(()),
         false => Err(format!(
-            "feed {feed} has {counts:?} items, visible and hidden, and counts {visible}, {hidden}"
+            "feed {feed} has {counts:?} items, visible, hidden, and visible with an attribute below {LOW}, and counts \
+             {numbers:?}"
         )),
     }
 }
