@@ -118,7 +118,9 @@ final class PersistentTest extends TestCase
         $other = str_replace(['/3', 'db=3'], ['/4', 'db=4'], $url);
         for ($i = 0; $i < 3; $i++) {
             $text = self::ask('two', $url, ['other' => $other]);
-            [$one, $two, $ofThree, $ofFour, $stillOfThree] = json_decode($text, true);
+            $answers = json_decode($text, true);
+            self::assertIsArray($answers, "two: $text");
+            [$one, $two, $ofThree, $ofFour, $stillOfThree] = $answers;
             self::assertNotSame($one, $two);
             self::assertSame(['three', null, 'three'], [$ofThree, $ofFour, $stillOfThree]);
             $ids[] = [$one, $two];
