@@ -12,9 +12,9 @@ failed=()
 flaky=()
 took=()
 
-# stage NAME COMMAND...: runs it with its output shown and kept. Where nobody watches, a stage
-# that failed is run once more, as processes that are stopped and killed can meet a machine
-# that is busy otherwise; the summary says what it was that passed only then.
+# stage NAME COMMAND...: runs it with its output shown and kept. Where nobody watches, what failed of a stage is run
+# once more, as processes that are stopped and killed can meet a machine that is busy otherwise; the summary says what
+# it was that passed only then.
 stage() {
     local since=$SECONDS
     attempts "$@"
@@ -28,19 +28,36 @@ attempts() {
     "$@" </dev/null 2>&1 | tee "target/test/$name.log" && return
     words "$name" >"target/test/$name.failed"
     if [[ ${CI:-} ]]; then
-        say "$name failed, and is run once more"
+        say "what failed of $name is run once more"
         cat "target/test/$name.failed"
-        "$@" </dev/null 2>&1 | tee "target/test/$name.log" && flaky+=("$name") && return
+        # shellcheck disable=SC2016 # cargo quotes them so
+        mapfile -t failed_targets < <(sed -n 's/^ *`-p [^ ]* \(--.*\)`$/\1/p' "target/test/$name.log")
+        if again "$@" </dev/null 2>&1 | tee -a "target/test/$name.log"; then
+            flaky+=("$name")
+            return
+        fi
         words "$name" >"target/test/$name.failed"
     fi
     failed+=("$name")
 }
 
+# again COMMAND...: once more, of cargo's tests those programs that failed.
+again() {
+    if ((!${#failed_targets[@]})); then
+        "$@"
+        return
+    fi
+    local target status=0
+    for target in "${failed_targets[@]}"; do
+        # shellcheck disable=SC2086 # an option and its name
+        "$@" $target || status=1
+    done
+    return "$status"
+}
+
 # What a stage that failed says about it.
 words() {
-    if [[ $1 == rust ]]; then
-        awk '/^failures:$/ { shown = 1 } /^error/ || shown; /^test result: / { shown = 0 }' target/test/rust.log
-    fi
+    awk '/^failures:$/ { shown = 1 } /^error/ || shown; /^test result: / { shown = 0 }' "target/test/$1.log"
     tail -n 100 "target/test/$1.log"
 }
 
@@ -51,7 +68,7 @@ rust_tests() {
         exclude=(--exclude "$(sed -n 's/^name *= *"\(.*\)"/\1/p' clients/python/Cargo.toml | head -n 1)")
     fi
     # Passing tests show their output too: their seeds, and what they skipped.
-    cargo test --workspace --features undercroft/full --locked --no-fail-fast "${exclude[@]}" -- --show-output
+    cargo test --workspace --features undercroft/full --locked --no-fail-fast "${exclude[@]}" "$@" -- --show-output
 }
 
 python_tests() {
