@@ -18,6 +18,7 @@
 //! - `haste`: calls made in an event loop: they do not wait for locks.
 //! - `held`: objects that must outlive a wait.
 //! - `hot`: the hot methods.
+//! - `known`: bytes and arrays as objects, which need none of Python's code.
 //! - `lease`: leases, and what stands in front of cached values.
 //! - `method`: methods at the speed of the interpreter's own: one C function for each, called with
 //!   an array of arguments.
@@ -49,6 +50,7 @@ mod feed;
 mod haste;
 mod held;
 mod hot;
+mod known;
 mod lease;
 mod method;
 mod objects;
@@ -94,6 +96,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pipeline::errors, module)?)?;
     module.add_function(wrap_pyfunction!(pipeline::shape_replies, module)?)?;
     lease::install(module)?;
+    known::install(module)?;
     objects::install(module)?;
     busy::watch_forks(module)?;
     rows::install(module)

@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyBufferError, PyMemoryError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyKeyError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -19,6 +19,7 @@ use undercroft_engine::{Condition, Error, Expiry, PutDown, STRING_MAX, SetOption
 use crate::attached::Attached;
 use crate::client::Client;
 use crate::error;
+use crate::known;
 
 /// Shorter values are put together first; longer ones are copied into the store once, without a lock.
 const PIECES_MIN: usize = 32 << 10;
@@ -60,6 +61,11 @@ impl Lent {
         }
     }
 
+    /// None where it does not lend its bytes as they are.
+    fn if_it_lends(object: &Bound<'_, PyAny>) -> Option<Lent> {
+        Lent::of(object).ok()
+    }
+
     fn bytes(&self) -> &[u8] {
         if self.0.buf.is_null() {
             return &[];
@@ -85,18 +91,50 @@ fn expiry(store: &Store, milliseconds: u64) -> Expiry {
     }
 }
 
-/// Store a value that consists of a head and buffers, each of which begins at a multiple of 64 bytes behind the head.
+/// Store a value under a new id behind a prefix, and return the id: a head, and buffers, each of which begins at a
+/// multiple of 64 bytes behind it. `encode` makes them of what is neither bytes nor an array as others before.
 #[pyfunction]
-pub(crate) fn put_object(
+pub(crate) fn put_object<'py>(
+    py: Python<'py>,
+    client: &Client,
+    prefix: &[u8],
+    value: &Bound<'py, PyAny>,
+    expires: u64,
+    encode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (key, id) = known::new_key(py, prefix);
+    if known::is_bytes(value) {
+        let lent = Lent::of(value)?;
+        put(py, client, &key, &known::BYTES_HEAD, &[lent], expires)?;
+    } else if let Some(head) = known::head_of_array(value)?
+        && let Some(lent) = Lent::if_it_lends(value)
+    {
+        put(
+            py,
+            client,
+            &key,
+            head.cast::<PyBytes>()?.as_bytes(),
+            &[lent],
+            expires,
+        )?;
+    } else {
+        let encoded = encode.call1((value,))?;
+        let (head, buffers): (Bound<'py, PyBytes>, Bound<'py, PyTuple>) = encoded.extract()?;
+        let lent = buffers.iter().map(|buffer| Lent::of(&buffer));
+        let lent: SmallVec<[Lent; 4]> = lent.collect::<PyResult<_>>()?;
+        put(py, client, &key, head.as_bytes(), &lent, expires)?;
+    }
+    Ok(PyBytes::new(py, &key[id..]))
+}
+
+fn put(
     py: Python<'_>,
     client: &Client,
     key: &[u8],
     head: &[u8],
-    buffers: &Bound<'_, PyTuple>,
+    lent: &[Lent],
     expires: u64,
 ) -> PyResult<()> {
-    let lent = buffers.iter().map(|buffer| Lent::of(&buffer));
-    let lent: SmallVec<[Lent; 4]> = lent.collect::<PyResult<_>>()?;
     let pieces: SmallVec<[&[u8]; 4]> = lent.iter().map(Lent::bytes).collect();
     let mut length = head.len();
     for piece in &pieces {
@@ -184,33 +222,82 @@ fn give<'py>(
     }
 }
 
-/// Return the value of a key: bytes, or a block of the store where it is long; None where it is not there.
+/// The key of an object.
+fn key_of(prefix: &[u8], id: &Bound<'_, PyAny>) -> PyResult<SmallVec<[u8; 64]>> {
+    let Ok(bytes) = id.cast::<PyBytes>() else {
+        let class = id.get_type();
+        return Err(PyTypeError::new_err(format!(
+            "expected an object's id, which is bytes, got {}",
+            class.name()?
+        )));
+    };
+    let mut key = SmallVec::from_slice(prefix);
+    key.extend_from_slice(bytes.as_bytes());
+    Ok(key)
+}
+
+/// The value of what was found: a view of it where it is an array as others before and is not to be changed, and
+/// otherwise what `decode` makes of it.
+fn value_of<'py>(
+    id: &Bound<'py, PyAny>,
+    found: Option<Bound<'py, PyAny>>,
+    writable: bool,
+    decode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = id.py();
+    let Some(whole) = found else {
+        return Err(PyKeyError::new_err(id.clone().unbind()));
+    };
+    if !writable {
+        let array = if let Ok(bytes) = whole.cast::<PyBytes>() {
+            known::array_of(py, bytes.as_bytes(), &whole)?
+        } else if let Ok(block) = whole.cast::<Block>() {
+            known::array_of(py, block.get().bytes(), &whole)?
+        } else {
+            None
+        };
+        if let Some(array) = array {
+            return Ok(array);
+        }
+    }
+    decode.call1((whole, writable))
+}
+
+/// Return the value with an id. What is long is a view of the store.
 #[pyfunction]
 pub(crate) fn get_object<'py>(
     py: Python<'py>,
     client: &Client,
-    key: &[u8],
-) -> PyResult<Option<Bound<'py, PyAny>>> {
+    prefix: &[u8],
+    id: &Bound<'py, PyAny>,
+    writable: bool,
+    decode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let key = key_of(prefix, id)?;
     let shared = client.enter(py)?;
-    let found = shared.store.get_in_place(client.database(py), key);
+    let found = shared.store.get_in_place(client.database(py), &key);
     let found = found.map_err(|error| raise(py, client, &shared.store, 0, error))?;
-    give(py, client, found)
+    value_of(id, give(py, client, found)?, writable, decode)
 }
 
-/// Remove a key and return its value as [`get_object`] does. One whose fourth byte is not among `kinds` stays where it
-/// is: then its first eight bytes are returned.
+/// Remove an object and return its value as [`get_object`] does. One whose fourth byte is not among `kinds` stays where
+/// it is: then `decode` is given its first eight bytes.
 #[pyfunction]
 pub(crate) fn take_object<'py>(
     py: Python<'py>,
     client: &Client,
-    key: &[u8],
+    prefix: &[u8],
+    id: &Bound<'py, PyAny>,
     kinds: &[u8],
-) -> PyResult<Option<Bound<'py, PyAny>>> {
+    writable: bool,
+    decode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let key = key_of(prefix, id)?;
     let shared = client.enter(py)?;
     let accepts = |first: u64| kinds.contains(&first.to_le_bytes()[3]);
-    let found = (shared.store).take_in_place(client.database(py), key, accepts);
+    let found = (shared.store).take_in_place(client.database(py), &key, accepts);
     let found = found.map_err(|error| raise(py, client, &shared.store, 0, error))?;
-    give(py, client, found)
+    value_of(id, give(py, client, found)?, writable, decode)
 }
 
 /// Where memory of the store begins.
@@ -229,6 +316,13 @@ pub(crate) struct Block {
     shared: Arc<OpenStore>,
     /// What keeps it; none once it is let go.
     whole: Attached<Option<Whole>>,
+}
+
+impl Block {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: so many bytes lie there for as long as this object, and nobody changes them.
+        unsafe { std::slice::from_raw_parts(self.start.0, self.length) }
+    }
 }
 
 #[pymethods]
@@ -271,7 +365,9 @@ impl Drop for Block {
 /// Memory of the store that is being filled, and becomes a value when it is sealed; freed if it is collected before.
 #[pyclass(frozen, module = "undercroft._native")]
 pub(crate) struct Draft {
-    key: Vec<u8>,
+    key: SmallVec<[u8; 64]>,
+    /// Where the id begins in it.
+    id: usize,
     /// Where the part begins that is filled.
     start: Place,
     length: usize,
@@ -286,17 +382,18 @@ struct Filling {
     views: usize,
 }
 
-/// Memory for a value that consists of a head and a buffer of so many bytes behind it.
+/// Memory for a value under a new id behind a prefix, which consists of a head and a buffer of so many bytes behind it.
 #[pyfunction]
 pub(crate) fn draft_object(
     py: Python<'_>,
     client: &Client,
-    key: Vec<u8>,
+    prefix: &[u8],
     head: &[u8],
     length: usize,
 ) -> PyResult<Draft> {
     let shared = client.shared(py)?;
     let store = &shared.store;
+    let (key, id) = known::new_key(py, prefix);
     let first = padded(head.len());
     let whole = first.saturating_add(length);
     let staged = store
@@ -310,6 +407,7 @@ pub(crate) fn draft_object(
     let start = Place(store.place_of_staged(&memory).wrapping_add(first));
     Ok(Draft {
         key,
+        id,
         start,
         length,
         state: Attached::new(Filling {
@@ -324,6 +422,12 @@ pub(crate) fn draft_object(
 impl Draft {
     fn __len__(&self) -> usize {
         self.length
+    }
+
+    /// The id under which it will be found.
+    #[getter]
+    fn id<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.key[self.id..])
     }
 
     /// Store it: from now on others find it, and nobody can change it any more.

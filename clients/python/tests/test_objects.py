@@ -309,7 +309,7 @@ def test_ids_that_are_none(objects):
 
 def test_objects_that_somebody_damaged_are_errors(objects):
     """Every length in them may be any number: nothing behind the object is read, and none kept."""
-    kept = len(undercroft.objects._shapes)
+    kept = len(undercroft.objects.array_shapes)
     damaged = [
         b"\xc1UOa\x05\0\0\0((((",
         b"\xc1UOa\xff\xff\xff\xff" + b"(" * 40_000,
@@ -325,7 +325,7 @@ def test_objects_that_somebody_damaged_are_errors(objects):
         for read in (objects.get, objects.take):
             with pytest.raises(ValueError, match=r"expected|buffer|OBJECT"):
                 read(b"%d" % number)
-    assert len(undercroft.objects._shapes) <= kept + 2
+    assert len(undercroft.objects.array_shapes) <= kept + 2
 
 
 class Thing:

@@ -25,6 +25,9 @@ __all__ = [
     "Wait",
     "Waiters",
     "Wire",
+    "array_heads",
+    "array_shapes",
+    "begin_ids",
     "close_cached",
     "command",
     "decoding",
@@ -34,6 +37,7 @@ __all__ = [
     "find_cached",
     "get_object",
     "know",
+    "know_arrays",
     "lease_key",
     "open_cached",
     "put_object",
@@ -114,23 +118,45 @@ def end_lease(
 def wait_for_lease(client: Client, key: bytes, seconds: float) -> None:
     """Wait until the lease of a key's value may be had, for so many seconds at most."""
 
+array_heads: dict[tuple[Any, tuple[int, ...]], bytes]
+array_shapes: dict[bytes, tuple[tuple[int, ...], Any, int, int]]
+
+def begin_ids(start: bytes) -> None:
+    """From now on ids begin so."""
+
+def know_arrays(class_: type[Any], /) -> None:
+    """From now on what is of this class is taken for numpy's arrays."""
+
 def put_object(
     client: Client,
-    key: bytes,
-    head: bytes,
-    buffers: tuple[Any, ...],
+    prefix: bytes,
+    value: object,
     expires: int,
-) -> None:
-    """Store a head and buffers behind it, for so many milliseconds; 0 is for good."""
+    encode: Callable[[Any], tuple[bytes, tuple[Any, ...]]],
+) -> bytes:
+    """Store a value under a new id, for so many milliseconds; 0 is for good."""
 
-def get_object(client: Client, key: bytes) -> bytes | Block | None:
-    """Return what a key holds: a block of the store where it is long."""
+def get_object(
+    client: Client,
+    prefix: bytes,
+    id: bytes,
+    writable: bool,
+    decode: Callable[[Any, bool], Any],
+) -> Any:
+    """Return the value with an id."""
 
-def take_object(client: Client, key: bytes, kinds: bytes) -> bytes | Block | None:
-    """Remove a key and return what it held; its first bytes where it is of no such kind."""
+def take_object(
+    client: Client,
+    prefix: bytes,
+    id: bytes,
+    kinds: bytes,
+    writable: bool,
+    decode: Callable[[Any, bool], Any],
+) -> Any:
+    """Remove an object and return its value; one of no such kind stays, and is refused."""
 
-def draft_object(client: Client, key: bytes, head: bytes, length: int) -> Draft:
-    """Return memory for a head and so many bytes behind it."""
+def draft_object(client: Client, prefix: bytes, head: bytes, length: int) -> Draft:
+    """Return memory for a value under a new id: a head and so many bytes behind it."""
 
 @final
 class Block:
@@ -145,6 +171,10 @@ class Draft:
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
+    @property
+    def id(self) -> bytes:
+        """The id under which it will be found."""
+
     def seal(self, client: Client, expires: int) -> None:
         """Let others find what was filled."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-import itertools
 import os
 import struct
 import sys
@@ -25,8 +24,12 @@ from undercroft._native import (
     Block,
     Client,
     Draft,
+    array_heads,
+    array_shapes,
+    begin_ids,
     draft_object,
     get_object,
+    know_arrays,
     put_object,
     take_object,
 )
@@ -53,30 +56,18 @@ _KNOWN_MAX = 1024
 # The longest description of an array: the type of a record with a thousand fields.
 _DESCRIPTION_MAX = 16 << 10
 
-_heads: dict[Any, bytes] = {}
-_shapes: dict[bytes, tuple[Any, int, tuple[int, ...], int]] = {}
-
 
 class PickleRefused(ValueError):  # noqa: N818
     """An object is a pickle, and the reader did not ask for pickles."""
 
 
-class _Ids:
-    """Ids that no other process makes, nor a child that is forked."""
-
-    def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        self.start = token_urlsafe(9).encode()
-        self.numbers = itertools.count()
-
-    def next(self) -> bytes:
-        return b"%b%x" % (self.start, next(self.numbers))
+def _renew_ids() -> None:
+    """From now on make ids that no other process makes, nor the parent of this one."""
+    begin_ids(token_urlsafe(9).encode())
 
 
-_ids = _Ids()
-os.register_at_fork(after_in_child=_ids.renew)
+_renew_ids()
+os.register_at_fork(after_in_child=_renew_ids)
 
 
 def _padded(length: int) -> int:
@@ -95,6 +86,7 @@ def _numpy() -> Any:
         import numpy
     except ImportError as error:
         raise ImportError("arrays in objects need numpy, which is not there") from error
+    know_arrays(numpy.ndarray)
     return numpy
 
 
@@ -128,15 +120,15 @@ def _describe(dtype: Any, shape: tuple[int, ...]) -> bytes:
 
 
 @functools.lru_cache(_KNOWN_MAX)
-def _parse(description: bytes) -> tuple[Any, int, tuple[int, ...]]:
-    """Return type, number of items and shape of an array."""
+def _parse(description: bytes) -> tuple[tuple[int, ...], Any]:
+    """Return shape and type of an array."""
     numpy = _numpy()
     try:
         if len(description) > _DESCRIPTION_MAX:
             raise ValueError(f"{len(description)} bytes are too many")
         described, shape = ast.literal_eval(description.decode())
         dtype = numpy.lib.format.descr_to_dtype(described)
-        return dtype, prod(shape), tuple(shape)
+        return tuple(shape), dtype
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError(
             f"expected the type and shape of an array, got {description[:80]!r}"
@@ -144,12 +136,12 @@ def _parse(description: bytes) -> tuple[Any, int, tuple[int, ...]]:
 
 
 def _array_head(dtype: Any, shape: tuple[int, ...]) -> bytes:
-    known = _heads.get((dtype, shape))
+    known = array_heads.get((dtype, shape))
     if known is None:
         known = _head(_ARRAY, _describe(dtype, shape))
-        if len(_heads) >= _KNOWN_MAX:
-            _heads.clear()
-        _heads[dtype, shape] = known
+        if len(array_heads) >= _KNOWN_MAX:
+            array_heads.clear()
+        array_heads[dtype, shape] = known
     return known
 
 
@@ -236,7 +228,7 @@ def _with_lengths(lengths: list[int], rest: bytes) -> bytes:
     return struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths) + rest
 
 
-def _encode(value: Any, pickles: bool) -> tuple[bytes, tuple[Any, ...]]:
+def _encode(value: Any, *, pickles: bool) -> tuple[bytes, tuple[Any, ...]]:
     """Return a value's head and buffers."""
     kind = type(value)
     if kind in (bytes, bytearray, memoryview):
@@ -265,7 +257,7 @@ def _pickle(value: Any) -> tuple[bytes, tuple[Any, ...]]:
     return _head(_PICKLE, _with_lengths(lengths, pickled)), raw
 
 
-def _decode(whole: Whole, pickles: bool, writable: bool) -> Any:
+def _decode(whole: Whole, writable: bool, *, pickles: bool) -> Any:
     """Return the value that was put, whose buffers are views of what is stored."""
     if writable:
         whole = bytearray(whole)
@@ -276,12 +268,15 @@ def _decode(whole: Whole, pickles: bool, writable: bool) -> Any:
     kind, end = start[3:4], 8 + int.from_bytes(start[4:], "little")
     if kind == _ARRAY:
         head = bytes(view[: min(end, 9 + _DESCRIPTION_MAX)])
-        known = _shapes.get(head)
+        known = array_shapes.get(head)
         if known is None:
-            if len(_shapes) >= _KNOWN_MAX:
-                _shapes.clear()
-            known = _shapes[head] = (*_parse(head[8:]), _padded(end))
-        return _array(whole, *known)
+            shape, dtype = _parse(head[8:])
+            first = _padded(end)
+            if len(array_shapes) >= _KNOWN_MAX:
+                array_shapes.clear()
+            known = (shape, dtype, first, first + prod(shape) * dtype.itemsize)
+            array_shapes[head] = known
+        return _array(whole, *known[:3])
     view = memoryview(whole)
     if kind == _BYTES:
         return view[_padded(end) :]
@@ -339,12 +334,16 @@ def _unpack(whole: Whole, view: memoryview, body: memoryview, places: list[tuple
     return load(body)
 
 
-def _array(whole: Whole, dtype: Any, count: int, shape: tuple[int, ...], start: int) -> Any:
+def _array(whole: Whole, shape: tuple[int, ...], dtype: Any, start: int) -> Any:
     numpy = sys.modules.get("numpy") or _numpy()
-    if not count or not dtype.itemsize:
+    if not prod(shape) or not dtype.itemsize:
         return numpy.empty(shape, dtype)
-    array = numpy.frombuffer(whole, dtype, count, start)
-    return array if len(shape) == 1 else array.reshape(shape)
+    try:
+        return numpy.ndarray(shape, dtype, whole, start)
+    except TypeError as error:
+        raise ValueError(
+            f"expected an array of shape {shape} and type {dtype}, got {len(whole)} bytes"
+        ) from error
 
 
 def _milliseconds(ttl: float | timedelta | None) -> int:
@@ -365,14 +364,18 @@ class ObjectDraft:
     def __init__(
         self,
         client: Client,
-        id: bytes,
         draft: Draft,
         expires: int,
         shape: tuple[Any, tuple[int, ...]] | None,
     ) -> None:
         """Made by :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
-        self._client, self._id, self._draft = client, id, draft
+        self._client, self._draft = client, draft
         self._expires, self._shape = expires, shape
+
+    @property
+    def id(self) -> bytes:
+        """The id under which the object will be found."""
+        return self._draft.id
 
     @property
     def array(self) -> Any:
@@ -396,7 +399,7 @@ class ObjectDraft:
         Raises ``BufferError`` while an array or a view of it could still change it.
         """
         self._draft.seal(self._client, self._expires)
-        return self._id
+        return self._draft.id
 
 
 class Objects:
@@ -427,7 +430,8 @@ class Objects:
         else:
             self._client = Store(**options) if store is None else Store(store, **options)
         self._expires = _milliseconds(ttl)
-        self._pickles = pickle
+        self._encode = functools.partial(_encode, pickles=pickle)
+        self._decode = functools.partial(_decode, pickles=pickle)
         self._kinds = _BYTES + _ARRAY + _TREE + (_PICKLE if pickle else b"")
         self._prefix = prefix.encode()
 
@@ -436,11 +440,8 @@ class Objects:
 
         Raises ``MemoryError`` where the store is full, ``TypeError`` for what cannot be stored.
         """
-        head, buffers = _encode(value, self._pickles)
-        found = _ids.next()
         expires = self._expires if ttl is None else _milliseconds(ttl)
-        put_object(self._client, self._prefix + found, head, buffers, expires)
-        return found
+        return put_object(self._client, self._prefix, value, expires, self._encode)
 
     def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
@@ -476,10 +477,9 @@ class Objects:
     def _draft(
         self, head: bytes, length: int, ttl: float | None, shape: tuple[Any, tuple[int, ...]] | None
     ) -> ObjectDraft:
-        found = _ids.next()
         expires = self._expires if ttl is None else _milliseconds(ttl)
-        draft = draft_object(self._client, self._prefix + found, head, length)
-        return ObjectDraft(self._client, found, draft, expires, shape)
+        draft = draft_object(self._client, self._prefix, head, length)
+        return ObjectDraft(self._client, draft, expires, shape)
 
     def get(self, id: bytes, *, writable: bool = False) -> Any:
         """Return the value with an id.
@@ -491,7 +491,7 @@ class Objects:
         Raises ``KeyError`` where there is none, :class:`PickleRefused` for a pickle that was not
         asked for.
         """
-        return self._found(id, get_object(self._client, self._key(id)), writable)
+        return get_object(self._client, self._prefix, id, writable, self._decode)
 
     def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
         """Return the values with several ids."""
@@ -503,7 +503,7 @@ class Objects:
         Of several that take the same one gets it. Raises as :meth:`get`; a pickle that was refused
         is still there.
         """
-        return self._found(id, take_object(self._client, self._key(id), self._kinds), writable)
+        return take_object(self._client, self._prefix, id, self._kinds, writable, self._decode)
 
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
         """Take the values with several ids, one after the other."""
@@ -540,8 +540,3 @@ class Objects:
         if not isinstance(id, bytes):
             raise TypeError(f"expected an object's id, which is bytes, got {type(id).__name__}")
         return self._prefix + id
-
-    def _found(self, id: bytes, whole: bytes | Block | None, writable: bool) -> Any:
-        if whole is None:
-            raise KeyError(id)
-        return _decode(whole, self._pickles, writable)
