@@ -22,6 +22,7 @@
 - `mariadb`: MariaDB as a peer, with the table that a forum keeps its threads in.
 - `messages`: rows of messages: latency and rate to embedded subscribers, beside Redis.
 - `native`: rows that native code measures: Rust, readers, memory, opening, instructions.
+- `objects`: rows of objects that processes hand over, beside plasma, Redis, shared memory, LMDB.
 - `peers`: servers beside us that are started and stopped, and Python environments of their own.
 - `php`: rows of the PHP client, pure and with the extension, beside Predis, phpredis and APCu.
 - `plot`: pictures: the classic comparison, and the slowest calls over time.

@@ -17,6 +17,7 @@ from core import (
     many,
     messages,
     native,
+    objects,
     php,
     remote,
     served,
@@ -92,6 +93,9 @@ TABLES: dict[str, dict[str, Group]] = {
         "small": caches.small_rows,
         "messages": caches.message_rows,
         "waiting": caches.waiting_rows,
+    },
+    "objects": {
+        "arrays": objects.rows,
     },
     "growth": {
         "life": growth.rows,

@@ -65,7 +65,9 @@ fn know_arrays(class: &Bound<'_, PyType>) {
 }
 
 /// The head of an array, where one of its type and shape was met before. None for what is no array, too.
-pub(crate) fn head_of_array<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+pub(crate) fn head_of_array<'py>(
+    value: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let py = value.py();
     let Some(class) = NDARRAY.get(py) else {
         return Ok(None);
@@ -78,7 +80,8 @@ pub(crate) fn head_of_array<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<B
     };
     let dtype = value.getattr(intern!(py, "dtype"))?;
     let shape = value.getattr(intern!(py, "shape"))?;
-    heads.bind(py).get_item((dtype, shape))
+    let head = heads.bind(py).get_item((dtype, shape))?;
+    Ok(head.map(|head| head.cast_into()).transpose()?)
 }
 
 /// The array that stored bytes are, as a read-only view of `owner`, which lends them. None where they are no array, or

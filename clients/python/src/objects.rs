@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyBufferError, PyKeyError, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 use smallvec::SmallVec;
 use undercroft_embedded::OpenStore;
 use undercroft_engine::{Condition, Error, Expiry, PutDown, STRING_MAX, SetOptions, Store, Whole};
@@ -61,11 +61,6 @@ impl Lent {
         }
     }
 
-    /// None where it does not lend its bytes as they are.
-    fn if_it_lends(object: &Bound<'_, PyAny>) -> Option<Lent> {
-        Lent::of(object).ok()
-    }
-
     fn bytes(&self) -> &[u8] {
         if self.0.buf.is_null() {
             return &[];
@@ -95,28 +90,21 @@ fn expiry(store: &Store, milliseconds: u64) -> Expiry {
 /// multiple of 64 bytes behind it. `encode` makes them of what is neither bytes nor an array as others before.
 #[pyfunction]
 pub(crate) fn put_object<'py>(
-    py: Python<'py>,
     client: &Client,
     prefix: &[u8],
     value: &Bound<'py, PyAny>,
     expires: u64,
     encode: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
+    let py = value.py();
     let (key, id) = known::new_key(py, prefix);
     if known::is_bytes(value) {
         let lent = Lent::of(value)?;
         put(py, client, &key, &known::BYTES_HEAD, &[lent], expires)?;
     } else if let Some(head) = known::head_of_array(value)?
-        && let Some(lent) = Lent::if_it_lends(value)
+        && let Ok(lent) = Lent::of(value)
     {
-        put(
-            py,
-            client,
-            &key,
-            head.cast::<PyBytes>()?.as_bytes(),
-            &[lent],
-            expires,
-        )?;
+        put(py, client, &key, head.as_bytes(), &[lent], expires)?;
     } else {
         let encoded = encode.call1((value,))?;
         let (head, buffers): (Bound<'py, PyBytes>, Bound<'py, PyTuple>) = encoded.extract()?;
@@ -125,6 +113,33 @@ pub(crate) fn put_object<'py>(
         put(py, client, &key, head.as_bytes(), &lent, expires)?;
     }
     Ok(PyBytes::new(py, &key[id..]))
+}
+
+/// Store several values as [`put_object`] does; none of them where one cannot be stored.
+#[pyfunction]
+pub(crate) fn put_objects<'py>(
+    client: &Client,
+    prefix: &[u8],
+    values: &Bound<'py, PyAny>,
+    expires: u64,
+    encode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyList>> {
+    let py = values.py();
+    let ids = PyList::empty(py);
+    let done = values.try_iter()?.try_for_each(|value| {
+        let id = put_object(client, prefix, &value?, expires, encode)?;
+        ids.append(id)
+    });
+    if let Err(error) = done {
+        let shared = client.enter(py)?;
+        for id in ids.iter() {
+            let key = key_of(prefix, &id)?;
+            // One that cannot be deleted now expires, or stays as one that nobody takes.
+            let _ = shared.store.delete(client.database(py), &[&key]);
+        }
+        return Err(error);
+    }
+    Ok(ids)
 }
 
 fn put(
@@ -263,28 +278,90 @@ fn value_of<'py>(
     decode.call1((whole, writable))
 }
 
+/// What is read of an object.
+#[derive(Clone, Copy)]
+struct Wanted<'a, 'py> {
+    client: &'a Client,
+    prefix: &'a [u8],
+    /// It is removed, if its fourth byte is among these.
+    taken: Option<&'a [u8]>,
+    writable: bool,
+    decode: &'a Bound<'py, PyAny>,
+}
+
+impl<'py> Wanted<'_, 'py> {
+    fn of(self, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, client) = (id.py(), self.client);
+        let key = key_of(self.prefix, id)?;
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let found = match self.taken {
+            None => store.get_in_place(database, &key),
+            Some(kinds) => {
+                let accepts = |first: u64| kinds.contains(&first.to_le_bytes()[3]);
+                store.take_in_place(database, &key, accepts)
+            }
+        };
+        let found = found.map_err(|error| raise(py, client, store, 0, error))?;
+        value_of(id, give(py, client, found)?, self.writable, self.decode)
+    }
+
+    fn of_all(self, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        let values = PyList::empty(ids.py());
+        let done = (ids.try_iter()?).try_for_each(|id| values.append(self.of(&id?)?));
+        if let Err(error) = done {
+            if self.taken.is_some() {
+                // They are nowhere else any more.
+                error.value(ids.py()).setattr("taken", values)?;
+            }
+            return Err(error);
+        }
+        Ok(values)
+    }
+}
+
 /// Return the value with an id. What is long is a view of the store.
 #[pyfunction]
 pub(crate) fn get_object<'py>(
-    py: Python<'py>,
     client: &Client,
     prefix: &[u8],
     id: &Bound<'py, PyAny>,
     writable: bool,
     decode: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let key = key_of(prefix, id)?;
-    let shared = client.enter(py)?;
-    let found = shared.store.get_in_place(client.database(py), &key);
-    let found = found.map_err(|error| raise(py, client, &shared.store, 0, error))?;
-    value_of(id, give(py, client, found)?, writable, decode)
+    Wanted {
+        client,
+        prefix,
+        taken: None,
+        writable,
+        decode,
+    }
+    .of(id)
+}
+
+/// Return the values with several ids, one after the other.
+#[pyfunction]
+pub(crate) fn get_objects<'py>(
+    client: &Client,
+    prefix: &[u8],
+    ids: &Bound<'py, PyAny>,
+    writable: bool,
+    decode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyList>> {
+    Wanted {
+        client,
+        prefix,
+        taken: None,
+        writable,
+        decode,
+    }
+    .of_all(ids)
 }
 
 /// Remove an object and return its value as [`get_object`] does. One whose fourth byte is not among `kinds` stays where
 /// it is: then `decode` is given its first eight bytes.
 #[pyfunction]
 pub(crate) fn take_object<'py>(
-    py: Python<'py>,
     client: &Client,
     prefix: &[u8],
     id: &Bound<'py, PyAny>,
@@ -292,12 +369,34 @@ pub(crate) fn take_object<'py>(
     writable: bool,
     decode: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let key = key_of(prefix, id)?;
-    let shared = client.enter(py)?;
-    let accepts = |first: u64| kinds.contains(&first.to_le_bytes()[3]);
-    let found = (shared.store).take_in_place(client.database(py), &key, accepts);
-    let found = found.map_err(|error| raise(py, client, &shared.store, 0, error))?;
-    value_of(id, give(py, client, found)?, writable, decode)
+    Wanted {
+        client,
+        prefix,
+        taken: Some(kinds),
+        writable,
+        decode,
+    }
+    .of(id)
+}
+
+/// Remove several objects and return their values, one after the other.
+#[pyfunction]
+pub(crate) fn take_objects<'py>(
+    client: &Client,
+    prefix: &[u8],
+    ids: &Bound<'py, PyAny>,
+    kinds: &[u8],
+    writable: bool,
+    decode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyList>> {
+    Wanted {
+        client,
+        prefix,
+        taken: Some(kinds),
+        writable,
+        decode,
+    }
+    .of_all(ids)
 }
 
 /// Where memory of the store begins.
@@ -545,7 +644,10 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Block>()?;
     module.add_class::<Draft>()?;
     module.add_function(wrap_pyfunction!(put_object, module)?)?;
+    module.add_function(wrap_pyfunction!(put_objects, module)?)?;
     module.add_function(wrap_pyfunction!(get_object, module)?)?;
+    module.add_function(wrap_pyfunction!(get_objects, module)?)?;
     module.add_function(wrap_pyfunction!(take_object, module)?)?;
+    module.add_function(wrap_pyfunction!(take_objects, module)?)?;
     module.add_function(wrap_pyfunction!(draft_object, module)?)
 }

@@ -307,6 +307,15 @@ def test_ids_that_are_none(objects):
             objects.take(b"list")
 
 
+def test_what_was_taken_before_one_that_is_missing_is_not_lost(objects):
+    ids = objects.put_many([b"one", {"two": 2}])
+    with pytest.raises(KeyError, match="none") as caught:
+        objects.take_many([*ids, b"none"])
+    one, two = caught.value.taken
+    assert (bytes(one), two) == (b"one", {"two": 2})
+    assert not any(each in objects for each in ids)
+
+
 def test_objects_that_somebody_damaged_are_errors(objects):
     """Every length in them may be any number: nothing behind the object is read, and none kept."""
     kept = len(undercroft.objects.array_shapes)

@@ -36,14 +36,17 @@ __all__ = [
     "errors",
     "find_cached",
     "get_object",
+    "get_objects",
     "know",
     "know_arrays",
     "lease_key",
     "open_cached",
     "put_object",
+    "put_objects",
     "shape_replies",
     "take_lease",
     "take_object",
+    "take_objects",
     "wait_for_lease",
 ]
 
@@ -136,6 +139,15 @@ def put_object(
 ) -> bytes:
     """Store a value under a new id, for so many milliseconds; 0 is for good."""
 
+def put_objects(
+    client: Client,
+    prefix: bytes,
+    values: Iterable[object],
+    expires: int,
+    encode: Callable[[Any], tuple[bytes, tuple[Any, ...]]],
+) -> list[bytes]:
+    """Store several values; none of them where one cannot be stored."""
+
 def get_object(
     client: Client,
     prefix: bytes,
@@ -144,6 +156,15 @@ def get_object(
     decode: Callable[[Any, bool], Any],
 ) -> Any:
     """Return the value with an id."""
+
+def get_objects(
+    client: Client,
+    prefix: bytes,
+    ids: Iterable[bytes],
+    writable: bool,
+    decode: Callable[[Any, bool], Any],
+) -> list[Any]:
+    """Return the values with several ids."""
 
 def take_object(
     client: Client,
@@ -154,6 +175,16 @@ def take_object(
     decode: Callable[[Any, bool], Any],
 ) -> Any:
     """Remove an object and return its value; one of no such kind stays, and is refused."""
+
+def take_objects(
+    client: Client,
+    prefix: bytes,
+    ids: Iterable[bytes],
+    kinds: bytes,
+    writable: bool,
+    decode: Callable[[Any, bool], Any],
+) -> list[Any]:
+    """Remove several objects and return their values."""
 
 def draft_object(client: Client, prefix: bytes, head: bytes, length: int) -> Draft:
     """Return memory for a value under a new id: a head and so many bytes behind it."""

@@ -29,9 +29,12 @@ from undercroft._native import (
     begin_ids,
     draft_object,
     get_object,
+    get_objects,
     know_arrays,
     put_object,
+    put_objects,
     take_object,
+    take_objects,
 )
 from undercroft.store import Store
 
@@ -447,14 +450,8 @@ class Objects:
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
     ) -> list[bytes]:
         """Store several values and return their ids; none of them where one cannot be stored."""
-        ids: list[bytes] = []
-        try:
-            for value in values:
-                ids.append(self.put(value, ttl=ttl))
-        except BaseException:
-            self.delete(*ids)
-            raise
-        return ids
+        expires = self._expires if ttl is None else _milliseconds(ttl)
+        return put_objects(self._client, self._prefix, values, expires, self._encode)
 
     def create(
         self, shape: int | tuple[int, ...], dtype: Any = "float64", *, ttl: float | None = None
@@ -495,7 +492,7 @@ class Objects:
 
     def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
         """Return the values with several ids."""
-        return [self.get(id, writable=writable) for id in ids]
+        return get_objects(self._client, self._prefix, ids, writable, self._decode)
 
     def take(self, id: bytes, *, writable: bool = False) -> Any:
         """Return the value with an id and delete it: it is handed over. O(1) from 32 KiB on.
@@ -506,8 +503,12 @@ class Objects:
         return take_object(self._client, self._prefix, id, self._kinds, writable, self._decode)
 
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
-        """Take the values with several ids, one after the other."""
-        return [self.take(id, writable=writable) for id in ids]
+        """Take the values with several ids, one after the other.
+
+        Where one is not there, the error that says so has those that were taken before it as
+        ``taken``.
+        """
+        return take_objects(self._client, self._prefix, ids, self._kinds, writable, self._decode)
 
     def delete(self, *ids: bytes) -> int:
         """Delete objects and return how many were there. Views of them stay as they are."""

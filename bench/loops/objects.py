@@ -1,0 +1,326 @@
+"""One way to hand objects over: a process that puts and takes them when it is told to.
+
+It reads lines ``OPERATION COUNT`` and answers each with one of JSON: for every time the nanoseconds
+of putting, of taking, and of all with what was taken dropped. Operations are
+``array-ELEMENTS-BATCH`` and ``mixed-NUMBER-BATCH``, and for ours ``create-ELEMENTS-1`` and
+``copy-ELEMENTS-1``, which is a plain copy of the array. The arguments are the way's name, and where
+its store or server is.
+"""
+
+import itertools
+import json
+import pickle
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Values = Sequence[Any]
+
+
+def packed(value: Any) -> bytes:
+    """Return a value as a pickle."""
+    return pickle.dumps(value, protocol=5)
+
+
+class Undercroft:
+    """Objects in shared memory: what is taken is a view."""
+
+    def __init__(self, path: str) -> None:
+        """Open the store."""
+        import undercroft
+
+        self.objects = undercroft.Objects(path, maxmemory=0)
+        self.put: Any = self.objects.put_many
+        self.take: Any = self.objects.take_many
+
+    def create(self, elements: int) -> tuple[int, int, int]:
+        """Make an array in place, and take it; nothing is written to it."""
+        start = time.perf_counter_ns()
+        found = self.objects.create(elements).seal()
+        put = time.perf_counter_ns()
+        array = self.objects.take(found)
+        taken = time.perf_counter_ns()
+        if array.size != elements:
+            raise AssertionError("an array is not whole")
+        del array
+        return put - start, taken - put, time.perf_counter_ns() - start
+
+
+class UndercroftCopies(Undercroft):
+    """The same; what is taken is a copy that may be written to."""
+
+    def __init__(self, path: str) -> None:
+        """Open the store."""
+        super().__init__(path)
+        self.take = lambda ids: self.objects.take_many(ids, writable=True)
+
+
+class UndercroftPickles(Undercroft):
+    """Pickles as bytes in shared memory."""
+
+    def __init__(self, path: str) -> None:
+        """Open the store."""
+        super().__init__(path)
+        self.put = lambda values: self.objects.put_many(map(packed, values))
+        self.take = lambda ids: [pickle.loads(each) for each in self.objects.take_many(ids)]
+
+
+class Plasma:
+    """The object store that came with Arrow; what is taken is a view."""
+
+    def __init__(self, path: str) -> None:
+        """Connect to the store."""
+        import pyarrow.plasma
+
+        self.client = pyarrow.plasma.connect(path)
+
+    def put(self, values: Values) -> list[Any]:
+        """Put values, one after the other: there is no other way."""
+        return [self.client.put(value) for value in values]
+
+    def take(self, ids: list[Any]) -> Values:
+        """Get views and delete the objects, which go when nobody views them."""
+        values = self.client.get(ids)
+        self.client.delete(ids)
+        return values
+
+
+class Redis:
+    """Values of a server: pickles, and arrays as their bytes where they are called raw."""
+
+    def __init__(self, place: str, *, raw: bool = False) -> None:
+        """Connect to the server."""
+        import redis
+
+        self.client: Any = redis.Redis.from_url(place)
+        self.client.ping()
+        self.dump = (lambda value: value.tobytes()) if raw else packed
+        self.load = np.frombuffer if raw else pickle.loads
+
+    def put(self, values: Values) -> list[Any]:
+        """Ask for an id and set its value, one after the other."""
+        ids = []
+        for value in values:
+            ids.append(self.client.incr("last"))
+            self.client.set(ids[-1], self.dump(value))
+        return ids
+
+    def take(self, ids: list[Any]) -> Values:
+        """Get and delete, one after the other."""
+        return [self.load(self.client.getdel(each)) for each in ids]
+
+
+class RedisPipe(Redis):
+    """So many ids by one pipeline, then so many values by another."""
+
+    def put(self, values: Values) -> list[Any]:
+        """Put by two pipelines."""
+        pipe = self.client.pipeline(transaction=False)
+        for _ in values:
+            pipe.incr("last")
+        ids = pipe.execute()
+        for each, value in zip(ids, values, strict=True):
+            pipe.set(each, self.dump(value))
+        pipe.execute()
+        return list(ids)
+
+    def take(self, ids: list[Any]) -> Values:
+        """Take by one pipeline."""
+        pipe = self.client.pipeline(transaction=False)
+        for each in ids:
+            pipe.getdel(each)
+        return [self.load(each) for each in pipe.execute()]
+
+
+class RedisPipeNext(RedisPipe):
+    """A value and the next id by one pipeline."""
+
+    next_id: Any = None
+
+    def put(self, values: Values) -> list[Any]:
+        """Put by one pipeline a value."""
+        ids = []
+        for value in values:
+            if self.next_id is None:
+                self.next_id = self.client.incr("last")
+            ids.append(self.next_id)
+            pipe = self.client.pipeline(transaction=False)
+            pipe.set(self.next_id, self.dump(value)).incr("last")
+            self.next_id = pipe.execute()[1]
+        return ids
+
+
+class SharedMemory:
+    """A block of its own for every array; what is taken is a view."""
+
+    def __init__(self, _: str) -> None:
+        """Import it."""
+        from multiprocessing import shared_memory
+
+        self.shared_memory = shared_memory
+
+    def put(self, values: Values) -> list[Any]:
+        """Make blocks and copy arrays into them."""
+        ids = []
+        for value in values:
+            block = self.shared_memory.SharedMemory(create=True, size=value.nbytes)
+            np.ndarray(value.shape, value.dtype, block.buf)[:] = value
+            ids.append((block.name, value.shape, value.dtype))
+            block.close()
+        return ids
+
+    def take(self, ids: list[Any]) -> Values:
+        """Attach to blocks, whose names go at once."""
+        values = []
+        for name, shape, dtype in ids:
+            block = self.shared_memory.SharedMemory(name)
+            block.unlink()
+            values.append(View(block, np.ndarray(shape, dtype, block.buf)))
+        return values
+
+
+class View:
+    """An array in a block of shared memory, which is closed when it goes."""
+
+    def __init__(self, block: Any, array: Any) -> None:
+        """Keep both."""
+        self.block, self.array = block, array
+
+    def __del__(self) -> None:
+        """Close the block, whose buffer the array must have let go."""
+        del self.array
+        self.block.close()
+
+
+class Lmdb:
+    """Bytes in a mapped tree: what is taken is a copy, as a view ends with its transaction."""
+
+    def __init__(self, path: str, *, raw: bool = False) -> None:
+        """Open the environment."""
+        import lmdb
+
+        self.environment = lmdb.open(path, map_size=8 << 30, sync=False, writemap=True)
+        self.numbers = itertools.count()
+        self.dump = (lambda value: value.data) if raw else packed
+        self.load = np.frombuffer if raw else pickle.loads
+
+    def put(self, values: Values) -> list[Any]:
+        """Put by one transaction."""
+        ids = []
+        with self.environment.begin(write=True) as transaction:
+            for value in values:
+                ids.append(b"%x" % next(self.numbers))
+                transaction.put(ids[-1], self.dump(value))
+        return ids
+
+    def take(self, ids: list[Any]) -> Values:
+        """Take by one transaction."""
+        with self.environment.begin(write=True) as transaction:
+            return [self.load(transaction.pop(each)) for each in ids]
+
+
+WAYS: dict[str, Any] = {
+    "undercroft": Undercroft,
+    "undercroft-copies": UndercroftCopies,
+    "undercroft-pickles": UndercroftPickles,
+    "plasma": Plasma,
+    "redis-raw": lambda place: Redis(place, raw=True),
+    "redis": Redis,
+    "redis-pipe": RedisPipe,
+    "redis-pipe2": RedisPipeNext,
+    "shared-memory": SharedMemory,
+    "lmdb-raw": lambda place: Lmdb(place, raw=True),
+    "lmdb": Lmdb,
+}
+
+
+def mixed(number: int) -> dict[str, Any]:
+    """Return one of two dictionaries of text and arrays."""
+    random = np.random.default_rng(number)
+    if number == 1:
+        return {
+            "request": "3f8a-77c1",
+            "text": "a photograph of a boat on a lake, " * 8,
+            "tokens": random.integers(0, 50_000, 128),
+            "logits": random.random(1_000, "float32"),
+        }
+    return {
+        "request": "b09e-1142",
+        "labels": ["boat", "lake", "mountain"] * 20,
+        "size": (640, 480),
+        "image": random.integers(0, 255, (480, 640, 3), "uint8"),
+        "boxes": random.random((300, 4)),
+    }
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether a value is what was put."""
+    # The view stays while its array is looked at.
+    view, other = other, getattr(other, "array", other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, np.ndarray):
+        return bool(np.array_equal(one, np.asarray(other))) and view is not None
+    return bool(one == other)
+
+
+def one_time(way: Any, values: Values) -> tuple[int, int, int]:
+    """Put values and take them; return the nanoseconds of either, and of all."""
+    start = time.perf_counter_ns()
+    ids = way.put(values)
+    put = time.perf_counter_ns()
+    found = way.take(ids)
+    taken = time.perf_counter_ns()
+    del found
+    return put - start, taken - put, time.perf_counter_ns() - start
+
+
+def copy(array: Any, target: Any) -> tuple[int, int, int]:
+    """Copy an array to memory that was written to before."""
+    start = time.perf_counter_ns()
+    np.copyto(target, array)
+    taken = time.perf_counter_ns() - start
+    return taken, 0, taken
+
+
+def run(way: Any, operation: str, count: int, kept: dict[str, Any]) -> list[tuple[int, int, int]]:
+    """Do an operation so many times."""
+    kind, size, batch = operation.split("-")
+    if kind == "create":
+        way.create(int(size))
+        return [way.create(int(size)) for _ in range(count)]
+    if operation not in kept:
+        # The last operation's values go: they may be most of the machine's memory.
+        kept.clear()
+        if kind == "mixed":
+            values: Values = [mixed(int(size)) for _ in range(int(batch))]
+        else:
+            values = [np.random.default_rng(7).random(int(size)) for _ in range(int(batch))]
+        kept[operation] = values, values[0].copy() if kind == "copy" else None
+        if kind != "copy" and not same(values[0], way.take(way.put(values))[0]):
+            raise AssertionError("what was taken is not what was put")
+    values, target = kept[operation]
+    if kind == "copy":
+        return [copy(values[0], target) for _ in range(count)]
+    return [one_time(way, values) for _ in range(count)]
+
+
+def main() -> None:
+    """Answer lines until there are no more."""
+    name, place = sys.argv[1:]
+    way = WAYS[name](place)
+    print("ready", flush=True)
+    kept: dict[str, Any] = {}
+    for line in sys.stdin:
+        operation, count = line.split()
+        try:
+            print(json.dumps(run(way, operation, int(count), kept)), flush=True)
+        except Exception as error:
+            print(f"error {type(error).__name__}: {error}".replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    main()
