@@ -83,7 +83,7 @@ def _sides(bench: Bench) -> Iterator[dict[str, Loop]]:
     python = peers.environment("objects")
     with contextlib.ExitStack() as stack:
         redis = stack.enter_context(peers.redis_server(bench.directory(), tcp=True))
-        plasma = stack.enter_context(_plasma(bench, python))
+        plasma = stack.enter_context(plasma_store(bench, python))
         unix, tcp = f"unix://{redis.path}", f"redis://127.0.0.1:{redis.port}"
         places: dict[str, tuple[str, Path | str, str]] = {}
         for name in ("undercroft", "undercroft-copies", "undercroft-pickles"):
@@ -103,7 +103,7 @@ def _sides(bench: Bench) -> Iterator[dict[str, Loop]]:
 
 
 @contextlib.contextmanager
-def _plasma(bench: Bench, python: Path) -> Iterator[Path]:
+def plasma_store(bench: Bench, python: Path) -> Iterator[Path]:
     """Run plasma's store."""
     path = bench.directory() / "plasma.sock"
     command = [str(python.parent / "plasma_store"), "-m", str(PLASMA_MEMORY), "-s", str(path)]

@@ -21,6 +21,7 @@ from core import (
     php,
     remote,
     served,
+    services,
     sets,
 )
 from core.bench import Bench
@@ -96,6 +97,7 @@ TABLES: dict[str, dict[str, Group]] = {
     },
     "objects": {
         "arrays": objects.rows,
+        "services": services.rows,
     },
     "growth": {
         "life": growth.rows,

@@ -104,7 +104,7 @@ fn step_through(scenario: &Scenario, prepared: &Prepared) -> Result<Count, Strin
     step_through_as("act", 1, scenario, prepared)
 }
 
-/// As [`step_through`], with the child in another role, and a copy of each of so many states.
+/// As [`step_through`], with the child in another role, and a copy of each of so many states and of the last.
 fn step_through_as(
     role: &str,
     each: u64,
@@ -123,7 +123,8 @@ fn step_through_as(
         count.instructions += 1;
         let changed = image.update(&file).expect("an image");
         count.points += u64::from(changed);
-        if changed && count.points.is_multiple_of(each) {
+        let last = each > 1 && step == Step::Marker;
+        if last || changed && count.points.is_multiple_of(each) {
             image.write_to(&copy).expect("room for a copy");
             let store = state::open(&copy).expect("a store that opens");
             match state::verify(&store, &prepared.expected, count.points) {
