@@ -87,17 +87,23 @@ fn expiry(store: &Store, milliseconds: u64) -> Expiry {
 }
 
 /// Store a value under a new id behind a prefix, and return the id: a head, and buffers, each of which begins at a
-/// multiple of 64 bytes behind it. `encode` makes them of what is neither bytes nor an array as others before.
+/// multiple of 64 bytes behind it. `encode` makes them of what is neither bytes nor an array as others before. With an
+/// `own` id it is under that, in place of what was.
 #[pyfunction]
+#[pyo3(signature = (client, prefix, value, expires, encode, own=None))]
 pub(crate) fn put_object<'py>(
     client: &Client,
     prefix: &[u8],
     value: &Bound<'py, PyAny>,
     expires: u64,
     encode: &Bound<'py, PyAny>,
+    own: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let py = value.py();
-    let (key, id) = known::new_key(py, prefix);
+    let (key, id) = match own {
+        Some(own) => (key_of(prefix, own)?, prefix.len()),
+        None => known::new_key(py, prefix),
+    };
     if known::is_bytes(value) {
         let lent = Lent::of(value)?;
         put(py, client, &key, &known::BYTES_HEAD, &[lent], expires)?;
@@ -127,7 +133,7 @@ pub(crate) fn put_objects<'py>(
     let py = values.py();
     let ids = PyList::empty(py);
     let done = values.try_iter()?.try_for_each(|value| {
-        let id = put_object(client, prefix, &value?, expires, encode)?;
+        let id = put_object(client, prefix, &value?, expires, encode, None)?;
         ids.append(id)
     });
     if let Err(error) = done {

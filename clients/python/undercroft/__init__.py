@@ -20,11 +20,13 @@ does not wait for redis-py.
 - `lock`: locks of a store in this process: redis-py's, which tell each other when they are
   released.
 - `missing`: what redis-py has for the modules of a Redis server, none of which is in a store.
+- `object_waits`: waiting for objects, whose ids are known before they are there.
 - `objects`: arrays, bytes and messages that processes hand to each other without copying.
 - `options`: what redis-py can be told, and what of it a store in shared memory has no use for.
 - `pipeline`: pipelines: commands collected and run together, as redis-py's are.
 - `pubsub`: messages: redis-py's PubSub, fed from shared memory instead of a socket.
 - `remote`: the client of a server: redis-py's, with a short way from call to reply.
+- `remote_objects`: objects on a server: copies of the values, by pipelines.
 - `replies`: from a reply to what a method of redis-py's returns.
 - `resp`: RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies.
 - `store`: the client of a store that needs no redis-py.

@@ -136,8 +136,9 @@ def put_object(
     value: object,
     expires: int,
     encode: Callable[[Any], tuple[bytes, tuple[Any, ...]]],
+    own: bytes | None = None,
 ) -> bytes:
-    """Store a value under a new id, for so many milliseconds; 0 is for good."""
+    """Store a value under a new id, or its own, for so many milliseconds; 0 is for good."""
 
 def put_objects(
     client: Client,

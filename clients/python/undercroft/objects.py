@@ -16,6 +16,7 @@ import importlib
 import os
 import struct
 import sys
+from contextlib import suppress
 from math import prod
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from undercroft._native import (
     Block,
     Client,
-    Draft,
     array_heads,
     array_shapes,
     begin_ids,
@@ -36,6 +36,7 @@ from undercroft._native import (
     take_object,
     take_objects,
 )
+from undercroft.object_waits import wait_in_place
 from undercroft.store import Store
 
 if TYPE_CHECKING:
@@ -349,6 +350,14 @@ def _array(whole: Whole, shape: tuple[int, ...], dtype: Any, start: int) -> Any:
         ) from error
 
 
+def is_remote(store: Any) -> bool:
+    """Return whether a URL or a client means a server, and not a store in shared memory."""
+    if isinstance(store, str):
+        scheme, colon, _ = store.partition("://")
+        return bool(colon) and scheme != "undercroft" and "/" not in scheme
+    return hasattr(store, "connection_pool") and not isinstance(store, Client)
+
+
 def _milliseconds(ttl: float | timedelta | None) -> int:
     if ttl is None:
         return 0
@@ -366,19 +375,20 @@ class ObjectDraft:
 
     def __init__(
         self,
-        client: Client,
-        draft: Draft,
+        objects: Objects,
+        id: bytes,
+        draft: Any,
         expires: int,
         shape: tuple[Any, tuple[int, ...]] | None,
     ) -> None:
         """Made by :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
-        self._client, self._draft = client, draft
+        self._objects, self._id, self._draft = objects, id, draft
         self._expires, self._shape = expires, shape
 
     @property
     def id(self) -> bytes:
-        """The id under which the object will be found."""
-        return self._draft.id
+        """The id that the object has once it is sealed; others may :meth:`Objects.wait` for it."""
+        return self._id
 
     @property
     def array(self) -> Any:
@@ -389,32 +399,50 @@ class ObjectDraft:
         numpy = _numpy()
         if not prod(shape) or not dtype.itemsize:
             return numpy.empty(shape, dtype)
-        return numpy.frombuffer(self._draft, dtype, prod(shape)).reshape(shape)
+        return numpy.frombuffer(self._lent(), dtype, prod(shape)).reshape(shape)
 
     @property
     def buffer(self) -> memoryview:
         """A view to be filled; it must be gone, or released, when the object is sealed."""
-        return memoryview(self._draft)
+        return memoryview(self._lent())
+
+    def _lent(self) -> Any:
+        return self._draft
 
     def seal(self) -> bytes:
         """Make the object one that others find, and return its id. O(1), whatever its size.
 
         Raises ``BufferError`` while an array or a view of it could still change it.
         """
-        self._draft.seal(self._client, self._expires)
-        return self._draft.id
+        self._draft.seal(self._objects._client, self._expires)
+        self._objects._announce(self._id)
+        return self._id
 
 
 class Objects:
-    """Objects in a store in shared memory.
+    """Objects in a store in shared memory, or on a server, which takes and sends copies of them.
 
-    ``store``, ``db`` and further options are those of :class:`undercroft.Store`. ``ttl`` is how
+    ``store``, ``db`` and further options are those of :class:`undercroft.Store`; with ``redis://``,
+    ``rediss://``, ``unix://`` or ``redis+sentinel://`` they are redis-py's. ``ttl`` is how
     many seconds an object is kept that nobody takes, unless :meth:`put` says something else; None
     is for good. With ``pickle=True`` values that are neither bytes, arrays nor trees of plain
     values are pickled, and pickles are read; without it they are refused.
 
     One object may be used by several threads, and after a fork.
     """
+
+    _client: Any
+    _is_embedded = True
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Make objects of the kind that a URL or a client means."""
+        if cls._is_embedded and is_remote(args[0] if args else options.get("store")):
+            from undercroft.base import merged
+            from undercroft.remote_objects import RemoteObjects
+
+            made: Self = super().__new__(merged(cls, Objects, RemoteObjects))
+            return made
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -426,25 +454,36 @@ class Objects:
         **options: Any,
     ) -> None:
         """Open a store, or create it; ``prefix`` begins the keys of its objects."""
-        if isinstance(store, Client):
-            if options:
-                raise TypeError("expected no options beside a client that is there already")
-            self._client = store
-        else:
-            self._client = Store(**options) if store is None else Store(store, **options)
+        self._client = self._opened(store, options)
         self._expires = _milliseconds(ttl)
         self._encode = functools.partial(_encode, pickles=pickle)
         self._decode = functools.partial(_decode, pickles=pickle)
         self._kinds = _BYTES + _ARRAY + _TREE + (_PICKLE if pickle else b"")
         self._prefix = prefix.encode()
 
-    def put(self, value: Any, *, ttl: float | timedelta | None = None) -> bytes:
+    def _opened(self, store: Any, options: dict[str, Any]) -> Any:
+        """Return the client of a store."""
+        if not isinstance(store, Client):
+            return Store(**options) if store is None else Store(store, **options)
+        if options:
+            raise TypeError("expected no options beside a client that is there already")
+        return store
+
+    def put(
+        self, value: Any, *, ttl: float | timedelta | None = None, id: bytes | None = None
+    ) -> bytes:
         """Store a value and return its id, some 15 bytes. O(bytes): its buffers are copied once.
 
-        Raises ``MemoryError`` where the store is full, ``TypeError`` for what cannot be stored.
+        With ``id`` it has an id of the caller's, for which others may :meth:`wait`; an object that
+        had it is replaced. Raises ``MemoryError`` where the store is full, ``TypeError`` for what
+        cannot be stored.
         """
         expires = self._expires if ttl is None else _milliseconds(ttl)
-        return put_object(self._client, self._prefix, value, expires, self._encode)
+        if id is None:
+            return put_object(self._client, self._prefix, value, expires, self._encode)
+        put_object(self._client, self._prefix, value, expires, self._encode, id)
+        self._announce(id)
+        return id
 
     def put_many(
         self, values: Iterable[Any], *, ttl: float | timedelta | None = None
@@ -476,7 +515,7 @@ class Objects:
     ) -> ObjectDraft:
         expires = self._expires if ttl is None else _milliseconds(ttl)
         draft = draft_object(self._client, self._prefix, head, length)
-        return ObjectDraft(self._client, draft, expires, shape)
+        return ObjectDraft(self, draft.id, draft, expires, shape)
 
     def get(self, id: bytes, *, writable: bool = False) -> Any:
         """Return the value with an id.
@@ -510,13 +549,24 @@ class Objects:
         """
         return take_objects(self._client, self._prefix, ids, self._kinds, writable, self._decode)
 
+    def wait(
+        self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Wait until objects are there; return the ids of those that are, and of the others.
+
+        Waits for ``count`` of them, or for all, and for ``timeout`` seconds at most. Woken by
+        :meth:`ObjectDraft.seal` and by :meth:`put` with an id. Each id is returned once, in the
+        order given. Another process may take what was there.
+        """
+        return wait_in_place(self, ids, timeout, count)
+
     def delete(self, *ids: bytes) -> int:
         """Delete objects and return how many were there. Views of them stay as they are."""
         return self._client.delete(*map(self._key, ids)) if ids else 0
 
     def contains(self, id: bytes) -> bool:
         """Return whether there is an object with an id."""
-        return self._client.exists(self._key(id)) > 0
+        return bool(self._client.exists(self._key(id)))
 
     __contains__ = contains
 
@@ -536,6 +586,12 @@ class Objects:
     ) -> None:
         """Close the store."""
         self.close()
+
+    def _announce(self, id: bytes) -> None:
+        """Wake who waits for an object that is there."""
+        # The object is there, so that this is no error of who put it. Who waits looks at times.
+        with suppress(Exception):
+            self._client._execute(("PUBLISH", self._prefix + id, b""), {})
 
     def _key(self, id: bytes) -> bytes:
         if not isinstance(id, bytes):

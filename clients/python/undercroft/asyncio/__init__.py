@@ -11,9 +11,11 @@
 - `link`: one connection that many tasks use at once, their commands in one write per turn.
 - `lock`: locks of a store in this process, which are waited for in the event loop.
 - `native`: what both asyncio clients of a store are: its native methods, done when awaited.
+- `objects`: objects for asyncio: in a store in this process, or on a server.
 - `parking`: calls that met a lock and are tried again.
 - `releases`: tasks that wait for locks of a store in this process, in line before each of them.
 - `remote`: the asyncio client of a server: redis-py's, whose calls share one connection.
+- `remote_objects`: objects on a server, for asyncio.
 - `store`: the asyncio client of a store that needs no redis-py.
 - `topology`: asyncio clients of a Redis Cluster, and of the master that a Sentinel names.
 - `waiting`: tasks that wait for keys of a store in this process, each in its place in the queue.
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
 
     from undercroft.asyncio.embedded import EmbeddedRedis
     from undercroft.asyncio.factory import Redis
+    from undercroft.asyncio.objects import Objects
     from undercroft.asyncio.remote import RemoteRedis
     from undercroft.asyncio.store import Store
     from undercroft.asyncio.topology import RedisCluster, Sentinel
@@ -73,6 +76,7 @@ __all__ = [
     "DataError",
     "EmbeddedRedis",
     "InvalidResponse",
+    "Objects",
     "OutOfMemoryError",
     "PubSubError",
     "ReadOnlyError",
@@ -98,6 +102,7 @@ __all__ = [
 # Where the package's own names are. All others are redis-py's.
 _HOME = {
     "EmbeddedRedis": "embedded",
+    "Objects": "objects",
     "Redis": "factory",
     "RedisCluster": "topology",
     "RemoteRedis": "remote",

@@ -1,0 +1,276 @@
+"""Objects for asyncio: in a store in this process, or on a server.
+
+In a store calls are short, and done when they are awaited; copies of what is long are made by a
+thread, so that other tasks of the loop run meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from undercroft._native import Subscription
+from undercroft.asyncio.awaited import Awaited
+from undercroft.asyncio.parking import left, patiently, settled
+from undercroft.object_waits import LOOK_EMBEDDED, Waiting
+from undercroft.objects import ObjectDraft, is_remote
+from undercroft.objects import Objects as SyncObjects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+
+
+__all__ = ["AsyncDraft", "Objects"]
+
+# What is longer is copied by a thread.
+_LONG = 256 << 10
+
+
+class _Silent(SyncObjects):
+    """Objects in a store, whose loop wakes those who wait."""
+
+    _is_embedded = False
+
+    def _announce(self, id: bytes) -> None:
+        """Do nothing."""
+
+    def announce(self, id: bytes) -> None:
+        """Wake who waits for an object that is there."""
+        self._client._execute(("PUBLISH", self._prefix + id, b""), {})
+
+
+def _weight(value: Any) -> int:
+    """Return about how many bytes are to be copied of a value."""
+    kind = type(value)
+    if kind in (bytes, bytearray):
+        return len(value)
+    if kind is dict:
+        return sum(map(_weight, value.values()))
+    if kind in (list, tuple):
+        return sum(map(_weight, value))
+    size = getattr(value, "nbytes", 0)
+    return size if isinstance(size, int) else 0
+
+
+class _Copying:
+    """A value that a thread puts, for a task that may be cancelled meanwhile."""
+
+    def __init__(self, objects: SyncObjects, value: Any, ttl: Any, id: bytes | None) -> None:
+        self._objects, self._value, self._ttl, self._id = objects, value, ttl, id
+        self._lock = threading.Lock()
+        self._is_abandoned = False
+        self._found: bytes | None = None
+
+    def run(self) -> bytes:
+        found = self._objects.put(self._value, ttl=self._ttl, id=self._id)
+        with self._lock:
+            self._found = found
+            if self._is_abandoned:
+                self._objects.delete(found)
+        return found
+
+    def abandon(self) -> None:
+        """Let what is put be deleted, as nobody has its id."""
+        with self._lock:
+            self._is_abandoned = True
+            if self._found is not None:
+                self._objects.delete(self._found)
+
+
+class AsyncDraft:
+    """An object that is being filled in place, as :class:`undercroft.objects.ObjectDraft` is."""
+
+    def __init__(self, objects: Objects, draft: ObjectDraft) -> None:
+        """Made by :meth:`Objects.create` and :meth:`Objects.create_bytes`."""
+        self._objects, self._draft = objects, draft
+
+    @property
+    def id(self) -> bytes:
+        """The id that the object has once it is sealed; others may :meth:`Objects.wait` for it."""
+        return self._draft.id
+
+    @property
+    def array(self) -> Any:
+        """An array to be filled; it must be gone when the object is sealed."""
+        return self._draft.array
+
+    @property
+    def buffer(self) -> memoryview:
+        """A view to be filled; it must be gone, or released, when the object is sealed."""
+        return self._draft.buffer
+
+    async def seal(self) -> bytes:
+        """Make the object one that others find, and return its id."""
+        return await self._objects._seal(self._draft)
+
+
+class Objects(Awaited):
+    """Objects in a store in shared memory, or on a server, for asyncio.
+
+    It is made with the arguments of :class:`undercroft.Objects` and has its methods, each to be
+    awaited; but for :meth:`create` and :meth:`create_bytes`, whose drafts have a ``seal`` to be
+    awaited. A client that is given is one of :mod:`undercroft.asyncio` for a server, and an
+    :class:`undercroft.Store` of nobody else's for a store.
+    """
+
+    _objects: Any
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Make objects of the kind that a URL or a client means."""
+        if cls is Objects and is_remote(args[0] if args else options.get("store")):
+            from undercroft.asyncio.remote_objects import RemoteObjects
+
+            made: Any = super().__new__(RemoteObjects)
+            return made  # type: ignore[no-any-return]
+        return super().__new__(cls)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Open a store, or create it."""
+        # One for calls in the loop, which wait for no lock, and one for threads, which do.
+        self._objects = _Silent(*args, **options)
+        self._objects._client._hurry(left)
+        self._patient = _Silent(*args, **options)
+        if self._patient._client is self._objects._client:
+            raise TypeError("expected the URL of a store, or its path, got a client of it")
+
+    async def put(
+        self, value: Any, *, ttl: float | timedelta | None = None, id: bytes | None = None
+    ) -> bytes:
+        """Store a value and return its id, as :meth:`undercroft.Objects.put` does.
+
+        A task that is cancelled while a thread copies leaves nothing behind, but for an ``id`` of
+        its own.
+        """
+        if _weight(value) < _LONG:
+            found: bytes = await self._call(self._objects.put, value, ttl=ttl, id=id)
+        else:
+            found = await self._put_long(value, ttl, id)
+        if id is not None:
+            await self._announce(id)
+        return found
+
+    async def _put_long(self, value: Any, ttl: float | timedelta | None, id: bytes | None) -> bytes:
+        copying = _Copying(self._patient, value, ttl, id)
+        try:
+            return await asyncio.to_thread(copying.run)
+        except asyncio.CancelledError:
+            if id is None:
+                copying.abandon()
+            raise
+
+    async def put_many(
+        self, values: Iterable[Any], *, ttl: float | timedelta | None = None
+    ) -> list[bytes]:
+        """Store several values and return their ids; none of them where one cannot be stored."""
+        ids: list[bytes] = []
+        try:
+            for value in values:
+                ids.append(await self.put(value, ttl=ttl))
+        except BaseException:
+            self._patient.delete(*ids)
+            raise
+        return ids
+
+    def create(
+        self, shape: int | tuple[int, ...], dtype: Any = "float64", *, ttl: float | None = None
+    ) -> AsyncDraft:
+        """Begin an array that is filled in place; its items are any numbers until then."""
+        return AsyncDraft(self, self._objects.create(shape, dtype, ttl=ttl))
+
+    def create_bytes(self, length: int, *, ttl: float | None = None) -> AsyncDraft:
+        """Begin bytes that are filled in place; they are any bytes until then."""
+        return AsyncDraft(self, self._objects.create_bytes(length, ttl=ttl))
+
+    async def _seal(self, draft: ObjectDraft) -> bytes:
+        found: bytes = await self._call(draft.seal)
+        await self._announce(found)
+        return found
+
+    async def get(self, id: bytes, *, writable: bool = False) -> Any:
+        """Return the value with an id, as :meth:`undercroft.Objects.get` does."""
+        if (
+            writable
+            and await self._call(self._objects._client.strlen, self._objects._key(id)) > _LONG
+        ):
+            return await asyncio.to_thread(self._patient.get, id, writable=True)
+        return await self._call(self._objects.get, id, writable=writable)
+
+    async def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
+        """Return the values with several ids."""
+        return [await self.get(id, writable=writable) for id in ids]
+
+    async def take(self, id: bytes, *, writable: bool = False) -> Any:
+        """Return the value with an id and delete it.
+
+        With ``writable`` it is copied in the loop: so what a task that is cancelled has taken
+        arrives.
+        """
+        return await self._call(self._objects.take, id, writable=writable)
+
+    async def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
+        """Take the values with several ids, one after the other."""
+        return [await self.take(id, writable=writable) for id in ids]
+
+    async def wait(
+        self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Wait until objects are there, as :meth:`undercroft.Objects.wait` does."""
+        client = self._objects._client
+        waiting = Waiting(self._objects, ids, timeout, count, LOOK_EMBEDDED)
+        await self._call(waiting.look, client.exists)
+        if waiting.is_over or waiting.is_single_look:
+            return waiting.result()
+        messages = Subscription(client)
+        loop = asyncio.get_running_loop()
+        some = asyncio.Event()
+        try:
+            await self._call(messages.command, waiting.subscribing())
+            descriptor = messages.fileno()
+            loop.add_reader(descriptor, some.set)
+            try:
+                await self._call(waiting.look, client.exists)
+                while not waiting.is_over and not waiting.is_late:
+                    some.clear()
+                    message = await self._call(messages.read, 0, decode=False)
+                    if message is None:
+                        with suppress(asyncio.TimeoutError):
+                            await asyncio.wait_for(some.wait(), waiting.pause)
+                    key = waiting.meant(message)
+                    if key is not None and await self._call(client.exists, key):
+                        waiting.found([key])
+                    if waiting.is_due:
+                        await self._call(waiting.look, client.exists)
+            finally:
+                loop.remove_reader(descriptor)
+        finally:
+            messages.close()
+        return waiting.result()
+
+    async def delete(self, *ids: bytes) -> int:
+        """Delete objects and return how many were there. Views of them stay as they are."""
+        found: int = await self._call(self._objects.delete, *ids)
+        return found
+
+    async def contains(self, id: bytes) -> bool:
+        """Return whether there is an object with an id."""
+        found: bool = await self._call(self._objects.contains, id)
+        return found
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:  # noqa: ARG002
+        """Close the store. Views of its objects stay as they are."""
+        try:
+            await settled(self._objects._client)
+        finally:
+            self._objects.close()
+            self._patient.close()
+
+    async def _announce(self, id: bytes) -> None:
+        # The object is there, so that this is no error of who put it. Who waits looks at times.
+        with suppress(Exception):
+            await self._call(self._objects.announce, id)
+
+    async def _call(self, call: Any, *args: Any, **options: Any) -> Any:
+        return await patiently(self._objects._client, call, *args, **options)

@@ -1,0 +1,172 @@
+"""Objects on a server, for asyncio: copies of the values, sent and fetched by pipelines."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import ResponseError
+
+from undercroft.asyncio.factory import Redis
+from undercroft.asyncio.objects import Objects
+from undercroft.base import scheme_of
+from undercroft.connection import NAME
+from undercroft.object_waits import LOOK_REMOTE, Waiting
+from undercroft.objects import ObjectDraft
+from undercroft.remote_objects import (
+    RemoteObjects as SyncRemoteObjects,
+)
+from undercroft.remote_objects import (
+    check_client,
+    delete_steps,
+    exists_steps,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+
+    from undercroft.remote_objects import Steps
+
+
+class _Described(SyncRemoteObjects):
+    """Objects on a server, of which another client has the connections."""
+
+    def _opened(self, store: Any, options: dict[str, Any]) -> Any:
+        client = store
+        if isinstance(store, str):
+            scheme_of(store)
+            client = Redis.from_url(store, **options)
+        elif options:
+            raise TypeError("expected no options beside a client that is there already")
+        check_client(client)
+        return client
+
+
+class RemoteObjects(Objects):
+    """Objects on a server, for asyncio.
+
+    A task that is cancelled between a command and its reply closes the connection that it used:
+    the command may have been done, and what it took may be lost.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Make a client of the server."""
+        self._objects = _Described(*args, **options)
+
+    async def _run(self, steps: Steps) -> Any:
+        """Run an operation on a connection of its own, and return its result."""
+        pool = self._objects._client.connection_pool
+        connection = await pool.get_connection(*NAME)
+        try:
+            replies: Any = None
+            while True:
+                try:
+                    commands = steps.send(replies)
+                except StopIteration as done:
+                    return done.value
+                replies = await self._exchange(connection, commands)
+        finally:
+            steps.close()
+            await pool.release(connection)
+
+    async def _exchange(self, connection: Any, commands: list[tuple[Any, ...]]) -> list[Any]:
+        try:
+            await connection.send_packed_command(connection.pack_commands(commands))
+            return [await self._next(connection) for _ in commands]
+        except BaseException:
+            # Replies that were not read are not for the next one to find.
+            await connection.disconnect(nowait=True)
+            raise
+
+    async def _next(self, connection: Any) -> Any:
+        try:
+            return await connection.read_response(disable_decoding=True)
+        except ResponseError as error:
+            return error
+
+    async def put(
+        self, value: Any, *, ttl: float | timedelta | None = None, id: bytes | None = None
+    ) -> bytes:
+        """Send a value and return its id."""
+        found: bytes = await self._run(self._objects.put_one(value, ttl, id))
+        return found
+
+    async def put_many(
+        self, values: Iterable[Any], *, ttl: float | timedelta | None = None
+    ) -> list[bytes]:
+        """Send several values by pipelines; none of them stays where one cannot be stored."""
+        ids: list[bytes] = await self._run(self._objects.put_all(values, ttl))
+        return ids
+
+    async def _seal(self, draft: ObjectDraft) -> bytes:
+        remote: Any = draft
+        sent, is_stored = remote._begin(), False
+        try:
+            await self._run(remote._steps(sent))
+            is_stored = True
+        finally:
+            remote._end(sent, is_stored)
+        return draft.id
+
+    async def get(self, id: bytes, *, writable: bool = False) -> Any:
+        """Return a copy of the value with an id."""
+        return (await self._run(self._objects.get_all([id], writable)))[0]
+
+    async def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
+        """Return copies of the values with several ids, by pipelines."""
+        found: list[Any] = await self._run(self._objects.get_all(ids, writable))
+        return found
+
+    async def take(self, id: bytes, *, writable: bool = False) -> Any:
+        """Return the value with an id and delete it."""
+        return (await self._run(self._objects.take_all([id], writable)))[0]
+
+    async def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
+        """Take the values with several ids: of each thousand all, or none."""
+        found: list[Any] = await self._run(self._objects.take_all(ids, writable))
+        return found
+
+    async def wait(
+        self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Wait until objects are there."""
+
+        async def look() -> None:
+            begun = time.monotonic()
+            waiting.found(await self._run(exists_steps(list(waiting.missing))))
+            waiting.looked(begun)
+
+        waiting = Waiting(self._objects, ids, timeout, count, LOOK_REMOTE)
+        await look()
+        if waiting.is_over or waiting.is_single_look:
+            return waiting.result()
+        async with self._objects._client.pubsub() as messages:
+            command, *names = waiting.subscribing()
+            subscribe = messages.psubscribe if command == "PSUBSCRIBE" else messages.subscribe
+            await subscribe(*names)
+            # They are answered before anybody looks: what is put from then on is told.
+            for _ in names:
+                await messages.parse_response()
+            await look()
+            while not waiting.is_over and not waiting.is_late:
+                key = waiting.meant(await messages.parse_response(False, waiting.pause))
+                if key is not None:
+                    waiting.found(await self._run(exists_steps([key])))
+                if waiting.is_due:
+                    await look()
+        return waiting.result()
+
+    async def delete(self, *ids: bytes) -> int:
+        """Delete objects and return how many were there."""
+        keys = [self._objects._key(id) for id in ids]
+        found: int = await self._run(delete_steps(keys))
+        return found
+
+    async def contains(self, id: bytes) -> bool:
+        """Return whether there is an object with an id."""
+        return bool(await self._run(exists_steps([self._objects._key(id)])))
+
+    async def aclose(self, close_connection_pool: bool | None = None) -> None:
+        """Close the connections."""
+        await self._objects._client.aclose(close_connection_pool)

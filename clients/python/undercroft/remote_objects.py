@@ -1,0 +1,447 @@
+"""Objects on a server: copies of the values, sent and fetched by pipelines.
+
+What is asked of the server is written once, for threads and for asyncio: an operation is a
+generator that yields commands to be sent together, and is sent their replies, errors among them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import ResponseError
+
+from undercroft.base import scheme_of
+from undercroft.connection import NAME
+from undercroft.factory import Redis
+from undercroft.object_waits import LOOK_REMOTE, Waiting
+from undercroft.objects import (
+    _MAGIC,
+    ObjectDraft,
+    Objects,
+    _decode,
+    _encode,
+    _ids,
+    _milliseconds,
+    _padded,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from datetime import timedelta
+
+    # Commands that are sent together; their replies; what the operation returns.
+    Steps = Generator[list[tuple[Any, ...]], list[Any], Any]
+
+# The longest string of a server.
+_LENGTH_MAX = 512 << 20
+# So many commands are sent before their replies are read.
+_TOGETHER = 1000
+# So many bytes of values are.
+_TOGETHER_BYTES = 8 << 20
+
+
+def joined(head: bytes, buffers: tuple[Any, ...]) -> bytes:
+    """Return a value in one piece, as the store has it."""
+    pieces: list[Any] = [head]
+    length = len(head)
+    for buffer in buffers:
+        padding = _padded(length) - length
+        pieces += (bytes(padding), buffer)
+        length += padding + memoryview(buffer).nbytes
+    check_length(length)
+    return b"".join(pieces)
+
+
+def check_length(length: int) -> None:
+    """Raise for a value that no server takes."""
+    if length > _LENGTH_MAX:
+        raise ValueError(f"expected an object of at most {_LENGTH_MAX} bytes, got {length}")
+
+
+def put_steps(pairs: Iterable[tuple[bytes, Any]], expires: int, announced: bool) -> Steps:
+    """Store values under keys, and say so on their channels; none where one is refused."""
+    known: list[bytes] = []
+    commands: list[tuple[Any, ...]] = []
+    failed: Exception | None = None
+    room = _TOGETHER_BYTES
+
+    def refusal(replies: list[Any], sent: list[tuple[Any, ...]]) -> Exception | None:
+        for reply, command in zip(replies, sent, strict=True):
+            if isinstance(reply, Exception) and command[0] == "SET":
+                return as_memory_error(reply, memoryview(command[2]).nbytes)
+        return None
+
+    try:
+        for key, value in pairs:
+            known.append(key)
+            commands.append(("SET", key, value, *(("PX", expires) if expires else ())))
+            if announced:
+                commands.append(("PUBLISH", key, b""))
+            room -= len(value)
+            if room < 0 or len(commands) >= _TOGETHER:
+                sent, commands, room = commands, [], _TOGETHER_BYTES
+                failed = refusal((yield sent), sent)
+                if failed is not None:
+                    break
+        if commands and failed is None:
+            failed = refusal((yield commands), commands)
+    except Exception as error:
+        # A value that cannot be stored.
+        failed = error
+    if failed is not None:
+        if len(known) > 1:
+            yield from delete_steps(known)
+        raise failed
+
+
+def as_memory_error(error: Exception, length: int) -> Exception:
+    """Return the exception for a value that a server refused: of a full one, Python's own."""
+    if _is_full(error):
+        return MemoryError(f"the server has no room for an object of {length} bytes: {error}")
+    return error
+
+
+def _is_full(reply: Any) -> bool:
+    # Older ones of redis-py have no exception for it.
+    return isinstance(reply, Exception) and (
+        type(reply).__name__ == "OutOfMemoryError" or str(reply).startswith("OOM ")
+    )
+
+
+def get_steps(keys: Sequence[bytes]) -> Steps:
+    """Return what keys hold; None where they are not there."""
+    found: list[Any] = []
+    for some in _chunks(keys):
+        found += raised((yield [("GET", key) for key in some]))
+    return found
+
+
+def take_steps(
+    ids: Sequence[bytes], keys: Sequence[bytes], kinds: bytes, refusal: Callable[..., Exception]
+) -> Steps:
+    """Return what keys hold, and delete them: a thousand at a time, all or none of those.
+
+    Where one is not there, or is no object of these kinds, ``refusal`` of its id and its first
+    bytes is raised. The keys are watched, so that what is deleted is what was looked at.
+    """
+    if len(set(keys)) < len(keys):
+        raise KeyError(next(id for place, id in enumerate(ids) if id in ids[:place]))
+    found: list[Any] = []
+    for some in _chunks(keys):
+        values = None
+        while values is None:
+            watched, *starts = yield [("WATCH", *some), *(("GETRANGE", key, 0, 7) for key in some)]
+            accepted = [_is_of(kinds, start) for start in starts]
+            if isinstance(watched, Exception) or not all(accepted):
+                raised([watched, *starts, *(yield [("UNWATCH",)])])
+                place = accepted.index(False)
+                raise refusal(ids[len(found) + place], starts[place])
+            deletions = [("GETDEL", key) for key in some]
+            *queued, values = yield [("MULTI",), *deletions, ("EXEC",)]
+            if any(map(_is_full, queued)):
+                # A full server refuses transactions, and whatever could replace what was looked at.
+                values = yield deletions
+                if None in values:
+                    raise KeyError(ids[len(found) + values.index(None)])
+            raised([*queued, values] if isinstance(values, Exception) else [])
+        found += raised(values)
+    return found
+
+
+def _is_of(kinds: bytes, start: Any) -> bool:
+    return isinstance(start, bytes) and start[:3] == _MAGIC and start[3] in kinds
+
+
+def delete_steps(keys: Sequence[bytes]) -> Steps:
+    """Delete keys, and return how many were there."""
+    deleted = 0
+    for some in _chunks(keys):
+        (count,) = raised((yield [("UNLINK", *some)]))
+        deleted += count
+    return deleted
+
+
+def exists_steps(keys: Sequence[bytes]) -> Steps:
+    """Return those keys that are there."""
+    found: list[bytes] = []
+    for some in _chunks(keys):
+        replies = raised((yield [("EXISTS", key) for key in some]))
+        found += (key for key, there in zip(some, replies, strict=True) if there)
+    return found
+
+
+def _chunks(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(keys), _TOGETHER):
+        yield keys[start : start + _TOGETHER]
+
+
+def raised(replies: list[Any]) -> list[Any]:
+    """Return replies, unless one is an error."""
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies
+
+
+class Copies:
+    """What objects on a server are, for threads and for asyncio."""
+
+    # What objects have.
+    _prefix: bytes
+    _expires: int
+    _kinds: bytes
+    _pickles: bool
+    _key: Callable[[bytes], bytes]
+
+    def put_one(self, value: Any, ttl: float | timedelta | None, id: bytes | None) -> Steps:
+        """Store a value."""
+        found = _ids.next() if id is None else id
+        pairs = [(self._key(found), joined(*_encode(value, self._pickles)))]
+        yield from put_steps(pairs, self._lasting(ttl), id is not None)
+        return found
+
+    def put_all(self, values: Iterable[Any], ttl: float | timedelta | None) -> Steps:
+        """Store several values."""
+        ids: list[bytes] = []
+
+        def pairs() -> Iterator[tuple[bytes, bytes]]:
+            for value in values:
+                ids.append(_ids.next())
+                yield self._key(ids[-1]), joined(*_encode(value, self._pickles))
+
+        yield from put_steps(pairs(), self._lasting(ttl), False)
+        return ids
+
+    def get_all(self, ids: Iterable[bytes], writable: bool) -> Steps:
+        """Return several values."""
+        ids = list(ids)
+        found = yield from get_steps([self._key(id) for id in ids])
+        if None in found:
+            raise KeyError(ids[found.index(None)])
+        return [_decode(whole, self._pickles, writable) for whole in found]
+
+    def take_all(self, ids: Iterable[bytes], writable: bool) -> Steps:
+        """Return several values, and delete them."""
+        ids = list(ids)
+        keys = [self._key(id) for id in ids]
+        found = yield from take_steps(ids, keys, self._kinds, self._refusal)
+        return [_decode(whole, self._pickles, writable) for whole in found]
+
+    def _refusal(self, id: bytes, start: bytes) -> Exception:
+        if not start:
+            return KeyError(id)
+        try:
+            _decode(start, self._pickles, False)
+        except ValueError as error:
+            return error
+        return ValueError(f"expected an object of a known kind, got {start!r}")
+
+    def _lasting(self, ttl: float | timedelta | None) -> int:
+        return self._expires if ttl is None else _milliseconds(ttl)
+
+
+class RemoteDraft(ObjectDraft):
+    """An object that is filled here, and sent when it is sealed."""
+
+    _is_sealed = False
+
+    def _lent(self) -> Any:
+        if self._is_sealed:
+            raise BufferError("it was sealed: get the object to read it")
+        head, whole, _ = self._draft
+        # Behind it is a byte that is not sent.
+        return memoryview(whole)[_padded(len(head)) : -1]
+
+    def _begin(self) -> memoryview:
+        """Return what is to be sent, which nobody can change any more."""
+        _, whole, process = self._draft
+        if self._is_sealed:
+            raise ValueError("it was sealed before")
+        if process != os.getpid():
+            raise ValueError("expected the process that made it, got one that was forked from that")
+        try:
+            # A bytearray does not become shorter while somebody has a view of it.
+            whole.pop()
+        except BufferError as error:
+            raise BufferError(
+                "expected no array or view of what is sealed, but some could still change it: "
+                "delete them first"
+            ) from error
+        self._is_sealed = True
+        return memoryview(whole)
+
+    def _end(self, sent: memoryview, is_stored: bool) -> None:
+        """Forget what was sent, or take it back."""
+        sent.release()
+        if not is_stored:
+            self._is_sealed = False
+            self._draft[1].append(0)
+        else:
+            self._draft = (b"", bytearray(), 0)
+
+    def _steps(self, sent: memoryview) -> Steps:
+        return put_steps([(self._objects._key(self._id), sent)], self._expires, True)
+
+    def seal(self) -> bytes:
+        """Send the object, and return its id. O(bytes).
+
+        Raises ``BufferError`` while an array or a view of it could still change it.
+        """
+        objects: Any = self._objects
+        sent, is_stored = self._begin(), False
+        try:
+            objects._run(self._steps(sent))
+            is_stored = True
+        finally:
+            self._end(sent, is_stored)
+        return self._id
+
+
+def blank(head: bytes, length: int) -> tuple[bytes, bytearray, int]:
+    """Return memory for a draft."""
+    start = _padded(len(head))
+    check_length(start + length)
+    whole = bytearray(start + length + 1)
+    whole[: len(head)] = head
+    return head, whole, os.getpid()
+
+
+class RemoteObjects(Copies, Objects):
+    """Objects on a server: :class:`Objects` says what its methods do.
+
+    Values are copied, to the server and from it. What fails between the sending of a command and
+    its reply raises redis-py's exceptions, and may have been done.
+    """
+
+    _is_embedded = False
+
+    def _opened(self, store: Any, options: dict[str, Any]) -> Any:
+        client = store
+        if isinstance(store, str):
+            scheme_of(store)
+            client = Redis.from_url(store, **options)
+        elif options:
+            raise TypeError("expected no options beside a client that is there already")
+        check_client(client)
+        return client
+
+    def _run(self, steps: Steps) -> Any:
+        """Run an operation on a connection of its own, and return its result."""
+        pool = self._client.connection_pool
+        connection = pool.get_connection(*NAME)
+        try:
+            replies: Any = None
+            while True:
+                try:
+                    commands = steps.send(replies)
+                except StopIteration as done:
+                    return done.value
+                replies = self._exchange(connection, commands)
+        finally:
+            steps.close()
+            pool.release(connection)
+
+    def _exchange(self, connection: Any, commands: list[tuple[Any, ...]]) -> list[Any]:
+        try:
+            connection.send_packed_command(connection.pack_commands(commands))
+            return [self._next(connection) for _ in commands]
+        except BaseException:
+            # Replies that were not read are not for the next one to find.
+            connection.disconnect()
+            raise
+
+    def _next(self, connection: Any) -> Any:
+        try:
+            return connection.read_response(disable_decoding=True)
+        except ResponseError as error:
+            return error
+
+    def put(
+        self, value: Any, *, ttl: float | timedelta | None = None, id: bytes | None = None
+    ) -> bytes:
+        """Send a value and return its id."""
+        found: bytes = self._run(self.put_one(value, ttl, id))
+        return found
+
+    def put_many(
+        self, values: Iterable[Any], *, ttl: float | timedelta | None = None
+    ) -> list[bytes]:
+        """Send several values by pipelines; none of them stays where one cannot be stored."""
+        ids: list[bytes] = self._run(self.put_all(values, ttl))
+        return ids
+
+    def get(self, id: bytes, *, writable: bool = False) -> Any:
+        """Return a copy of the value with an id."""
+        return self._run(self.get_all([id], writable))[0]
+
+    def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
+        """Return copies of the values with several ids, by pipelines."""
+        found: list[Any] = self._run(self.get_all(ids, writable))
+        return found
+
+    def take(self, id: bytes, *, writable: bool = False) -> Any:
+        """Return the value with an id and delete it."""
+        return self._run(self.take_all([id], writable))[0]
+
+    def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
+        """Take the values with several ids: of each thousand all, or none."""
+        found: list[Any] = self._run(self.take_all(ids, writable))
+        return found
+
+    def _draft(
+        self, head: bytes, length: int, ttl: float | None, shape: tuple[Any, tuple[int, ...]] | None
+    ) -> ObjectDraft:
+        return RemoteDraft(self, _ids.next(), blank(head, length), self._lasting(ttl), shape)
+
+    def wait(
+        self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Wait until objects are there."""
+
+        def look() -> None:
+            begun = time.monotonic()
+            waiting.found(self._run(exists_steps(list(waiting.missing))))
+            waiting.looked(begun)
+
+        waiting = Waiting(self, ids, timeout, count, LOOK_REMOTE)
+        look()
+        if waiting.is_over or waiting.is_single_look:
+            return waiting.result()
+        with self._client.pubsub() as messages:
+            command, *names = waiting.subscribing()
+            subscribe = messages.psubscribe if command == "PSUBSCRIBE" else messages.subscribe
+            subscribe(*names)
+            # They are answered before anybody looks: what is put from then on is told.
+            for _ in names:
+                messages.parse_response()
+            look()
+            while not waiting.is_over and not waiting.is_late:
+                key = waiting.meant(messages.parse_response(False, waiting.pause))
+                if key is not None:
+                    waiting.found(self._run(exists_steps([key])))
+                if waiting.is_due:
+                    look()
+        return waiting.result()
+
+    def delete(self, *ids: bytes) -> int:
+        """Delete objects and return how many were there."""
+        found: int = self._run(delete_steps([self._key(id) for id in ids]))
+        return found
+
+    def contains(self, id: bytes) -> bool:
+        """Return whether there is an object with an id."""
+        return bool(self._run(exists_steps([self._key(id)])))
+
+    __contains__ = contains
+
+
+def check_client(client: Any) -> None:
+    """Raise for a client that has no connections to a server of its own."""
+    if not hasattr(client, "connection_pool"):
+        raise TypeError(
+            "expected a client of a server, or its URL (redis://, rediss://, unix://, "
+            f"redis+sentinel://), got {type(client).__qualname__}: objects are not spread over a "
+            "cluster"
+        )
