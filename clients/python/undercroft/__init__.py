@@ -20,6 +20,7 @@ does not wait for redis-py.
 - `lock`: locks of a store in this process: redis-py's, which tell each other when they are
   released.
 - `missing`: what redis-py has for the modules of a Redis server, none of which is in a store.
+- `object_kinds`: kinds of values in objects beyond bytes and numpy's arrays.
 - `object_waits`: waiting for objects, whose ids are known before they are there.
 - `objects`: arrays, bytes and messages that processes hand to each other without copying.
 - `options`: what redis-py can be told, and what of it a store in shared memory has no use for.

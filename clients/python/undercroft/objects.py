@@ -4,8 +4,8 @@ A value is one key of the store: a head that says what it is, and behind it each
 multiple of 64 bytes. Eight bytes begin the head: three that say that this is an object, one that
 says of which kind, and the length of the description that follows.
 
-The kinds are bytes, an array, a tree of plain values, and a pickle, which is only read where
-pickles were asked for.
+The kinds are bytes, an array, a tree of plain values, those of `object_kinds`, and a pickle, which
+is only read where pickles were asked for.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from undercroft._native import (
     take_object,
     take_objects,
 )
+from undercroft.object_kinds import KINDS, describe, restore
 from undercroft.object_waits import wait_in_place
 from undercroft.store import Store
 
@@ -54,7 +55,9 @@ _BYTES, _ARRAY, _TREE, _PICKLE = b"b", b"a", b"m", b"p"
 _ALIGNMENT = 64
 _START = struct.Struct("<4sI")
 # What stands in a tree for what msgpack does not have: a buffer of bytes, one of an array, a tuple.
-_BYTES_CODE, _ARRAY_CODE, _TUPLE_CODE = 1, 2, 3
+_BYTES_CODE, _ARRAY_CODE, _TUPLE_CODE, _OTHER_CODE = 1, 2, 3, 4
+# Types that are in trees.
+_PLAIN = frozenset({dict, list, tuple, str, int, float, bool, type(None)})
 # Shapes and types of arrays whose heads are kept.
 _KNOWN_MAX = 1024
 # The longest description of an array: the type of a record with a thousand fields.
@@ -210,6 +213,11 @@ class _Tree:
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(value, numpy.generic):
             return self.walk(value.item())
+        other = describe(value)
+        if other is not None:
+            number = self.add(other.buffer, other.length)
+            described = self.msgpack.packb([number, other.kind, other.description])
+            return self.msgpack.ExtType(_OTHER_CODE, described)
         raise TypeError(
             "expected bytes, an array, a dict, list or tuple of these, or a plain value "
             f"(str, int, float, bool, None), got {kind.__qualname__}"
@@ -240,6 +248,9 @@ def _encode(value: Any, *, pickles: bool) -> tuple[bytes, tuple[Any, ...]]:
     numpy = sys.modules.get("numpy")
     if numpy is not None and kind is numpy.ndarray and not (pickles and value.dtype.hasobject):
         return _array_head(value.dtype, value.shape), (_lendable(value),)
+    other = describe(value) if kind not in _PLAIN else None
+    if other is not None:
+        return _head(other.kind, other.description), (other.buffer,)
     tree = _Tree() if not pickles or "msgpack" in sys.modules else None
     try:
         if tree is not None:
@@ -284,6 +295,8 @@ def _decode(whole: Whole, writable: bool, *, pickles: bool) -> Any:
     view = memoryview(whole)
     if kind == _BYTES:
         return view[_padded(end) :]
+    if kind in KINDS:
+        return restore(kind, bytes(view[8:end]), view[_padded(end) :])
     if kind not in (_TREE, _PICKLE):
         raise ValueError(f"expected an object of a known kind, got {start!r}")
     if kind == _PICKLE and not pickles:
@@ -330,6 +343,10 @@ def _unpack(whole: Whole, view: memoryview, body: memoryview, places: list[tuple
         if code == _ARRAY_CODE:
             number, description = load(data)
             return _array(whole, *_parse(description), places[number][0])
+        if code == _OTHER_CODE:
+            number, kind, description = load(data)
+            at, size = places[number]
+            return restore(kind, description, view[at : at + size])
         raise ValueError(f"expected an object of this version, got an extension {code} in it")
 
     def load(data: Any) -> Any:
@@ -458,7 +475,7 @@ class Objects:
         self._expires = _milliseconds(ttl)
         self._encode = functools.partial(_encode, pickles=pickle)
         self._decode = functools.partial(_decode, pickles=pickle)
-        self._kinds = _BYTES + _ARRAY + _TREE + (_PICKLE if pickle else b"")
+        self._kinds = _BYTES + _ARRAY + _TREE + KINDS + (_PICKLE if pickle else b"")
         self._prefix = prefix.encode()
 
     def _opened(self, store: Any, options: dict[str, Any]) -> Any:
