@@ -15,13 +15,13 @@ spl_autoload_register(static function (string $class): void {
         'Connection/EmbeddedConnection' => true, 'Connection/Factory' => true, 'Connection/NativeConnection' => true,
         'Connection/Options' => true, 'Connection/StreamConnection' => true, 'Connection/Wire' => true,
         'ConnectionException' => true, 'Feed' => true, 'KeyWords' => true, 'Laravel/Connection' => true,
-        'Laravel/Connector' => true, 'Laravel/Scripts' => true, 'Message' => true, 'Pipeline' => true,
-        'ProtocolException' => true, 'PubSub' => true, 'Replies' => true, 'Resp/Encoder' => true,
+        'Laravel/Connector' => true, 'Laravel/Scripts' => true, 'Message' => true, 'Objects' => true,
+        'Pipeline' => true, 'ProtocolException' => true, 'PubSub' => true, 'Replies' => true, 'Resp/Encoder' => true,
         'Resp/NativeParser' => true, 'Resp/Parser' => true, 'Resp/Push' => true, 'Resp/Reader' => true,
         'Resp/Slot' => true, 'Resp/Source' => true, 'Script' => true, 'Serializer/Named' => true,
         'Serializer/Serializer' => true, 'SerializerException' => true, 'ServerException' => true,
-        'Session/Handler' => true, 'StoreException' => true, 'Table' => true, 'TimeoutException' => true,
-        'UndercroftException' => true, 'Words' => true,
+        'Session/Handler' => true, 'StoreException' => true, 'StoredObject' => true, 'Table' => true,
+        'TimeoutException' => true, 'UndercroftException' => true, 'Words' => true,
     ];
     if (str_starts_with($class, 'Undercroft\\')) {
         $file = strtr(substr($class, 11), '\\', '/');
