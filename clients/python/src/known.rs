@@ -51,6 +51,12 @@ pub(crate) fn new_key(py: Python<'_>, prefix: &[u8]) -> (SmallVec<[u8; 64]>, usi
     (key, prefix.len())
 }
 
+/// Return a new id.
+#[pyfunction]
+fn new_id(py: Python<'_>) -> Bound<'_, PyBytes> {
+    PyBytes::new(py, &new_key(py, b"").0)
+}
+
 /// From now on ids begin so: nobody else's do. Called in a forked child again.
 #[pyfunction]
 fn begin_ids(py: Python<'_>, start: Vec<u8>) {
@@ -139,5 +145,6 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let shapes = SHAPES.get_or_init(py, || PyDict::new(py).unbind());
     module.add("array_shapes", shapes.clone_ref(py))?;
     module.add_function(wrap_pyfunction!(begin_ids, module)?)?;
+    module.add_function(wrap_pyfunction!(new_id, module)?)?;
     module.add_function(wrap_pyfunction!(know_arrays, module)?)
 }

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-
 from undercroft import Objects
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from test_objects import VALUES, Thing, same
-
 import undercroft
 import undercroft.asyncio
+from test_objects import VALUES, Thing, same
 from undercroft import Objects, PickleRefused
 
 if TYPE_CHECKING:

@@ -40,6 +40,7 @@ __all__ = [
     "know",
     "know_arrays",
     "lease_key",
+    "new_id",
     "open_cached",
     "put_object",
     "put_objects",
@@ -126,6 +127,9 @@ array_shapes: dict[bytes, tuple[tuple[int, ...], Any, int, int]]
 
 def begin_ids(start: bytes) -> None:
     """From now on ids begin so."""
+
+def new_id() -> bytes:
+    """Return an id that no other process makes."""
 
 def know_arrays(class_: type[Any], /) -> None:
     """From now on what is of this class is taken for numpy's arrays."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import ResponseError
 
+from undercroft._native import new_id
 from undercroft.base import scheme_of
 from undercroft.connection import NAME
 from undercroft.factory import Redis
@@ -20,9 +21,6 @@ from undercroft.objects import (
     _MAGIC,
     ObjectDraft,
     Objects,
-    _decode,
-    _encode,
-    _ids,
     _milliseconds,
     _padded,
 )
@@ -192,13 +190,14 @@ class Copies:
     _prefix: bytes
     _expires: int
     _kinds: bytes
-    _pickles: bool
+    _encode: Any
+    _decode: Any
     _key: Callable[[bytes], bytes]
 
     def put_one(self, value: Any, ttl: float | timedelta | None, id: bytes | None) -> Steps:
         """Store a value."""
-        found = _ids.next() if id is None else id
-        pairs = [(self._key(found), joined(*_encode(value, self._pickles)))]
+        found = new_id() if id is None else id
+        pairs = [(self._key(found), joined(*self._encode(value)))]
         yield from put_steps(pairs, self._lasting(ttl), id is not None)
         return found
 
@@ -208,8 +207,8 @@ class Copies:
 
         def pairs() -> Iterator[tuple[bytes, bytes]]:
             for value in values:
-                ids.append(_ids.next())
-                yield self._key(ids[-1]), joined(*_encode(value, self._pickles))
+                ids.append(new_id())
+                yield self._key(ids[-1]), joined(*self._encode(value))
 
         yield from put_steps(pairs(), self._lasting(ttl), False)
         return ids
@@ -220,20 +219,20 @@ class Copies:
         found = yield from get_steps([self._key(id) for id in ids])
         if None in found:
             raise KeyError(ids[found.index(None)])
-        return [_decode(whole, self._pickles, writable) for whole in found]
+        return [self._decode(whole, writable) for whole in found]
 
     def take_all(self, ids: Iterable[bytes], writable: bool) -> Steps:
         """Return several values, and delete them."""
         ids = list(ids)
         keys = [self._key(id) for id in ids]
         found = yield from take_steps(ids, keys, self._kinds, self._refusal)
-        return [_decode(whole, self._pickles, writable) for whole in found]
+        return [self._decode(whole, writable) for whole in found]
 
     def _refusal(self, id: bytes, start: bytes) -> Exception:
         if not start:
             return KeyError(id)
         try:
-            _decode(start, self._pickles, False)
+            self._decode(start, False)
         except ValueError as error:
             return error
         return ValueError(f"expected an object of a known kind, got {start!r}")
@@ -393,7 +392,7 @@ class RemoteObjects(Copies, Objects):
     def _draft(
         self, head: bytes, length: int, ttl: float | None, shape: tuple[Any, tuple[int, ...]] | None
     ) -> ObjectDraft:
-        return RemoteDraft(self, _ids.next(), blank(head, length), self._lasting(ttl), shape)
+        return RemoteDraft(self, new_id(), blank(head, length), self._lasting(ttl), shape)
 
     def wait(
         self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None
