@@ -17,9 +17,11 @@ does not wait for redis-py.
 - `factory`: which classes clients of stores and of servers are.
 - `feed`: the object that a client's `feed(key)` is.
 - `flask_caching`: a cache for Flask-Caching, on a store in shared memory or on a server.
+- `joblib`: a backend of joblib whose workers get and return arrays through a store.
 - `lock`: locks of a store in this process: redis-py's, which tell each other when they are
   released.
 - `missing`: what redis-py has for the modules of a Redis server, none of which is in a store.
+- `mosec`: what the stages of a mosec service hand to each other.
 - `object_kinds`: kinds of values in objects beyond bytes and numpy's arrays.
 - `object_waits`: waiting for objects, whose ids are known before they are there.
 - `objects`: arrays, bytes and messages that processes hand to each other without copying.
@@ -30,6 +32,7 @@ does not wait for redis-py.
 - `remote_objects`: objects on a server: copies of the values, by pipelines.
 - `replies`: from a reply to what a method of redis-py's returns.
 - `resp`: RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies.
+- `sharing`: arrays that processes pickle on their way, which go through a store instead.
 - `store`: the client of a store that needs no redis-py.
 - `topology`: clients of a Redis Cluster, and of the master that a Sentinel names.
 """
