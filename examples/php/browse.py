@@ -14,6 +14,11 @@ from browser import Browser
 LIMIT = 30.0
 
 
+def profile() -> tempfile.TemporaryDirectory[str]:
+    """Return a directory for a browser's profile."""
+    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+
+
 def wait_for(site: str) -> None:
     """Wait until the site answers."""
     end = time.monotonic() + LIMIT
@@ -37,7 +42,8 @@ def main() -> None:
     """Visit the site as two visitors."""
     site = sys.argv[1]
     wait_for(site)
-    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+    # Some of a browser's processes still write when it has ended.
+    with profile() as first, profile() as second:
         ada, bob = Browser(Path(first)), Browser(Path(second))
         try:
             ada.go(site)
