@@ -284,125 +284,54 @@ fn value_of<'py>(
     decode.call1((whole, writable))
 }
 
-/// What is read of an object.
-#[derive(Clone, Copy)]
-struct Wanted<'a, 'py> {
-    client: &'a Client,
-    prefix: &'a [u8],
-    /// It is removed, if its fourth byte is among these.
-    taken: Option<&'a [u8]>,
+/// Return the value with an id. What is long is a view of the store. With `kinds` it is removed, if its fourth byte is
+/// among them; otherwise it stays where it is, and `decode` is given its first eight bytes.
+#[pyfunction]
+pub(crate) fn read_object<'py>(
+    client: &Client,
+    prefix: &[u8],
+    id: &Bound<'py, PyAny>,
+    kinds: Option<&[u8]>,
     writable: bool,
-    decode: &'a Bound<'py, PyAny>,
-}
-
-impl<'py> Wanted<'_, 'py> {
-    fn of(self, id: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (py, client) = (id.py(), self.client);
-        let key = key_of(self.prefix, id)?;
-        let shared = client.enter(py)?;
-        let (store, database) = (&shared.store, client.database(py));
-        let found = match self.taken {
-            None => store.get_in_place(database, &key),
-            Some(kinds) => {
-                let accepts = |first: u64| kinds.contains(&first.to_le_bytes()[3]);
-                store.take_in_place(database, &key, accepts)
-            }
-        };
-        let found = found.map_err(|error| raise(py, client, store, 0, error))?;
-        value_of(id, give(py, client, found)?, self.writable, self.decode)
-    }
-
-    fn of_all(self, ids: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-        let values = PyList::empty(ids.py());
-        let done = (ids.try_iter()?).try_for_each(|id| values.append(self.of(&id?)?));
-        if let Err(error) = done {
-            if self.taken.is_some() {
-                // They are nowhere else any more.
-                error.value(ids.py()).setattr("taken", values)?;
-            }
-            return Err(error);
+    decode: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = id.py();
+    let key = key_of(prefix, id)?;
+    let shared = client.enter(py)?;
+    let (store, database) = (&shared.store, client.database(py));
+    let found = match kinds {
+        None => store.get_in_place(database, &key),
+        Some(kinds) => {
+            let accepts = |first: u64| kinds.contains(&first.to_le_bytes()[3]);
+            store.take_in_place(database, &key, accepts)
         }
-        Ok(values)
-    }
+    };
+    let found = found.map_err(|error| raise(py, client, store, 0, error))?;
+    value_of(id, give(py, client, found)?, writable, decode)
 }
 
-/// Return the value with an id. What is long is a view of the store.
+/// Return the values with several ids, one after the other, as [`read_object`] does.
 #[pyfunction]
-pub(crate) fn get_object<'py>(
-    client: &Client,
-    prefix: &[u8],
-    id: &Bound<'py, PyAny>,
-    writable: bool,
-    decode: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    Wanted {
-        client,
-        prefix,
-        taken: None,
-        writable,
-        decode,
-    }
-    .of(id)
-}
-
-/// Return the values with several ids, one after the other.
-#[pyfunction]
-pub(crate) fn get_objects<'py>(
+pub(crate) fn read_objects<'py>(
     client: &Client,
     prefix: &[u8],
     ids: &Bound<'py, PyAny>,
+    kinds: Option<&[u8]>,
     writable: bool,
     decode: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyList>> {
-    Wanted {
-        client,
-        prefix,
-        taken: None,
-        writable,
-        decode,
+    let values = PyList::empty(ids.py());
+    let done = (ids.try_iter()?).try_for_each(|id| {
+        values.append(read_object(client, prefix, &id?, kinds, writable, decode)?)
+    });
+    if let Err(error) = done {
+        if kinds.is_some() {
+            // They are nowhere else any more.
+            error.value(ids.py()).setattr("taken", values)?;
+        }
+        return Err(error);
     }
-    .of_all(ids)
-}
-
-/// Remove an object and return its value as [`get_object`] does. One whose fourth byte is not among `kinds` stays where
-/// it is: then `decode` is given its first eight bytes.
-#[pyfunction]
-pub(crate) fn take_object<'py>(
-    client: &Client,
-    prefix: &[u8],
-    id: &Bound<'py, PyAny>,
-    kinds: &[u8],
-    writable: bool,
-    decode: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyAny>> {
-    Wanted {
-        client,
-        prefix,
-        taken: Some(kinds),
-        writable,
-        decode,
-    }
-    .of(id)
-}
-
-/// Remove several objects and return their values, one after the other.
-#[pyfunction]
-pub(crate) fn take_objects<'py>(
-    client: &Client,
-    prefix: &[u8],
-    ids: &Bound<'py, PyAny>,
-    kinds: &[u8],
-    writable: bool,
-    decode: &Bound<'py, PyAny>,
-) -> PyResult<Bound<'py, PyList>> {
-    Wanted {
-        client,
-        prefix,
-        taken: Some(kinds),
-        writable,
-        decode,
-    }
-    .of_all(ids)
+    Ok(values)
 }
 
 /// Where memory of the store begins.
@@ -651,9 +580,7 @@ pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Draft>()?;
     module.add_function(wrap_pyfunction!(put_object, module)?)?;
     module.add_function(wrap_pyfunction!(put_objects, module)?)?;
-    module.add_function(wrap_pyfunction!(get_object, module)?)?;
-    module.add_function(wrap_pyfunction!(get_objects, module)?)?;
-    module.add_function(wrap_pyfunction!(take_object, module)?)?;
-    module.add_function(wrap_pyfunction!(take_objects, module)?)?;
+    module.add_function(wrap_pyfunction!(read_object, module)?)?;
+    module.add_function(wrap_pyfunction!(read_objects, module)?)?;
     module.add_function(wrap_pyfunction!(draft_object, module)?)
 }

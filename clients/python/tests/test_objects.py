@@ -309,6 +309,19 @@ def test_ids_that_are_none(objects):
             objects.take(b"list")
 
 
+def test_arrays_of_one_shape_in_other_orders(objects):
+    """What the first one of a shape taught is not taken for the order of the next one's items."""
+    array = np.arange(6, dtype="int32").reshape(2, 3)
+    for other in (
+        array,
+        np.asfortranarray(array),
+        np.arange(12, dtype="int32").reshape(2, 6)[:, ::2],
+    ):
+        for _ in range(2):
+            assert np.array_equal(objects.take(objects.put(other)), other)
+            assert np.array_equal(objects.take_many(objects.put_many([other]))[0], other)
+
+
 def test_what_was_taken_before_one_that_is_missing_is_not_lost(objects):
     ids = objects.put_many([b"one", {"two": 2}])
     with pytest.raises(KeyError, match="none") as caught:

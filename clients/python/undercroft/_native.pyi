@@ -35,8 +35,6 @@ __all__ = [
     "end_lease",
     "errors",
     "find_cached",
-    "get_object",
-    "get_objects",
     "know",
     "know_arrays",
     "lease_key",
@@ -44,10 +42,10 @@ __all__ = [
     "open_cached",
     "put_object",
     "put_objects",
+    "read_object",
+    "read_objects",
     "shape_replies",
     "take_lease",
-    "take_object",
-    "take_objects",
     "wait_for_lease",
 ]
 
@@ -153,43 +151,25 @@ def put_objects(
 ) -> list[bytes]:
     """Store several values; none of them where one cannot be stored."""
 
-def get_object(
+def read_object(
     client: Client,
     prefix: bytes,
     id: bytes,
+    kinds: bytes | None,
     writable: bool,
     decode: Callable[[Any, bool], Any],
 ) -> Any:
-    """Return the value with an id."""
+    """Return the value with an id; with kinds it is removed, or refused if of none of them."""
 
-def get_objects(
+def read_objects(
     client: Client,
     prefix: bytes,
     ids: Iterable[bytes],
+    kinds: bytes | None,
     writable: bool,
     decode: Callable[[Any, bool], Any],
 ) -> list[Any]:
-    """Return the values with several ids."""
-
-def take_object(
-    client: Client,
-    prefix: bytes,
-    id: bytes,
-    kinds: bytes,
-    writable: bool,
-    decode: Callable[[Any, bool], Any],
-) -> Any:
-    """Remove an object and return its value; one of no such kind stays, and is refused."""
-
-def take_objects(
-    client: Client,
-    prefix: bytes,
-    ids: Iterable[bytes],
-    kinds: bytes,
-    writable: bool,
-    decode: Callable[[Any, bool], Any],
-) -> list[Any]:
-    """Remove several objects and return their values."""
+    """Return the values with several ids, as `read_object` does."""
 
 def draft_object(client: Client, prefix: bytes, head: bytes, length: int) -> Draft:
     """Return memory for a value under a new id: a head and so many bytes behind it."""

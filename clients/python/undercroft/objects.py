@@ -28,13 +28,11 @@ from undercroft._native import (
     array_shapes,
     begin_ids,
     draft_object,
-    get_object,
-    get_objects,
     know_arrays,
     put_object,
     put_objects,
-    take_object,
-    take_objects,
+    read_object,
+    read_objects,
 )
 from undercroft.object_kinds import KINDS, describe, restore
 from undercroft.object_waits import wait_in_place
@@ -544,11 +542,11 @@ class Objects:
         Raises ``KeyError`` where there is none, :class:`PickleRefused` for a pickle that was not
         asked for.
         """
-        return get_object(self._client, self._prefix, id, writable, self._decode)
+        return read_object(self._client, self._prefix, id, None, writable, self._decode)
 
     def get_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
         """Return the values with several ids."""
-        return get_objects(self._client, self._prefix, ids, writable, self._decode)
+        return read_objects(self._client, self._prefix, ids, None, writable, self._decode)
 
     def take(self, id: bytes, *, writable: bool = False) -> Any:
         """Return the value with an id and delete it: it is handed over. O(1) from 32 KiB on.
@@ -556,7 +554,7 @@ class Objects:
         Of several that take the same one gets it. Raises as :meth:`get`; a pickle that was refused
         is still there.
         """
-        return take_object(self._client, self._prefix, id, self._kinds, writable, self._decode)
+        return read_object(self._client, self._prefix, id, self._kinds, writable, self._decode)
 
     def take_many(self, ids: Iterable[bytes], *, writable: bool = False) -> list[Any]:
         """Take the values with several ids, one after the other.
@@ -564,7 +562,7 @@ class Objects:
         Where one is not there, the error that says so has those that were taken before it as
         ``taken``.
         """
-        return take_objects(self._client, self._prefix, ids, self._kinds, writable, self._decode)
+        return read_objects(self._client, self._prefix, ids, self._kinds, writable, self._decode)
 
     def wait(
         self, ids: Iterable[bytes], timeout: float | None = None, count: int | None = None

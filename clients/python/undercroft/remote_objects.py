@@ -315,12 +315,14 @@ class RemoteObjects(Copies, Objects):
     """
 
     _is_embedded = False
+    # The class of their clients.
+    _redis: Any = Redis
 
     def _opened(self, store: Any, options: dict[str, Any]) -> Any:
         client = store
         if isinstance(store, str):
             scheme_of(store)
-            client = Redis.from_url(store, **options)
+            client = self._redis.from_url(store, **options)
         elif options:
             raise TypeError("expected no options beside a client that is there already")
         check_client(client)

@@ -9,7 +9,6 @@ from redis.exceptions import ResponseError
 
 from undercroft.asyncio.factory import Redis
 from undercroft.asyncio.objects import Objects
-from undercroft.base import scheme_of
 from undercroft.connection import NAME
 from undercroft.object_waits import LOOK_REMOTE, Waiting
 from undercroft.objects import ObjectDraft
@@ -17,7 +16,6 @@ from undercroft.remote_objects import (
     RemoteObjects as SyncRemoteObjects,
 )
 from undercroft.remote_objects import (
-    check_client,
     delete_steps,
     exists_steps,
 )
@@ -32,15 +30,7 @@ if TYPE_CHECKING:
 class _Described(SyncRemoteObjects):
     """Objects on a server, of which another client has the connections."""
 
-    def _opened(self, store: Any, options: dict[str, Any]) -> Any:
-        client = store
-        if isinstance(store, str):
-            scheme_of(store)
-            client = Redis.from_url(store, **options)
-        elif options:
-            raise TypeError("expected no options beside a client that is there already")
-        check_client(client)
-        return client
+    _redis = Redis
 
 
 class RemoteObjects(Objects):
