@@ -41,7 +41,8 @@ redis-benchmark redis-tools
 valgrind valgrind
 mariadbd mariadb-server
 perf linux-perf
-strace strace' ;;
+strace strace
+ab apache2-utils' ;;
     *) fail "no such group of packages: $1 (expected test, php, lint, fuzz or bench)" ;;
 esac
 
