@@ -10,6 +10,7 @@
 //! - `attached`: state that the interpreter's lock guards.
 //! - `busy`: state that several threads use, each of which may wait for a lock of the store
 //!   meanwhile.
+//! - `channel`: channels: messages that processes hand to each other.
 //! - `client`: the class that `undercroft.Redis` is built on.
 //! - `codec`: between Python's objects and the store's bytes.
 //! - `error`: errors as redis-py's exceptions.
@@ -42,6 +43,7 @@ use pyo3::prelude::*;
 
 mod attached;
 mod busy;
+mod channel;
 mod client;
 mod codec;
 mod error;
@@ -98,6 +100,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     lease::install(module)?;
     known::install(module)?;
     objects::install(module)?;
+    channel::install(module)?;
     busy::watch_forks(module)?;
     rows::install(module)
 }

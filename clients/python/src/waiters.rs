@@ -14,10 +14,11 @@ use pyo3::types::PyTuple;
 use undercroft_commands::wait;
 use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf};
 use undercroft_engine::{
-    self as engine, Access, Answer, Begun, Error, Ticket, Topic, Wanted, defer_signals,
+    self as engine, Access, Answer, Begun, Error, Take, Ticket, Topic, Wanted, defer_signals,
 };
 
 use crate::busy::Busy;
+use crate::channel::ChannelLink;
 use crate::client::Client;
 use crate::error::{self, ConnectionError};
 use crate::execute::with_words;
@@ -243,6 +244,43 @@ impl Waiters {
                 Some(wait) => Ok(wait.into_bound(py).into_any()),
                 None => value(py, &shared, reply),
             }
+        })
+    }
+
+    /// Begin to look for a message of a channel, or for room in it. Return what the task waits with; None where there may
+    /// be what it looks for.
+    fn begin_look(
+        &self,
+        py: Python<'_>,
+        client: &Bound<'_, Client>,
+        link: &ChannelLink,
+        for_room: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Py<Wait>>> {
+        let owner = client.get();
+        let shared = owner.shared(py)?;
+        let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let wanted = Wanted {
+            database: owner.database(py),
+            keys: &link.looked_at(),
+            take: Take::Look(link.look(for_room)),
+        };
+        self.with(py, |state| {
+            state.follow(shared.clone())?;
+            let begun = state.seated.0.begin(&wanted);
+            let begun = begun
+                .map_err(|error| error::raise(py, owner.codec.raises, &shared.store, error))?;
+            let Begun::Waiting(ticket) = begun else {
+                return Ok(None);
+            };
+            let wait = Wait {
+                wait: wait::Wait::looking(ticket, timeout),
+                client: client.clone().unbind(),
+                decode: false,
+            };
+            let wait = Py::new(py, wait).inspect_err(|_| state.seated.0.give_up(ticket))?;
+            state.waits.insert(ticket, wait.clone_ref(py));
+            Ok(Some(wait))
         })
     }
 

@@ -34,6 +34,11 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// That of a client that looks for something, which is no command.
+    pub fn looking(ticket: Ticket, timeout: Option<Duration>) -> Wait {
+        Wait::new(ticket, timeout, Shape::Item)
+    }
+
     pub(crate) fn new(ticket: Ticket, timeout: Option<Duration>, shape: Shape) -> Wait {
         Wait {
             ticket,
@@ -66,6 +71,7 @@ pub(crate) fn write(
     }
     match answer {
         Answer::Taken(taken) => write_taken(shape, taken, reply),
+        Answer::Ready => reply.ok(),
         Answer::TimedOut | Answer::Removed(_) => reply.null_array(),
         Answer::WrongType => return Err(CommandError::WRONG_TYPE),
         Answer::Unblocked => {

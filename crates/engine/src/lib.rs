@@ -15,6 +15,7 @@
 //!
 //! Its rooms:
 //!
+//! - `channel`: bounded queues of messages, whose consumers may die with one in their hands.
 //! - `error`: the errors of the engine.
 //! - `glob`: pattern matching, as Redis' `stringmatchlen`.
 //! - `keyspace`: what is asked of keys whatever they hold.
@@ -29,6 +30,7 @@
 //! - `upkeep`: expiry, eviction, and freeing in bounded steps.
 //! - `waiting`: clients that wait until a key has something for them.
 
+mod channel;
 mod error;
 pub mod glob;
 mod keyspace;
@@ -43,6 +45,7 @@ mod types;
 mod upkeep;
 mod waiting;
 
+pub use channel::{Channel, Received, Sent};
 pub use error::Error;
 pub use keyspace::snapshot::Item;
 pub use lease::{Cached, LEASE_SCRIPT, Lease, Leased, lease_key};
@@ -91,4 +94,4 @@ pub use undercroft_memory::{
 };
 pub use upkeep::eviction::{Eviction, EvictionChange, EvictionPolicy};
 pub use upkeep::steps::{Pace, Upkept};
-pub use waiting::{Answer, Begun, Take, Taken, Ticket, Waiters, Wanted};
+pub use waiting::{Answer, Begun, Look, Looked, Take, Taken, Ticket, Waiters, Wanted};

@@ -20,6 +20,11 @@
 //! somebody comes by, and what lies in its record goes back to the end of the
 //! key that it came from before anybody reads or changes a key of that shard.
 //!
+//! A client may also [look](Look) only: it is woken, and takes what is there by itself, as any other call would. So
+//! nothing lies in its record that could be lost, and a wake that its owner's death has lost is made up for by the next
+//! look of whoever waits behind.
+//!
+//! - `looking`: whether there is what somebody looks for.
 //! - `mailbox`: mailboxes whose owners died.
 //! - `notice`: noticing that a key with a queue was changed.
 //! - `record`: what is stored of one waiting client.
@@ -27,6 +32,7 @@
 //! - `table`: changing the queues, the records and the lists of answers.
 //! - `waiters`: the side of those who wait.
 
+mod looking;
 mod mailbox;
 mod notice;
 mod record;
@@ -37,6 +43,7 @@ mod tests;
 mod waiters;
 
 pub(crate) use notice::{Noticed, Queue};
+pub use looking::Found as Looked;
 pub use record::Ticket;
 pub(crate) use record::TicketRecord;
 pub use waiters::{Begun, Waiters};
@@ -73,6 +80,19 @@ pub enum Take {
         /// At least 1.
         count: u64,
     },
+    /// Nothing: the client waits until the list that is the first key has something to be taken, or room for something
+    /// to be added, or the second key is there, and then tries by itself. Each change of one of the keys wakes the
+    /// first such client of each kind, and all where the second key is there.
+    Look(Look),
+}
+
+/// What a client waits for that takes nothing by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// An item.
+    Item,
+    /// Fewer items than so many.
+    Room(u64),
 }
 
 impl Take {
@@ -80,7 +100,7 @@ impl Take {
     fn value_type(self) -> ValueType {
         match self {
             Take::Scored { .. } => ValueType::SortedSet,
-            Take::Items { .. } | Take::Move { .. } => ValueType::List,
+            Take::Items { .. } | Take::Move { .. } | Take::Look(_) => ValueType::List,
         }
     }
 }
@@ -123,6 +143,8 @@ pub struct Taken {
 pub enum Answer {
     /// Something was taken.
     Taken(Taken),
+    /// There may be what was looked for.
+    Ready,
     /// There was an item to be moved, and the destination holds no list.
     WrongType,
     /// There was nothing in time, or somebody ended the wait as if it were so.

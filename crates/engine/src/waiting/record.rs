@@ -10,7 +10,7 @@
 
 use undercroft_memory::{Fault, SeatName, ShardSet, View};
 
-use super::{Answer, Take, Taken};
+use super::{Answer, Look, Take, Taken};
 use crate::error::Error;
 use crate::store::Store;
 use crate::structures::entry::{Entry, Text};
@@ -24,10 +24,24 @@ pub struct Ticket(pub(super) u64);
 
 /// Bits of a ticket that hold the shard of its record.
 const SHARD_BITS: u32 = 6;
+/// Where the two bits lie that say what kind of client it is of.
+const KIND_SHIFT: u32 = 62;
+const NUMBER_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
 impl Ticket {
-    pub(super) fn new(shard: usize, number: u64) -> Ticket {
-        Ticket(number << SHARD_BITS | shard as u64)
+    pub(super) fn new(shard: usize, number: u64, take: Take) -> Ticket {
+        let kind = match take {
+            Take::Look(Look::Item) => 1,
+            Take::Look(Look::Room(_)) => 2,
+            _ => 0,
+        };
+        Ticket(kind << KIND_SHIFT | number << SHARD_BITS & NUMBER_MASK | shard as u64)
+    }
+
+    /// 0 of a client that takes something, 1 of one that looks for an item, 2 of one that looks for room: known without
+    /// its record.
+    pub(super) fn kind(self) -> usize {
+        (self.0 >> KIND_SHIFT) as usize
     }
 
     /// The shard of its record.
@@ -45,6 +59,7 @@ const TAKEN: u8 = 1;
 const WRONG_TYPE: u8 = 2;
 const TIMED_OUT: u8 = 3;
 const UNBLOCKED: u8 = 4;
+const READY: u8 = 5;
 
 /// A record, outside the store.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +93,7 @@ impl TicketRecord {
     /// All keys that it names.
     pub(super) fn keys(&self) -> Vec<&[u8]> {
         let named = match self.state {
-            WAITING => self.texts.len(),
+            WAITING | READY => self.texts.len(),
             TAKEN => 1,
             _ => 0,
         };
@@ -112,6 +127,10 @@ impl TicketRecord {
     pub(super) fn answered(&self, answer: &Answer) -> TicketRecord {
         let mut texts = Ranges::new();
         let state = match answer {
+            Answer::Ready => {
+                texts.clone_from(&self.texts);
+                READY
+            }
             Answer::Taken(taken) => {
                 texts.push(&taken.key);
                 let mut scores = taken.scores.iter();
@@ -150,6 +169,7 @@ impl TicketRecord {
             WRONG_TYPE => Answer::WrongType,
             TIMED_OUT => Answer::TimedOut,
             UNBLOCKED => Answer::Unblocked,
+            READY => Answer::Ready,
             _ => return None,
         })
     }
@@ -175,6 +195,8 @@ impl TicketRecord {
             Take::Items { end, count } => (0, side(end), 0, count),
             Take::Move { from, to } => (1, side(from), side(to), 1),
             Take::Scored { highest, count } => (2, u8::from(highest), 0, count),
+            Take::Look(Look::Item) => (3, 0, 0, 1),
+            Take::Look(Look::Room(most)) => (4, 0, 0, most),
         };
         let what = [self.state, take, from, to, self.database as u8, 0, 0, 0];
         let words = [
@@ -213,6 +235,8 @@ impl TicketRecord {
                 highest: from != 0,
                 count,
             },
+            3 => Take::Look(Look::Item),
+            4 => Take::Look(Look::Room(count)),
             _ => return None,
         };
         let mut texts = Ranges::new();
@@ -274,6 +298,8 @@ mod tests {
                 highest: true,
                 count: 2,
             },
+            Take::Look(Look::Item),
+            Take::Look(Look::Room(10)),
         ];
         for take in takes {
             let keys: [&[u8]; 3] = [b"a", b"", b"a"];
@@ -297,6 +323,7 @@ mod tests {
                 Answer::WrongType,
                 Answer::TimedOut,
                 Answer::Unblocked,
+                Answer::Ready,
             ] {
                 let answered = record.answered(&answer);
                 let read = TicketRecord::decode(&answered.encode()).expect("a record");

@@ -7,7 +7,8 @@ use undercroft_memory::{Fault, ShardSet, defer_signals};
 use super::notice::{Noticed, Queue};
 use super::record::{Ticket, TicketRecord};
 use super::table::Offer;
-use super::{Answer, Take, Wanted};
+use super::looking::Found;
+use super::{Answer, Look, Take, Wanted};
 use crate::error::Error;
 use crate::store::Store;
 use crate::structures::roots::{QUEUES, WAITERS};
@@ -29,6 +30,10 @@ enum Progress {
     Passed,
     /// The key is not there.
     Nothing,
+    /// It looks, and was woken: the others of its kind are woken by what it does.
+    Woken,
+    /// It looks, and there is nothing for it.
+    Waits,
 }
 
 /// How a wait is ended from the waiter's side.
@@ -97,6 +102,8 @@ impl Store {
     fn serve_queue(&self, queue: Queue, more: &mut VecDeque<Queue>) -> Result<(), Error> {
         let mut passed = 0;
         let mut last = Vec::new();
+        // The kinds of tickets that nothing is left for.
+        let mut settled = [false; 4];
         loop {
             let tickets = self.read_marked(ShardSet::one(queue.shard), |reader| {
                 reader.queue(queue, passed, LOOK)
@@ -107,11 +114,23 @@ impl Store {
             }
             last.clone_from(&tickets);
             for ticket in tickets {
+                if settled[ticket.kind()] {
+                    passed += 1;
+                    continue;
+                }
                 match self.serve_one(queue, ticket, more)? {
                     Progress::Passed => passed += 1,
                     Progress::Answered | Progress::Gone => {}
-                    Progress::Nothing => return Ok(()),
+                    Progress::Woken => settled[ticket.kind()] = true,
+                    Progress::Nothing | Progress::Waits => {
+                        passed += 1;
+                        settled[ticket.kind()] = true;
+                    }
                 }
+            }
+            if settled[0] || settled != [false; 4] && last.iter().all(|ticket| ticket.kind() != 0) {
+                // Of those further behind there may be one of another kind, which looks for itself.
+                return Ok(());
             }
         }
     }
@@ -138,6 +157,9 @@ impl Store {
         }
         if record.database != queue.database {
             return Ok(Progress::Passed);
+        }
+        if let Some(look) = record.look() {
+            return self.serve_look(ticket, &record, look);
         }
         let is_this = |key: &&&[u8]| self.key(key).hash == queue.hash;
         let keys = record.queued();
@@ -184,6 +206,45 @@ impl Store {
         Ok(progress)
     }
 
+    /// Wakes a client that looks, where there is something for it.
+    fn serve_look(
+        &self,
+        ticket: Ticket,
+        record: &TicketRecord,
+        look: Look,
+    ) -> Result<Progress, Error> {
+        let keys = record.keys();
+        let hashed: Vec<_> = keys.iter().map(|key| self.key(key)).collect();
+        let found = self.read_marked(self.shards_of(&hashed), |reader| {
+            reader.look(record.database, &keys, look)
+        });
+        let found = match found {
+            // The key holds something else: whoever looks is told so.
+            Err(Error::WrongType) => Found::Closed,
+            found => found?,
+        };
+        if found == Found::Nothing {
+            return Ok(Progress::Waits);
+        }
+        let (answered, _) = self.write_marked(record.shards(self, ticket), |writer| {
+            match writer.waiter(ticket)? {
+                Some(record) if record.waits() => {
+                    writer.answer(ticket, &record, &Answer::Ready)?;
+                    Ok::<_, Error>(true)
+                }
+                _ => Ok(false),
+            }
+        })?;
+        if !answered {
+            return Ok(Progress::Gone);
+        }
+        self.segment.wake_seat(record.seat);
+        Ok(match found {
+            Found::Closed => Progress::Answered,
+            _ => Progress::Woken,
+        })
+    }
+
     pub(super) fn waiter(&self, ticket: Ticket) -> Result<Option<TicketRecord>, Error> {
         if ticket.home() >= self.shards() {
             // It was read from a list, of which nothing else is known here.
@@ -223,7 +284,7 @@ impl Store {
             return Ok((None, Noticed::default()));
         }
         // Once it is answered it names no other keys than before.
-        self.write_marked(record.shards(self, ticket), |writer| {
+        let (answer, mut noticed) = self.write_marked(record.shards(self, ticket), |writer| {
             let Some(record) = writer.waiter(ticket)? else {
                 return Ok(None);
             };
@@ -235,7 +296,13 @@ impl Store {
             }
             writer.forget_waiter(ticket, &record)?;
             Ok(record.answer())
-        })
+        })?;
+        if ending == Ending::GiveBack && answer == Some(Answer::Ready) {
+            // Who was woken does nothing any more: the next one is to be woken.
+            let keys = record.queued().into_iter().map(|key| self.key(key));
+            keys.for_each(|key| noticed.add(Queue::of(record.database, &key)));
+        }
+        Ok((answer, noticed))
     }
 
     /// Ends a wait from outside, as if its time were up, or with an error.
@@ -272,14 +339,14 @@ impl Store {
         })
     }
 
-    /// Looks after a queue: whether a writer died before it served it. What is in
-    /// the mailboxes of the dead goes back by the look alone.
-    pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<(), Error> {
+    /// Looks after a queue: whether a writer died before it served it, where the key is there, or whatever is there.
+    /// What is in the mailboxes of the dead goes back by the look alone.
+    pub(super) fn tend(&self, database: usize, key: &[u8], whatever: bool) -> Result<(), Error> {
         let key = self.key(key);
         let there = self.read(ShardSet::one(key.shard), |reader| {
             Ok::<_, Error>(reader.find(database, &key)?.is_some())
         })?;
-        if there {
+        if there || whatever {
             self.serve(VecDeque::from([Queue::of(database, &key)]));
         }
         Ok(())

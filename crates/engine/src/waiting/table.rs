@@ -108,7 +108,7 @@ impl Writer<'_, '_> {
         let home = self.store.home_of(seat);
         let number = self.view().root(home, TICKETS).wrapping_add(1);
         self.transaction.set_root(home, TICKETS, number)?;
-        let ticket = Ticket::new(home, number);
+        let ticket = Ticket::new(home, number, wanted.take);
         let record = TicketRecord::new(seat, wanted.database, wanted.take, wanted.keys);
         self.put_waiter(ticket, &record)?;
         for key in record.queued() {
@@ -170,6 +170,8 @@ impl Writer<'_, '_> {
                     moved => moved?,
                 };
             }
+            // Nothing is offered to who looks.
+            Take::Look(_) => return Ok(Offer::Nothing),
         }
         Ok(Offer::Answer(Answer::Taken(taken)))
     }
@@ -251,8 +253,8 @@ impl Writer<'_, '_> {
         }
         let key = self.store.key(&taken.key);
         let result = match record.take {
-            // What was moved is where it was to go.
-            Take::Move { .. } => return Ok(true),
+            // What was moved is where it was to go, and who looks was given nothing.
+            Take::Move { .. } | Take::Look(_) => return Ok(true),
             Take::Items { end, .. } => {
                 // The item that was taken last goes back first.
                 let mut items: Vec<&[u8]> = taken.items.iter().collect();

@@ -11,7 +11,8 @@ use super::notice::Queue;
 use super::record::{Ticket, once};
 use super::serve::Ending;
 use super::table::Offer;
-use super::{Answer, Wanted};
+use super::looking::Found;
+use super::{Answer, Take, Wanted};
 use crate::error::Error;
 use crate::messages::seating::Seating;
 use crate::store::{Reader, Store};
@@ -57,6 +58,10 @@ impl Writer<'_, '_> {
         &mut self,
         wanted: &Wanted<'_>,
     ) -> Result<(Option<Answer>, bool), Error> {
+        if let Take::Look(look) = wanted.take {
+            let found = self.reader().look(wanted.database, wanted.keys, look)?;
+            return Ok(((found != Found::Nothing).then_some(Answer::Ready), false));
+        }
         for name in wanted.sources() {
             let key = self.store.key(name);
             if self.has_queue(wanted.database, &key)?
@@ -310,11 +315,13 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         self.store.upkeep_while_waiting();
         self.store.settle_waits();
         let mut seen = std::collections::HashSet::new();
-        for (database, keys) in self.waiting.values() {
+        for (ticket, (database, keys)) in &self.waiting {
+            // There is room in a list that is not there.
+            let whatever = ticket.kind() == 2;
             for key in keys {
-                if seen.insert((database, key)) {
+                if seen.insert((database, key, whatever)) {
                     // What a lock stands in the way of is looked at the next time.
-                    let _ = self.store.tend(*database, key);
+                    let _ = self.store.tend(*database, key, whatever);
                 }
             }
         }

@@ -1,0 +1,493 @@
+//! Channels: messages that processes hand to each other.
+//!
+//! A message is stored as one item of a list. Its first byte says what it is: bytes or text as they are, or what
+//! `undercroft.channel` makes of any other value, a name of an object among them, which is only taken by who holds it.
+
+use std::hint;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};
+use pyo3::{create_exception, import_exception};
+use smallvec::SmallVec;
+use undercroft_engine::{
+    Answer, Channel, Error, Look, Looked, Ranges, Received, Sent, Store, Take, Wanted,
+    coarse_milliseconds,
+};
+
+use crate::client::Client;
+use crate::objects;
+
+import_exception!(queue, Empty);
+import_exception!(queue, Full);
+create_exception!(
+    undercroft,
+    ChannelClosed,
+    PyException,
+    "The channel is closed: nothing can be put, and all that was put was taken."
+);
+
+/// Bytes as they are, text as it is, and the name of an object; other items are objects themselves.
+const BYTES: u8 = b'b';
+const TEXT: u8 = b's';
+const NAME: u8 = b'r';
+/// What an object begins with, and which kind of it is read only by who asked for pickles.
+const OBJECT: &[u8] = b"\xc1UO";
+const PICKLE: u8 = b'p';
+/// Longer values are objects, which their items name.
+const INLINE_MAX: usize = 32 << 10;
+/// Who waits looks this often whether a consumer has died with messages in his hands.
+const RECALL: Duration = Duration::from_secs(1);
+/// For how long to look before sleeping, and how often in between to let others have the processor.
+const WINDOW: Duration = Duration::from_micros(50);
+const LOOKS: u32 = 4;
+/// Waits that sleep at once after one that looked in vain, at first and at most.
+const RESTS: (u32, u32) = (1, 64);
+
+/// One client's use of a channel.
+#[pyclass(frozen, module = "undercroft._native")]
+pub(crate) struct ChannelLink {
+    client: Py<Client>,
+    channel: Channel,
+    most: u64,
+    pickles: bool,
+    /// When it was looked for the dead last.
+    recalled: AtomicU64,
+    eagerness: Eagerness,
+}
+
+/// Whether looking for a moment before sleeping has been of use lately.
+struct Eagerness {
+    rests: AtomicU32,
+    next: AtomicU32,
+}
+
+impl Eagerness {
+    /// Looks for a while. Returns whether it is there.
+    fn look(&self, mut is_there: impl FnMut() -> bool) -> bool {
+        let rests = self.rests.load(Ordering::Relaxed);
+        if rests > 0 {
+            self.rests.store(rests - 1, Ordering::Relaxed);
+            return false;
+        }
+        let start = Instant::now();
+        loop {
+            for _ in 0..LOOKS {
+                if is_there() {
+                    self.next.store(RESTS.0, Ordering::Relaxed);
+                    return true;
+                }
+                hint::spin_loop();
+            }
+            if start.elapsed() >= WINDOW {
+                break;
+            }
+            thread::yield_now();
+        }
+        let next = self.next.load(Ordering::Relaxed);
+        self.rests.store(next, Ordering::Relaxed);
+        self.next.store((next * 2).min(RESTS.1), Ordering::Relaxed);
+        false
+    }
+}
+
+/// Until when a call waits.
+enum Patience {
+    /// Not at all.
+    None,
+    Until(Instant),
+    Ever,
+}
+
+impl Patience {
+    fn of(block: bool, timeout: Option<f64>) -> PyResult<Patience> {
+        match timeout {
+            _ if !block => Ok(Patience::None),
+            None => Ok(Patience::Ever),
+            Some(seconds) if seconds >= 0.0 => {
+                let span = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+                // A time that no clock will show is never.
+                Ok(match Instant::now().checked_add(span) {
+                    Some(until) => Patience::Until(until),
+                    None => Patience::Ever,
+                })
+            }
+            Some(seconds) => Err(PyValueError::new_err(format!(
+                "expected a timeout of at least 0 seconds, got {seconds}"
+            ))),
+        }
+    }
+
+    /// How much of it is left; none where it is used up.
+    fn left(&self) -> Option<Duration> {
+        match self {
+            Patience::None => None,
+            Patience::Ever => Some(Duration::MAX),
+            Patience::Until(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                (!left.is_zero()).then_some(left)
+            }
+        }
+    }
+}
+
+fn closed() -> PyErr {
+    ChannelClosed::new_err("the channel is closed")
+}
+
+impl ChannelLink {
+    fn raise(&self, py: Python<'_>, store: &Store, length: usize, error: Error) -> PyErr {
+        objects::raise(py, self.client.get(), store, length, error)
+    }
+
+    /// Waits until there may be what is looked for. Returns false where patience is used up.
+    fn wait(
+        &self,
+        py: Python<'_>,
+        store: &Store,
+        look: Look,
+        patience: &Patience,
+    ) -> PyResult<bool> {
+        let Some(left) = patience.left() else {
+            return Ok(false);
+        };
+        let database = self.client.get().database(py);
+        let is_there =
+            || store.glance_at_channel(database, &self.channel, look) != Looked::Nothing;
+        if py.detach(|| self.eagerness.look(is_there)) {
+            return Ok(true);
+        }
+        let wanted = Wanted {
+            database,
+            keys: &self.channel.looked_at(),
+            take: Take::Look(look),
+        };
+        let slice = match look {
+            Look::Item => left.min(RECALL),
+            Look::Room(_) => left,
+        };
+        let timeout = (slice < Duration::MAX).then_some(slice);
+        let answer = store.take_or_wait(&wanted, timeout);
+        match answer.map_err(|error| self.raise(py, store, 0, error))? {
+            Answer::TimedOut if slice == left => Ok(false),
+            _ => Ok(true),
+        }
+    }
+
+    /// Adds all of some items, in their order, waiting for room. Returns how many were added in time.
+    fn send(&self, py: Python<'_>, items: &[&[u8]], patience: &Patience) -> PyResult<usize> {
+        let client = self.client.get();
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let mut sent = 0;
+        // Whose patience is used up tries once more.
+        let mut is_last = false;
+        while sent < items.len() {
+            let left = &items[sent..];
+            match store.send(database, &self.channel, self.most, left) {
+                Ok(Sent::Some(count)) => sent += count,
+                Ok(Sent::Closed) if sent > 0 => break,
+                Ok(Sent::Closed) => return Err(closed()),
+                Ok(Sent::Full) if is_last => break,
+                Ok(Sent::Full) => {
+                    is_last = !self.wait(py, store, Look::Room(self.most), patience)?;
+                    if is_last && matches!(patience, Patience::None) {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    let length = left.iter().map(|item| item.len()).sum();
+                    return Err(self.raise(py, store, length, error));
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    fn send_one(&self, py: Python<'_>, item: &[u8], patience: &Patience) -> PyResult<()> {
+        match self.send(py, &[item], patience)? {
+            0 => Err(Full::new_err(())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Receives up to so many items, waiting for the first, by a function of the store's.
+    fn receive<R>(
+        &self,
+        py: Python<'_>,
+        patience: &Patience,
+        receive: impl Fn(&Store, usize) -> Result<(Received, R), Error>,
+    ) -> PyResult<(Received, R)> {
+        let client = self.client.get();
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let mut is_last = false;
+        loop {
+            let now = coarse_milliseconds();
+            let recalled = self.recalled.load(Ordering::Relaxed);
+            if now.wrapping_sub(recalled) >= RECALL.as_millis() as u64 {
+                self.recalled.store(now, Ordering::Relaxed);
+                let recalled = store.recall(database, &self.channel);
+                recalled.map_err(|error| self.raise(py, store, 0, error))?;
+            }
+            let received = receive(store, database);
+            match received.map_err(|error| self.raise(py, store, 0, error))? {
+                (Received::Closed, _) => return Err(closed()),
+                (Received::Empty, _) if is_last || matches!(patience, Patience::None) => {
+                    return Err(Empty::new_err(()));
+                }
+                (Received::Empty, _) => is_last = !self.wait(py, store, Look::Item, patience)?,
+                received => return Ok(received),
+            }
+        }
+    }
+
+    /// Takes one message to be held. None where it is a pickle that was not asked for.
+    fn hold<'py>(
+        &self,
+        py: Python<'py>,
+        patience: &Patience,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let accepts = |item: &[u8]| self.accepts(item);
+        let (received, (consumer, items)) = self.receive(py, patience, |store, database| {
+            let mut items = Ranges::new();
+            let channel = &self.channel;
+            let held = store.receive_and_hold(database, channel, 1, &accepts, &mut items);
+            held.map(|(received, consumer)| (received, (consumer, items)))
+        })?;
+        if received != Received::Some {
+            return Ok(None);
+        }
+        let (consumer, item) = (
+            PyBytes::new(py, &consumer),
+            PyBytes::new(py, items.get(0)),
+        );
+        PyTuple::new(py, [consumer, item]).map(Some)
+    }
+
+    fn accepts(&self, item: &[u8]) -> bool {
+        self.pickles || item.get(..3) != Some(OBJECT) || item.get(3) != Some(&PICKLE)
+    }
+}
+
+/// An item as its value where it is bytes or text, as the bytes that it is otherwise.
+fn value<'py>(py: Python<'py>, item: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    match item.split_first() {
+        Some((&BYTES, bytes)) => {
+            let bytes = PyBytes::new(py, bytes);
+            Ok(PyMemoryView::from(&bytes)?.into_any())
+        }
+        Some((&TEXT, text)) => match std::str::from_utf8(text) {
+            Ok(text) => Ok(PyString::new(py, text).into_any()),
+            Err(_) => Ok(PyBytes::new(py, item).into_any()),
+        },
+        _ => Ok(PyBytes::new(py, item).into_any()),
+    }
+}
+
+/// The item of a value, where that is bytes or text and short.
+fn item(value: &Bound<'_, PyAny>) -> Option<SmallVec<[u8; 256]>> {
+    let (tag, bytes) = if let Ok(bytes) = value.cast_exact::<PyBytes>() {
+        (BYTES, bytes.as_bytes())
+    } else if let Ok(text) = value.cast_exact::<PyString>() {
+        (TEXT, text.to_str().ok()?.as_bytes())
+    } else {
+        return None;
+    };
+    if bytes.len() >= INLINE_MAX {
+        return None;
+    }
+    let mut item = SmallVec::with_capacity(bytes.len() + 1);
+    item.push(tag);
+    item.extend_from_slice(bytes);
+    Some(item)
+}
+
+#[pymethods]
+impl ChannelLink {
+    #[new]
+    fn new(client: Py<Client>, name: &[u8], most: u64, pickles: bool) -> ChannelLink {
+        ChannelLink {
+            client,
+            channel: Channel::new(name),
+            most,
+            pickles,
+            recalled: AtomicU64::new(0),
+            eagerness: Eagerness {
+                rests: AtomicU32::new(0),
+                next: AtomicU32::new(RESTS.0),
+            },
+        }
+    }
+
+    /// Put a value, if it is short and bytes or text. Return whether it is.
+    #[pyo3(signature = (value, block=true, timeout=None))]
+    fn put(
+        &self,
+        value: &Bound<'_, PyAny>,
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        let Some(item) = item(value) else {
+            return Ok(false);
+        };
+        self.send_one(value.py(), &item, &Patience::of(block, timeout)?)?;
+        Ok(true)
+    }
+
+    /// Put what a value was made into.
+    fn put_item(
+        &self,
+        py: Python<'_>,
+        item: &[u8],
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        self.send_one(py, item, &Patience::of(block, timeout)?)
+    }
+
+    /// Put what several values were made into, in their order. Return how many were put in time, or before the channel
+    /// was closed.
+    fn put_items(
+        &self,
+        items: &Bound<'_, PyList>,
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<usize> {
+        let items: Vec<Bound<'_, PyAny>> = items.iter().collect();
+        let bytes = items.iter().map(|item| match item.cast::<PyBytes>() {
+            Ok(bytes) => Ok(bytes.as_bytes()),
+            Err(_) => Err(PyTypeError::new_err("expected items that are bytes")),
+        });
+        let bytes: Vec<&[u8]> = bytes.collect::<PyResult<_>>()?;
+        let Some(first) = items.first() else {
+            return Ok(0);
+        };
+        self.send(first.py(), &bytes, &Patience::of(block, timeout)?)
+    }
+
+    /// Return what a value is as an item, if it is short and bytes or text.
+    #[staticmethod]
+    fn pack<'py>(value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+        item(value).map(|item| PyBytes::new(value.py(), &item))
+    }
+
+    /// Return the value of an item that is bytes or text, and the item itself otherwise.
+    #[staticmethod]
+    fn unpack<'py>(item: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyAny>> {
+        value(item.py(), item.as_bytes())
+    }
+
+    /// Take a message: its value where that is bytes or text, its item otherwise; a pair as of `hold` where it names an
+    /// object; None where it is a pickle that was not asked for, which stays.
+    #[pyo3(signature = (block=true, timeout=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let patience = Patience::of(block, timeout)?;
+        let accepts = |item: &[u8]| item.first() != Some(&NAME) && self.accepts(item);
+        let (received, items) = self.receive(py, &patience, |store, database| {
+            let mut items = Ranges::new();
+            let received = store.receive(database, &self.channel, 1, &accepts, &mut items)?;
+            Ok((received, items))
+        })?;
+        match received {
+            Received::Some => value(py, items.get(0)).map(Some),
+            _ => Ok(self.hold(py, &patience)?.map(Bound::into_any)),
+        }
+    }
+
+    /// Take up to so many messages, at least one, as `get` does; a list of them, or what `get` returns of the first
+    /// where that is no value of its own.
+    fn get_items<'py>(
+        &self,
+        py: Python<'py>,
+        count: u64,
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let patience = Patience::of(block, timeout)?;
+        let accepts = |item: &[u8]| item.first() != Some(&NAME) && self.accepts(item);
+        let mut count = count;
+        loop {
+            let (received, items) = self.receive(py, &patience, |store, database| {
+                let mut items = Ranges::new();
+                let channel = &self.channel;
+                let received = store.receive(database, channel, count, &accepts, &mut items)?;
+                Ok((received, items))
+            })?;
+            match received {
+                Received::Some => {
+                    let values = items.iter().map(|item| value(py, item));
+                    let values = values.collect::<PyResult<Vec<_>>>()?;
+                    return Ok(Some(PyList::new(py, values)?.into_any()));
+                }
+                // Those before it are taken.
+                Received::Refused(place @ 1..) => count = place as u64,
+                _ => return Ok(self.hold(py, &patience)?.map(Bound::into_any)),
+            }
+        }
+    }
+
+    /// Take a message to be held: the name of this consumer, and the item; None as `get`.
+    #[pyo3(name = "hold")]
+    fn hold_one<'py>(
+        &self,
+        py: Python<'py>,
+        block: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.hold(py, &Patience::of(block, timeout)?)
+    }
+
+    /// End a consumer's hold of a message, which is gone or goes back. Return whether it was held.
+    fn end_hold(
+        &self,
+        py: Python<'_>,
+        consumer: &[u8],
+        item: &[u8],
+        goes_back: bool,
+    ) -> PyResult<bool> {
+        let client = self.client.get();
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let ended = store.end_hold(database, &self.channel, consumer, item, goes_back);
+        ended.map_err(|error| self.raise(py, store, 0, error))
+    }
+
+    /// Put back what the dead hold. Return how many messages.
+    fn recall(&self, py: Python<'_>) -> PyResult<u64> {
+        let client = self.client.get();
+        let shared = client.enter(py)?;
+        let (store, database) = (&shared.store, client.database(py));
+        let recalled = store.recall(database, &self.channel);
+        recalled.map_err(|error| self.raise(py, store, 0, error))
+    }
+}
+
+impl ChannelLink {
+    /// What a task looks for that puts something, or takes something.
+    pub(crate) fn look(&self, for_room: bool) -> Look {
+        match for_room {
+            true => Look::Room(self.most),
+            false => Look::Item,
+        }
+    }
+
+    pub(crate) fn looked_at(&self) -> [&[u8]; 2] {
+        self.channel.looked_at()
+    }
+}
+
+/// Adds all that to the module.
+pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add_class::<ChannelLink>()?;
+    module.add("ChannelClosed", py.get_type::<ChannelClosed>())
+}

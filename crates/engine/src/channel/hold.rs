@@ -1,0 +1,179 @@
+//! Messages that consumers hold.
+
+use undercroft_memory::SeatName;
+
+use super::{Channel, Received, Undone};
+use crate::error::Error;
+use crate::store::Store;
+use crate::structures::ranges::Ranges;
+use crate::types::hash::PackedLimits;
+use crate::types::list::End;
+use crate::types::sorted::{AddRule, Scored};
+
+/// What names a consumer in the store: `@`, and a seat of its process, in 16 hexadecimal digits.
+fn name_of(seat: SeatName) -> Vec<u8> {
+    format!("@{:016x}", seat.bits()).into_bytes()
+}
+
+/// The seat in a consumer's name; none of a client of a server.
+fn seat_of(name: &[u8]) -> Option<SeatName> {
+    let digits = name.strip_prefix(b"@").filter(|digits| digits.len() == 16)?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    u64::from_str_radix(digits, 16).ok().map(SeatName::from_bits)
+}
+
+impl Channel {
+    /// The key of what a consumer holds.
+    fn held_by(&self, consumer: &[u8]) -> Vec<u8> {
+        [&self.held, consumer].concat()
+    }
+}
+
+impl Store {
+    /// Takes up to so many messages out of a channel as [`receive`](Self::receive) does, and lets this process hold them:
+    /// it is known by the name that is returned, and when it is dead they [go back](Self::recall). O(messages).
+    ///
+    /// # Errors
+    /// Those of a change.
+    ///
+    /// ```
+    /// # use undercroft_engine::{Channel, Options, Ranges, Received, Sent, Store};
+    /// # let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    /// # let path = directory.path().join("store");
+    /// let store = Store::open_or_create(&path, &Options::default())?;
+    /// let jobs = Channel::new(b"jobs");
+    /// store.send(0, &jobs, 10, &[b"one"])?;
+    /// let mut out = Ranges::new();
+    /// let (received, consumer) = store.receive_and_hold(0, &jobs, 1, &|_| true, &mut out)?;
+    /// assert_eq!((received, out.get(0)), (Received::Some, &b"one"[..]));
+    /// assert!(store.end_hold(0, &jobs, &consumer, b"one", false)?);
+    /// assert!(!store.end_hold(0, &jobs, &consumer, b"one", false)?);
+    /// # Ok::<(), undercroft_engine::Error>(())
+    /// ```
+    pub fn receive_and_hold(
+        &self,
+        database: usize,
+        channel: &Channel,
+        count: u64,
+        accepts: &(impl Fn(&[u8]) -> bool + Sync),
+        out: &mut Ranges,
+    ) -> Result<(Received, Vec<u8>), Error> {
+        let consumer = name_of(self.segment.seat_here(0)?);
+        let held = channel.held_by(&consumer);
+        let (items, held) = (self.key(&channel.items), self.key(&held));
+        let consumers = self.key(&channel.consumers);
+        let shards = self.shards_of([&items, &held, &consumers]);
+        let received = self.write_into(shards, out, |writer, out| {
+            writer.list_pop(database, &items, End::Left, count, out)?;
+            if let Some(refused) = out.iter().position(|item| !accepts(item)) {
+                return Err(Undone::Refused(refused));
+            }
+            if out.is_empty() {
+                return Ok(());
+            }
+            let taken: Vec<&[u8]> = out.iter().collect();
+            let length = writer.list_push(database, &held, End::Right, &taken, false)?;
+            if length == taken.len() as u64 {
+                let known: [(&[u8], f64); 1] = [(&consumer, f64::INFINITY)];
+                let (rule, limits) = (AddRule::default(), PackedLimits::SORTED_SET);
+                writer.sorted_add(database, &consumers, &known, rule, &limits)?;
+            }
+            Ok(())
+        });
+        let received = match received {
+            Ok(()) if !out.is_empty() => Received::Some,
+            Ok(()) => self.nothing_there(database, channel)?,
+            Err(Undone::Failed(error)) => return Err(error),
+            Err(Undone::Refused(refused)) => Received::Refused(refused),
+            Err(Undone::Full) => Received::Empty,
+        };
+        Ok((received, consumer))
+    }
+
+    /// Ends a consumer's hold of a message: it is gone, or, where it `goes_back`, the next one of the channel. Returns
+    /// whether it was still held: not where it was given to another. O(messages that the consumer holds).
+    ///
+    /// # Errors
+    /// Those of a change.
+    pub fn end_hold(
+        &self,
+        database: usize,
+        channel: &Channel,
+        consumer: &[u8],
+        item: &[u8],
+        goes_back: bool,
+    ) -> Result<bool, Error> {
+        let held = channel.held_by(consumer);
+        let (items, held) = (self.key(&channel.items), self.key(&held));
+        let shards = match goes_back {
+            true => self.shards_of([&items, &held]),
+            false => self.shards_of([&held]),
+        };
+        self.write(shards, |writer| {
+            let was_held = writer.list_remove(database, &held, 1, item)? > 0;
+            if was_held && goes_back {
+                writer.list_push(database, &items, End::Left, &[item], false)?;
+            }
+            Ok(was_held)
+        })
+    }
+
+    /// Puts back what the dead hold of a channel: it comes before all other messages, in the order in which each had
+    /// taken it. A client of a server is taken for dead when its time is up. Returns how many. O(1) where nobody has
+    /// held a message; O(consumers + messages that are put back) otherwise.
+    ///
+    /// # Errors
+    /// Those of a change.
+    pub fn recall(&self, database: usize, channel: &Channel) -> Result<u64, Error> {
+        let consumers = self.key(&channel.consumers);
+        let mut known = Scored::new();
+        self.read_into(self.shards_of([&consumers]), &mut known, |reader, known| {
+            match reader.sorted_set(database, &consumers)? {
+                Some(set) => set.append_all(reader.view(), known),
+                None => Ok::<_, Error>(()),
+            }
+        })?;
+        let now = self.now() as f64;
+        let mut back = 0;
+        for (consumer, until) in known.iter() {
+            // Asked without a lock (W9); who is dead stays so, and whose time is up is looked at again.
+            let lives = match seat_of(consumer) {
+                Some(seat) => self.segment.seat_lives(seat),
+                None => until >= now,
+            };
+            if !lives {
+                back += self.put_back_held(database, channel, (consumer, until))?;
+            }
+        }
+        Ok(back)
+    }
+
+    fn put_back_held(
+        &self,
+        database: usize,
+        channel: &Channel,
+        (consumer, until): (&[u8], f64),
+    ) -> Result<u64, Error> {
+        let held = channel.held_by(consumer);
+        let (items, held) = (self.key(&channel.items), self.key(&held));
+        let consumers = self.key(&channel.consumers);
+        self.write(self.shards_of([&items, &held, &consumers]), |writer| {
+            let score = match writer.reader().sorted_set(database, &consumers)? {
+                Some(set) => set.score(writer.view(), &self.key(consumer))?,
+                None => None,
+            };
+            if score != Some(until) {
+                // Somebody was faster, or it has asked for more time.
+                return Ok(0);
+            }
+            let mut all = Ranges::new();
+            writer.list_pop(database, &held, End::Right, u64::MAX, &mut all)?;
+            let all: Vec<&[u8]> = all.iter().collect();
+            if !all.is_empty() {
+                writer.list_push(database, &items, End::Left, &all, false)?;
+            }
+            writer.sorted_remove(database, &consumers, &[consumer])?;
+            Ok::<_, Error>(all.len() as u64)
+        })
+    }
+}
