@@ -155,8 +155,7 @@ impl ChannelLink {
             return Ok(false);
         };
         let database = self.client.get().database(py);
-        let is_there =
-            || store.glance_at_channel(database, &self.channel, look) != Looked::Nothing;
+        let is_there = || store.glance_at_channel(database, &self.channel, look) != Looked::Nothing;
         if py.detach(|| self.eagerness.look(is_there)) {
             return Ok(true);
         }
@@ -261,10 +260,7 @@ impl ChannelLink {
         if received != Received::Some {
             return Ok(None);
         }
-        let (consumer, item) = (
-            PyBytes::new(py, &consumer),
-            PyBytes::new(py, items.get(0)),
-        );
+        let (consumer, item) = (PyBytes::new(py, &consumer), PyBytes::new(py, items.get(0)));
         PyTuple::new(py, [consumer, item]).map(Some)
     }
 
@@ -325,12 +321,7 @@ impl ChannelLink {
 
     /// Put a value, if it is short and bytes or text. Return whether it is.
     #[pyo3(signature = (value, block=true, timeout=None))]
-    fn put(
-        &self,
-        value: &Bound<'_, PyAny>,
-        block: bool,
-        timeout: Option<f64>,
-    ) -> PyResult<bool> {
+    fn put(&self, value: &Bound<'_, PyAny>, block: bool, timeout: Option<f64>) -> PyResult<bool> {
         let Some(item) = item(value) else {
             return Ok(false);
         };

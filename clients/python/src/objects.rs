@@ -34,7 +34,13 @@ fn padded(length: usize) -> usize {
 
 /// The exception for a value that cannot be stored: a full store has one of Python's.
 #[cold]
-pub(crate) fn raise(py: Python<'_>, client: &Client, store: &Store, length: usize, error: Error) -> PyErr {
+pub(crate) fn raise(
+    py: Python<'_>,
+    client: &Client,
+    store: &Store,
+    length: usize,
+    error: Error,
+) -> PyErr {
     if error.is_out_of_memory() || matches!(error, Error::MaxMemory) {
         return PyMemoryError::new_err(format!(
             "the store has no room for an object of {length} bytes: {error}"

@@ -69,6 +69,7 @@ def test_the_same_program_works_on_a_served_store(path: str) -> None:
         "clients/python/README.md",
         "docs/caching.md",
         "docs/objects.md",
+        "docs/channels.md",
         "docs/django.md",
         "docs/feeds.md",
         "docs/flask.md",

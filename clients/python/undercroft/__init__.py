@@ -11,6 +11,7 @@ does not wait for redis-py.
 - `caches`: what clients have to cache the results of functions.
 - `caching`: functions whose results are cached: each is computed by one caller at a time.
 - `celery`: a result backend for Celery on a store in shared memory.
+- `channel`: channels: bounded queues of values between processes.
 - `client`: the client of a store: native where it is called most, redis-py's for everything else.
 - `connection`: redis-py's connections and pools, with this package's codec between object and byte.
 - `django`: a cache for Django, on a store in shared memory or on a server.
@@ -30,6 +31,7 @@ does not wait for redis-py.
 - `pubsub`: messages: redis-py's PubSub, fed from shared memory instead of a socket.
 - `remote`: the client of a server: redis-py's, with a short way from call to reply.
 - `remote_objects`: objects on a server: copies of the values, by pipelines.
+- `remote_channel`: channels by way of a server.
 - `replies`: from a reply to what a method of redis-py's returns.
 - `resp`: RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies.
 - `sharing`: arrays that processes pickle on their way, which go through a store instead.
@@ -72,6 +74,7 @@ if TYPE_CHECKING:
     )
 
     from undercroft._native import BusyError, CommandError, StoreError, UnavailableError
+    from undercroft.channel import Channel, ChannelClosed, Delivery
     from undercroft.client import EmbeddedRedis
     from undercroft.connection import (
         BlockingConnectionPool,
@@ -100,6 +103,8 @@ __all__ = [
     "BlockingConnectionPool",
     "BusyError",
     "BusyLoadingError",
+    "Channel",
+    "ChannelClosed",
     "ChildDeadlockedError",
     "CommandError",
     "Connection",
@@ -107,6 +112,7 @@ __all__ = [
     "ConnectionPool",
     "CredentialProvider",
     "DataError",
+    "Delivery",
     "EmbeddedRedis",
     "InvalidResponse",
     "Objects",
@@ -144,6 +150,7 @@ __version__ = "0.1.0"
 # Where the package's own names are. All others are redis-py's.
 _HOMES = {
     "_native": ("BusyError", "CommandError", "StoreError", "UnavailableError"),
+    "channel": ("Channel", "ChannelClosed", "Delivery"),
     "client": ("EmbeddedRedis",),
     "connection": (
         "BlockingConnectionPool",

@@ -3,6 +3,7 @@
 
 mod bits;
 mod blocking;
+mod channels;
 mod every_type;
 mod eviction;
 mod feeds;
@@ -58,6 +59,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         bits::SCENARIOS,
         hashes::SCENARIOS,
         leases::SCENARIOS,
+        channels::SCENARIOS,
         lists::SCENARIOS,
         sets::SCENARIOS,
         sorted::SCENARIOS,

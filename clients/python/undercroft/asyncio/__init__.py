@@ -3,6 +3,7 @@
 - `awaited`: what is entered, awaited and closed as redis-py's asyncio objects are.
 - `base`: the class that all clients for asyncio have in common, which makes the kind that is meant.
 - `call`: a command that was sent, as what redis-py's methods give: something to await.
+- `channel`: channels whose messages and room are awaited.
 - `connection`: redis-py's asyncio connections, with this package's codec between object and byte.
 - `embedded`: the asyncio client of a store in this process: commands finish at once, messages are
   awaited.
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         WatchError,
     )
 
+    from undercroft.asyncio.channel import Channel
     from undercroft.asyncio.embedded import EmbeddedRedis
     from undercroft.asyncio.factory import Redis
     from undercroft.asyncio.objects import Objects
@@ -69,6 +71,7 @@ __all__ = [
     "AuthenticationWrongNumberOfArgsError",
     "BlockingConnectionPool",
     "BusyLoadingError",
+    "Channel",
     "ChildDeadlockedError",
     "Connection",
     "ConnectionError",
@@ -101,6 +104,7 @@ __all__ = [
 
 # Where the package's own names are. All others are redis-py's.
 _HOME = {
+    "Channel": "channel",
     "EmbeddedRedis": "embedded",
     "Objects": "objects",
     "Redis": "factory",

@@ -36,11 +36,15 @@ class Native(AsyncFeeds, Caches, Awaited):
 
     async def wait_for(self, client: Client, args: tuple[Any, ...], decode: bool) -> Any:
         """Run a command that may wait for keys, and return its reply as it is."""
+        return await self.waiting().run(client, args, decode)
+
+    def waiting(self) -> Waits:
+        """Return what the tasks of the running loop wait for keys with."""
         loop = asyncio.get_running_loop()
         waiting = self._waits.get(loop)
         if waiting is None:
             waiting = self._waits[loop] = Waits(self.store)
-        return await waiting.run(client, args, decode)
+        return waiting
 
     async def _feed_rows(
         self, key: Any, asked: Asked, form: Form, attributes: bool

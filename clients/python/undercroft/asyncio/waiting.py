@@ -11,7 +11,7 @@ from undercroft._native import Wait, Waiters
 from undercroft.asyncio.parking import patiently
 
 if TYPE_CHECKING:
-    from undercroft._native import Client
+    from undercroft._native import ChannelLink, Client
 
 _WAITING = frozenset(
     {
@@ -58,8 +58,19 @@ class Waits:
     async def run(self, client: Client, args: tuple[Any, ...], decode: bool) -> Any:
         """Run a command, and return its reply once there is one."""
         wait = await patiently(client, self._native.begin, client, args, decode)
-        if type(wait) is not Wait:
-            return wait
+        return await self._ended(wait) if type(wait) is Wait else wait
+
+    async def look(
+        self, client: Client, link: ChannelLink, for_room: bool, timeout: float | None
+    ) -> None:
+        """Wait until a channel may have a message, or room for one, or the time is up."""
+        begin = self._native.begin_look
+        wait = await patiently(client, begin, client, link, for_room, timeout)
+        if wait is not None:
+            await self._ended(wait)
+
+    async def _ended(self, wait: Wait) -> Any:
+        """Return what a wait ends with."""
         loop = asyncio.get_running_loop()
         try:
             futures = self._listen(loop)

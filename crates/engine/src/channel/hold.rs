@@ -17,9 +17,13 @@ fn name_of(seat: SeatName) -> Vec<u8> {
 
 /// The seat in a consumer's name; none of a client of a server.
 fn seat_of(name: &[u8]) -> Option<SeatName> {
-    let digits = name.strip_prefix(b"@").filter(|digits| digits.len() == 16)?;
+    let digits = name
+        .strip_prefix(b"@")
+        .filter(|digits| digits.len() == 16)?;
     let digits = std::str::from_utf8(digits).ok()?;
-    u64::from_str_radix(digits, 16).ok().map(SeatName::from_bits)
+    u64::from_str_radix(digits, 16)
+        .ok()
+        .map(SeatName::from_bits)
 }
 
 impl Channel {
@@ -30,8 +34,8 @@ impl Channel {
 }
 
 impl Store {
-    /// Takes up to so many messages out of a channel as [`receive`](Self::receive) does, and lets this process hold them:
-    /// it is known by the name that is returned, and when it is dead they [go back](Self::recall). O(messages).
+    /// Takes up to so many messages out of a channel as [`receive`](Self::receive) does, and lets this process hold
+    /// them: it is known by the name that is returned, and when it is dead they [go back](Self::recall). O(messages).
     ///
     /// # Errors
     /// Those of a change.
@@ -127,12 +131,14 @@ impl Store {
     pub fn recall(&self, database: usize, channel: &Channel) -> Result<u64, Error> {
         let consumers = self.key(&channel.consumers);
         let mut known = Scored::new();
-        self.read_into(self.shards_of([&consumers]), &mut known, |reader, known| {
-            match reader.sorted_set(database, &consumers)? {
+        self.read_into(
+            self.shards_of([&consumers]),
+            &mut known,
+            |reader, known| match reader.sorted_set(database, &consumers)? {
                 Some(set) => set.append_all(reader.view(), known),
                 None => Ok::<_, Error>(()),
-            }
-        })?;
+            },
+        )?;
         let now = self.now() as f64;
         let mut back = 0;
         for (consumer, until) in known.iter() {

@@ -4,10 +4,11 @@
 //! transaction that looks at the list's length, and at the key that says that the channel is closed. Who finds it full,
 //! or empty, waits at the list ([`Look`](crate::Look)) and tries again: nothing is handed to who may be dead.
 //!
-//! A consumer can take a message and *hold* it: in the same transaction it goes to a list of that consumer, and a sorted
-//! set names him. When he is done with it he removes it; when he is dead somebody else [puts back](Store::recall) what
-//! he held, to where it came from. A process in this store is named by a seat of its own, so that everybody knows whether
-//! it lives; a client of a server by a number, and the time until which it is believed to live.
+//! A consumer can take a message and *hold* it: in the same transaction it goes to a list of that consumer, and a
+//! sorted set names him. When he is done with it he removes it; when he is dead somebody else [puts
+//! back](Store::recall) what he held, to where it came from. A process in this store is named by a seat of its own, so
+//! that everybody knows whether it lives; a client of a server by a number, and the time until which it is believed to
+//! live.
 //!
 //! - `hold`: messages that consumers hold.
 
@@ -91,7 +92,8 @@ impl Channel {
 }
 
 impl Store {
-    /// Adds messages to a channel, in their order, as many as there is room for where it has `most` at most. O(messages).
+    /// Adds messages to a channel, in their order, as many as there is room for where it has `most` at most.
+    /// O(messages).
     ///
     /// # Errors
     /// Those of a change; no memory.
@@ -149,8 +151,8 @@ impl Store {
         }
     }
 
-    /// Takes up to so many messages out of a channel, and fills `out` with them. Where one of them is not accepted, which
-    /// is told by its bytes, all stay where they are. O(messages).
+    /// Takes up to so many messages out of a channel, and fills `out` with them. Where one of them is not accepted,
+    /// which is told by its bytes, all stay where they are. O(messages).
     ///
     /// # Errors
     /// Those of a change.

@@ -42,8 +42,8 @@ mod table;
 mod tests;
 mod waiters;
 
-pub(crate) use notice::{Noticed, Queue};
 pub use looking::Found as Looked;
+pub(crate) use notice::{Noticed, Queue};
 pub use record::Ticket;
 pub(crate) use record::TicketRecord;
 pub use waiters::{Begun, Waiters};

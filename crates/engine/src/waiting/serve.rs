@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use undercroft_memory::{Fault, ShardSet, defer_signals};
 
+use super::looking::Found;
 use super::notice::{Noticed, Queue};
 use super::record::{Ticket, TicketRecord};
 use super::table::Offer;
-use super::looking::Found;
 use super::{Answer, Look, Take, Wanted};
 use crate::error::Error;
 use crate::store::Store;
@@ -226,15 +226,16 @@ impl Store {
         if found == Found::Nothing {
             return Ok(Progress::Waits);
         }
-        let (answered, _) = self.write_marked(record.shards(self, ticket), |writer| {
-            match writer.waiter(ticket)? {
-                Some(record) if record.waits() => {
-                    writer.answer(ticket, &record, &Answer::Ready)?;
-                    Ok::<_, Error>(true)
+        let (answered, _) =
+            self.write_marked(record.shards(self, ticket), |writer| {
+                match writer.waiter(ticket)? {
+                    Some(record) if record.waits() => {
+                        writer.answer(ticket, &record, &Answer::Ready)?;
+                        Ok::<_, Error>(true)
+                    }
+                    _ => Ok(false),
                 }
-                _ => Ok(false),
-            }
-        })?;
+            })?;
         if !answered {
             return Ok(Progress::Gone);
         }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use undercroft_memory::{Patience, Polling, SeatName, ShardSet, defer_signals};
 
+use super::looking::Found;
 use super::notice::Queue;
 use super::record::{Ticket, once};
 use super::serve::Ending;
 use super::table::Offer;
-use super::looking::Found;
 use super::{Answer, Take, Wanted};
 use crate::error::Error;
 use crate::messages::seating::Seating;

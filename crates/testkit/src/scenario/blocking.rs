@@ -159,7 +159,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     }),
 ];
 
-const fn handed(
+pub(super) const fn handed(
     name: &'static str,
     prepare: fn(&Store),
     steps: Steps,
@@ -199,7 +199,7 @@ fn push(store: &Store, key: &[u8], items: &[&[u8]]) {
 
 /// Lets somebody wait in a slot that the process under test does not get, do
 /// something while it lives, and die.
-fn with_another(store: &Store, body: impl FnOnce(&Store)) {
+pub(super) fn with_another(store: &Store, body: impl FnOnce(&Store)) {
     let others = [0; 3].map(|_| {
         let other = state::open(store.path()).expect("a whole store");
         other.recover().expect("a whole store");

@@ -1,0 +1,415 @@
+"""Channels: bounded queues of values between processes, which are handed over and not copied twice.
+
+A message is an item of a list. Its first byte says what it is: bytes (``b``) and text (``s``) as
+they are, an object as :class:`undercroft.Objects` stores it, or the id of such an object (``r``),
+which is how long values go through a store in this process.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from queue import Full
+from typing import TYPE_CHECKING, Any
+
+from undercroft._native import ChannelClosed, ChannelLink, Client
+from undercroft.objects import (
+    Objects,
+    PickleRefused,
+    _decode,
+    _encode,
+    _milliseconds,
+    _padded,
+    _refusal,
+)
+from undercroft.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import timedelta
+    from types import TracebackType
+    from typing import Self
+
+__all__ = ["Channel", "ChannelClosed", "Delivery"]
+
+# Longer values are objects, which their messages name.
+INLINE_MAX = 32 << 10
+_NAME = b"r"
+# For so many seconds the object of a message lasts that is not put yet: its producer may die.
+_UNSENT = 60.0
+_MOST = 2**63
+_REMOTE = "redis://", "rediss://", "unix://"
+
+
+def keys(name: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """Return a channel's keys: messages, closed, consumers; what those of the held begin with."""
+    items = b"undercroft:channel:{%b}" % name
+    return items, items + b":closed", items + b":consumers", items + b":held:"
+
+
+def packed(value: Any, *, pickles: bool) -> bytes | None:
+    """Return the message of a value; None where that is long."""
+    item = ChannelLink.pack(value)
+    if item is not None:
+        return item
+    head, buffers = _encode(value, pickles=pickles)
+    if len(head) + sum(64 + memoryview(buffer).nbytes for buffer in buffers) >= INLINE_MAX:
+        return None
+    return joined(head, buffers)
+
+
+def joined(head: bytes, buffers: Iterable[Any]) -> bytes:
+    """Return a head and the buffers behind it as one value."""
+    parts, end = [head], len(head)
+    for buffer in buffers:
+        view, start = memoryview(buffer), _padded(end)
+        parts += (bytes(start - end), view.tobytes())
+        end = start + view.nbytes
+    return b"".join(parts)
+
+
+class Delivery:
+    """A message in the hands of a consumer, until it says that it is done with it.
+
+    Leaving a ``with`` block acknowledges it, or gives it back where the block raised.
+    """
+
+    __slots__ = ("_channel", "_consumer", "_done", "_item", "value")
+
+    def __init__(self, channel: Any, consumer: bytes, item: bytes, value: Any) -> None:
+        """Made by :meth:`Channel.get` with ``ack=True``."""
+        self._channel, self._consumer, self._item = channel, consumer, item
+        self._done = False
+        self.value = value
+
+    def ack(self) -> bool:
+        """Say that it is done with. Return False where it was given to another meanwhile."""
+        return self._end(goes_back=False)
+
+    def release(self) -> bool:
+        """Give the message back: it is the next one that is taken."""
+        return self._end(goes_back=True)
+
+    def _end(self, *, goes_back: bool) -> bool:
+        if self._done:
+            return False
+        ended: bool = self._channel._end_hold(self._consumer, self._item, goes_back)
+        self._done = True
+        return ended
+
+    def __enter__(self) -> Self:
+        """Return the delivery itself."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Acknowledge the message, or give it back where something was raised."""
+        self._end(goes_back=exc_type is not None)
+
+
+class Messages:
+    """What channels of all kinds have in common: from values to messages and back."""
+
+    name: str
+    maxsize: int
+
+    def _begin(
+        self, name: str, maxsize: int, ttl: float | timedelta | None, pickle: bool
+    ) -> tuple[bytes, int]:
+        if not name:
+            raise ValueError("expected the name of a channel, got an empty one")
+        self.name, self.maxsize = name, maxsize
+        self._expires, self._pickles = _milliseconds(ttl), pickle
+        encoded = name.encode()
+        self._items, self._closed, self._consumers, self._held = keys(encoded)
+        return encoded, maxsize if maxsize > 0 else _MOST
+
+    def _pack(self, value: Any) -> bytes | None:
+        return packed(value, pickles=self._pickles)
+
+    def _unpack(self, item: Any) -> Any:
+        """Return the value of a message that names no object."""
+        if type(item) is not bytes:
+            return item
+        value = ChannelLink.unpack(item)
+        return value if type(value) is not bytes else _decode(value, False, pickles=self._pickles)
+
+    def __repr__(self) -> str:
+        """Return the channel's name and size."""
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        return f"<{kind}({self.name!r}, maxsize={self.maxsize})>"
+
+
+class Channel(Messages):
+    """A bounded queue of values between processes.
+
+    ``store`` is a URL or path of a store, a client of one, an :class:`undercroft.Objects`, or a
+    ``redis://`` URL or redis-py's client, for the same by way of a server. Processes that name the
+    same channel of the same store put into and take from one queue, in order. ``maxsize`` is how
+    many messages it has when a put waits; 0 is no bound. Values are those of ``Objects``:
+    long ones come back as views of the store. ``ttl`` is how many seconds the memory of a long
+    value is kept that nobody takes; without it, as long as its message is there. ``visibility`` is
+    how many seconds a consumer by way of a server may hold a message before another is given it.
+
+    One object may be used by several threads, and after a fork.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        store: Any = None,
+        *,
+        maxsize: int = 1000,
+        ttl: float | timedelta | None = None,
+        pickle: bool = False,
+        visibility: float = 60.0,
+        **options: Any,
+    ) -> None:
+        """Open a store, or create it; the channel is there when something was put."""
+        encoded, most = self._begin(name, maxsize, ttl, pickle)
+        self._made_of = store, {"maxsize": maxsize, "ttl": ttl, "pickle": pickle} | options
+        self._made_of[1]["visibility"] = visibility
+        self._link: Any
+        self._objects: Objects | None = None
+        if isinstance(store, Objects):
+            store = store._client
+        is_url = isinstance(store, str) and store.startswith(_REMOTE)
+        if is_url or (hasattr(store, "connection_pool") and not isinstance(store, Client)):
+            from undercroft.remote_channel import RemoteLink, client_of
+
+            self._client: Any = client_of(store, options)
+            self._run: Any = self._client.execute_command
+            self._link = RemoteLink(self._client, encoded, most, pickle, visibility)
+            return
+        if isinstance(store, Client):
+            if options:
+                raise TypeError("expected no options beside a client that is there already")
+            self._client = store
+        else:
+            self._client = Store(**options) if store is None else Store(store, **options)
+        self._run = functools.partial(_run_embedded, self._client)
+        self._link = ChannelLink(self._client, encoded, most, pickle)
+        self._prefix = self._items + b":object:"
+        self._objects = Objects(self._client, pickle=pickle, prefix=self._prefix.decode())
+
+    def put(self, value: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Put a value behind all others, once there is room for it.
+
+        Raises ``queue.Full`` where there is none in time, :class:`ChannelClosed` where the channel
+        is closed, ``MemoryError`` where the store is full, ``TypeError`` for what cannot be stored.
+        """
+        if not self._link.put(value, block, timeout):
+            self._put_other(value, block, timeout)
+
+    def _put_other(self, value: Any, block: bool, timeout: float | None) -> None:
+        item = self._pack(value)
+        if item is not None:
+            self._link.put_item(item, block, timeout)
+        elif self._objects is None:
+            self._link.put_item(self._whole(value), block, timeout)
+        else:
+            self._put_long(value, block, timeout)
+
+    def _whole(self, value: Any) -> bytes:
+        return joined(*_encode(value, pickles=self._pickles))
+
+    def _put_long(self, value: Any, block: bool, timeout: float | None) -> None:
+        assert self._objects is not None
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        id = self._objects.put(value, ttl=_UNSENT)
+        try:
+            while True:
+                left = until - time.monotonic()
+                try:
+                    slice = max(0.0, min(left, _UNSENT / 2))
+                    self._link.put_item(_NAME + id, block, slice)
+                except Full:
+                    if not block or left <= slice:
+                        raise
+                    self._client.pexpire(self._prefix + id, round(_UNSENT * 1000))
+                else:
+                    break
+        except BaseException:
+            # Where it was put all the same, whoever takes it passes it over.
+            self._objects.delete(id)
+            raise
+        self._keep(id)
+
+    def _keep(self, id: bytes) -> None:
+        """Let the object of a message that was put last as long as it is to."""
+        if self._expires:
+            self._client.pexpire(self._prefix + id, self._expires)
+        else:
+            self._client.persist(self._prefix + id)
+
+    def put_many(
+        self, values: Iterable[Any], block: bool = True, timeout: float | None = None
+    ) -> int:
+        """Put several values, in their order, and return how many were put in time.
+
+        What there is room for is put in one step. Raises as :meth:`put` where none was.
+        """
+        values = list(values)
+        items: list[bytes] = []
+        ids: list[bytes] = []
+        sent = 0
+        try:
+            for value in values:
+                item = self._pack(value)
+                if item is None and self._objects is None:
+                    item = self._whole(value)
+                elif item is None:
+                    assert self._objects is not None
+                    ids.append(self._objects.put(value, ttl=_UNSENT))
+                    item = _NAME + ids[-1]
+                items.append(item)
+            sent = self._link.put_items(items, block, timeout) if items else 0
+        finally:
+            put = {item[1:] for item in items[:sent] if item[:1] == _NAME}
+            for id in ids:
+                if id in put:
+                    self._keep(id)
+                elif self._objects is not None:
+                    self._objects.delete(id)
+        if items and not sent:
+            raise Full
+        return sent
+
+    def get(self, block: bool = True, timeout: float | None = None, *, ack: bool = False) -> Any:
+        """Take the first value, once there is one.
+
+        With ``ack`` return a :class:`Delivery` instead, which holds the message until it is
+        acknowledged: where this process dies before, another one is given it.
+
+        Raises ``queue.Empty`` where there is none in time, :class:`ChannelClosed` where the channel
+        is closed and empty, :class:`PickleRefused` for a pickle that was not asked for; it stays.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            found = (self._link.hold if ack else self._link.get)(block, timeout)
+            if type(found) is tuple:
+                held = self._of_held(found[0], found[1], ack)
+                if held is not None:
+                    return held if ack else held.value
+                # Its long value has expired.
+                timeout = None if until is None else max(0.0, until - time.monotonic())
+            elif found is None:
+                raise _refusal()
+            elif type(found) is bytes:
+                return _decode(found, False, pickles=self._pickles)
+            else:
+                return found
+
+    def _of_held(self, consumer: bytes, item: bytes, ack: bool) -> Delivery | None:
+        """Return what is held, its value with it; None where its long value has expired."""
+        try:
+            if item[:1] != _NAME:
+                return Delivery(self, consumer, item, self._unpack(item))
+            value = self._long(item[1:], take=not ack)
+        except KeyError:
+            self._link.end_hold(consumer, item, False)
+            return None
+        except PickleRefused:
+            self._link.end_hold(consumer, item, True)
+            raise
+        delivery = Delivery(self, consumer, item, value)
+        if not ack:
+            self._link.end_hold(consumer, item, False)
+        return delivery
+
+    def _long(self, id: bytes, *, take: bool) -> Any:
+        if self._objects is not None:
+            return self._objects.take(id) if take else self._objects.get(id)
+        key = self._items + b":object:" + id
+        whole = self._run("GET", key)
+        if whole is None:
+            raise KeyError(id)
+        value = _decode(whole, False, pickles=self._pickles)
+        if take:
+            self._run("DEL", key)
+        return value
+
+    def _end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool:
+        ended: bool = self._link.end_hold(consumer, item, goes_back)
+        if ended and not goes_back and item[:1] == _NAME:
+            self._run("DEL", self._items + b":object:" + item[1:])
+        return ended
+
+    def get_many(self, count: int, block: bool = True, timeout: float | None = None) -> list[Any]:
+        """Take up to so many values, as many as are there and at least one.
+
+        They are this process' own at once: one that is killed with some in its hands loses them.
+        Raises as :meth:`get`.
+        """
+        if count < 1:
+            raise ValueError(f"expected a count of at least 1, got {count}")
+        found = self._link.get_items(count, block, timeout)
+        if type(found) is list:
+            return [self._unpack(item) for item in found]
+        if found is None:
+            raise _refusal()
+        held = self._of_held(found[0], found[1], False)
+        return [self.get(block, timeout)] if held is None else [held.value]
+
+    def qsize(self) -> int:
+        """Return how many messages wait to be taken, without those that are held. O(1)."""
+        return int(self._run("LLEN", self._items))
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed: nothing can be put any more."""
+        return bool(self._run("EXISTS", self._closed))
+
+    def close(self) -> None:
+        """End the channel for all processes.
+
+        Whoever puts, or waits to, gets :class:`ChannelClosed` at once; whoever takes is given what
+        is left, and then gets it, too.
+        """
+        self._run("SET", self._closed, "1")
+        if self._objects is None:
+            self._link.wake()
+
+    def delete(self) -> None:
+        """Remove the channel with all messages, also those that are held. It is open again then."""
+        lists = [self._items]
+        lists += [self._held + name for name in self._run("ZRANGE", self._consumers, 0, -1)]
+        for key in lists:
+            while items := self._run("LPOP", key, 1000):
+                named = [item[1:] for item in items if item[:1] == _NAME]
+                for id in named:
+                    self._run("DEL", self._items + b":object:" + id)
+        self._run("DEL", self._closed, self._consumers, self._items + b":wake")
+
+    def __iter__(self) -> Iterator[Any]:
+        """Take values until the channel is closed and empty."""
+        while True:
+            try:
+                value = self.get()
+            except ChannelClosed:
+                return
+            yield value
+
+    def __reduce__(self) -> Any:
+        """Make a channel of the same name and store in another process."""
+        store, options = self._made_of
+        if self._objects is not None:
+            known = {name: options[name] for name in ("maxsize", "ttl", "pickle", "visibility")}
+            store = f"undercroft://{self._client.path}?db={self._client.db}"
+            return _remade, (self.name, store, known)
+        if not isinstance(store, str):
+            raise TypeError("expected a channel that was made with a URL, to be sent to a process")
+        return _remade, (self.name, store, options)
+
+
+def _remade(name: str, store: str, options: dict[str, Any]) -> Channel:
+    return Channel(name, store, **options)
+
+
+def _run_embedded(client: Any, *words: Any) -> Any:
+    return client._execute(words, {"NEVER_DECODE": True})[0]

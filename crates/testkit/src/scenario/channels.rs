@@ -1,0 +1,89 @@
+//! Channels. Who holds a message is named by its process' entry, which is not the same one in every process that is
+//! executed step by step: so those are not.
+
+use std::mem::ManuallyDrop;
+
+use undercroft_engine::{
+    Begun, Channel, Look, Ranges, Received, Sent, Store, Take, Waiters, Wanted,
+};
+
+use super::blocking::{handed, with_another};
+use super::{Scenario, Steps, full, some_keys, steps};
+
+/// The scenarios of this family.
+pub(super) const SCENARIOS: &[Scenario] = &[
+    full("a channel gets several messages", some_keys, |s| {
+        let sent = s.send(0, &jobs(), 2, &[b"one", b"two", b"three"]);
+        assert_eq!(sent.expect("room"), Sent::Some(2));
+    }),
+    full("a message too many is undone", filled, |s| {
+        assert_eq!(
+            s.send(0, &jobs(), 2, &[b"three"]).expect("room"),
+            Sent::Full
+        );
+    }),
+    full("messages are taken", filled, |s| {
+        let mut out = Ranges::new();
+        let taken = s.receive(0, &jobs(), 9, &|_| true, &mut out);
+        assert_eq!(taken.expect("room"), Received::Some);
+    }),
+    handed(
+        "a message wakes who looks for one",
+        some_keys,
+        Steps::Always,
+        |s| {
+            look(s, Look::Item);
+            look(s, Look::Item);
+            s.send(0, &jobs(), 2, &[b"one"]).expect("room");
+        },
+    ),
+    handed("room wakes who looks for it", filled, Steps::Full, |s| {
+        look(s, Look::Room(2));
+        let mut out = Ranges::new();
+        s.receive(0, &jobs(), 1, &|_| true, &mut out).expect("room");
+    }),
+    handed("the end wakes all who look", some_keys, Steps::Full, |s| {
+        look(s, Look::Item);
+        look(s, Look::Item);
+        let [_, closed] = jobs().looked_at().map(<[u8]>::to_vec);
+        s.set(0, &closed, b"1").expect("room");
+    }),
+    steps("a message is taken to be held", filled, |s| hold(s)),
+    steps(
+        "what the dead hold goes back",
+        |s| {
+            filled(s);
+            with_another(s, hold);
+        },
+        |s| {
+            assert_eq!(s.recall(0, &jobs()).expect("room"), 2);
+        },
+    ),
+];
+
+fn jobs() -> Channel {
+    Channel::new(b"jobs")
+}
+
+fn filled(store: &Store) {
+    some_keys(store);
+    store.send(0, &jobs(), 2, &[b"one", b"two"]).expect("room");
+}
+
+fn hold(store: &Store) {
+    let mut out = Ranges::new();
+    let held = store.receive_and_hold(0, &jobs(), 2, &|_| true, &mut out);
+    assert_eq!(held.expect("room").0, Received::Some);
+}
+
+/// Looks for as long as the process lives.
+fn look(store: &Store, look: Look) {
+    let jobs = jobs();
+    let wanted = Wanted {
+        database: 0,
+        keys: &jobs.looked_at(),
+        take: Take::Look(look),
+    };
+    let mut waiters = ManuallyDrop::new(Waiters::new(store));
+    assert!(matches!(waiters.begin(&wanted), Ok(Begun::Waiting(_))));
+}
