@@ -4,6 +4,7 @@
 - `caches`: rows of the Rust crate's caches beside other clients of Redis.
 - `callgrind`: what a process costs in instructions, which do not depend on how busy the machine is.
 - `calls`: rows of commands with short replies, one after another, from Python.
+- `channels`: rows of messages between processes, beside Python's queues and Redis' lists.
 - `classic`: the classic comparison: KEYS * on a near-empty database, so many queries by each
   client.
 - `clients`: the clients of a server that the table `python` compares, each in a process of its own.

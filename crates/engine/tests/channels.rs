@@ -176,7 +176,9 @@ fn many_threads_take_each_message_once() {
     let mut taken: Vec<u64> = thread::scope(|scope| {
         let consumers = [0; 2].map(|_| scope.spawn(consume));
         let producers = [0, 1].map(|first| scope.spawn(move || produce(first)));
-        producers.map(|producer| producer.join().expect("no panic"));
+        for producer in producers {
+            producer.join().expect("no panic");
+        }
         let closed = jobs.looked_at()[1];
         place.open().set(0, closed, b"1").expect("room");
         let taken = consumers.map(|consumer| consumer.join().expect("no panic"));

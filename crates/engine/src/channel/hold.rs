@@ -144,7 +144,7 @@ impl Store {
         for (consumer, until) in known.iter() {
             // Asked without a lock (W9); who is dead stays so, and whose time is up is looked at again.
             let lives = match seat_of(consumer) {
-                Some(seat) => self.segment.seat_lives(seat),
+                Some(seat) => self.segment.seat_lives_now(seat),
                 None => until >= now,
             };
             if !lives {

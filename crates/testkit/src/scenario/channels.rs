@@ -16,12 +16,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         let sent = s.send(0, &jobs(), 2, &[b"one", b"two", b"three"]);
         assert_eq!(sent.expect("room"), Sent::Some(2));
     }),
-    full("a message too many is undone", filled, |s| {
-        assert_eq!(
-            s.send(0, &jobs(), 2, &[b"three"]).expect("room"),
-            Sent::Full
-        );
-    }),
     full("messages are taken", filled, |s| {
         let mut out = Ranges::new();
         let taken = s.receive(0, &jobs(), 9, &|_| true, &mut out);
