@@ -222,6 +222,8 @@ def test_times_that_are_up(made):
 def test_an_empty_name_and_options_beside_a_client_are_refused(url):
     with pytest.raises(ValueError, match="name"):
         Channel("", url)
+    with pytest.raises(TypeError, match="name"):
+        Channel(b"jobs", url)
     with Store(url) as store, pytest.raises(TypeError, match="options"):
         Channel("jobs", store, maxmemory="1gb")
 
@@ -333,6 +335,16 @@ def test_what_a_killed_consumer_held_is_anothers(url):
     assert channel.get(timeout=PATIENCE, ack=True).value in (b"one", b"four")
     rest = [channel.get(timeout=PATIENCE) for _ in range(2)]
     assert sum(isinstance(value, np.ndarray) for value in rest) == 1
+
+
+def test_what_names_no_object_is_not_held_by_who_does_not_acknowledge(made):
+    channel = made()
+    channel.put("one")
+    # As where the object that was seen first is another's by now.
+    found = channel._link.hold(False, None)
+    assert channel._of_held(*found, False).value == "one"
+    assert not channel._link.end_hold(*found, True)
+    assert channel.qsize() == 0
 
 
 def test_what_is_given_back_is_the_next(made):

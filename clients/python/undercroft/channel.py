@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from undercroft._native import ChannelClosed, ChannelLink, Client
 from undercroft.objects import (
     Objects,
-    PickleRefused,
     _decode,
     _encode,
     _milliseconds,
@@ -121,6 +120,8 @@ class Messages:
     def _begin(
         self, name: str, maxsize: int, ttl: float | timedelta | None, pickle: bool
     ) -> tuple[bytes, int]:
+        if not isinstance(name, str):
+            raise TypeError(f"expected the name of a channel, got {name!r}")
         if not name:
             raise ValueError("expected the name of a channel, got an empty one")
         self.name, self.maxsize = name, maxsize
@@ -308,13 +309,12 @@ class Channel(Messages):
     def _of_held(self, consumer: bytes, item: bytes, ack: bool) -> Delivery | None:
         """Return what is held, its value with it; None where its long value has expired."""
         try:
-            if item[:1] != _NAME:
-                return Delivery(self, consumer, item, self._unpack(item))
-            value = self._long(item[1:], take=not ack)
+            named = item[:1] == _NAME
+            value = self._long(item[1:], take=not ack) if named else self._unpack(item)
         except KeyError:
             self._link.end_hold(consumer, item, False)
             return None
-        except PickleRefused:
+        except BaseException:
             self._link.end_hold(consumer, item, True)
             raise
         delivery = Delivery(self, consumer, item, value)
@@ -335,9 +335,13 @@ class Channel(Messages):
         return value
 
     def _end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool:
+        key = self._items + b":object:" + item[1:] if item[:1] == _NAME and not goes_back else None
+        if key is not None and self._objects is not None:
+            # It is held for sure. Where this process dies behind it, the message is passed over.
+            self._run("DEL", key)
         ended: bool = self._link.end_hold(consumer, item, goes_back)
-        if ended and not goes_back and item[:1] == _NAME:
-            self._run("DEL", self._items + b":object:" + item[1:])
+        if ended and key is not None and self._objects is None:
+            self._run("DEL", key)
         return ended
 
     def get_many(self, count: int, block: bool = True, timeout: float | None = None) -> list[Any]:

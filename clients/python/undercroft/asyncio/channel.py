@@ -11,7 +11,7 @@ from undercroft.asyncio.native import Native
 from undercroft.asyncio.parking import patiently
 from undercroft.asyncio.store import Store
 from undercroft.channel import _NAME, _UNSENT, Messages, _run_embedded
-from undercroft.objects import Objects, PickleRefused, _decode, _refusal
+from undercroft.objects import Objects, _decode, _refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -178,14 +178,15 @@ class Channel(Messages):
     async def _of_held(self, consumer: bytes, item: bytes, ack: bool) -> Delivery | None:
         """Return what is held, its value with it; None where its long value has expired."""
         try:
-            if item[:1] != _NAME:
-                return Delivery(self, consumer, item, self._unpack(item))
-            read = self._objects.get if ack else self._objects.take
-            value = await self._call(read, item[1:])
+            if item[:1] == _NAME:
+                read = self._objects.get if ack else self._objects.take
+                value = await self._call(read, item[1:])
+            else:
+                value = self._unpack(item)
         except KeyError:
             await self._call(self._link.end_hold, consumer, item, False)
             return None
-        except PickleRefused:
+        except BaseException:
             await self._call(self._link.end_hold, consumer, item, True)
             raise
         if not ack:
@@ -193,9 +194,10 @@ class Channel(Messages):
         return Delivery(self, consumer, item, value)
 
     async def _end_hold(self, consumer: bytes, item: bytes, goes_back: bool) -> bool:
-        ended: bool = await self._call(self._link.end_hold, consumer, item, goes_back)
-        if ended and not goes_back and item[:1] == _NAME:
+        if item[:1] == _NAME and not goes_back:
+            # It is held for sure. Where this process dies behind it, the message is passed over.
             await self._call(self._objects.delete, item[1:])
+        ended: bool = await self._call(self._link.end_hold, consumer, item, goes_back)
         return ended
 
     async def qsize(self) -> int:
