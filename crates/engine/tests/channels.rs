@@ -73,6 +73,33 @@ fn who_looks_for_room_is_not_kept_by_who_looks_for_an_item() {
 }
 
 #[test]
+fn room_is_found_by_who_allows_more_messages_behind_others() {
+    let (_directory, store) = fresh::store(2);
+    let jobs = Channel::new(b"jobs");
+    let mut waiters = Waiters::new(&store);
+    store.send(0, &jobs, 3, &[b"1", b"2", b"3"]).expect("room");
+    let _few = waits(&mut waiters, &jobs, Look::Room(1));
+    let many = waits(&mut waiters, &jobs, Look::Room(3));
+    assert_eq!(receive(&store, &jobs), Received::Some);
+    assert_eq!(waiters.answered(true).expect("a list"), [many]);
+}
+
+#[test]
+fn who_stands_far_behind_those_that_look_for_something_else_finds_it_himself() {
+    let (_directory, store) = fresh::store(2);
+    let jobs = Channel::new(b"jobs");
+    let mut waiters = Waiters::new(&store);
+    for _ in 0..100 {
+        waits(&mut waiters, &jobs, Look::Item);
+    }
+    store.send(0, &jobs, 1, &[b"one"]).expect("room");
+    let room = waits(&mut waiters, &jobs, Look::Room(1));
+    assert_eq!(receive(&store, &jobs), Received::Some);
+    waiters.tend();
+    assert!(waiters.answered(true).expect("a list").contains(&room));
+}
+
+#[test]
 fn the_end_wakes_all() {
     let (_directory, store) = fresh::store(2);
     let jobs = Channel::new(b"jobs");

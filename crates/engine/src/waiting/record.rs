@@ -26,20 +26,23 @@ pub struct Ticket(pub(super) u64);
 const SHARD_BITS: u32 = 6;
 /// Where the two bits lie that say what kind of client it is of.
 const KIND_SHIFT: u32 = 62;
+/// The kinds: of a client that takes something, that looks for an item, that looks for room.
+pub(super) const TAKES: usize = 0;
+pub(super) const FOR_ITEM: usize = 1;
+pub(super) const FOR_ROOM: usize = 2;
 const NUMBER_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
 impl Ticket {
     pub(super) fn new(shard: usize, number: u64, take: Take) -> Ticket {
         let kind = match take {
-            Take::Look(Look::Item) => 1,
-            Take::Look(Look::Room(_)) => 2,
-            _ => 0,
+            Take::Look(Look::Item) => FOR_ITEM,
+            Take::Look(Look::Room(_)) => FOR_ROOM,
+            _ => TAKES,
         };
-        Ticket(kind << KIND_SHIFT | number << SHARD_BITS & NUMBER_MASK | shard as u64)
+        Ticket((kind as u64) << KIND_SHIFT | number << SHARD_BITS & NUMBER_MASK | shard as u64)
     }
 
-    /// 0 of a client that takes something, 1 of one that looks for an item, 2 of one that looks for room: known without
-    /// its record.
+    /// What kind of client it is of, known without its record.
     pub(super) fn kind(self) -> usize {
         (self.0 >> KIND_SHIFT) as usize
     }

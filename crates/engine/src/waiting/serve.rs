@@ -6,7 +6,7 @@ use undercroft_memory::{Fault, ShardSet, defer_signals};
 
 use super::looking::Found;
 use super::notice::{Noticed, Queue};
-use super::record::{Ticket, TicketRecord};
+use super::record::{FOR_ROOM, TAKES, Ticket, TicketRecord};
 use super::table::Offer;
 use super::{Answer, Look, Take, Wanted};
 use crate::error::Error;
@@ -124,12 +124,15 @@ impl Store {
                     Progress::Woken => settled[ticket.kind()] = true,
                     Progress::Nothing | Progress::Waits => {
                         passed += 1;
-                        settled[ticket.kind()] = true;
+                        // Who looks for less room has none, and another may have it.
+                        settled[ticket.kind()] = ticket.kind() != FOR_ROOM;
                     }
                 }
             }
-            if settled[0] || settled != [false; 4] && last.iter().all(|ticket| ticket.kind() != 0) {
-                // Of those further behind there may be one of another kind, which looks for itself.
+            if settled[TAKES]
+                || settled != [false; 4] && last.iter().all(|ticket| ticket.kind() != TAKES)
+            {
+                // One of another kind that is further behind looks for itself when it tends.
                 return Ok(());
             }
         }
@@ -340,15 +343,26 @@ impl Store {
         })
     }
 
-    /// Looks after a queue: whether a writer died before it served it, where the key is there, or whatever is there.
-    /// What is in the mailboxes of the dead goes back by the look alone.
-    pub(super) fn tend(&self, database: usize, key: &[u8], whatever: bool) -> Result<(), Error> {
+    /// Looks after a queue: whether a writer died before it served it. What is in
+    /// the mailboxes of the dead goes back by the look alone.
+    pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<(), Error> {
         let key = self.key(key);
         let there = self.read(ShardSet::one(key.shard), |reader| {
             Ok::<_, Error>(reader.find(database, &key)?.is_some())
         })?;
-        if there || whatever {
+        if there {
             self.serve(VecDeque::from([Queue::of(database, &key)]));
+        }
+        Ok(())
+    }
+
+    /// Looks for a client that looks, whoever stands in front of it.
+    pub(super) fn tend_look(&self, ticket: Ticket) -> Result<(), Error> {
+        if let Some(record) = self.waiter(ticket)?
+            && let Some(look) = record.look()
+            && record.waits()
+        {
+            self.serve_look(ticket, &record, look)?;
         }
         Ok(())
     }

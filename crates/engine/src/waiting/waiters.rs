@@ -9,7 +9,7 @@ use undercroft_memory::{Patience, Polling, SeatName, ShardSet, defer_signals};
 
 use super::looking::Found;
 use super::notice::Queue;
-use super::record::{Ticket, once};
+use super::record::{TAKES, Ticket, once};
 use super::serve::Ending;
 use super::table::Offer;
 use super::{Answer, Take, Wanted};
@@ -316,12 +316,13 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         self.store.settle_waits();
         let mut seen = std::collections::HashSet::new();
         for (ticket, (database, keys)) in &self.waiting {
-            // There is room in a list that is not there.
-            let whatever = ticket.kind() == 2;
+            // What a lock stands in the way of is looked at the next time.
+            if ticket.kind() != TAKES {
+                let _ = self.store.tend_look(*ticket);
+            }
             for key in keys {
-                if seen.insert((database, key, whatever)) {
-                    // What a lock stands in the way of is looked at the next time.
-                    let _ = self.store.tend(*database, key, whatever);
+                if seen.insert((database, key)) {
+                    let _ = self.store.tend(*database, key);
                 }
             }
         }
