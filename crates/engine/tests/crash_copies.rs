@@ -10,7 +10,7 @@ use undercroft_memory::layout::control;
 use undercroft_testkit::fresh;
 use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, choose_names};
-use undercroft_testkit::state::{self, Expected, State};
+use undercroft_testkit::state::{self, Expected};
 
 /// What a copy shows: by database and key, type, expiry and items. A set's items may come in any order.
 type Shown = BTreeMap<(usize, Vec<u8>), (u8, Option<u64>, Vec<Vec<u8>>)>;
@@ -127,16 +127,7 @@ fn who_dies_in_the_midst_of_a_change_while_a_dead_copy_is_on_leaves_the_old_or_t
         let file = std::fs::File::open(&path).expect("just made");
         let image = Image::read(&file).expect("an image");
         // The memory that an arena takes depends on how much is free: so the change is made beside the copy here, too.
-        let store = state::open(&path).expect("a whole store");
-        let before = State::of(&store).expect("a whole store");
-        (scenario.act)(&store);
-        let expected = Expected {
-            before,
-            after: State::of(&store).expect("a whole store"),
-            gradual: scenario.gradual,
-            handed: scenario.handed,
-        };
-        drop(store);
+        let expected = Expected::of(scenario, &path);
         // Each step in some runs, a part of them in each.
         let mut steps = random.u64(0..4);
         loop {

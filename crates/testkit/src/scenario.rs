@@ -39,6 +39,8 @@ pub struct Scenario {
     pub gradual: bool,
     /// See [`Expected::handed`](crate::state::Expected::handed).
     pub handed: bool,
+    /// What of the change is made and committed before the rest: a death may leave just that.
+    pub first: Option<fn(&Store)>,
 }
 
 /// Which run steps through a scenario instruction by instruction.
@@ -477,6 +479,7 @@ const fn quick(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scen
         steps: Steps::Always,
         gradual: false,
         handed: false,
+        first: None,
     }
 }
 
@@ -488,6 +491,7 @@ const fn full(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scena
         steps: Steps::Full,
         gradual: false,
         handed: false,
+        first: None,
     }
 }
 
@@ -499,6 +503,7 @@ const fn steps(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Scen
         steps: Steps::Never,
         gradual: false,
         handed: false,
+        first: None,
     }
 }
 
@@ -510,6 +515,7 @@ const fn gradual(name: &'static str, prepare: fn(&Store), act: fn(&Store)) -> Sc
         steps: Steps::Full,
         gradual: true,
         handed: false,
+        first: None,
     }
 }
 

@@ -4,9 +4,15 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
-use undercroft_engine::{DATABASES, Entry, Error, Options, Ranges, Store, Topic, ValueType, View};
+use undercroft_engine::{
+    DATABASES, Entry, Error, Expiry, Leased, Options, Ranges, Store, Topic, ValueType, View,
+};
 use undercroft_memory::layout::header;
+
+use crate::image::copy_store;
+use crate::scenario::Scenario;
 
 /// The time in every scenario, Unix milliseconds.
 pub const NOW: u64 = 1_000_000_000;
@@ -57,8 +63,11 @@ impl State {
                         let value = (value_of(entry, view)?, entry.expiry(view)?);
                         Ok(Some((value, goods_of(entry, view)?)))
                     },
-                    |key, (found, items)| {
-                        content.insert((database, key.to_vec()), found);
+                    |key, ((mut value, expiry), items)| {
+                        if leased_key(key).is_some() {
+                            hide_holder(&mut value);
+                        }
+                        content.insert((database, key.to_vec()), (value, expiry));
                         goods.extend(items);
                     },
                 )?;
@@ -129,6 +138,39 @@ fn value_of(entry: &Entry, view: &View<'_>) -> Result<Vec<u8>, Error> {
     Ok(value)
 }
 
+/// The key whose value a lease is for, if a key is a lease's.
+fn leased_key(name: &[u8]) -> Option<&[u8]> {
+    name.strip_prefix(b"undercroft:lease:{")?.strip_suffix(b"}")
+}
+
+/// Leaves a lease its number only: which entry of the process table its holder has differs from run to run.
+fn hide_holder(lease: &mut [u8]) {
+    if let Some((b'@', rest)) = lease.split_first_mut() {
+        let seat = rest.len().min(16);
+        rest[..seat].fill(b'-');
+    }
+}
+
+/// Takes the lease of a key, whose holder is dead, and sets the value for it.
+fn pass_lease_on(store: &Store, database: usize, key: &[u8]) -> Result<(), String> {
+    let say = |error: Error| error.to_string();
+    let name = String::from_utf8_lossy(key);
+    let term = Duration::from_secs(10);
+    let leased = store.take_lease(database, key, term, u64::MAX);
+    let Leased::Taken(lease, _) = leased.map_err(say)? else {
+        return Err(format!(
+            "the lease of {name} has a dead holder, and is not the next one's"
+        ));
+    };
+    let set = store.set_leased(database, key, b"passed on", Expiry::Never, &lease);
+    match set.map_err(say)? {
+        true => Ok(()),
+        false => Err(format!(
+            "the lease of {name} was taken, and no value is set for it"
+        )),
+    }
+}
+
 /// The items of a list, or the members of a sorted set.
 fn goods_of(entry: &Entry, view: &View<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let value_type = entry.value_type()?;
@@ -194,6 +236,8 @@ pub fn problems(store: &Store) -> Result<Vec<String>, Error> {
 pub struct Expected {
     /// The state before the change.
     pub before: State,
+    /// The state between two parts of it, where it has a first part.
+    pub between: Option<State>,
     /// The state after it.
     pub after: State,
     /// The change gives memory back, or what the dead left, in several
@@ -204,13 +248,64 @@ pub struct Expected {
     pub handed: bool,
 }
 
-/// Which state a death left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Expected {
+    /// What a death in a scenario may leave of the prepared store in a file, which stays as it is: copies beside it are
+    /// changed.
+    ///
+    /// # Panics
+    /// If a copy cannot be made, the change fails, or it changes nothing.
+    pub fn of(scenario: &Scenario, base: &Path) -> Expected {
+        let path = base.with_extension("done");
+        let after_it = |act: fn(&Store)| {
+            copy_store(base, &path).expect("room for a copy");
+            let store = open(&path).expect("a whole store");
+            act(&store);
+            let state = State::of(&store).expect("a whole store");
+            drop(store);
+            std::fs::remove_file(&path).expect("just made");
+            state
+        };
+        let expected = Expected {
+            before: after_it(|_| ()),
+            between: scenario.first.map(after_it),
+            after: after_it(scenario.act),
+            gradual: scenario.gradual,
+            handed: scenario.handed,
+        };
+        let states = [Some(&expected.before), expected.between.as_ref()];
+        for state in states.into_iter().flatten() {
+            assert_ne!(
+                state, &expected.after,
+                "{}: it changes nothing",
+                scenario.name
+            );
+        }
+        expected
+    }
+}
+
+/// Which state a death left: the later one is the greater one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// The one before the change.
     Old,
+    /// The one behind its first part.
+    Between,
     /// The one after it.
     New,
+}
+
+impl Outcome {
+    /// Returns it, unless it is an earlier one than a shorter life has left. The states of some changes are not told
+    /// apart so strictly; of those nothing is asked.
+    pub fn after(self, last: &mut Outcome, scenario: &Scenario) -> Result<Outcome, String> {
+        let is_strict = scenario.handed || scenario.first.is_some();
+        if is_strict && self < *last {
+            return Err(format!("{self:?}, where a shorter life left {last:?}"));
+        }
+        *last = self;
+        Ok(self)
+    }
 }
 
 /// Checks a store that its writer's death left: it is recovered, its structure
@@ -246,6 +341,11 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
     }
     let state = State::of(store).map_err(say)?;
     let outcome = decide(&state, expected, turn % 3 == 2)?;
+    for (database, name) in state.content.keys() {
+        if let Some(key) = leased_key(name) {
+            pass_lease_on(store, *database, key)?;
+        }
+    }
     // The store works on, with the very keys that were being changed.
     for (database, key) in expected
         .before
@@ -272,6 +372,7 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
 fn decide(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, String> {
     let Expected {
         before,
+        between: half,
         after,
         gradual,
         handed,
@@ -294,6 +395,9 @@ fn decide(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, S
     if same(before) && whole(before) {
         return Ok(Outcome::Old);
     }
+    if half.as_ref().is_some_and(|half| same(half) && whole(half)) {
+        return Ok(Outcome::Between);
+    }
     if same(after) && whole(after) {
         return Ok(Outcome::New);
     }
@@ -302,9 +406,13 @@ fn decide(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, S
         return Ok(Outcome::New);
     }
     Err(format!(
-        "neither old nor new: {}\n  old: {}\n  new: {}",
+        "neither old nor new: {}\n  old: {}{}\n  new: {}",
         state.summary(),
         before.summary(),
+        half.as_ref().map_or(String::new(), |half| format!(
+            "\n  between: {}",
+            half.summary()
+        )),
         after.summary()
     ))
 }

@@ -18,7 +18,7 @@ use undercroft_memory::layout::control;
 use undercroft_testkit::fresh;
 use undercroft_testkit::image::{Image, copy_store};
 use undercroft_testkit::scenario::{self, Scenario, Steps};
-use undercroft_testkit::state::{self, Expected, Outcome, State};
+use undercroft_testkit::state::{self, Expected, Outcome};
 use undercroft_testkit::trace::{Step, Traced};
 
 /// Real kills of each change, at least and at most.
@@ -44,24 +44,12 @@ impl Prepared {
         let base = directory.path().join("base");
         let store = state::create(&base);
         (scenario.prepare)(&store);
-        let before = State::of(&store).expect("a whole store");
         drop(store);
-        let done = directory.path().join("done");
-        copy_store(&base, &done).expect("room for a copy");
-        let store = state::open(&done).expect("a whole store");
-        (scenario.act)(&store);
-        let after = State::of(&store).expect("a whole store");
-        assert_ne!(before, after, "{}: it changes something", scenario.name);
-        std::fs::remove_file(done).expect("just made");
+        let expected = Expected::of(scenario, &base);
         Prepared {
             directory,
             base,
-            expected: Expected {
-                before,
-                after,
-                gradual: scenario.gradual,
-                handed: scenario.handed,
-            },
+            expected,
         }
     }
 
@@ -85,6 +73,7 @@ struct Count {
     instructions: u64,
     points: u64,
     old: u64,
+    between: u64,
     new: u64,
     kills: u64,
 }
@@ -94,6 +83,7 @@ impl Count {
         self.instructions += other.instructions;
         self.points += other.points;
         self.old += other.old;
+        self.between += other.between;
         self.new += other.new;
         self.kills += other.kills;
     }
@@ -118,6 +108,7 @@ fn step_through_as(
     let mut image = Image::read(&file).expect("an image");
     let mut count = Count::default();
     let copy = prepared.path("copy");
+    let mut last = Outcome::Old;
     loop {
         let step = traced.step();
         count.instructions += 1;
@@ -127,13 +118,19 @@ fn step_through_as(
         if last || changed && count.points.is_multiple_of(each) {
             image.write_to(&copy).expect("room for a copy");
             let store = state::open(&copy).expect("a store that opens");
-            match state::verify(&store, &prepared.expected, count.points) {
-                Ok(Outcome::Old) => count.old += 1,
-                Ok(Outcome::New) => count.new += 1,
-                Err(why) => panic!(
-                    "{}: killed after {} instructions (kill point {}): {why}",
-                    scenario.name, count.instructions, count.points
-                ),
+            let outcome = state::verify(&store, &prepared.expected, count.points);
+            let outcome = outcome
+                .and_then(|outcome| outcome.after(&mut last, scenario))
+                .unwrap_or_else(|why| {
+                    panic!(
+                        "{}: killed after {} instructions (kill point {}): {why}",
+                        scenario.name, count.instructions, count.points
+                    )
+                });
+            match outcome {
+                Outcome::Old => count.old += 1,
+                Outcome::Between => count.between += 1,
+                Outcome::New => count.new += 1,
             }
             drop(store);
             std::fs::remove_file(&copy).expect("just made");
@@ -201,8 +198,8 @@ fn a_kill_at_every_machine_instruction() {
     };
     println!("the kill test at every machine instruction: {build}");
     println!(
-        "{:47} {:>12} {:>11} {:>6} {:>6} {:>6}",
-        "operation", "instructions", "kill points", "old", "new", "kills"
+        "{:47} {:>12} {:>11} {:>6} {:>7} {:>6} {:>6}",
+        "operation", "instructions", "kill points", "old", "between", "new", "kills"
     );
     let waiting = Mutex::new(chosen.iter());
     let total = Mutex::new(Count::default());
@@ -269,14 +266,7 @@ fn prepare_copied(scenario: &Scenario, instructions: u64) -> Result<Prepared, St
     traced.kill();
     assert_eq!(copy_state(&file), 1);
     // The memory that a change takes depends on what is free.
-    let done = prepared.path("done");
-    copy_store(&prepared.base, &done).expect("room for a copy");
-    let store = state::open(&done).expect("a whole store");
-    prepared.expected.before = State::of(&store).expect("a whole store");
-    (scenario.act)(&store);
-    prepared.expected.after = State::of(&store).expect("a whole store");
-    drop(store);
-    std::fs::remove_file(done).expect("just made");
+    prepared.expected = Expected::of(scenario, &prepared.base);
     Ok(prepared)
 }
 
@@ -332,6 +322,12 @@ fn kill_everywhere(scenario: &Scenario, mut random: fastrand::Rng) -> Result<Cou
         "{}: it changes the file",
         scenario.name
     );
+    assert_eq!(
+        count.between > 0,
+        scenario.first.is_some(),
+        "{}: its parts",
+        scenario.name
+    );
     let kills = STEPS_TO_KILLS[usize::from(is_full())] / count.instructions;
     while count.kills < kills.clamp(*KILLS.start(), *KILLS.end()) {
         let instructions = random.u64(1..=count.instructions);
@@ -343,7 +339,7 @@ fn kill_everywhere(scenario: &Scenario, mut random: fastrand::Rng) -> Result<Cou
 
 fn print_line(name: &str, count: &Count) {
     println!(
-        "{name:47} {:>12} {:>11} {:>6} {:>6} {:>6}",
-        count.instructions, count.points, count.old, count.new, count.kills
+        "{name:47} {:>12} {:>11} {:>6} {:>7} {:>6} {:>6}",
+        count.instructions, count.points, count.old, count.between, count.new, count.kills
     );
 }

@@ -172,6 +172,7 @@ pub(super) const fn handed(
         steps,
         gradual: true,
         handed: true,
+        first: None,
     }
 }
 

@@ -1,42 +1,103 @@
-//! Leases of cached values. The process that took one in a prepared store is dead. A lease names its holder's entry in the
-//! process table, which is not the same one in every process that is executed step by step: so these are not.
+//! Leases of cached values. A lease names its holder's entry in the process table, so that only the process that took it
+//! may set the value for it or give it back: where a change does that, it takes the lease first, in a transaction of its
+//! own. The process that took one in a prepared store is dead.
 
-use undercroft_engine::{Expiry, Leased, Store, lease_key};
+use std::time::Duration;
 
-use super::{Scenario, key, set_with, some_keys, steps};
+use undercroft_engine::{Expiry, Lease, Leased, Store, lease_key};
+
+use super::{Scenario, full, key, quick, set_expiring, set_with, some_keys, steps, value};
 use crate::state::NOW;
 
-const TERM: std::time::Duration = std::time::Duration::from_secs(10);
+const TERM: Duration = Duration::from_secs(10);
 
 /// The scenarios of this family.
 pub(super) const SCENARIOS: &[Scenario] = &[
-    steps("a lease is taken", some_keys, |s| take(s, &key(0, 90), 1)),
-    steps("a lease is taken, the value is there", some_keys, |s| {
-        take(s, &key(1, 0), 1);
+    quick("a lease is taken", some_keys, take_own),
+    full("a lease is taken, the value is there", some_keys, |s| {
+        take(s, &key(1, 0), 2);
     }),
-    steps(
+    full(
         "a lease is taken, its term is over",
         |s| {
             some_keys(s);
             set_with(s, &lease_key(&key(0, 90)), 33, Expiry::At(NOW - 1));
         },
-        |s| {
-            take(s, &key(0, 90), 1);
-        },
+        take_own,
     ),
-    steps(
+    full(
         "a lease is taken over from the dead",
+        left_by_the_dead,
+        take_own,
+    ),
+    behind_its_lease(quick("a value is set for its lease", some_keys, |s| {
+        set_for(s, 64)
+    })),
+    behind_its_lease(full(
+        "a value is set for its lease, over one with EX",
         |s| {
             some_keys(s);
-            take(s, &key(0, 90), 1);
+            set_expiring(s, &key(0, 90), 900);
         },
+        |s| set_for(s, 64),
+    )),
+    behind_its_lease(full(
+        "a value of 5,000 is set for its lease",
+        some_keys,
+        |s| set_for(s, 5000),
+    )),
+    behind_its_lease(steps(
+        "a value of 300,000 is set for its lease, staged",
+        some_keys,
+        |s| set_for(s, 300_000),
+    )),
+    behind_its_lease(full(
+        "a value is set for the lease of the dead",
+        left_by_the_dead,
+        |s| set_for(s, 64),
+    )),
+    behind_its_lease(quick(
+        "a lease of the dead is taken and given back",
+        left_by_the_dead,
         |s| {
-            take(s, &key(0, 90), 2);
+            let key = key(0, 90);
+            let lease = take(s, &key, 2);
+            assert!(
+                s.release_lease(0, &key, &lease).expect("room"),
+                "it is held"
+            );
         },
-    ),
+    )),
 ];
 
-fn take(store: &Store, key: &[u8], number: u64) {
-    let taken = store.take_lease(0, key, TERM, number).expect("room");
-    assert!(matches!(taken, Leased::Taken(..)), "it may be had");
+/// A scenario that begins with taking the lease.
+const fn behind_its_lease(scenario: Scenario) -> Scenario {
+    Scenario {
+        first: Some(take_own),
+        ..scenario
+    }
+}
+
+fn take(store: &Store, key: &[u8], number: u64) -> Lease {
+    match store.take_lease(0, key, TERM, number).expect("room") {
+        Leased::Taken(lease, _) => lease,
+        Leased::Held => panic!("expected a lease that may be had"),
+    }
+}
+
+/// Takes the lease that all of the changes are about.
+fn take_own(store: &Store) {
+    take(store, &key(0, 90), 2);
+}
+
+fn left_by_the_dead(store: &Store) {
+    some_keys(store);
+    take(store, &key(0, 90), 1);
+}
+
+fn set_for(store: &Store, length: usize) {
+    let key = key(0, 90);
+    let lease = take(store, &key, 2);
+    let set = store.set_leased(0, &key, &value(length), Expiry::At(NOW + 5000), &lease);
+    assert!(set.expect("room"), "it is held");
 }

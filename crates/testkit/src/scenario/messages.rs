@@ -16,6 +16,7 @@ pub(super) const fn publish(name: &'static str, prepare: fn(&Store), act: fn(&St
         steps: Steps::Always,
         gradual: true,
         handed: false,
+        first: None,
     }
 }
 
