@@ -25,6 +25,7 @@
 //!   an array of arguments.
 //! - `objects`: values that are put into a store in pieces, and read there without a copy.
 //! - `opening`: how this process opens stores, and waits for their locks.
+//! - `peer`: what a connection of redis-py's has in the place of a socket, when its server is this process.
 //! - `pipeline`: many commands in one call, with and without a transaction.
 //! - `queue`: what `undercroft.pipeline.Pipeline` is built on: the commands that wait.
 //! - `race`: changes in the midst of reads, only in a build for tests.
@@ -57,6 +58,7 @@ mod lease;
 mod method;
 mod objects;
 mod opening;
+mod peer;
 mod pipeline;
 mod queue;
 #[cfg(feature = "races")]
@@ -80,6 +82,7 @@ fn command(py: Python<'_>, words: Vec<OsString>) -> u8 {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<client::Client>()?;
     module.add_class::<subscription::Subscription>()?;
+    module.add_class::<peer::Peer>()?;
     module.add_class::<waiters::Waiters>()?;
     module.add_class::<waiters::Wait>()?;
     module.add_class::<haste::Parked>()?;

@@ -35,8 +35,10 @@ does not wait for redis-py.
 - `replies`: from a reply to what a method of redis-py's returns.
 - `resp`: RESP2 and RESP3 in pure Python: commands as bytes, and bytes as replies.
 - `sharing`: arrays that processes pickle on their way, which go through a store instead.
+- `scheme`: redis-py's own functions that take a URL, taught the scheme of stores in shared memory.
 - `store`: the client of a store that needs no redis-py.
 - `topology`: clients of a Redis Cluster, and of the master that a Sentinel names.
+- `within`: redis-py's connections to a store in this process.
 """
 
 from __future__ import annotations
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from undercroft.factory import Redis
     from undercroft.objects import Objects, PickleRefused
     from undercroft.remote import RemoteRedis
+    from undercroft.scheme import register_scheme, unregister_scheme
     from undercroft.store import Store
     from undercroft.topology import (
         RedisCluster,
@@ -93,6 +96,7 @@ if TYPE_CHECKING:
         SentinelManagedConnection,
         SentinelManagedSSLConnection,
     )
+    from undercroft.within import StoreConnection
 
     # redis-py's other name for its client.
     StrictRedis = Redis
@@ -131,6 +135,7 @@ __all__ = [
     "SentinelManagedConnection",
     "SentinelManagedSSLConnection",
     "Store",
+    "StoreConnection",
     "StoreError",
     "StrictRedis",
     "TimeoutError",
@@ -142,6 +147,8 @@ __all__ = [
     "default_backoff",
     "exceptions",
     "from_url",
+    "register_scheme",
+    "unregister_scheme",
 ]
 
 # The native module's and the distribution's, which a test holds together.
@@ -162,6 +169,7 @@ _HOMES = {
     "factory": ("Redis", "StrictRedis"),
     "objects": ("Objects", "PickleRefused"),
     "remote": ("RemoteRedis",),
+    "scheme": ("register_scheme", "unregister_scheme"),
     "store": ("Store",),
     "topology": (
         "RedisCluster",
@@ -169,6 +177,7 @@ _HOMES = {
         "SentinelManagedConnection",
         "SentinelManagedSSLConnection",
     ),
+    "within": ("StoreConnection",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -38,7 +38,7 @@ def _truth(text: str) -> bool:
 
 SCHEME = "undercroft://"
 # What a URL's query may set, and how its text is read.
-_OPTIONS: dict[str, Callable[[str], Any]] = {
+OPTIONS: dict[str, Callable[[str], Any]] = {
     "db": int,
     "decode_responses": _truth,
     "encoding": str,
@@ -82,11 +82,11 @@ def _split(url: str, ignored: Callable[[], Collection[str]]) -> tuple[str, dict[
     parts = urlsplit(url)
     options = {}
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
-        read = _OPTIONS.get(name)
+        read = OPTIONS.get(name)
         if read is None:
             if name in ignored():
                 continue
-            known = ", ".join(_OPTIONS)
+            known = ", ".join(OPTIONS)
             raise ValueError(f"expected one of the options {known}, got {name!r}")
         try:
             options[name] = read(text)

@@ -10,6 +10,7 @@ import redis
 from undercroft._native import METHODS, Client, know
 from undercroft.address import DEFAULT_STORE, SCHEME, told
 from undercroft.base import Redis
+from undercroft.connection import ConnectionPool
 from undercroft.feed import EmbeddedFeeds
 from undercroft.lock import Lock, Locks
 from undercroft.missing import Modules
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+# What the connections of a client's pool have in common with it.
+CODEC = ("decode_responses", "encoding", "encoding_errors")
 # Keys that scan_iter() asks for at a time where the program does not say.
 SCANNED = 1000
 
@@ -44,7 +47,7 @@ def _remote(decode_responses: bool, encoding: str, encoding_errors: str) -> redi
     return _remotes[settings]
 
 
-class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis):  # type: ignore[misc]
+class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis, redis.Redis):  # type: ignore[misc]
     """A client of a store in shared memory, with redis-py's methods.
 
     ``store`` is ``undercroft://name`` for a store in shared memory, ``undercroft:///path``
@@ -60,11 +63,14 @@ class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis):  # type: igno
     connections (``socket_timeout``, ``max_connections``, ``health_check_interval``...) is
     accepted, and means nothing here.
 
-    One object may be used by several threads, and after a fork.
+    One object may be used by several threads, and after a fork. It is an instance of
+    ``redis.Redis``, for programs that ask for one, and what they reach through its
+    ``connection_pool`` are connections of redis-py's to the same store.
     """
 
     _is_made = True
     _remote: redis.Redis
+    _pool: ConnectionPool | None = None
     _lock_class = Lock
 
     def __new__(
@@ -107,6 +113,25 @@ class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis):  # type: igno
         )
         self.response_callbacks = self._remote.response_callbacks
         return self
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Do nothing more: the store is open, and redis-py's own client is not made."""
+
+    def __del__(self) -> None:
+        """Do nothing: the store is let go of with the object."""
+
+    @property
+    def connection_pool(self) -> ConnectionPool:  # type: ignore[override]
+        """Connections of redis-py's to the same store, made when they are first asked for."""
+        if self._pool is None:
+            told = self._remote.get_connection_kwargs()
+            same = {name: told[name] for name in CODEC}
+            self._pool = ConnectionPool(store=str(self.path), db=self.db, **same)
+        return self._pool
+
+    def client(self) -> redis.Redis:  # type: ignore[override]
+        """Return redis-py's client of the same store, with a connection of its own."""
+        return redis.Redis(connection_pool=self.connection_pool, single_connection_client=True)
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:

@@ -15,12 +15,13 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import redis
 from redis._parsers.resp3 import _RESP3Parser
 from redis.exceptions import ConnectionError, DataError, ResponseError, TimeoutError
 
+from undercroft.address import SCHEME
 from undercroft.resp import MISSING, Packer, Push, Reader
 
 if TYPE_CHECKING:
@@ -395,6 +396,27 @@ _CONNECTIONS: dict[type[Any], type[Any]] = {
 _pools: weakref.WeakSet[ConnectionPool] = weakref.WeakSet()
 
 
+# A blocking pool's arguments in front of its connections' class.
+_BEFORE_CLASS = 3
+
+
+def _choose(options: dict[str, Any]) -> None:
+    """Let a pool that is told which store is meant have connections to stores."""
+    if "store" in options and "connection_class" not in options:
+        from undercroft.within import StoreConnection
+
+        options["connection_class"] = StoreConnection
+
+
+def _from_url(kind: Any, theirs: Any, url: str, options: dict[str, Any]) -> Any:
+    """Return a pool of this kind, which redis-py makes where the URL names a server."""
+    if not url.startswith(SCHEME):
+        return theirs(url, **options)
+    from undercroft.within import pool_options
+
+    return kind(**pool_options(options, url))
+
+
 class _Held(set[Any]):
     """A set that may change while another thread goes through it."""
 
@@ -415,9 +437,20 @@ class ConnectionPool(redis.ConnectionPool):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make a pool as redis-py does."""
+        """Make a pool as redis-py does; with ``store``, of connections to that store."""
+        if not args:
+            _choose(kwargs)
         super().__init__(*args, **kwargs)
         self._plug()
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return a pool of connections to what a URL names.
+
+        With ``undercroft://`` these are :class:`undercroft.StoreConnection`, whose commands run in
+        this process.
+        """
+        return _from_url(cls, super().from_url, url, options)
 
     def _plug(self) -> None:
         self.connection_class = _CONNECTIONS.get(self.connection_class, self.connection_class)
@@ -498,9 +531,16 @@ class BlockingConnectionPool(redis.BlockingConnectionPool):
     """redis-py's pool whose users wait while all connections are in use."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make a pool as redis-py does."""
+        """Make a pool as redis-py does; with ``store``, of connections to that store."""
+        if len(args) < _BEFORE_CLASS:
+            _choose(kwargs)
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
         self.connection_class = _CONNECTIONS.get(self.connection_class, self.connection_class)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Return a pool of connections to what a URL names, as :class:`ConnectionPool` does."""
+        return _from_url(cls, super().from_url, url, options)
 
 
 def _forked() -> None:

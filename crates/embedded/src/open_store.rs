@@ -97,10 +97,25 @@ impl OpenStore {
         words: &[&[u8]],
         reply: &mut R,
     ) -> Result<(), Blocked> {
-        let host = self.embedding.host_with(inbox);
-        let outcome = execute(&mut Context::new(session, host, &self.store), words, reply);
+        let outcome = self.execute_unfinished(inbox, session, words, reply);
         session.finish_command();
         outcome
+    }
+
+    /// [`execute_for`](Self::execute_for) for a caller that ends the command itself, with
+    /// [`Session::finish_command`], which says whether the reply is to be sent.
+    ///
+    /// # Errors
+    /// As those of [`execute`](Self::execute).
+    pub fn execute_unfinished<R: Reply>(
+        &self,
+        inbox: &dyn Inbox,
+        session: &mut Session,
+        words: &[&[u8]],
+        reply: &mut R,
+    ) -> Result<(), Blocked> {
+        let host = self.embedding.host_with(inbox);
+        execute(&mut Context::new(session, host, &self.store), words, reply)
     }
 }
 

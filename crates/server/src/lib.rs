@@ -50,3 +50,4 @@ mod writer;
 pub use error::Error;
 pub use log::log;
 pub use server::{Handle, Options, Server, default_config};
+pub use writer::Writer;

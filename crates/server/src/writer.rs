@@ -6,16 +6,17 @@ use undercroft_engine::{Error, Ranges, Scratch, Text, TextBuffer, View};
 use undercroft_resp::{Version, encode};
 
 /// Writes replies in the version of the protocol that the connection speaks.
-pub(crate) struct Writer {
+pub struct Writer {
     /// Where replies go.
-    pub(crate) out: Vec<u8>,
+    pub out: Vec<u8>,
     version: Version,
     /// Where the reply begins that is read from the store.
     start: usize,
 }
 
 impl Writer {
-    pub(crate) fn new(out: Vec<u8>, protocol: Protocol) -> Writer {
+    /// Appends replies to `out`, in this version until a command changes it.
+    pub fn new(out: Vec<u8>, protocol: Protocol) -> Writer {
         Writer {
             out,
             version: version(protocol),

@@ -20,6 +20,7 @@
 - `store`: the asyncio client of a store that needs no redis-py.
 - `topology`: asyncio clients of a Redis Cluster, and of the master that a Sentinel names.
 - `waiting`: tasks that wait for keys of a store in this process, each in its place in the queue.
+- `within`: redis-py's asyncio connections to a store in this process.
 """
 
 import importlib
@@ -28,9 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from redis.asyncio import (
-        BlockingConnectionPool,
         Connection,
-        ConnectionPool,
         SentinelConnectionPool,
         SentinelManagedConnection,
         SentinelManagedSSLConnection,
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from undercroft.asyncio.remote import RemoteRedis
     from undercroft.asyncio.store import Store
     from undercroft.asyncio.topology import RedisCluster, Sentinel
+    from undercroft.asyncio.within import BlockingConnectionPool, ConnectionPool, StoreConnection
 
     # redis-py's other name for its client.
     StrictRedis = Redis
@@ -94,6 +94,7 @@ __all__ = [
     "SentinelManagedConnection",
     "SentinelManagedSSLConnection",
     "Store",
+    "StoreConnection",
     "StrictRedis",
     "TimeoutError",
     "UnixDomainSocketConnection",
@@ -104,6 +105,8 @@ __all__ = [
 
 # Where the package's own names are. All others are redis-py's.
 _HOME = {
+    "BlockingConnectionPool": "within",
+    "ConnectionPool": "within",
     "Channel": "channel",
     "EmbeddedRedis": "embedded",
     "Objects": "objects",
@@ -112,6 +115,7 @@ _HOME = {
     "RemoteRedis": "remote",
     "Sentinel": "topology",
     "Store": "store",
+    "StoreConnection": "within",
     "StrictRedis": "factory",
 }
 

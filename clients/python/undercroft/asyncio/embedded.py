@@ -22,7 +22,8 @@ from undercroft.asyncio.native import Native
 from undercroft.asyncio.parking import parked, patiently
 from undercroft.asyncio.releases import Releases
 from undercroft.asyncio.waiting import waits
-from undercroft.client import SCANNED
+from undercroft.asyncio.within import ConnectionPool
+from undercroft.client import CODEC, SCANNED
 from undercroft.client import EmbeddedRedis as Store
 from undercroft.feed import PipelineFeeds
 from undercroft.lock import Locks
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from undercroft.pipeline import Pipeline as StorePipeline
 
 
-class EmbeddedRedis(Native, Locks, Modules, Redis):  # type: ignore[misc]
+class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type: ignore[misc]
     """A client of a store in shared memory, for asyncio.
 
     It is made with the arguments of :class:`undercroft.EmbeddedRedis`. A command is a look-up in
@@ -47,9 +48,12 @@ class EmbeddedRedis(Native, Locks, Modules, Redis):  # type: ignore[misc]
     A command that waits for keys lets other tasks run; it has its place among all that wait, in
     any process, and the loop watches a descriptor meanwhile. Cancelled, it gives up its place, and
     puts back what it had just been given; only a move that was made stays made.
+    It is an instance of ``redis.asyncio.Redis``, and has a ``connection_pool`` of redis-py's to the
+    same store, for programs that ask for these.
     """
 
     _is_made = True
+    _pool: ConnectionPool | None = None
     _lock_class = Lock
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -67,6 +71,23 @@ class EmbeddedRedis(Native, Locks, Modules, Redis):  # type: ignore[misc]
         super()._use(store)
         self._releases: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[Releases]]
         self._releases = weakref.WeakKeyDictionary()
+
+    def __del__(self, *args: Any) -> None:
+        """Do nothing: the store is let go of with the object."""
+
+    @property
+    def connection_pool(self) -> ConnectionPool:  # type: ignore[override]
+        """Connections of redis-py's to the same store, made when they are first asked for."""
+        if self._pool is None:
+            told = self.store.get_connection_kwargs()
+            same = {name: told[name] for name in CODEC}
+            self._pool = ConnectionPool(store=str(self.store.path), db=self.store.db, **same)
+        return self._pool
+
+    def client(self) -> redis.asyncio.Redis:  # type: ignore[override]
+        """Return redis-py's client of the same store, with a connection of its own."""
+        pool = self.connection_pool
+        return redis.asyncio.Redis(connection_pool=pool, single_connection_client=True)
 
     @property
     def response_callbacks(self) -> Any:  # type: ignore[override]

@@ -91,6 +91,7 @@ class RemoteRedis(redis.asyncio.Redis, Redis):  # type: ignore[misc]
             and untouched(redis.asyncio.Redis.execute_command, redis.asyncio.client)
             and pool.connection_kwargs.get("credential_provider") is None
             and issubclass(pool.connection_class, redis.asyncio.connection.AbstractConnection)
+            and not getattr(pool.connection_class, "is_within", False)
         )
         self._link: Link | None = None
         self._linking: asyncio.Task[Link] | None = None

@@ -1,0 +1,194 @@
+"""redis-py's asyncio connections to a store in this process.
+
+The stream that redis-py reads from is filled by what it writes, and by the event loop where a
+command waits for keys or messages come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import redis.asyncio
+from redis.asyncio.connection import AbstractConnection
+
+from undercroft._native import Locked, Peer
+from undercroft.asyncio.connection import _Plugged
+from undercroft.asyncio.parking import left, parked
+from undercroft.within import Place, parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from undercroft._native import Client
+
+# Before another try where another process' lock is in the way, and while nobody reads.
+_RETRY = 0.01
+# The stream is not filled with messages any more where so many bytes of it are not read.
+_MOST = 1 << 20
+# Event loops do not take any number of seconds.
+_LONGEST = 86400.0
+
+
+class Writer:
+    """What redis-py writes to in the place of a stream: what runs its commands."""
+
+    def __init__(self, client: Client, reader: asyncio.StreamReader) -> None:
+        """Run commands on a client's store, and fill a stream with the replies."""
+        self._client = client
+        self._peer = Peer(client)
+        self._reader = reader
+        self._loop = asyncio.get_running_loop()
+        self._watched: list[int] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._refused: Locked | None = None
+        self._closed = False
+
+    def write(self, data: bytes) -> None:
+        """Run the commands in these bytes, as far as no lock is in the way."""
+        try:
+            self._peer.send(data)
+        except Locked as refused:
+            self._refused = refused
+        else:
+            self._fill()
+
+    def writelines(self, data: Iterable[bytes]) -> None:
+        """Run the commands in these bytes, as far as no lock is in the way."""
+        self.write(b"".join(data))
+
+    async def drain(self) -> None:
+        """Wait until the commands have been run that a lock was in the way of."""
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            await parked(self._client, refused, self._peer.ready)
+            self._fill()
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._closed:
+            return
+        self._closed = True
+        if not self._loop.is_closed():
+            self._watch([], None)
+            self._reader.feed_eof()
+        self._peer.close()
+
+    def is_closing(self) -> bool:
+        """Return whether the connection was ended."""
+        return self._closed
+
+    async def wait_closed(self) -> None:
+        """Return at once: a connection that ends has ended."""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ARG002
+        """Return the default: there is no socket to tell of."""
+        return default
+
+    def _fill(self) -> None:
+        """Fill the stream with what has come, and let the loop watch for what comes."""
+        if self._closed:
+            return
+        buffered: bytearray = self._reader._buffer  # type: ignore[attr-defined]
+        try:
+            while len(buffered) <= _MOST:
+                data = self._peer.take()
+                if data is None:
+                    self._watch(*self._peer.watched())
+                    return
+                if not data:
+                    self._watch([], None)
+                    self._reader.feed_eof()
+                    return
+                self._reader.feed_data(data)
+        except Locked:
+            pass
+        except Exception as error:
+            self._watch([], None)
+            self._reader.set_exception(error)
+            return
+        self._watch([], _RETRY)
+
+    def _watch(self, descriptors: list[int], seconds: float | None) -> None:
+        """Fill the stream again when a descriptor is readable, or so many seconds have passed."""
+        if descriptors != self._watched:
+            for descriptor in self._watched:
+                if descriptor not in descriptors:
+                    self._loop.remove_reader(descriptor)
+            for descriptor in descriptors:
+                if descriptor not in self._watched:
+                    self._loop.add_reader(descriptor, self._fill)
+            self._watched = descriptors
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if seconds is not None:
+            self._timer = self._loop.call_later(min(seconds, _LONGEST), self._fill)
+
+
+class StoreConnection(_Plugged, Place, AbstractConnection):
+    """A connection of redis-py's for asyncio whose commands run in this process.
+
+    Its options are those of :class:`undercroft.StoreConnection`.
+    """
+
+    def __init__(self, *, store: str | os.PathLike[str], **options: Any) -> None:
+        """Make a connection, which opens the store when it is first used."""
+        self.take_options(store, options)
+        super().__init__(**options)
+
+    async def _connect(self) -> None:
+        client = self.open()
+        client._hurry(left)
+        reader: Any = asyncio.StreamReader(limit=_MOST)
+        writer: Any = Writer(client, reader)
+        self._reader, self._writer = reader, writer
+
+
+def pool_options(options: dict[str, Any], url: str) -> dict[str, Any]:
+    """Return the options of a pool of connections to a store: those of the URL win."""
+    return {"connection_class": StoreConnection} | options | parse_url(url)
+
+
+# A blocking pool's arguments in front of its connections' class.
+_BEFORE_CLASS = 2
+
+
+def _chosen(connection_class: Any, options: dict[str, Any]) -> Any:
+    """Return the class of a pool's connections, which the options may tell."""
+    if connection_class is not None:
+        return connection_class
+    return StoreConnection if "store" in options else redis.asyncio.Connection
+
+
+class ConnectionPool(redis.asyncio.ConnectionPool):
+    """redis-py's pool of connections, which may be to a store in this process."""
+
+    def __init__(self, connection_class: Any = None, **options: Any) -> None:
+        """Make a pool as redis-py does; with ``store``, of connections to that store."""
+        super().__init__(_chosen(connection_class, options), **options)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> ConnectionPool:
+        """Return a pool of connections to what a URL names: a server, or with undercroft:// a store."""
+        if url.startswith("undercroft://"):
+            return cls(**pool_options(options, url))
+        return super().from_url(url, **options)
+
+
+class BlockingConnectionPool(redis.asyncio.BlockingConnectionPool):
+    """redis-py's pool whose users wait while all connections are in use."""
+
+    def __init__(self, *args: Any, connection_class: Any = None, **options: Any) -> None:
+        """Make a pool as redis-py does; with ``store``, of connections to that store."""
+        if len(args) < _BEFORE_CLASS:
+            options["connection_class"] = _chosen(connection_class, options)
+        super().__init__(*args, **options)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Any) -> BlockingConnectionPool:
+        """Return a pool of connections to what a URL names: a server, or with undercroft:// a store."""
+        if url.startswith("undercroft://"):
+            return cls(**pool_options(options, url))
+        return super().from_url(url, **options)
