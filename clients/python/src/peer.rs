@@ -202,9 +202,9 @@ impl State {
         self.inbox.version = version(&self.session);
         let mut writer = Writer::new(std::mem::take(&mut self.out), self.session.protocol);
         let inbox = Exclusive::new(&mut self.inbox);
-        let ran =
-            self.shared
-                .execute_unfinished(&inbox, &mut self.session, &words, &mut writer);
+        let ran = self
+            .shared
+            .execute_unfinished(&inbox, &mut self.session, &words, &mut writer);
         drop((words, inbox));
         self.out = writer.out;
         if let Err(blocked) = ran {
@@ -263,8 +263,7 @@ impl State {
             Ok(Some(answer)) => {
                 self.session.waiting = None;
                 let before = self.out.len();
-                let mut writer =
-                    Writer::new(std::mem::take(&mut self.out), self.session.protocol);
+                let mut writer = Writer::new(std::mem::take(&mut self.out), self.session.protocol);
                 wait.answer(&answer, &mut writer);
                 self.out = writer.out;
                 self.finish(before, !self.session.subscriptions.is_empty())?;
@@ -600,8 +599,7 @@ impl Peer {
     /// how many seconds the time of a command that waits is up.
     fn watched(&self, py: Python<'_>) -> PyResult<(Vec<i32>, Option<f64>)> {
         self.with(py, |state| {
-            let raised =
-                |failure| error::raise(py, Raises::RedisPys, &self.shared.store, failure);
+            let raised = |failure| error::raise(py, Raises::RedisPys, &self.shared.store, failure);
             let mut all = Vec::new();
             if state.session.waiting.is_some() {
                 let descriptor = state.inbox.waiters.descriptor().map_err(raised)?;

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,9 +59,7 @@ def pairs(
     monkeypatch.setattr("redis.connection.HIREDIS_AVAILABLE", False)
     protocol, decode = request.param
     options: dict[str, Any] = {"protocol": protocol, "decode_responses": decode}
-    theirs = redis.Redis(
-        unix_socket_path=server_socket, single_connection_client=True, **options
-    )
+    theirs = redis.Redis(unix_socket_path=server_socket, single_connection_client=True, **options)
     theirs.flushall()
     ours = redis.Redis(
         connection_pool=undercroft.ConnectionPool.from_url(url, **options),
@@ -80,9 +79,11 @@ def test_a_session_gives_what_a_server_gives(pairs: Clients, session: list[str])
 
 def test_messages_come_in_the_order_of_a_server(pairs: Clients) -> None:
     def seen(client: Any) -> list[Any]:
-        receiver = client.pubsub() if client is pairs.ours else redis.Redis(
-            connection_pool=client.connection_pool
-        ).pubsub()
+        receiver = (
+            client.pubsub()
+            if client is pairs.ours
+            else redis.Redis(connection_pool=client.connection_pool).pubsub()
+        )
         receiver.subscribe("a", "b")
         receiver.psubscribe("a*")
         client.publish("a", "1")
@@ -144,16 +145,16 @@ def test_a_receiver_times_out_as_over_a_socket(url: str) -> None:
 
 
 def test_a_client_that_waits_is_interrupted(p: redis.Redis) -> None:
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     def stop(*_: Any) -> None:
-        raise Enough
+        raise EnoughError
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
-        with pytest.raises(Enough):
+        with pytest.raises(EnoughError):
             p.blpop("k", timeout=0)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -257,12 +258,16 @@ def test_bytes_that_are_no_command_end_the_connection(url: str) -> None:
 
 def test_a_store_that_was_removed_is_an_error_that_says_so(p: redis.Redis, path: str) -> None:
     connection = p.connection_pool.get_connection(*undercroft.connection.NAME)
-    os.unlink(path)
-    with pytest.raises(redis.ConnectionError, match="removed|not there|gone"):
+    Path(path).unlink()
+
+    def write_on() -> None:
+        # The removal is noticed within a second.
         while True:
             connection.send_command("SET", "k", "v")
             connection.read_response()
-            time.sleep(0.05)
+
+    with pytest.raises(redis.ConnectionError, match="removed"):
+        write_on()
 
 
 def test_urls_are_taught_and_forgotten(url: str) -> None:
@@ -303,9 +308,7 @@ def test_a_wrong_url_is_an_error_that_says_what_is_expected(path: str) -> None:
         undercroft.ConnectionPool.from_url(f"undercroft://{path}?db=x")
     pool = undercroft.ConnectionPool.from_url(f"undercroft://{path}?maxmemory=1mb")
     with pytest.raises(ValueError, match="letters"):
-        redis.Redis(
-            connection_pool=undercroft.ConnectionPool.from_url("undercroft://a/b/c")
-        ).ping()
+        redis.Redis(connection_pool=undercroft.ConnectionPool.from_url("undercroft://a/b/c")).ping()
     with pytest.raises(TypeError):
         redis.Redis(connection_pool=undercroft.ConnectionPool(store=path, what=1)).ping()
     assert redis.Redis(connection_pool=pool).config_get("maxmemory") == {"maxmemory": "1048576"}
@@ -332,7 +335,7 @@ def test_an_embedded_client_is_one_of_redis_py(path: str) -> None:
     assert Own(path).mine
 
 
-def test_methods_of_an_embedded_client_are_not_redis_pys(path: str) -> None:
+def test_methods_of_an_embedded_client_are_not_redis_pys() -> None:
     # Each public method that talks to a server has one of this package's in front of it.
     networked = {
         name
@@ -340,7 +343,9 @@ def test_methods_of_an_embedded_client_are_not_redis_pys(path: str) -> None:
         if inspect.isfunction(value) and not name.startswith("_")
     }
     ours = {
-        name for kind in undercroft.EmbeddedRedis.__mro__ for name in vars(kind)
+        name
+        for kind in undercroft.EmbeddedRedis.__mro__
+        for name in vars(kind)
         if kind.__module__.startswith(("undercroft", "builtins"))
     }
     assert networked - ours <= {
@@ -419,7 +424,8 @@ async def _cancelled(url: str, protocol: int) -> None:
     client = asynchronously(url, protocol)
     waiter = asyncio.ensure_future(client.blpop("k", timeout=0))
     in_use = client.connection_pool._in_use_connections
-    while not any(each._writer is not None and each._writer._watched for each in in_use):
+    # Before it reads, a wait_for() of older Pythons could swallow that it was cancelled.
+    while not any(each._reader is not None and each._reader._waiter for each in in_use):
         await asyncio.sleep(0.001)
     waiter.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -457,4 +463,3 @@ def test_redis_py_is_not_imported_for_a_store_alone(path: str) -> None:
         "assert 'redis' not in sys.modules"
     )
     assert os.spawnv(os.P_WAIT, sys.executable, ["python", "-c", code]) == 0
-

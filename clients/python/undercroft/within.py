@@ -11,7 +11,6 @@ import os
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import redis.connection
 from redis.connection import URL_QUERY_ARGUMENT_PARSERS, AbstractConnection
 from redis.exceptions import ConnectionError, TimeoutError
 
@@ -19,7 +18,6 @@ from undercroft._native import Client, Peer
 from undercroft.address import OPTIONS, SCHEME, told
 from undercroft.connection import _UNSET, CLOSED, Parser, _Plugged, make_reader, plugged
 from undercroft.options import without_meaning
-
 
 # What a connection tells the store, beside which one it is.
 _TERMS = ("capacity", "maxmemory", "maxmemory_policy", "timeout")

@@ -171,7 +171,7 @@ class ConnectionPool(redis.asyncio.ConnectionPool):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> ConnectionPool:
-        """Return a pool of connections to what a URL names: a server, or with undercroft:// a store."""
+        """Return a pool of connections to what a URL names, a server or a store."""
         if url.startswith("undercroft://"):
             return cls(**pool_options(options, url))
         return super().from_url(url, **options)
@@ -188,7 +188,7 @@ class BlockingConnectionPool(redis.asyncio.BlockingConnectionPool):
 
     @classmethod
     def from_url(cls, url: str, **options: Any) -> BlockingConnectionPool:
-        """Return a pool of connections to what a URL names: a server, or with undercroft:// a store."""
+        """Return a pool of connections to what a URL names, a server or a store."""
         if url.startswith("undercroft://"):
             return cls(**pool_options(options, url))
         return super().from_url(url, **options)
