@@ -129,7 +129,7 @@ class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis, redis.Redis): 
             self._pool = ConnectionPool(store=str(self.path), db=self.db, **same)
         return self._pool
 
-    def client(self) -> redis.Redis:  # type: ignore[override]
+    def client(self) -> redis.Redis:
         """Return redis-py's client of the same store, with a connection of its own."""
         return redis.Redis(connection_pool=self.connection_pool, single_connection_client=True)
 
@@ -172,7 +172,7 @@ class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis, redis.Redis): 
         """Return what a redis-py client with this client's settings would connect with."""
         return dict(self._remote.get_connection_kwargs())
 
-    def pipeline(
+    def pipeline(  # type: ignore[override]
         self,
         transaction: bool = True,
         shard_hint: str | None = None,  # noqa: ARG002
@@ -184,7 +184,7 @@ class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis, redis.Redis): 
         """
         return Pipeline(self, transaction)
 
-    def transaction(
+    def transaction(  # type: ignore[override]
         self,
         func: Callable[[Pipeline], Any],
         *watches: Any,

@@ -450,7 +450,8 @@ class ConnectionPool(redis.ConnectionPool):
         With ``undercroft://`` these are :class:`undercroft.StoreConnection`, whose commands run in
         this process.
         """
-        return _from_url(cls, super().from_url, url, options)
+        made: Self = _from_url(cls, super().from_url, url, options)
+        return made
 
     def _plug(self) -> None:
         self.connection_class = _CONNECTIONS.get(self.connection_class, self.connection_class)
@@ -540,7 +541,8 @@ class BlockingConnectionPool(redis.BlockingConnectionPool):
     @classmethod
     def from_url(cls, url: str, **options: Any) -> Self:
         """Return a pool of connections to what a URL names, as :class:`ConnectionPool` does."""
-        return _from_url(cls, super().from_url, url, options)
+        made: Self = _from_url(cls, super().from_url, url, options)
+        return made
 
 
 def _forked() -> None:

@@ -33,7 +33,7 @@ def parse_url(url: str) -> dict[str, Any]:
     parts = urlsplit(url)
     options: dict[str, Any] = {}
     for name, text in parse_qsl(parts.query, keep_blank_values=True):
-        read = OPTIONS.get(name) or URL_QUERY_ARGUMENT_PARSERS.get(name)
+        read: Any = OPTIONS.get(name) or URL_QUERY_ARGUMENT_PARSERS.get(name)
         try:
             options[name] = text if read is None else read(text)
         except (TypeError, ValueError) as error:
@@ -63,7 +63,8 @@ class Place:
         self._terms = told(store, terms, without_meaning)
         known: set[str] = set()
         for kind in type(self).__mro__:
-            known |= inspect.signature(kind.__init__).parameters.keys()
+            made: Any = vars(kind).get("__init__", object.__init__)
+            known |= inspect.signature(made).parameters.keys()
         for name in [*options]:
             if name in ("host", "port") or (name not in known and name in without_meaning()):
                 del options[name]
@@ -178,7 +179,8 @@ class StoreParser(Parser):
             raise ConnectionError(CLOSED)
         data = peer.take()
         if data is None:
-            seconds = self._sock.gettimeout() if timeout is _UNSET else timeout
+            sock: Any = self._sock
+            seconds = sock.gettimeout() if timeout is _UNSET else timeout
             if not peer.wait(seconds):
                 if patient:
                     raise TimeoutError("Timeout reading from socket")
@@ -209,7 +211,8 @@ class StoreConnection(_Plugged, Place, AbstractConnection):
 
     def set_parser(self, parser_class: Any) -> None:
         """Use a parser; in place of one of redis-py's the one of this module."""
-        AbstractConnection.set_parser(self, plugged(parser_class, StoreParser))
+        take: Any = AbstractConnection.set_parser
+        take(self, plugged(parser_class, StoreParser))
 
     def _connect(self) -> Any:
         return Socket(Peer(self.open()), self.socket_timeout)

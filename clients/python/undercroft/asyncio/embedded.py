@@ -61,7 +61,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         self._use(Store(*args, **kwargs))
 
     @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
+    def from_url(cls, url: str, **options: Any) -> Self:  # type: ignore[override]
         """Open the store that a URL names."""
         made = cls.__new__(cls)
         made._use(Store.from_url(url, **options))
@@ -84,7 +84,7 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
             self._pool = ConnectionPool(store=str(self.store.path), db=self.store.db, **same)
         return self._pool
 
-    def client(self) -> redis.asyncio.Redis:  # type: ignore[override]
+    def client(self) -> redis.asyncio.Redis:
         """Return redis-py's client of the same store, with a connection of its own."""
         pool = self.connection_pool
         return redis.asyncio.Redis(connection_pool=pool, single_connection_client=True)
@@ -136,11 +136,11 @@ class EmbeddedRedis(Native, Locks, Modules, Redis, redis.asyncio.Redis):  # type
         """Return what a connection of redis-py's with this client's settings is made with."""
         return dict(self.store.get_connection_kwargs())
 
-    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:  # type: ignore[override]
         """Return a collection of commands that are run together."""
         return Pipeline(self, self.store.pipeline(transaction, shard_hint))
 
-    async def transaction(
+    async def transaction(  # type: ignore[override]
         self,
         func: Callable[[Pipeline], Any],
         *watches: Any,
