@@ -98,16 +98,27 @@ impl<'a> SetWords<'a> {
     }
 }
 
-/// The trait's methods, of a cache on a server that has `call`, `receive` and `end`.
+/// What the trait's `get` returns.
+pub(crate) type Getting<'a> =
+    std::pin::Pin<Box<dyn Future<Output = Result<Option<Vec<u8>>>> + Send + 'a>>;
+
+/// The trait's methods, of a cache on a server that has `call`, `fetch`, `receive` and `end`.
 macro_rules! remote_cache {
     ($cache:ident) => {
         #[async_trait::async_trait]
         impl $crate::cache::Cache for $cache {
-            async fn get(&self, key: &[u8]) -> $crate::Result<Option<Vec<u8>>> {
-                $crate::observe::call(stringify!($cache), "get", async {
-                    self.call(&[b"GET", key]).await?.to()
-                })
-                .await
+            // As the attribute would write an `async fn`, without the function around that keeps the arguments twice.
+            fn get<'cache, 'key, 'async_trait>(
+                &'cache self,
+                key: &'key [u8],
+            ) -> $crate::remote::commands::Getting<'async_trait>
+            where
+                'cache: 'async_trait,
+                'key: 'async_trait,
+                Self: 'async_trait,
+            {
+                let call = self.fetch(key);
+                Box::pin($crate::observe::call(stringify!($cache), "get", call))
             }
 
             async fn get_many(&self, keys: &[&[u8]]) -> $crate::Result<Vec<Option<Vec<u8>>>> {

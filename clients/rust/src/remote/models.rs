@@ -92,7 +92,7 @@ fn call(queue: &Queue, name: usize) {
         let key = format!("{name} {round}");
         let words: [&[u8]; 2] = [b"GET", key.as_bytes()];
         if thread_rng().gen_ratio(1, 3) {
-            let mut given_up = pin!(queue.call(&words));
+            let mut given_up = pin!(queue.call(&words[..]));
             if let Poll::Ready(outcome) = given_up
                 .as_mut()
                 .poll(&mut Context::from_waker(Waker::noop()))
@@ -101,7 +101,7 @@ fn call(queue: &Queue, name: usize) {
             }
             continue;
         }
-        check(future::block_on(queue.call(&words)), &key);
+        check(future::block_on(queue.call(&words[..])), &key);
     }
 }
 
@@ -136,7 +136,7 @@ fn model() {
     }
     queue.close();
     connection.join().expect("the connection");
-    let refused = future::block_on(queue.call(&[b"GET", b"key"]));
+    let refused = future::block_on(queue.call(&[b"GET" as &[u8], b"key"][..]));
     assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
     assert!(queue.is_empty(), "slots or places are left");
 }

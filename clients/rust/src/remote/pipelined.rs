@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::options::CacheOptions;
 use crate::remote::commands::{remote_cache, shared};
 use crate::remote::lease::Words;
-use crate::remote::queue::Queue;
+use crate::remote::queue::{Call, Get, Queue, To};
 use crate::remote::receiver;
 use crate::remote::task::{Times, serve};
 use crate::reply::Reply;
@@ -112,12 +112,20 @@ impl PipelinedCache {
         self.call(&shared(words)?).await
     }
 
-    async fn call(&self, words: &[&[u8]]) -> Result<Reply> {
-        let line = match &*self.lines {
+    /// The connection in turn.
+    fn line(&self) -> &Queue {
+        match &*self.lines {
             [line] => line,
             lines => &lines[self.turn.fetch_add(1, Ordering::Relaxed) % lines.len()],
-        };
-        line.call(words).await
+        }
+    }
+
+    async fn call(&self, words: &[&[u8]]) -> Result<Reply> {
+        self.line().call(words).await
+    }
+
+    fn fetch<'a>(&'a self, key: &'a [u8]) -> To<Call<'a, Get<'a>>, Option<Vec<u8>>> {
+        To::new(self.line().call(Get(key)))
     }
 
     /// What runs a command behind the caller's back, where there is a runtime, and whatever it answers.
@@ -128,7 +136,7 @@ impl PipelinedCache {
             if let Ok(runtime) = Handle::try_current() {
                 runtime.spawn(async move {
                     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-                    drop(line.call(&words).await);
+                    drop(line.call(&words[..]).await);
                 });
             }
         }
@@ -161,5 +169,16 @@ impl fmt::Debug for PipelinedCache {
             .field("server", &self.server.name)
             .field("connections", &self.lines.len())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_that_waits_takes_few_bytes() {
+        let bytes = size_of::<To<Call<'_, Get<'_>>, Option<Vec<u8>>>>();
+        assert!(bytes <= 40, "expected at most 40 bytes, got {bytes}");
     }
 }

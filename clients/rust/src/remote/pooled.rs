@@ -106,6 +106,10 @@ impl PooledCache {
         self.call(&shared(words)?).await
     }
 
+    async fn fetch(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.call(&[b"GET", key]).await?.to()
+    }
+
     async fn call(&self, words: &[&[u8]]) -> Result<Reply> {
         let deadline = self.options.deadline;
         let call = async {

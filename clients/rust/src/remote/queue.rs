@@ -10,9 +10,11 @@
 //! keep megabytes of replies works slower, and none comes sooner for it.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use slab::Slab;
@@ -22,7 +24,7 @@ use undercroft_resp::encode;
 
 use super::sync::{Mutex, MutexGuard};
 use crate::error::{Error, Result};
-use crate::reply::Reply;
+use crate::reply::{FromReply, Reply};
 
 /// Bytes of a unit of the budget. A command costs one, and one more for each so many bytes.
 const UNIT: usize = 256;
@@ -43,6 +45,8 @@ pub(crate) struct Queue {
     units: u32,
     /// How long a call may take.
     deadline: Duration,
+    /// What deadlines are counted from.
+    start: Instant,
     /// Told when the connection's task ends.
     ended: Notify,
 }
@@ -68,22 +72,43 @@ struct State {
 
 /// One command in the order of all.
 struct Place {
-    slot: usize,
-    /// Its bytes in `output`.
-    bytes: usize,
+    slot: u32,
     /// What it costs.
     units: u32,
+    /// Its bytes in `output`.
+    bytes: usize,
 }
 
 /// Where a reply is left for a caller.
 struct Slot {
-    outcome: Option<Result<Reply>>,
-    waker: Option<Waker>,
-    deadline: Instant,
+    reply: Expected,
+    /// In microseconds since the queue was made: half as much memory as an instant.
+    deadline: u64,
     /// A place in the order names it.
     has_place: bool,
     /// A caller waits for it.
     has_caller: bool,
+}
+
+/// A reply before and after it has come.
+enum Expected {
+    /// It wakes the caller, where that waits already.
+    Awaited(Option<Waker>),
+    Left(Result<Reply>),
+}
+
+impl Expected {
+    fn is_awaited(&self) -> bool {
+        matches!(self, Expected::Awaited(_))
+    }
+
+    /// Leaves an outcome. Returns whom to wake.
+    fn leave(&mut self, outcome: Result<Reply>) -> Option<Waker> {
+        match std::mem::replace(self, Expected::Left(outcome)) {
+            Expected::Awaited(waker) => waker,
+            Expected::Left(_) => None,
+        }
+    }
 }
 
 /// What the connection's task is told when it asks for commands.
@@ -107,6 +132,7 @@ impl Queue {
             budget: Semaphore::new(units as usize),
             units,
             deadline,
+            start: Instant::now(),
             ended: Notify::new(),
         }
     }
@@ -116,47 +142,87 @@ impl Queue {
     }
 
     /// Sends a command and waits for its reply.
-    pub(crate) async fn call(&self, words: &[&[u8]]) -> Result<Reply> {
-        let deadline = Instant::now() + self.deadline;
-        let bytes: usize = words.iter().map(|word| word.len() + 8).sum();
-        // A command above the whole budget has it to itself.
-        let units = (1 + bytes / UNIT).min(self.units as usize) as u32;
-        match self.budget.try_acquire_many(units) {
-            Ok(permit) => permit.forget(),
-            Err(TryAcquireError::Closed) => return Err(Error::Closed),
-            Err(TryAcquireError::NoPermits) => {
-                // On the heap, as few callers need the room for it and all would have it.
-                let acquired = timeout_at(deadline, self.budget.acquire_many(units));
-                let acquired = Box::pin(acquired).await;
-                let acquired = acquired.map_err(|_| Error::TimedOut(self.deadline))?;
-                acquired.map_err(|_| Error::Closed)?.forget();
-            }
+    pub(crate) fn call<'a, W: Words<'a>>(&'a self, words: W) -> Call<'a, W> {
+        Call {
+            queue: self,
+            step: Step::Begins(words),
         }
-        let Some(slot) = self.push(words, units, deadline) else {
-            self.budget.add_permits(units as usize);
-            return Err(Error::Closed);
-        };
-        let caller = Caller { queue: self, slot };
-        poll_fn(|cx| caller.poll(cx)).await
     }
 
-    /// Appends a command; none where the queue is closed.
-    fn push(&self, words: &[&[u8]], units: u32, deadline: Instant) -> Option<usize> {
+    /// Waits until the budget has room for a command, and sends it. Returns its slot.
+    async fn push_later<'a>(
+        &'a self,
+        words: impl Words<'a>,
+        units: u32,
+        deadline: Instant,
+    ) -> Result<u32> {
+        let acquired = timeout_at(deadline, self.budget.acquire_many(units)).await;
+        let acquired = acquired.map_err(|_| Error::TimedOut(self.deadline))?;
+        acquired.map_err(|_| Error::Closed)?.forget();
+        words.with(|words| self.push(words, units, deadline))
+    }
+
+    fn poll(&self, at: u32, cx: &Context<'_>) -> Poll<Result<Reply>> {
+        let mut state = self.state();
+        let slot = &mut state.slots[at as usize];
+        match &mut slot.reply {
+            Expected::Left(outcome) => {
+                // A slot keeps an outcome as long as it has a place, so that no later one is left in it.
+                Poll::Ready(std::mem::replace(outcome, Err(Error::Closed)))
+            }
+            Expected::Awaited(waker) => {
+                let is_known = |waker: &Waker| waker.will_wake(cx.waker());
+                if !waker.as_ref().is_some_and(is_known) {
+                    // What a waker keeps alive may be a caller: the old one is dropped when the lock is free.
+                    let old = waker.replace(cx.waker().clone());
+                    drop(state);
+                    drop(old);
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// A caller goes away.
+    fn give_up(&self, at: u32) {
+        let mut state = self.state();
+        let slot = &mut state.slots[at as usize];
+        slot.has_caller = false;
+        let waker = match &mut slot.reply {
+            Expected::Awaited(waker) => waker.take(),
+            Expected::Left(_) => None,
+        };
+        let removed = (!slot.has_place).then(|| state.slots.remove(at as usize));
+        drop(state);
+        drop((waker, removed));
+    }
+
+    /// Microseconds between the queue's start and a time.
+    fn clock(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.start).as_micros();
+        u64::try_from(since).unwrap_or(u64::MAX)
+    }
+
+    /// Appends a command, for which the budget has so many units less. Returns its slot.
+    fn push(&self, words: &[&[u8]], units: u32, deadline: Instant) -> Result<u32> {
         let mut state = self.state();
         if state.is_closing {
-            return None;
+            drop(state);
+            self.budget.add_permits(units as usize);
+            return Err(Error::Closed);
         }
         let before = state.output.len();
         encode::command(&mut state.output, words);
         let bytes = state.output.len() - before;
         let slot = state.slots.insert(Slot {
-            outcome: None,
-            waker: None,
-            deadline,
+            reply: Expected::Awaited(None),
+            deadline: self.clock(deadline),
             has_place: true,
             has_caller: true,
         });
-        state.unsent.push_back(Place { slot, bytes, units });
+        // Each slot belongs to a call or a place in memory, so that there are fewer.
+        let slot = slot as u32;
+        state.unsent.push_back(Place { slot, units, bytes });
         if state.look_at.is_none_or(|at| deadline < at) {
             state.look_at = Some(deadline);
         }
@@ -166,7 +232,7 @@ impl Queue {
         if let Some(task) = task {
             task.wake();
         }
-        Some(slot)
+        Ok(slot)
     }
 
     /// Hands all commands to the connection's task, which is woken by what comes later. `output` is empty.
@@ -254,8 +320,8 @@ impl Queue {
         unsent.retain(|place| {
             let bytes = &output[at..at + place.bytes];
             at += place.bytes;
-            let slot = &mut slots[place.slot];
-            let is_wanted = slot.has_caller && slot.outcome.is_none();
+            let slot = &mut slots[place.slot as usize];
+            let is_wanted = slot.has_caller && slot.reply.is_awaited();
             if is_wanted {
                 kept.extend_from_slice(bytes);
                 return true;
@@ -263,7 +329,7 @@ impl Queue {
             units += place.units as usize;
             slot.has_place = false;
             if !slot.has_caller {
-                slots.remove(place.slot);
+                slots.remove(place.slot as usize);
             }
             false
         });
@@ -280,19 +346,20 @@ impl Queue {
     /// Ends the calls whose time is up.
     pub(crate) fn expire(&self, now: Instant) {
         let mut state = self.state();
-        let (mut next, mut wakers) = (None::<Instant>, Vec::new());
+        let clock = self.clock(now);
+        let (mut next, mut wakers) = (None::<u64>, Vec::new());
         for (_, slot) in &mut state.slots {
-            if slot.outcome.is_some() || !slot.has_caller {
+            if !slot.reply.is_awaited() || !slot.has_caller {
                 continue;
             }
-            if slot.deadline <= now {
-                slot.outcome = Some(Err(Error::TimedOut(self.deadline)));
-                wakers.extend(slot.waker.take());
+            if slot.deadline <= clock {
+                wakers.extend(slot.reply.leave(Err(Error::TimedOut(self.deadline))));
             } else {
                 next = Some(next.map_or(slot.deadline, |next| next.min(slot.deadline)));
             }
         }
-        state.look_at = next.map(|next| next.max(now + LATE));
+        let left = next.map(|next| Duration::from_micros(next - clock));
+        state.look_at = left.map(|left| now + left.max(LATE));
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -372,58 +439,111 @@ impl State {
 
     /// Leaves a reply at a place, which is gone with that.
     fn leave(&mut self, place: Place, reply: Result<Reply>, wakers: &mut Vec<Waker>) {
-        let Some(slot) = self.slots.get_mut(place.slot) else {
+        let Some(slot) = self.slots.get_mut(place.slot as usize) else {
             return;
         };
         slot.has_place = false;
         if !slot.has_caller {
-            self.slots.remove(place.slot);
-        } else if slot.outcome.is_none() {
-            slot.outcome = Some(reply);
-            wakers.extend(slot.waker.take());
+            self.slots.remove(place.slot as usize);
+        } else if slot.reply.is_awaited() {
+            wakers.extend(slot.reply.leave(reply));
         }
     }
 }
 
-/// A caller that waits; dropped, it gives up.
-struct Caller<'a> {
+/// The words of a command, until it is sent.
+pub(crate) trait Words<'a>: Copy + Unpin + Send + 'a {
+    /// Gives them to something.
+    fn with<R>(self, body: impl FnOnce(&[&[u8]]) -> R) -> R;
+}
+
+impl<'a> Words<'a> for &'a [&'a [u8]] {
+    fn with<R>(self, body: impl FnOnce(&[&[u8]]) -> R) -> R {
+        body(self)
+    }
+}
+
+/// A GET of a key: fewer bytes than its words.
+#[derive(Clone, Copy)]
+pub(crate) struct Get<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Words<'a> for Get<'a> {
+    fn with<R>(self, body: impl FnOnce(&[&[u8]]) -> R) -> R {
+        body(&[b"GET", self.0])
+    }
+}
+
+/// A call under way; dropped, it is given up. Written by hand as each caller that waits has one: it is as small as can
+/// be, where a function of the language would keep each argument and each step's values side by side.
+pub(crate) struct Call<'a, W> {
     queue: &'a Queue,
-    slot: usize,
+    step: Step<'a, W>,
 }
 
-impl Caller<'_> {
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Reply>> {
-        let mut state = self.queue.state();
-        let slot = &mut state.slots[self.slot];
-        match slot.outcome.take() {
-            Some(outcome) => {
-                // A slot keeps an outcome as long as it has a place, so that no later one is left in it.
-                slot.outcome = Some(Err(Error::Closed));
-                Poll::Ready(outcome)
-            }
-            None => {
-                let is_known = |waker: &Waker| waker.will_wake(cx.waker());
-                if !slot.waker.as_ref().is_some_and(is_known) {
-                    // What a waker keeps alive may be a caller: the old one is dropped when the lock is free.
-                    let old = slot.waker.replace(cx.waker().clone());
-                    drop(state);
-                    drop(old);
+enum Step<'a, W> {
+    /// Nothing was sent.
+    Begins(W),
+    /// It waits for the budget: few callers need the room for that, and all would have it.
+    Stands(Pin<Box<dyn Future<Output = Result<u32>> + Send + 'a>>),
+    /// It waits for the reply in its slot.
+    Waits(u32),
+}
+
+impl<'a, W: Words<'a>> Future for Call<'a, W> {
+    type Output = Result<Reply>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Reply>> {
+        let queue = self.queue;
+        let slot = match &mut self.step {
+            Step::Waits(slot) => return queue.poll(*slot, cx),
+            Step::Stands(pushed) => ready!(pushed.as_mut().poll(cx))?,
+            Step::Begins(words) => {
+                let words = *words;
+                let deadline = Instant::now() + queue.deadline;
+                let bytes: usize =
+                    words.with(|words| words.iter().map(|word| word.len() + 8).sum());
+                // A command above the whole budget has it to itself.
+                let units = (1 + bytes / UNIT).min(queue.units as usize) as u32;
+                match queue.budget.try_acquire_many(units) {
+                    Ok(permit) => permit.forget(),
+                    Err(TryAcquireError::Closed) => return Poll::Ready(Err(Error::Closed)),
+                    Err(TryAcquireError::NoPermits) => {
+                        let later = Box::pin(queue.push_later(words, units, deadline));
+                        self.step = Step::Stands(later);
+                        return self.poll(cx);
+                    }
                 }
-                Poll::Pending
+                words.with(|words| queue.push(words, units, deadline))?
             }
+        };
+        self.step = Step::Waits(slot);
+        queue.poll(slot, cx)
+    }
+}
+
+impl<W> Drop for Call<'_, W> {
+    fn drop(&mut self) {
+        if let Step::Waits(slot) = self.step {
+            self.queue.give_up(slot);
         }
     }
 }
 
-impl Drop for Caller<'_> {
-    fn drop(&mut self) {
-        let mut state = self.queue.state();
-        let slot = &mut state.slots[self.slot];
-        slot.has_caller = false;
-        let waker = slot.waker.take();
-        let removed = (!slot.has_place).then(|| state.slots.remove(self.slot));
-        drop(state);
-        drop((waker, removed));
+/// A call whose reply is of a type.
+pub(crate) struct To<C, T>(C, PhantomData<fn() -> T>);
+
+impl<C, T> To<C, T> {
+    pub(crate) fn new(call: C) -> To<C, T> {
+        To(call, PhantomData)
+    }
+}
+
+impl<C: Future<Output = Result<Reply>> + Unpin, T: FromReply> Future for To<C, T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        let reply = ready!(Pin::new(&mut self.0).poll(cx))?;
+        Poll::Ready(reply.to())
     }
 }
 
