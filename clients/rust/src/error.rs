@@ -10,6 +10,16 @@ use undercroft_engine as engine;
 use undercroft_resp::ReplyError;
 
 /// What every call returns.
+///
+/// ```
+/// fn visits(store: &undercroft::Store) -> undercroft::Result<i64> {
+///     store.incr("visits", 1)
+/// }
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let store = undercroft::Store::at(directory.path().join("store"))?;
+/// assert_eq!(visits(&store)?, 1);
+/// # Ok::<(), undercroft::Error>(())
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a call failed.
@@ -101,6 +111,12 @@ pub enum Error {
 
 impl Error {
     /// The code in front of an error reply: `WRONGTYPE`, `OOM`, `ERR` and the like.
+    ///
+    /// ```
+    /// use undercroft::Error;
+    /// assert_eq!(Error::Reply("OOM no room".into()).code(), Some("OOM"));
+    /// assert_eq!(Error::Closed.code(), None);
+    /// ```
     pub fn code(&self) -> Option<&str> {
         match self {
             Error::Reply(text) => text.split(' ').next(),
@@ -110,21 +126,55 @@ impl Error {
     }
 
     /// Whether a key holds a value of another type than the call works on.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.rpush("letters", &["a"])?;
+    /// assert!(store.incr("letters", 1).unwrap_err().is_wrong_type());
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
     pub fn is_wrong_type(&self) -> bool {
         self.code() == Some("WRONGTYPE")
     }
 
     /// Whether there is no memory for what was to be stored.
+    ///
+    /// ```
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let store = undercroft::Store::at(directory.path().join("store"))?;
+    /// store.command(&["CONFIG", "SET", "maxmemory", "1"])?;
+    /// store.set("first", "it is full behind this one")?;
+    /// assert!(store.set("second", "value").unwrap_err().is_full());
+    /// # Ok::<(), undercroft::Error>(())
+    /// ```
     pub fn is_full(&self) -> bool {
         self.code() == Some("OOM")
     }
 
     /// Whether no reply came in time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// assert!(undercroft::Error::TimedOut(Duration::from_secs(1)).is_timeout());
+    /// ```
     pub fn is_timeout(&self) -> bool {
         matches!(self, Error::TimedOut(_))
     }
 
     /// Whether there was no connection, or not long enough: the same call may succeed later.
+    ///
+    /// ```
+    /// use undercroft::{Cache, CacheOptions, PipelinedCache};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> undercroft::Result<()> {
+    /// # let directory = undercroft_testkit::fresh::directory();
+    /// # let url = format!("unix://{}/nobody", directory.path().display());
+    /// let cache = PipelinedCache::open(&url, CacheOptions::new())?; // where no server is
+    /// assert!(cache.get(b"key").await.unwrap_err().is_connection());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_connection(&self) -> bool {
         matches!(
             self,
@@ -136,6 +186,13 @@ impl Error {
     }
 
     /// Whether the server may have run the command although the call failed.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use undercroft::Error;
+    /// assert!(Error::TimedOut(Duration::from_secs(1)).may_have_run());
+    /// assert!(!Error::Closed.may_have_run());
+    /// ```
     pub fn may_have_run(&self) -> bool {
         matches!(
             self,

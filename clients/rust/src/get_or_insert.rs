@@ -221,6 +221,21 @@ impl Store {
 ///
 /// In a store the tasks of all processes take one lease, on a server those of all machines: an entry that is
 /// set where it is missing (NX) and expires (PX), and is compared before a value is stored for it (EVAL).
+///
+/// ```
+/// use undercroft::{Caching, GetOrInsert};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+/// let caching = Caching::new();
+/// for made in ["first", "second"] {
+///     let found = cache.get_or_insert_with(b"key", &caching, async || made.into());
+///     assert_eq!(found.await?, b"first");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub trait GetOrInsert: Cache {
     /// The string that a key holds; where there is none, `compute` makes it, and it is stored.
     ///

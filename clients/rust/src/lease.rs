@@ -9,6 +9,21 @@ type GiveBack = Box<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 ///
 /// It is given back when it is dropped; on a server in the background, and only where the runtime that it is dropped on
 /// lives that long. See [`Cache::take_lease`](crate::Cache::take_lease).
+///
+/// ```
+/// use std::time::Duration;
+/// use undercroft::{Cache, SetOptions};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> undercroft::Result<()> {
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let cache = undercroft::StoreCache::at(directory.path().join("store"))?;
+/// let term = Duration::from_secs(10);
+/// let lease = cache.take_lease(b"page", term).await?.expect("nobody else has it");
+/// assert!(cache.take_lease(b"page", term).await?.is_none());
+/// assert!(cache.set_leased(lease, b"<html>", SetOptions::new()).await?);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Lease {
     pub(crate) key: Vec<u8>,
     pub(crate) token: Vec<u8>,

@@ -102,6 +102,18 @@ pub trait FromReply: Sized {
     ///
     /// # Errors
     /// [`Error::Unexpected`] where the reply is none.
+    ///
+    /// ```
+    /// use undercroft::{Error, FromReply, Reply, Result};
+    /// struct Celsius(f64);
+    /// impl FromReply for Celsius {
+    ///     fn from_reply(reply: Reply) -> Result<Celsius> {
+    ///         reply.to().map(Celsius)
+    ///     }
+    /// }
+    /// assert_eq!(Reply::Integer(20).to::<Celsius>()?.0, 20.0);
+    /// # Ok::<(), Error>(())
+    /// ```
     fn from_reply(reply: Reply) -> Result<Self>;
 }
 
