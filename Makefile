@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help build test php demo lint format bench crash fuzz loom dist install clean
+.PHONY: help build test php demo lint format bench crash fuzz loom miri dist install clean
 
 # Where `make install` puts the C library; DESTDIR goes in front of it.
 PREFIX ?= /usr/local
@@ -45,6 +45,9 @@ fuzz: ## Fuzz every target for FUZZ_SECONDS (default 60) each, guided by coverag
 
 loom: ## Explore the loom models of lock, version counter and slots
 	@scripts/loom.sh
+
+miri: ## Run reader and writer of the wire format under miri
+	@scripts/miri.sh
 
 dist: ## Build a wheel for Linux on x86-64 and a source distribution in target/dist/
 	@scripts/dist.sh
