@@ -114,8 +114,8 @@ fn step_through_as(
         count.instructions += 1;
         let changed = image.update(&file).expect("an image");
         count.points += u64::from(changed);
-        let last = each > 1 && step == Step::Marker;
-        if last || changed && count.points.is_multiple_of(each) {
+        let is_last = each > 1 && step == Step::Marker;
+        if is_last || changed && count.points.is_multiple_of(each) {
             image.write_to(&copy).expect("room for a copy");
             let store = state::open(&copy).expect("a store that opens");
             let outcome = state::verify(&store, &prepared.expected, count.points);
