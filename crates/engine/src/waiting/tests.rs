@@ -147,7 +147,7 @@ fn those_who_are_answered_meanwhile_hide_nobody_behind_them() {
 fn a_ticket_of_a_shard_that_is_not_there_is_damage() {
     let place = fresh::place(8);
     let store = open(&place.path);
-    assert_eq!(store.waiter(Ticket::new(7, 1)).expect("a look"), None);
-    let refused = store.waiter(Ticket::new(8, 1));
+    assert_eq!(store.waiter(Ticket::new(7, 1, LEFT)).expect("a look"), None);
+    let refused = store.waiter(Ticket::new(8, 1, LEFT));
     assert!(matches!(refused, Err(Error::Memory(_))), "{refused:?}");
 }

@@ -1,0 +1,94 @@
+//! Where messages, and the items of waits, reach a connection that goes no further than this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use undercroft_embedded::{OpenStore, Receiver, StoreOf};
+use undercroft_engine::{Access, Begun, Error, Event, Message, Subscriber, Topic, Waiters, Wanted};
+use undercroft_resp::{Version, encode};
+
+/// Where messages and items reach the connection.
+pub(super) struct Inbox {
+    pub(super) subscriber: Subscriber<StoreOf>,
+    pub(super) waiters: Waiters<StoreOf>,
+    pub(super) version: Version,
+    /// Messages that are to stand in front of the reply of the command that runs.
+    pub(super) messages: Vec<u8>,
+    /// Some were overwritten before they were taken.
+    pub(super) lost: bool,
+}
+
+impl Inbox {
+    pub(super) fn new(shared: &Arc<OpenStore>) -> Inbox {
+        Inbox {
+            subscriber: Subscriber::new(StoreOf(shared.clone())),
+            waiters: Waiters::new(StoreOf(shared.clone())),
+            version: Version::Resp2,
+            messages: Vec::new(),
+            lost: false,
+        }
+    }
+
+    /// Takes the next message, if one has come. `rung` says that a descriptor may have been readable.
+    pub(super) fn take(&mut self, rung: bool) -> Result<bool, Error> {
+        match self.subscriber.try_next_after(rung)? {
+            Some(Event::Message(message)) => append(&mut self.messages, self.version, &message),
+            Some(Event::Lost(_)) => self.lost = true,
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes all that had come when this was called, which is no more than a ring holds.
+    pub(super) fn take_all(&mut self) -> Result<(), Error> {
+        let newest = self.subscriber.newest();
+        let mut before = None;
+        while let Some(position) = self.subscriber.position()
+            && position < newest
+            && before != Some(position)
+        {
+            before = Some(position);
+            self.take(false)?;
+        }
+        Ok(())
+    }
+}
+
+fn append(out: &mut Vec<u8>, version: Version, message: &Message<'_>) {
+    let mut write = |parts: &[&[u8]]| {
+        encode::push(out, version, parts.len());
+        parts.iter().for_each(|part| encode::bulk(out, part));
+    };
+    if message.direct {
+        let kind: &[u8] = match message.topic {
+            Topic::Shard => b"smessage",
+            _ => b"message",
+        };
+        write(&[kind, message.channel, message.payload]);
+    }
+    for pattern in message.patterns {
+        write(&[b"pmessage", pattern, message.channel, message.payload]);
+    }
+}
+
+impl Receiver for Inbox {
+    fn take_or_wait(
+        &mut self,
+        _: Access<'_>,
+        wanted: &Wanted<'_>,
+        _: Option<Duration>,
+    ) -> Result<Begun, Error> {
+        // Who receives sees to the timeout.
+        self.waiters.begin(wanted)
+    }
+
+    fn subscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        self.subscriber.subscribe(topic, names)
+    }
+
+    fn unsubscribe(&mut self, topic: Topic, names: &[&[u8]]) -> Result<(), Error> {
+        // Messages that were published before are still for it.
+        self.take_all()?;
+        self.subscriber.unsubscribe(topic, names)
+    }
+}

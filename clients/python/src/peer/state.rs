@@ -1,0 +1,274 @@
+//! The server's side of a connection that goes no further than this process: its session, what was sent to it and what
+//! it answers.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use smallvec::SmallVec;
+use undercroft_commands::Blocked;
+use undercroft_commands::protocol::Protocol;
+use undercroft_commands::session::Session;
+use undercroft_embedded::{Exclusive, OpenStore};
+use undercroft_engine::{Answer, Error, defer_signals};
+use undercroft_resp::{Limits, Parsed, RequestParser, Version};
+use undercroft_server::Writer;
+
+use super::inbox::Inbox;
+
+/// Between two looks at signals and at what is waited for, while a thread waits (M4).
+pub(super) const SLICE: Duration = Duration::from_millis(100);
+/// Messages are taken out of the ring while fewer bytes than this wait to be received.
+const MESSAGES: usize = 64 * 1024;
+/// An empty buffer that has grown beyond this is given back.
+const KEPT: usize = 64 * 1024;
+
+pub(super) struct State {
+    shared: Arc<OpenStore>,
+    pub(super) session: Session,
+    pub(super) inbox: Inbox,
+    parser: RequestParser,
+    /// What was sent and is not run yet begins at `start`.
+    pub(super) input: Vec<u8>,
+    start: usize,
+    /// What is to be received begins at `received`.
+    out: Vec<u8>,
+    received: usize,
+    /// Nothing is run any more: what is left in `out` is the last.
+    pub(super) ended: bool,
+    /// Why, where that is to be told: the store's file is gone.
+    pub(super) gone: Option<String>,
+    tended: Instant,
+    /// What wakes threads that wait, and how many these are.
+    pub(super) bell: Option<Arc<OwnedFd>>,
+    pub(super) sleepers: usize,
+}
+
+/// What keeps commands from being run now.
+pub(super) enum Obstacle {
+    Lock(Blocked),
+    Failure(Error),
+}
+
+impl State {
+    pub(super) fn new(shared: &Arc<OpenStore>) -> State {
+        State {
+            shared: shared.clone(),
+            session: shared.session(),
+            inbox: Inbox::new(shared),
+            parser: parser(),
+            input: Vec::new(),
+            start: 0,
+            out: Vec::new(),
+            received: 0,
+            ended: false,
+            gone: None,
+            tended: Instant::now(),
+            bell: None,
+            sleepers: 0,
+        }
+    }
+
+    /// Runs what was sent, as far as it goes, and takes what has come.
+    pub(super) fn run(&mut self) -> Result<(), Obstacle> {
+        while !self.ended && self.is_answered()? && self.step()? {}
+        if self.start == self.input.len() {
+            self.start = 0;
+            self.input.clear();
+            if self.input.capacity() > KEPT {
+                self.input = Vec::new();
+            }
+        }
+        if !self.ended && self.inbox.subscriber.is_active() {
+            self.take_messages().map_err(Obstacle::Failure)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the next command. Returns false where there is none.
+    fn step(&mut self) -> Result<bool, Obstacle> {
+        let rest = &self.input[self.start..];
+        if rest.is_empty() {
+            return Ok(false);
+        }
+        let length = match self.parser.parse(rest) {
+            Ok(Parsed::Command(length)) => length,
+            Ok(Parsed::Ignored(length)) => {
+                self.start += length;
+                return Ok(true);
+            }
+            Ok(Parsed::Incomplete { .. }) => return Ok(false),
+            Err(error) => {
+                error.reply(&mut self.out);
+                self.ended = true;
+                return Ok(false);
+            }
+        };
+        let words: SmallVec<[&[u8]; 8]> = self.parser.args(rest).iter().collect();
+        let before = self.out.len();
+        let was_subscribed = !self.session.subscriptions.is_empty();
+        self.inbox.version = version(&self.session);
+        let mut writer = Writer::new(std::mem::take(&mut self.out), self.session.protocol);
+        let inbox = Exclusive::new(&mut self.inbox);
+        let ran = self
+            .shared
+            .execute_unfinished(&inbox, &mut self.session, &words, &mut writer);
+        drop((words, inbox));
+        self.out = writer.out;
+        if let Err(blocked) = ran {
+            // The same command is parsed anew when it is run again.
+            self.parser = parser();
+            return Err(Obstacle::Lock(blocked));
+        }
+        self.start += length;
+        if self.session.waiting.is_none() {
+            self.finish(before, was_subscribed)?;
+        }
+        Ok(true)
+    }
+
+    /// Ends a command whose reply begins at `before`.
+    fn finish(&mut self, before: usize, was_subscribed: bool) -> Result<(), Obstacle> {
+        if !self.session.finish_command() {
+            self.out.truncate(before);
+        }
+        if was_subscribed {
+            // What it sent to itself comes before the reply.
+            self.inbox.take_all().map_err(Obstacle::Failure)?;
+        }
+        if !self.inbox.messages.is_empty() {
+            let reply = self.out.split_off(before);
+            self.out.append(&mut self.inbox.messages);
+            self.out.extend_from_slice(&reply);
+        }
+        self.ended |= self.session.close_after_reply || self.inbox.lost;
+        if self.out.get(before) == Some(&b'-') && self.shared.store.removed() {
+            let text = String::from_utf8_lossy(&self.out[before + 1..]).into_owned();
+            let reason = text.split_once(' ').map_or(&*text, |(_, reason)| reason);
+            self.gone = Some(reason.trim_end().to_owned());
+            self.out.truncate(before);
+            self.ended = true;
+        }
+        Ok(())
+    }
+
+    /// Whether no command waits for keys any more; then its reply is there.
+    fn is_answered(&mut self) -> Result<bool, Obstacle> {
+        let Some(wait) = self.session.waiting else {
+            return Ok(true);
+        };
+        let now = Instant::now();
+        if now - self.tended >= SLICE {
+            self.tended = now;
+            self.inbox.waiters.tend();
+        }
+        // A signal's handler runs behind the look, and a lock that is in the way is no obstacle to another one.
+        let deferred = defer_signals();
+        let answer = self.answer(&wait);
+        drop(deferred);
+        match answer {
+            Ok(None) => Ok(false),
+            Ok(Some(answer)) => {
+                self.session.waiting = None;
+                let before = self.out.len();
+                let mut writer = Writer::new(std::mem::take(&mut self.out), self.session.protocol);
+                wait.answer(&answer, &mut writer);
+                self.out = writer.out;
+                self.finish(before, !self.session.subscriptions.is_empty())?;
+                Ok(true)
+            }
+            Err(error) if error.is_busy() => Ok(false),
+            Err(error) => Err(Obstacle::Failure(error)),
+        }
+    }
+
+    fn answer(&mut self, wait: &undercroft_commands::wait::Wait) -> Result<Option<Answer>, Error> {
+        let waiters = &mut self.inbox.waiters;
+        // The descriptor is readable again with the next answer.
+        waiters.answered(true)?;
+        if let Some(answer) = waiters.finish(wait.ticket)? {
+            return Ok(Some(answer));
+        }
+        match wait.deadline {
+            Some(deadline) if deadline <= Instant::now() => {
+                let answer = waiters.leave(wait.ticket)?;
+                Ok(Some(answer.unwrap_or(Answer::TimedOut)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes messages. What is not received yet stays in the ring.
+    fn take_messages(&mut self) -> Result<(), Error> {
+        self.inbox.version = version(&self.session);
+        let mut rung = true;
+        while self.pending() + self.inbox.messages.len() < MESSAGES && self.inbox.take(rung)? {
+            rung = false;
+        }
+        self.out.append(&mut self.inbox.messages);
+        // As a server closes a connection that does not keep up.
+        self.ended |= self.inbox.lost;
+        Ok(())
+    }
+
+    /// Bytes that wait to be received.
+    pub(super) fn pending(&self) -> usize {
+        self.out.len() - self.received
+    }
+
+    /// Takes so many of them at most.
+    pub(super) fn receive<'py>(&mut self, py: Python<'py>, most: usize) -> Bound<'py, PyBytes> {
+        let end = self.out.len().min(self.received.saturating_add(most));
+        let bytes = PyBytes::new(py, &self.out[self.received..end]);
+        self.received = end;
+        if end == self.out.len() {
+            self.received = 0;
+            self.out.clear();
+            if self.out.capacity() > KEPT {
+                self.out = Vec::new();
+            }
+        }
+        bytes
+    }
+
+    /// The descriptors that are readable when something may have come.
+    pub(super) fn descriptors(&mut self) -> Result<SmallVec<[BorrowedFd<'_>; 2]>, Error> {
+        let mut all = SmallVec::new();
+        if self.session.waiting.is_some() {
+            all.push(self.inbox.waiters.descriptor()?);
+        }
+        if self.inbox.subscriber.is_active() {
+            all.push(self.inbox.subscriber.descriptor()?);
+        }
+        Ok(all)
+    }
+
+    /// When the time of a command that waits is up.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.session.waiting.and_then(|wait| wait.deadline)
+    }
+
+    /// Wakes threads that wait for something to be received.
+    pub(super) fn ring(&self) {
+        if let (Some(bell), 1..) = (&self.bell, self.sleepers) {
+            // A bell that is full is ringing.
+            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+fn version(session: &Session) -> Version {
+    match session.protocol {
+        Protocol::Resp2 => Version::Resp2,
+        Protocol::Resp3 => Version::Resp3,
+    }
+}
+
+fn parser() -> RequestParser {
+    RequestParser::new(Limits {
+        authenticated: true,
+        ..Limits::default()
+    })
+}
