@@ -2,8 +2,8 @@
 
 import asyncio
 import inspect
-import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -462,4 +462,4 @@ def test_redis_py_is_not_imported_for_a_store_alone(path: str) -> None:
         f"import undercroft, sys; undercroft.Store({path!r}).set('k', 1); "
         "assert 'redis' not in sys.modules"
     )
-    assert os.spawnv(os.P_WAIT, sys.executable, ["python", "-c", code]) == 0
+    subprocess.run([sys.executable, "-c", code], check=True)
