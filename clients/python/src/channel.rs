@@ -44,6 +44,10 @@ const RECALL: Duration = Duration::from_secs(1);
 /// For how long to look before sleeping, and how often in between to let others have the processor.
 const WINDOW: Duration = Duration::from_micros(50);
 const LOOKS: u32 = 4;
+/// A producer that finds a full channel sleeps until a part of it is free, so that it is not woken for every message; for
+/// so long at most, as consumers may wait for it with the rest in their channel.
+const FREE_PART: u64 = 4;
+const LULL: Duration = Duration::from_millis(2);
 /// Waits that sleep at once after one that looked in vain, at first and at most.
 const RESTS: (u32, u32) = (1, 64);
 
@@ -149,6 +153,7 @@ impl ChannelLink {
         py: Python<'_>,
         store: &Store,
         look: Look,
+        longest: Duration,
         patience: &Patience,
     ) -> PyResult<bool> {
         let Some(left) = patience.left() else {
@@ -164,10 +169,7 @@ impl ChannelLink {
             keys: &self.channel.looked_at(),
             take: Take::Look(look),
         };
-        let slice = match look {
-            Look::Item => left.min(RECALL),
-            Look::Room(_) => left,
-        };
+        let slice = left.min(longest);
         let timeout = (slice < Duration::MAX).then_some(slice);
         let answer = store.take_or_wait(&wanted, timeout);
         match answer.map_err(|error| self.raise(py, store, 0, error))? {
@@ -184,15 +186,24 @@ impl ChannelLink {
         let mut sent = 0;
         // Whose patience is used up tries once more.
         let mut is_last = false;
+        let mut is_first = true;
         while sent < items.len() {
             let left = &items[sent..];
             match store.send(database, &self.channel, self.most, left) {
-                Ok(Sent::Some(count)) => sent += count,
+                Ok(Sent::Some(count)) => {
+                    sent += count;
+                    is_first = true;
+                }
                 Ok(Sent::Closed) if sent > 0 => break,
                 Ok(Sent::Closed) => return Err(closed()),
                 Ok(Sent::Full) if is_last => break,
                 Ok(Sent::Full) => {
-                    is_last = !self.wait(py, store, Look::Room(self.most), patience)?;
+                    let (most, longest) = match is_first {
+                        true => (self.most - self.most / FREE_PART, LULL),
+                        false => (self.most, Duration::MAX),
+                    };
+                    is_first = false;
+                    is_last = !self.wait(py, store, Look::Room(most), longest, patience)?;
                     if is_last && matches!(patience, Patience::None) {
                         break;
                     }
@@ -238,7 +249,9 @@ impl ChannelLink {
                 (Received::Empty, _) if is_last || matches!(patience, Patience::None) => {
                     return Err(Empty::new_err(()));
                 }
-                (Received::Empty, _) => is_last = !self.wait(py, store, Look::Item, patience)?,
+                (Received::Empty, _) => {
+                    is_last = !self.wait(py, store, Look::Item, RECALL, patience)?;
+                }
                 received => return Ok(received),
             }
         }
