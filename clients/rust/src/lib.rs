@@ -30,6 +30,7 @@
 //! - `cache`: the trait of all caches.
 //! - `caching`: how a computed value is cached.
 //! - `error`: errors: one type for a store in the process and for servers.
+//! - `objects`: objects: bytes and arrays that processes hand to each other without copying.
 //! - `observe`: what can be watched of caches: spans of calls, counters, and what happens to connections.
 //! - `get_or_insert`: values that are computed where they are missing, by one caller at a time.
 //! - `lease`: leases: who has a key's computes its value.
@@ -58,6 +59,7 @@ mod caching;
 mod error;
 mod get_or_insert;
 mod lease;
+mod objects;
 mod observe;
 mod open;
 mod options;
@@ -75,6 +77,7 @@ pub use caching::Caching;
 pub use error::{Error, Result};
 pub use get_or_insert::GetOrInsert;
 pub use lease::Lease;
+pub use objects::{Object, ObjectKind, Objects};
 pub use open::{cache, cache_with};
 pub use options::CacheOptions;
 #[cfg(feature = "cluster")]

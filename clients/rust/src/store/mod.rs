@@ -206,13 +206,18 @@ impl Store {
         &self.open.store
     }
 
+    /// Which of its databases it is.
+    pub(crate) fn number(&self) -> usize {
+        self.database
+    }
+
     pub(crate) fn shared(&self) -> &Arc<OpenStore> {
         &self.open
     }
 
     /// The outcome of a call of the engine.
     #[inline]
-    fn done<T>(&self, outcome: std::result::Result<T, engine::Error>) -> Result<T> {
+    pub(crate) fn done<T>(&self, outcome: std::result::Result<T, engine::Error>) -> Result<T> {
         outcome.map_err(|error| Error::engine(self.inner(), error))
     }
 

@@ -139,6 +139,18 @@ impl Segment {
         self.mapping.address(at, pinned.length)
     }
 
+    /// The bytes of a pinned block, which nobody changes while it is pinned (R7). Empty in a forked child: there the
+    /// pin is its parent's, and what lies there may become another block.
+    pub fn bytes_of_pinned<'a>(&'a self, pinned: &'a Pinned) -> &'a [u8] {
+        if !self.is_own_pin(pinned) {
+            return &[];
+        }
+        let (at, length) = (self.address_of_pinned(pinned), pinned.length as usize);
+        // SAFETY: the block lies there, mapped for as long as this handle; its pin, which is this process' and is not
+        // taken off while it is borrowed, keeps every process from changing or freeing it.
+        unsafe { std::slice::from_raw_parts(at, length) }
+    }
+
     /// Appends what is read of a pinned block to `out`.
     pub fn append_pinned(&self, pinned: &Pinned, out: &mut Vec<u8>) {
         let at = self.mapping.layout().page(pinned.page);
@@ -150,10 +162,7 @@ impl Segment {
     pub fn unpin(&self, pinned: Pinned) {
         let at = self.mapping.layout().pin(pinned.slot, pinned.number);
         let pin = self.mapping.word(at + slot::PIN);
-        let is_ours = self.process.claimed()
-            && self.process.slot() == pinned.slot
-            && pin.load(Ordering::Relaxed) == pinned.value;
-        if !is_ours || crate::probes::fault::abandoned() {
+        if !self.is_own_pin(&pinned) || crate::probes::fault::abandoned() {
             return;
         }
         clear_pin(pin);
@@ -164,6 +173,14 @@ impl Segment {
             let _deferred = defer_signals();
             let _ = self.free_parked(pinned.page);
         }
+    }
+
+    /// Whether a pin is this very process': a forked child's copy of it is not.
+    fn is_own_pin(&self, pinned: &Pinned) -> bool {
+        let at = self.mapping.layout().pin(pinned.slot, pinned.number);
+        self.process.claimed()
+            && self.process.slot() == pinned.slot
+            && self.mapping.word(at + slot::PIN).load(Ordering::Relaxed) == pinned.value
     }
 
     fn is_parked(&self, page: u64) -> bool {

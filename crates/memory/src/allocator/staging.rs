@@ -117,6 +117,17 @@ impl Segment {
             .address(self.mapping.layout().page(block.block.page), block.length)
     }
 
+    /// The bytes of a block of this process that nobody fills. Empty in a forked child: there it is its parent's.
+    pub fn bytes_of<'a>(&'a self, block: &'a PutDown) -> &'a [u8] {
+        if !self.is_own(block) {
+            return &[];
+        }
+        let (at, length) = (self.address_of(block), block.length as usize);
+        // SAFETY: the block lies there, mapped for as long as this handle; nobody else reaches it, and this process
+        // cannot take it up to be filled or freed while it is borrowed.
+        unsafe { std::slice::from_raw_parts(at, length) }
+    }
+
     /// Appends the bytes of a block of this process to `out`.
     pub fn append_put_down(&self, block: &PutDown, out: &mut Vec<u8>) {
         let at = self.mapping.layout().page(block.block.page);

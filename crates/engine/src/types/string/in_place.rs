@@ -163,6 +163,16 @@ impl Store {
         self.segment.is_own(staged)
     }
 
+    /// The bytes of what was found; none of what was refused, nor in a forked child of what was found in place.
+    pub fn bytes_of<'a>(&'a self, whole: &'a Whole) -> &'a [u8] {
+        match whole {
+            Whole::Copied(bytes) => bytes,
+            Whole::Refused(_) => &[],
+            Whole::Pinned(pinned) => self.segment.bytes_of_pinned(pinned),
+            Whole::Taken(taken) => self.segment.bytes_of(taken),
+        }
+    }
+
     /// Ends the reading of a string in place. Its memory is freed where nobody else needs it, by upkeep where somebody is
     /// stopped with a lock. In a child that was forked
     /// meanwhile this does nothing: the string is the parent's.
