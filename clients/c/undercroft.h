@@ -31,10 +31,10 @@
  *             NULL where something is needed, a length that memory cannot have, and a handle of another kind are
  *             answered with UC_MISUSE. What a call is given stays the caller's and is not looked at after it returned.
  *             A buffer that is filled must not overlap what is read.
- * Handles     uc_store, uc_session, uc_reply and uc_subscription are made by a call and ended by another. To end NULL
+ * Handles     uc_store, uc_session, uc_reply, uc_subscription and uc_object are made by a call and ended by another. To end NULL
  *             is no failure. A call with a handle that was ended answers UC_MISUSE; a program should not rely on it,
  *             as the memory serves another handle of that kind once 64 more were ended.
- * Threads     All threads may use a uc_store at once, and end it when none of them does. Each of the other handles
+ * Threads     All threads may use a uc_store or a uc_object at once, and end it when none of them does. Each of the other handles
  *             belongs to one thread at a time; a second one that comes meanwhile gets UC_MISUSE. A signal's handler may
  *             call nothing but uc_abi_version(), uc_version() and uc_status_name().
  * Fork        A child may use every handle that it inherited, at once and beside its parent, except one that another
@@ -61,7 +61,7 @@ extern "C" {
 
 /* The version of this interface. The upper 16 bits change, with the name of the shared library, when a program must be
  * built anew; the lower ones when something is added. */
-#define UC_ABI_VERSION 2
+#define UC_ABI_VERSION 3
 
 /* The UC_ABI_VERSION of the library that runs. */
 uint32_t uc_abi_version(void);
@@ -154,6 +154,7 @@ typedef struct uc_session uc_session;
 typedef struct uc_reply uc_reply;
 typedef struct uc_value uc_value;
 typedef struct uc_subscription uc_subscription;
+typedef struct uc_object uc_object;
 
 /* No limit, for uc_options.max_memory. */
 #define UC_UNLIMITED UINT64_MAX
@@ -495,6 +496,50 @@ int uc_subscription_descriptor(uc_subscription *subscription, int *descriptor);
 
 /* *lost is how many messages were overwritten before they were taken, since it was opened. */
 int uc_subscription_lost(uc_subscription *subscription, uint64_t *lost);
+
+/* ---- Objects ---------------------------------------------------------------------------------------------------- */
+
+/* Bytes and arrays that processes hand to each other, by an id that goes through any queue: those of Python's
+ * undercroft.Objects, of Rust's and of PHP's. A uc_object is read where it lies in shared memory: what it is made of does
+ * not change and stays until uc_object_close(), or the end of its process, whatever becomes of its key. A process reads
+ * 126 of uc_object_get() in place at a time; more of them, and what is shorter than 32 KiB, are copied. In a forked child
+ * an object of its parent's is empty. */
+
+/* Room for an id and the zero behind it. */
+#define UC_OBJECT_ID 80
+
+/* Stores bytes, for so long, or for good where `ttl_ms` is 0. Their id, a text, is written to `id`, which has room for
+ * UC_OBJECT_ID bytes. UC_FULL: there is no room; UC_ERROR: they are longer than 512 MiB. O(length): they are copied once. */
+int uc_object_put(uc_store *store, const void *data, size_t length, int64_t ttl_ms, char *id);
+
+/* Stores an array in C order: its type as numpy writes it, such as "<f8", so many lengths, and the bytes of its items.
+ * Otherwise as uc_object_put(). */
+int uc_object_put_array(uc_store *store, const char *dtype, size_t dimensions, const uint64_t *shape, const void *items,
+                        size_t length, int64_t ttl_ms, char *id);
+
+/* The object with an id. *object is for uc_object_close(), and NULL unless the answer is UC_OK. UC_NONE: there is none;
+ * UC_WRONG_TYPE: the key "object:" + id holds something else. O(1) from 32 KiB on. */
+int uc_object_get(uc_store *store, const void *id, size_t id_length, uc_object **object);
+
+/* The same, and deletes it: of several that take it one gets it. What is no object stays as it is. */
+int uc_object_take(uc_store *store, const void *id, size_t id_length, uc_object **object);
+
+/* Deletes an object. UC_NONE: there is none. Who reads it goes on. */
+int uc_object_delete(uc_store *store, const void *id, size_t id_length);
+
+/* Ends the reading of an object; its memory is free where it has no key and nobody else reads it. */
+int uc_object_close(uc_object *object);
+
+/* An object's bytes, which begin at a multiple of 8; nobody may write there. *length, which may be NULL, is how many. */
+const void *uc_object_data(const uc_object *object, size_t *length);
+
+/* What an object is: 'b' bytes, 'a' an array, another letter for another of Python's kinds, whose bytes are then all
+ * that stands behind its description. Negative: a uc_status. */
+int uc_object_kind(const uc_object *object);
+
+/* An array's type and lengths; each place may be NULL. They are the object's, and end with it. UC_NONE: it is no array, or
+ * one of records. */
+int uc_object_array(const uc_object *object, const char **dtype, size_t *dimensions, const uint64_t **shape);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,7 @@
 //! - `feed_words`: those of them that are one command each, by its words.
 //! - `handle`: what C holds of ours.
 //! - `keys`: the calls on keys whatever they hold.
+//! - `objects`: the calls on objects.
 //! - `options`: what C may say when it opens a store or sets a string.
 //! - `race`: changes in the midst of reads, and a panic, only in a build for tests.
 //! - `reply`: replies as trees, in memory that is used again.
@@ -28,6 +29,7 @@ mod feed_values;
 mod feed_words;
 mod handle;
 mod keys;
+mod objects;
 mod options;
 #[cfg(feature = "races")]
 mod race;

@@ -115,6 +115,39 @@ static void *wait_for_key(void *data)
     return NULL;
 }
 
+/* A child has nothing of the objects that its parent reads, and frees nothing of them. */
+static void objects(void)
+{
+    static char bytes[200000];
+    uc_object *got, *taken;
+    char id[UC_OBJECT_ID], second[UC_OBJECT_ID];
+    size_t length;
+    pid_t child;
+    memset(bytes, 7, sizeof bytes);
+    EXPECT_OK(uc_object_put(store, bytes, sizeof bytes, 0, id));
+    EXPECT_OK(uc_object_get(store, id, strlen(id), &got));
+    EXPECT_OK(uc_object_take(store, id, strlen(id), &taken));
+    child = fork();
+    EXPECT(child >= 0);
+    if (child == 0) {
+        uc_object_data(got, &length);
+        EXPECT(length == 0);
+        uc_object_data(taken, &length);
+        EXPECT(length == 0);
+        EXPECT_OK(uc_object_close(got));
+        EXPECT_OK(uc_object_close(taken));
+        EXPECT_OK(uc_object_put(store, bytes, sizeof bytes, 0, second));
+        EXPECT(strcmp(id, second) != 0);
+        EXPECT_OK(uc_object_delete(store, second, strlen(second)));
+        _exit(0);
+    }
+    ended_well(child);
+    EXPECT(memcmp(uc_object_data(got, &length), bytes, sizeof bytes) == 0 && length == sizeof bytes);
+    EXPECT(memcmp(uc_object_data(taken, &length), bytes, sizeof bytes) == 0 && length == sizeof bytes);
+    EXPECT_OK(uc_object_close(got));
+    EXPECT_OK(uc_object_close(taken));
+}
+
 static void in_use(void)
 {
     pthread_t thread;
@@ -155,6 +188,7 @@ int main(int argc, char **argv)
     EXPECT(holds(store, "typed", "2400") && holds(store, "worded", "2400"));
     transactions();
     subscriptions();
+    objects();
     in_use();
     EXPECT_OK(uc_session_close(session));
     EXPECT_OK(uc_reply_free(reply));

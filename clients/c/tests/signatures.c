@@ -75,11 +75,21 @@ SAME(int, uc_unsubscribe, uc_subscription *, int, size_t, const uc_bytes *);
 SAME(int, uc_subscription_next, uc_subscription *, int64_t, uc_reply *);
 SAME(int, uc_subscription_descriptor, uc_subscription *, int *);
 SAME(int, uc_subscription_lost, uc_subscription *, uint64_t *);
+SAME(int, uc_object_put, uc_store *, const void *, size_t, int64_t, char *);
+SAME(int, uc_object_put_array, uc_store *, const char *, size_t, const uint64_t *, const void *, size_t, int64_t, char *);
+SAME(int, uc_object_get, uc_store *, const void *, size_t, uc_object **);
+SAME(int, uc_object_take, uc_store *, const void *, size_t, uc_object **);
+SAME(int, uc_object_delete, uc_store *, const void *, size_t);
+SAME(int, uc_object_close, uc_object *);
+SAME(const void *, uc_object_data, const uc_object *, size_t *);
+SAME(int, uc_object_kind, const uc_object *);
+SAME(int, uc_object_array, const uc_object *, const char **, size_t *, const uint64_t **);
 #ifdef __cplusplus
 }
 #endif
 
-CHECK(UC_ABI_VERSION == 2);
+CHECK(UC_ABI_VERSION == 3);
+CHECK(UC_OBJECT_ID == 80);
 CHECK(UC_OK == 0 && UC_NONE == 1 && UC_TOO_SMALL == 2);
 CHECK(UC_ERROR == -1 && UC_MISUSE == -2 && UC_WRONG_TYPE == -3 && UC_FULL == -4 && UC_BUSY == -5);
 CHECK(UC_INTERRUPTED == -6 && UC_READ_ONLY == -7 && UC_REMOVED == -8 && UC_CANNOT_OPEN == -9 && UC_INTERNAL == -10);

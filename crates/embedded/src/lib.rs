@@ -4,17 +4,20 @@
 //! - `embedding`: the process as commands see it.
 //! - `feed`: items of feeds that go in and out as they lie there.
 //! - `feed_buffer`: a buffer for each thread, for such items.
+//! - `objects`: objects, as those languages read and write them that know bytes and arrays.
 //! - `open_store`: a store with what belongs to the process around it, and commands on it.
 //! - `place`: finding a store by its name; one mapping of each file in a process.
 
 mod embedding;
 mod feed;
 mod feed_buffer;
+mod objects;
 mod open_store;
 mod place;
 
 pub use embedding::Embedding;
 pub use feed::{FeedItems, FeedQuery};
 pub use feed_buffer::with_feed_buffer;
+pub use objects::{FoundObject, Object, ObjectHead, ObjectKind, object_key};
 pub use open_store::{Exclusive, OpenStore, Receiver, StoreOf};
 pub use place::Place;

@@ -1,0 +1,277 @@
+//! The calls on objects.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::time::Duration;
+
+use undercroft_embedded::{FoundObject, Object, ObjectHead, ObjectKind, object_key};
+use undercroft_engine::Error;
+
+use crate::border::{array, bytes, call, check_place, give, text};
+use crate::handle::{Handle, Kind, Pool};
+use crate::status::{Outcome, Refused, Status};
+use crate::store::{Database, StoreHandle};
+
+/// `UC_OBJECT_ID`: room for an id and the zero behind it.
+const ID_ROOM: usize = 80;
+
+/// `uc_object`: an object that C reads, and what is known of it.
+pub(crate) struct Reading {
+    object: Object,
+    letter: u8,
+    /// Of an array; empty otherwise.
+    dtype: CString,
+    shape: Vec<u64>,
+}
+
+impl Kind for Reading {
+    const NAME: &'static str = "uc_object";
+    const OPEN: u32 = 0x7563_4f10;
+
+    fn pool() -> &'static Pool<Reading> {
+        static POOL: Pool<Reading> = Pool::new();
+        &POOL
+    }
+}
+
+pub(crate) type ObjectHandle = Handle<Reading>;
+
+impl Reading {
+    fn new(object: Object) -> Reading {
+        let (letter, dtype, shape) = match object.kind() {
+            ObjectKind::Array { dtype, shape } => (b'a', dtype, shape),
+            ObjectKind::Other { letter, .. } => (letter, String::new(), Vec::new()),
+            _ => (b'b', String::new(), Vec::new()),
+        };
+        Reading {
+            object,
+            letter,
+            dtype: CString::new(dtype).unwrap_or_default(),
+            shape,
+        }
+    }
+}
+
+/// Puts an object, and writes its id with a zero behind it.
+///
+/// # Safety
+/// There is room for [`ID_ROOM`] bytes at `id`, unless that is null.
+unsafe fn put(
+    on: &Database,
+    head: &ObjectHead,
+    buffer: &[u8],
+    ttl: i64,
+    id: *mut c_char,
+) -> Outcome {
+    check_place(id)?;
+    let ttl = match u64::try_from(ttl) {
+        Ok(0) => None,
+        Ok(milliseconds) => Some(Duration::from_millis(milliseconds)),
+        Err(_) => {
+            let text = format!("expected a time to live of at least 0 ms, got {ttl}");
+            return Err(Refused::misuse(&text));
+        }
+    };
+    let put = on.shared.put_object(on.number, head, buffer, ttl);
+    let made = put.map_err(|error| Refused::engine(&on.shared.store, error))?;
+    let length = made.len().min(ID_ROOM - 1);
+    // SAFETY: the caller's promise; ids are text, and shorter.
+    unsafe {
+        std::ptr::copy_nonoverlapping(made.as_ptr().cast(), id, length);
+        id.add(length).write(0);
+    }
+    Ok(Status::Ok)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_object_put(
+    store: *const StoreHandle,
+    data: *const c_void,
+    length: usize,
+    ttl: i64,
+    id: *mut c_char,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        unsafe {
+            let (on, buffer) = (Handle::shared(store)?, bytes(data, length)?);
+            put(on, &ObjectHead::bytes(), buffer, ttl, id)
+        }
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_object_put_array(
+    store: *const StoreHandle,
+    dtype: *const c_char,
+    dimensions: usize,
+    shape: *const u64,
+    items: *const c_void,
+    length: usize,
+    ttl: i64,
+    id: *mut c_char,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        unsafe {
+            let (on, items) = (Handle::shared(store)?, bytes(items, length)?);
+            let dtype = text("a type", dtype)?;
+            let shape = match dimensions {
+                0 => &[],
+                _ => array(dimensions, shape)?,
+            };
+            let head = ObjectHead::array(dtype, shape, items.len());
+            let head = head.map_err(|wrong| Refused::misuse(&wrong))?;
+            put(on, &head, items, ttl, id)
+        }
+    })
+}
+
+/// Gives C the object with an id.
+///
+/// # Safety
+/// As the header says of the calls that do so.
+unsafe fn find(
+    store: *const StoreHandle,
+    id: *const c_void,
+    length: usize,
+    place: *mut *mut ObjectHandle,
+    find: impl FnOnce(&Database, &[u8]) -> Result<FoundObject, Error>,
+) -> Outcome {
+    check_place(place)?;
+    // SAFETY: the place is there.
+    unsafe { place.write(std::ptr::null_mut()) };
+    // SAFETY: the caller's promises.
+    let (on, id) = unsafe { (Handle::shared(store)?, bytes(id, length)?) };
+    match find(on, id).map_err(|error| Refused::engine(&on.shared.store, error))? {
+        FoundObject::Nothing => Ok(Status::None),
+        FoundObject::Foreign => Err(Refused::new(
+            Status::WrongType,
+            "expected an object, got a value that does not begin as one",
+        )),
+        FoundObject::Object(object) => {
+            let opened = Handle::open(Reading::new(object));
+            // SAFETY: the place is there.
+            unsafe { place.write(opened) };
+            Ok(Status::Ok)
+        }
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_object_get(
+    store: *const StoreHandle,
+    id: *const c_void,
+    id_length: usize,
+    object: *mut *mut ObjectHandle,
+) -> c_int {
+    call(|| {
+        let get = |on: &Database, id: &[u8]| on.shared.get_object(on.number, id);
+        // SAFETY: the caller's promises.
+        unsafe { find(store, id, id_length, object, get) }
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_object_take(
+    store: *const StoreHandle,
+    id: *const c_void,
+    id_length: usize,
+    object: *mut *mut ObjectHandle,
+) -> c_int {
+    call(|| {
+        let take = |on: &Database, id: &[u8]| on.shared.take_object(on.number, id);
+        // SAFETY: the caller's promises.
+        unsafe { find(store, id, id_length, object, take) }
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_object_delete(
+    store: *const StoreHandle,
+    id: *const c_void,
+    id_length: usize,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        let (on, id) = unsafe { (Handle::shared(store)?, bytes(id, id_length)?) };
+        let deleted = on.shared.store.delete(on.number, &[&object_key(id)]);
+        match deleted.map_err(|error| Refused::engine(&on.shared.store, error))? {
+            0 => Ok(Status::None),
+            _ => Ok(Status::Ok),
+        }
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_object_close(object: *mut ObjectHandle) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Handle::close(object) }?);
+        Ok(Status::Ok)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_object_data(
+    object: *const ObjectHandle,
+    length: *mut usize,
+) -> *const c_void {
+    // SAFETY: the caller's promise.
+    let bytes: &[u8] = match unsafe { Handle::shared(object) } {
+        Ok(reading) => &reading.object,
+        Err(_) => &[],
+    };
+    // SAFETY: the caller's promise.
+    unsafe { give(length, bytes.len()) };
+    bytes.as_ptr().cast()
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_object_kind(object: *const ObjectHandle) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Handle::shared(object) } {
+        Ok(reading) => c_int::from(reading.letter),
+        Err(Refused(status)) => status as c_int,
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn uc_object_array(
+    object: *const ObjectHandle,
+    dtype: *mut *const c_char,
+    dimensions: *mut usize,
+    shape: *mut *const u64,
+) -> c_int {
+    call(|| {
+        // SAFETY: the caller's promises.
+        let reading = unsafe { Handle::shared(object) }?;
+        // SAFETY: the caller's promises.
+        unsafe {
+            give(dtype, reading.dtype.as_ptr());
+            give(dimensions, reading.shape.len());
+            give(shape, reading.shape.as_ptr());
+        }
+        Ok(match reading.letter {
+            b'a' => Status::Ok,
+            _ => Status::None,
+        })
+    })
+}

@@ -1,0 +1,319 @@
+//! Objects: bytes and arrays that processes hand to each other, each a string that begins with a head. `docs/objects.md`
+//! has the format, of which Python writes more kinds.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use undercroft_engine::{Condition, Error, Expiry, SetOptions, Whole};
+
+use crate::open_store::OpenStore;
+
+const MAGIC: [u8; 3] = [0xc1, b'U', b'O'];
+const PREFIX: &[u8] = b"object:";
+/// Buffers begin at multiples of this behind the head.
+const ALIGNMENT: usize = 64;
+/// The fixed part of a head.
+const START: usize = 8;
+/// Shorter values are put together first; longer ones are copied into the store once, without a lock.
+const PIECES_MIN: usize = 32 << 10;
+
+/// What an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObjectKind {
+    /// Bytes.
+    Bytes,
+    /// An array in C order.
+    Array {
+        /// The type of its items as numpy has it, such as `<f8`.
+        dtype: String,
+        /// Its lengths.
+        shape: Vec<u64>,
+    },
+    /// Another of Python's kinds, by its letter; its bytes are all that is behind the head's padding.
+    Other {
+        /// `m` for a tree, `p` for a pickle, and others, which `docs/objects.md` lists.
+        letter: u8,
+        /// What the head says of it.
+        description: Vec<u8>,
+    },
+}
+
+/// What an object's string begins with.
+#[derive(Clone, Debug)]
+pub struct ObjectHead(Vec<u8>);
+
+impl ObjectHead {
+    /// That of bytes.
+    pub fn bytes() -> ObjectHead {
+        ObjectHead::new(b'b', &[])
+    }
+
+    /// That of an array in C order, whose items take so many bytes together.
+    ///
+    /// # Errors
+    /// What is wrong: a type that is no word as numpy writes one, or bytes that are no whole items.
+    pub fn array(dtype: &str, shape: &[u64], length: usize) -> Result<ObjectHead, String> {
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"<>|=".contains(&byte);
+        if dtype.is_empty() || !dtype.bytes().all(is_word) {
+            return Err(format!("expected a type such as <f8, got {dtype:?}"));
+        }
+        let items = (shape.iter()).try_fold(1_u64, |items, length| items.checked_mul(*length));
+        let fits = match items {
+            Some(0) => length == 0,
+            Some(items) => length > 0 && (length as u64).is_multiple_of(items),
+            None => false,
+        };
+        if !fits {
+            return Err(format!(
+                "expected the bytes of an array of the shape {shape:?}, got {length} bytes"
+            ));
+        }
+        let lengths: String = shape.iter().map(|length| format!("{length},")).collect();
+        let description = format!("('{dtype}', ({lengths}))");
+        Ok(ObjectHead::new(b'a', description.as_bytes()))
+    }
+
+    /// With the padding behind it.
+    fn new(kind: u8, description: &[u8]) -> ObjectHead {
+        let mut head = MAGIC.to_vec();
+        head.push(kind);
+        head.extend_from_slice(&(description.len() as u32).to_le_bytes());
+        head.extend_from_slice(description);
+        head.resize(head.len().next_multiple_of(ALIGNMENT), 0);
+        ObjectHead(head)
+    }
+}
+
+/// What was found where an object was looked for.
+#[derive(Debug)]
+pub enum FoundObject {
+    /// No key.
+    Nothing,
+    /// Something else than an object.
+    Foreign,
+    /// An object.
+    Object(Object),
+}
+
+impl OpenStore {
+    /// Stores an object, for so long or for good, and returns its id. O(bytes): they are copied once.
+    ///
+    /// # Errors
+    /// Those of a change; no memory.
+    pub fn put_object(
+        &self,
+        database: usize,
+        head: &ObjectHead,
+        buffer: &[u8],
+        ttl: Option<Duration>,
+    ) -> Result<Vec<u8>, Error> {
+        let id = next_id();
+        let expiry = match ttl {
+            None => Expiry::Never,
+            Some(ttl) => {
+                let after = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).max(1);
+                Expiry::At(self.store.now().saturating_add(after).min(i64::MAX as u64))
+            }
+        };
+        let key = object_key(&id);
+        let length = head.0.len() + buffer.len();
+        if length < PIECES_MIN {
+            let options = SetOptions {
+                condition: Condition::Always,
+                expiry,
+            };
+            let whole = [&head.0, buffer].concat();
+            self.store.set_with(database, &key, &whole, options)?;
+            return Ok(id);
+        }
+        let key = self.store.key(&key);
+        self.store.check_memory()?;
+        let mut staged = self.store.stage_room(&key, length as u64)?;
+        staged.fill(0, &head.0);
+        staged.fill(head.0.len() as u64, buffer);
+        let set = self.store.set_staged_until(database, &key, staged, expiry);
+        set.map(|()| id).map_err(|(error, _)| error)
+    }
+
+    /// The object with an id. O(1) from 32 KiB on; less is copied, as is what this process reads beyond 126 at a time.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where the key is no string; those of a read.
+    pub fn get_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
+        let found = self.store.get_in_place(database, &object_key(id));
+        found.map(|whole| Object::of(self, whole))
+    }
+
+    /// The object with an id, which is deleted; what is no object stays as it is. O(1) from 32 KiB on.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] where the key is no string; those of a change.
+    pub fn take_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
+        let accepts = |first: u64| first.to_le_bytes()[..3] == MAGIC;
+        let found = (self.store).take_in_place(database, &object_key(id), accepts);
+        found.map(|whole| Object::of(self, whole))
+    }
+}
+
+/// The key of the object with an id.
+pub fn object_key(id: &[u8]) -> Vec<u8> {
+    [PREFIX, id].concat()
+}
+
+/// An id that nobody else makes: no other process, no child that is forked, nor who has a dead one's process id.
+fn next_id() -> Vec<u8> {
+    static START: OnceLock<u64> = OnceLock::new();
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
+    let start = START.get_or_init(|| RandomState::new().hash_one(std::process::id()));
+    let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let (now, process) = (now.unwrap_or_default().as_nanos(), std::process::id());
+    format!("{start:x}-{process:x}-{now:x}-{number:x}").into_bytes()
+}
+
+/// An object: its bytes, read where they lie in the store.
+///
+/// It keeps its memory until it is dropped. In a forked child it is empty: what it reads is the parent's.
+pub struct Object {
+    shared: Arc<OpenStore>,
+    /// None only while it is dropped.
+    whole: Option<Whole>,
+    /// Where its description ends, and where its bytes begin.
+    described: usize,
+    start: usize,
+}
+
+impl Object {
+    fn of(shared: &Arc<OpenStore>, found: Option<Whole>) -> FoundObject {
+        let Some(whole) = found else {
+            return FoundObject::Nothing;
+        };
+        let mut object = Object {
+            shared: shared.clone(),
+            whole: Some(whole),
+            described: 0,
+            start: 0,
+        };
+        let bytes = object.whole();
+        let length = bytes.len();
+        let described = match bytes.get(..START) {
+            Some(start) if start[..3] == MAGIC => {
+                let described = u32::from_le_bytes([start[4], start[5], start[6], start[7]]);
+                START.saturating_add(described as usize)
+            }
+            _ => usize::MAX,
+        };
+        if described > length {
+            return FoundObject::Foreign;
+        }
+        object.described = described;
+        object.start = described.next_multiple_of(ALIGNMENT).min(length);
+        FoundObject::Object(object)
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> ObjectKind {
+        let whole = self.whole();
+        let description = whole.get(START..self.described).unwrap_or_default();
+        let letter = whole.get(3).copied().unwrap_or_default();
+        match (letter, array(description)) {
+            (b'b', _) => ObjectKind::Bytes,
+            (b'a', Some((dtype, shape))) => ObjectKind::Array { dtype, shape },
+            _ => ObjectKind::Other {
+                letter,
+                description: description.to_vec(),
+            },
+        }
+    }
+
+    fn whole(&self) -> &[u8] {
+        match &self.whole {
+            Some(whole) => self.shared.store.bytes_of(whole),
+            None => &[],
+        }
+    }
+}
+
+/// The type and shape of an array whose items are no records, from a text such as `('<f8', (3, 4))`.
+fn array(description: &[u8]) -> Option<(String, Vec<u64>)> {
+    let text = std::str::from_utf8(description).ok()?;
+    let (dtype, shape) = text.strip_prefix("('")?.split_once("', (")?;
+    let shape = shape.strip_suffix("))")?;
+    let lengths = shape.split(',').map(str::trim);
+    let lengths = lengths.filter(|length| !length.is_empty());
+    let shape: Result<_, _> = lengths.map(str::parse).collect();
+    Some((dtype.to_owned(), shape.ok()?))
+}
+
+impl Deref for Object {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.whole().get(self.start..).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object")
+            .field("kind", &self.kind())
+            .field("length", &self.len())
+            .finish()
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        if let Some(whole) = self.whole.take() {
+            self.shared.store.let_go(whole);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_of_any_bytes_are_arrays_or_none() {
+        let known = |dtype: &str, shape: &[u64]| Some((dtype.to_owned(), shape.to_vec()));
+        assert_eq!(array(b"('<f8', (3, 4))"), known("<f8", &[3, 4]));
+        assert_eq!(array(b"('|u1', (5,))"), known("|u1", &[5]));
+        assert_eq!(array(b"('<i4', ())"), known("<i4", &[]));
+        for wrong in [
+            "",
+            "('",
+            "('a', (-1,))",
+            "('a', (x))",
+            "([('a', '<i4')], (3,))",
+        ] {
+            assert_eq!(array(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn heads_are_of_arrays_that_can_be() {
+        for (shape, length) in [(&[2, 3][..], 48), (&[], 8), (&[0, 7], 0)] {
+            assert!(ObjectHead::array("<f8", shape, length).is_ok());
+        }
+        for (shape, length) in [
+            (&[2, 3][..], 47),
+            (&[], 0),
+            (&[0], 1),
+            (&[u64::MAX, 2], 8),
+            (&[1], 0),
+        ] {
+            let wrong = ObjectHead::array("<f8", shape, length);
+            assert!(wrong.is_err(), "{shape:?}: {length}");
+        }
+        for dtype in ["", "'", "<f8\n", "[('a', '<i4')]"] {
+            assert!(ObjectHead::array(dtype, &[1], 8).is_err(), "{dtype}");
+        }
+    }
+}
