@@ -266,20 +266,16 @@ fn key_of(prefix: &[u8], id: &Bound<'_, PyAny>) -> PyResult<SmallVec<[u8; 64]>> 
 /// The value of what was found: a view of it where it is an array as others before and is not to be changed, and
 /// otherwise what `decode` makes of it.
 fn value_of<'py>(
-    id: &Bound<'py, PyAny>,
-    found: Option<Bound<'py, PyAny>>,
+    whole: &Bound<'py, PyAny>,
     writable: bool,
     decode: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = id.py();
-    let Some(whole) = found else {
-        return Err(PyKeyError::new_err(id.clone().unbind()));
-    };
+    let py = whole.py();
     if !writable {
         let array = if let Ok(bytes) = whole.cast::<PyBytes>() {
-            known::array_of(py, bytes.as_bytes(), &whole)?
+            known::array_of(py, bytes.as_bytes(), whole)?
         } else if let Ok(block) = whole.cast::<Block>() {
-            known::array_of(py, block.get().bytes(), &whole)?
+            known::array_of(py, block.get().bytes(), whole)?
         } else {
             None
         };
@@ -313,7 +309,18 @@ pub(crate) fn read_object<'py>(
         }
     };
     let found = found.map_err(|error| raise(py, client, store, 0, error))?;
-    value_of(id, give(py, client, found)?, writable, decode)
+    let is_taken = kinds.is_some() && !matches!(found, Some(Whole::Refused(_)));
+    let Some(whole) = give(py, client, found)? else {
+        return Err(PyKeyError::new_err(id.clone().unbind()));
+    };
+    value_of(&whole, writable, decode).map_err(|error| {
+        if is_taken {
+            // It is nowhere else any more. An exception that takes no attributes says what happened, at least.
+            let unread = PyList::new(py, [&whole]);
+            let _ = unread.and_then(|unread| error.value(py).setattr("unread", unread));
+        }
+        error
+    })
 }
 
 /// Return the values with several ids, one after the other, as [`read_object`] does.

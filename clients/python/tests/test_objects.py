@@ -191,6 +191,56 @@ def test_more_than_there_are_pins_are_copied(objects):
     assert [int(view[-1]) for view in taken] == list(range(300))
 
 
+def test_what_is_read_in_place_is_told_by_info(objects):
+    client = objects._client
+    assert "pin" not in client.execute("INFO", "everything").decode()
+    assert client.execute("INFO", "pins").decode().split() == [
+        *("#", "Pins", "pinned_values:0", "pinned_bytes:0")
+    ]
+    names = objects.put(bytes(50_000)), objects.put(bytes(90_000))
+    views = list(map(objects.get, names))
+    objects.delete(names[1])
+    lines = client.execute("INFO", "pins").decode().split("\r\n")
+    assert lines[1] == "pinned_values:2"
+    told = [
+        dict(field.split("=") for field in line.split(":")[1].split(",")) for line in lines[3:5]
+    ]
+    assert [int(one["bytes"]) // 10_000 for one in told] == [5, 9]
+    assert [one["state"] for one in told] == ["read", "deleted"]
+    assert {int(one["pid"]) for one in told} == {os.getpid()}
+    assert all(int(one["age_ms"]) >= 0 for one in told)
+    del views
+    gc.collect()
+    assert b"pinned_values:0" in client.execute("INFO", "pins")
+
+
+@pytest.mark.parametrize("library", ["msgpack", "numpy"])
+def test_what_cannot_be_read_here_is_not_taken(path, objects, monkeypatch, library):
+    name = objects.put(np.arange(9.0) if library == "numpy" else {"a": 1})
+    monkeypatch.setitem(sys.modules, library, None)
+    reader = undercroft.Objects(path)
+    for take in (reader.take, lambda name: reader.take_many([name])):
+        with pytest.raises(ImportError, match=library):
+            take(name)
+        assert reader.contains(name)
+    monkeypatch.undo()
+    assert same(reader.get(name), objects.take(name))
+
+
+def test_an_error_of_reading_has_what_was_taken(objects):
+    whole = b"\xc1UOm\x04\0\0\0\x09\0\0\0"
+    objects._client.set("object:damaged", whole)
+    with pytest.raises(ValueError, match="9 buffers") as caught:
+        objects.get(b"damaged")
+    assert not hasattr(caught.value, "unread")
+    first = objects.put("first")
+    with pytest.raises(ValueError, match="9 buffers") as caught:
+        objects.take_many([first, b"damaged"])
+    assert caught.value.taken == ["first"]
+    assert list(map(bytes, caught.value.unread)) == [whole]
+    assert not objects.contains(b"damaged")
+
+
 def test_several_at_once(objects):
     values = [np.arange(float(number)) for number in range(10)]
     names = objects.put_many(values)

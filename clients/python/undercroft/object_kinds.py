@@ -17,11 +17,13 @@ import sys
 from math import prod
 from typing import Any, NamedTuple
 
-__all__ = ["KINDS", "Described", "describe", "restore"]
+__all__ = ["KINDS", "LIBRARIES", "Described", "describe", "restore"]
 
 # Their letters in an object's head.
 NUMBERS, TENSOR, ARROW_BUFFER, ARROW_STREAM = b"v", b"t", b"w", b"s"
 KINDS = NUMBERS + TENSOR + ARROW_BUFFER + ARROW_STREAM
+# What is needed to read some of them.
+LIBRARIES = {"torch": TENSOR, "pyarrow": ARROW_BUFFER + ARROW_STREAM}
 # What memoryview knows as numbers.
 _FORMATS = "bBhHiIlLqQfd?"
 _DESCRIPTION_MAX = 16 << 10

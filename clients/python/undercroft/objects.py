@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import importlib.util
 import os
 import struct
 import sys
@@ -34,7 +35,7 @@ from undercroft._native import (
     read_object,
     read_objects,
 )
-from undercroft.object_kinds import KINDS, describe, restore
+from undercroft.object_kinds import KINDS, LIBRARIES, describe, restore
 from undercroft.object_waits import wait_in_place
 from undercroft.store import Store
 
@@ -103,6 +104,15 @@ def _msgpack() -> Any:
             "objects that are dicts, lists, tuples or plain values need msgpack: "
             "pip install undercroft[objects]"
         ) from error
+
+
+def _readable(pickles: bool) -> bytes:
+    """Return the kinds that can be read here: those whose libraries are there."""
+    kinds = _BYTES + _ARRAY + _TREE + KINDS + (_PICKLE if pickles else b"")
+    for library, needing in {"numpy": _ARRAY, "msgpack": _TREE, **LIBRARIES}.items():
+        if importlib.util.find_spec(library) is None:
+            kinds = kinds.translate(None, needing)
+    return kinds
 
 
 @functools.lru_cache(_KNOWN_MAX)
@@ -299,6 +309,8 @@ def _decode(whole: Whole, writable: bool, *, pickles: bool) -> Any:
         raise ValueError(f"expected an object of a known kind, got {start!r}")
     if kind == _PICKLE and not pickles:
         raise _refusal()
+    if kind == _TREE:
+        _msgpack()
     body, places = _parts(view, end)
     if kind == _PICKLE:
         import pickle
@@ -473,7 +485,7 @@ class Objects:
         self._expires = _milliseconds(ttl)
         self._encode = functools.partial(_encode, pickles=pickle)
         self._decode = functools.partial(_decode, pickles=pickle)
-        self._kinds = _BYTES + _ARRAY + _TREE + KINDS + (_PICKLE if pickle else b"")
+        self._kinds = _readable(pickle)
         self._prefix = prefix.encode()
 
     def _opened(self, store: Any, options: dict[str, Any]) -> Any:
@@ -551,8 +563,9 @@ class Objects:
     def take(self, id: bytes, *, writable: bool = False) -> Any:
         """Return the value with an id and delete it: it is handed over. O(1) from 32 KiB on.
 
-        Of several that take the same one gets it. Raises as :meth:`get`; a pickle that was refused
-        is still there.
+        Of several that take the same one gets it. Raises as :meth:`get`; a pickle that was refused,
+        or a kind whose library is not here, is still there. An object that cannot be read for
+        another reason is not: the error has its bytes in the list ``unread``.
         """
         return read_object(self._client, self._prefix, id, self._kinds, writable, self._decode)
 
@@ -560,7 +573,7 @@ class Objects:
         """Take the values with several ids, one after the other.
 
         Where one is not there, the error that says so has those that were taken before it as
-        ``taken``.
+        ``taken``, and as ``unread`` the bytes of what was taken and could not be read.
         """
         return read_objects(self._client, self._prefix, ids, self._kinds, writable, self._decode)
 

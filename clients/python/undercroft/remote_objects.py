@@ -226,7 +226,15 @@ class Copies:
         ids = list(ids)
         keys = [self._key(id) for id in ids]
         found = yield from take_steps(ids, keys, self._kinds, self._refusal)
-        return [self._decode(whole, writable) for whole in found]
+        values: list[Any] = []
+        try:
+            for whole in found:
+                values.append(self._decode(whole, writable))
+        except Exception as error:
+            # They are nowhere else any more.
+            error.taken, error.unread = values, found[len(values) :]  # type: ignore[attr-defined]
+            raise
+        return values
 
     def _refusal(self, id: bytes, start: bytes) -> Exception:
         if not start:

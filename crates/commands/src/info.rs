@@ -5,9 +5,11 @@
 //!
 //! - `counted`: what is counted of each command and of each kind of error.
 //! - `memory`: the memory of the store, as INFO tells it.
+//! - `pins`: long values that are read in place.
 
 mod counted;
 mod memory;
+mod pins;
 
 use std::fmt::{Display, Write as _};
 
@@ -70,6 +72,13 @@ pub(crate) fn text(context: &Context<'_>, wanted: &[&[u8]]) -> Result<String, Fa
             }
             _ => keyspace(context, &mut out)?,
         }
+    }
+    // Redis has no such section: who does not ask for it is not told.
+    if named("pins") {
+        if !out.is_empty() {
+            out.push_str("\r\n");
+        }
+        pins::section(context, &mut out);
     }
     Ok(out)
 }

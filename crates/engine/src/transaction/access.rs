@@ -5,7 +5,7 @@
 
 use std::cell::Ref;
 
-use undercroft_memory::{Scratch, ShardSet, Staged, Statistics, User, View};
+use undercroft_memory::{PinnedBlock, Scratch, ShardSet, Staged, Statistics, User, View};
 
 use crate::error::Error;
 use crate::messages::notify::KeyEvent;
@@ -349,6 +349,11 @@ impl<'a> Access<'a> {
     /// Keys that this process evicted.
     pub fn evicted_keys(&self) -> u64 {
         self.store.evicted_keys()
+    }
+
+    /// The strings that are read in place now, by whom and since when, oldest first.
+    pub fn pins(&self) -> Vec<PinnedBlock> {
+        self.store.pins()
     }
 
     /// Keys that this process removed because they had expired.
