@@ -25,7 +25,7 @@ def rows(bench: Bench) -> list[Row]:
     if missing := peers.has("redis-server", "taskset", "ab"):
         rate.note = tail.note = missing
         return [rate, tail]
-    count = bench.pick(200, 500)
+    count = bench.pick(200, 300)
     with contextlib.ExitStack() as stack:
         python = peers.environment("objects")
         redis = stack.enter_context(peers.redis_server(bench.directory(), tcp=True))

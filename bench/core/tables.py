@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from core import (
     caches,
     calls,
+    channels,
     classic,
     embedded,
     everyday,
@@ -98,6 +99,7 @@ TABLES: dict[str, dict[str, Group]] = {
     "objects": {
         "arrays": objects.rows,
         "services": services.rows,
+        "channels": channels.rows,
     },
     "growth": {
         "life": growth.rows,
