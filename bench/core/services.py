@@ -1,6 +1,7 @@
 """Rows of a mosec service whose stages hand images on, beside mosec's own ways."""
 
 import contextlib
+import os
 import re
 import subprocess
 import sys
@@ -63,10 +64,11 @@ def rows(bench: Bench) -> list[Row]:
 def _service(bench: Bench, python: Path, way: str, place: str) -> Iterator[int]:
     """Run a service until the block ends."""
     port, log = peers.free_port(), bench.directory() / f"{way}.log"
-    command = [str(python), str(LOOPS / "mosec_service.py"), way, place]
+    command = [str(python), str(LOOPS / "mosec_service.py")]
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "--port", str(port), "--address", "127.0.0.1", "--log-level", "info"],
+            env=os.environ | {"BENCH_WAY": way, "BENCH_PLACE": place},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -1,17 +1,16 @@
 """A mosec service of two stages, the first of which hands an image to the second by one way.
 
-The first arguments are the way and its place; the rest are mosec's own.
+``BENCH_WAY`` and ``BENCH_PLACE`` say which: the processes of the stages, which run this anew, have them
+as well. The arguments are mosec's own.
 """
 
 import importlib
-import sys
+import os
 
 import numpy as np
 from mosec import Server, Worker
 
-WAY, PLACE = sys.argv[1:3]
-# What mosec itself reads.
-sys.argv[1:3] = []
+WAY, PLACE = os.environ["BENCH_WAY"], os.environ["BENCH_PLACE"]
 IMAGE = np.random.default_rng(7).random((3, 640, 480), "float32")
 
 Base = Worker
