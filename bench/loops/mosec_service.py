@@ -1,7 +1,7 @@
 """A mosec service of two stages, the first of which hands an image to the second by one way.
 
-``BENCH_WAY`` and ``BENCH_PLACE`` say which: the processes of the stages, which run this anew, have them
-as well. The arguments are mosec's own.
+``BENCH_WAY`` and ``BENCH_PLACE`` say which: the processes of the stages, which run this anew, have
+them as well. The arguments are mosec's own.
 """
 
 import importlib

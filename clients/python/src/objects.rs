@@ -313,13 +313,12 @@ pub(crate) fn read_object<'py>(
     let Some(whole) = give(py, client, found)? else {
         return Err(PyKeyError::new_err(id.clone().unbind()));
     };
-    value_of(&whole, writable, decode).map_err(|error| {
+    value_of(&whole, writable, decode).inspect_err(|error| {
         if is_taken {
             // It is nowhere else any more. An exception that takes no attributes says what happened, at least.
             let unread = PyList::new(py, [&whole]);
             let _ = unread.and_then(|unread| error.value(py).setattr("unread", unread));
         }
-        error
     })
 }
 

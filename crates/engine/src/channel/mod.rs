@@ -2,7 +2,7 @@
 //!
 //! The messages are a list, at one end of which producers add and at the other end of which consumers take, each in a
 //! transaction that looks at the list's length, and at the key that says that the channel is closed. Who finds it full,
-//! or empty, waits at the list ([`Look`](crate::Look)) and tries again: nothing is handed to who may be dead.
+//! or empty, waits at the list ([`Look`]) and tries again: nothing is handed to who may be dead.
 //!
 //! A consumer can take a message and *hold* it: in the same transaction it goes to a list of that consumer, and a
 //! sorted set names him. When he is done with it he removes it; when he is dead somebody else [puts

@@ -42,7 +42,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         let [_, closed] = jobs().looked_at().map(<[u8]>::to_vec);
         s.set(0, &closed, b"1").expect("room");
     }),
-    steps("a message is taken to be held", filled, |s| hold(s)),
+    steps("a message is taken to be held", filled, hold),
     steps(
         "what the dead hold goes back",
         |s| {
