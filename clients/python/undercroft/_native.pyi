@@ -20,6 +20,7 @@ __all__ = [
     "Line",
     "Locked",
     "Parked",
+    "Peer",
     "Queue",
     "StoreError",
     "Subscription",
