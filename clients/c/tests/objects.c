@@ -81,6 +81,10 @@ static void what_is_no_object(uc_store *store)
     EXPECT_STATUS(uc_object_get(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT_STATUS(uc_object_take(store, "foreign", 7, &object), UC_WRONG_TYPE);
     EXPECT(object == NULL && holds(store, "object:foreign", "not an object"));
+    /* A head that is longer than all of it. */
+    EXPECT_OK(uc_set(store, "object:cut", 10, "\xc1UOb\xff\0\0\0", 8));
+    EXPECT_STATUS(uc_object_take(store, "cut", 3, &object), UC_WRONG_TYPE);
+    EXPECT_OK(uc_object_delete(store, "cut", 3));
     EXPECT_STATUS(uc_object_get(store, "none", 4, &object), UC_NONE);
     EXPECT_STATUS(uc_object_get(store, "none", 4, NULL), UC_MISUSE);
     EXPECT_STATUS(uc_object_put(store, "x", 1, -1, id), UC_MISUSE);

@@ -13,7 +13,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use smallvec::SmallVec;
-use undercroft_embedded::OpenStore;
+use undercroft_embedded::{OpenStore, object_letter};
 use undercroft_engine::{Condition, Error, Expiry, PutDown, STRING_MAX, SetOptions, Store, Whole};
 
 use crate::attached::Attached;
@@ -286,8 +286,8 @@ fn value_of<'py>(
     decode.call1((whole, writable))
 }
 
-/// Return the value with an id. What is long is a view of the store. With `kinds` it is removed, if its fourth byte is
-/// among them; otherwise it stays where it is, and `decode` is given its first eight bytes.
+/// Return the value with an id. What is long is a view of the store. With `kinds` it is removed, if it is an object of
+/// one of them; otherwise it stays where it is, and `decode` is given its first eight bytes.
 #[pyfunction]
 pub(crate) fn read_object<'py>(
     client: &Client,
@@ -304,7 +304,8 @@ pub(crate) fn read_object<'py>(
     let found = match kinds {
         None => store.get_in_place(database, &key),
         Some(kinds) => {
-            let accepts = |first: u64| kinds.contains(&first.to_le_bytes()[3]);
+            let accepts =
+                |first: u64, _| object_letter(first).is_some_and(|kind| kinds.contains(&kind));
             store.take_in_place(database, &key, accepts)
         }
     };

@@ -193,7 +193,7 @@ def test_more_than_there_are_pins_are_copied(objects):
 
 def test_what_is_read_in_place_is_told_by_info(objects):
     client = objects._client
-    assert "pin" not in client.execute("INFO", "everything").decode()
+    assert "# Pins" not in client.execute("INFO", "everything").decode()
     assert client.execute("INFO", "pins").decode().split() == [
         *("#", "Pins", "pinned_values:0", "pinned_bytes:0")
     ]

@@ -120,10 +120,12 @@ def test_what_is_refused_stays(objects: Objects, url: str) -> None:
     with Objects(url, pickle=True) as both:
         pickled, plain = both.put(Thing(np.arange(9.0))), both.put(b"plain")
         objects._client.set("object:foreign", "something else")
+        # Where an object has the letter of its kind, this has that of an array.
+        objects._client.set("object:fruit", "banana bread")
         objects._client.rpush("object:list", "item")
         before = keys(objects)
         for _ in range(2):
-            for refused in (pickled, b"foreign", b"list", b"", b"garbage"):
+            for refused in (pickled, b"foreign", b"fruit", b"list", b"", b"garbage"):
                 with pytest.raises((ValueError, KeyError, Exception)) as raised:
                     objects.take(refused)
                 assert (raised.type is PickleRefused) == (refused == pickled)

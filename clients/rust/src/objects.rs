@@ -4,8 +4,30 @@
 
 use std::time::Duration;
 
+/// ```
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let objects = undercroft::Objects::new(undercroft::Store::at(directory.path().join("store"))?);
+/// let id = objects.put_array("<i4", &[], &[1, 0, 0, 0], None)?;
+/// let object: undercroft::Object = objects.take(&id)?.expect("it was put");
+/// assert_eq!(i32::from_le_bytes(object[..].try_into().expect("one item")), 1);
+/// assert_ne!(object.kind(), undercroft::ObjectKind::Bytes);
+/// # Ok::<(), undercroft::Error>(())
+/// ```
+#[doc(inline)]
+pub use undercroft_embedded::Object;
+/// ```
+/// # let directory = undercroft_testkit::fresh::directory();
+/// # let objects = undercroft::Objects::new(undercroft::Store::at(directory.path().join("store"))?);
+/// let id = objects.put_array("|u1", &[2], &[0, 255], None)?;
+/// match objects.take(&id)?.expect("it was put").kind() {
+///     undercroft::ObjectKind::Array { dtype, shape } => assert_eq!((&*dtype, &*shape), ("|u1", &[2][..])),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), undercroft::Error>(())
+/// ```
+#[doc(inline)]
+pub use undercroft_embedded::ObjectKind;
 use undercroft_embedded::{FoundObject, ObjectHead, object_key};
-pub use undercroft_embedded::{Object, ObjectKind};
 
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -209,6 +231,8 @@ mod tests {
         for wrong in [&b""[..], b"\xc1UOa\xff\xff\xff\xff", b"\xc1UO"] {
             store.set("object:wrong", wrong)?;
             assert!(objects.get(b"wrong").is_err());
+            assert!(objects.take(b"wrong").is_err());
+            assert!(objects.contains(b"wrong")?, "it stays");
         }
         Ok(())
     }

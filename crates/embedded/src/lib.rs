@@ -18,6 +18,6 @@ mod place;
 pub use embedding::Embedding;
 pub use feed::{FeedItems, FeedQuery};
 pub use feed_buffer::with_feed_buffer;
-pub use objects::{FoundObject, Object, ObjectHead, ObjectKind, object_key};
+pub use objects::{FoundObject, Object, ObjectHead, ObjectKind, object_key, object_letter};
 pub use open_store::{Exclusive, OpenStore, Receiver, StoreOf};
 pub use place::Place;

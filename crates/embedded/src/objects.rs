@@ -155,10 +155,18 @@ impl OpenStore {
     /// # Errors
     /// [`Error::WrongType`] where the key is no string; those of a change.
     pub fn take_object(self: &Arc<Self>, database: usize, id: &[u8]) -> Result<FoundObject, Error> {
-        let accepts = |first: u64| first.to_le_bytes()[..3] == MAGIC;
+        let accepts = |first: u64, length| {
+            object_letter(first).is_some() && START as u64 + (first >> 32) <= length
+        };
         let found = (self.store).take_in_place(database, &object_key(id), accepts);
         found.map(|whole| Object::of(self, whole))
     }
+}
+
+/// The kind of an object, by its letter, whose string begins with this word; none where it is no object.
+pub fn object_letter(first: u64) -> Option<u8> {
+    let [start @ .., letter, _, _, _, _] = first.to_le_bytes();
+    (start == MAGIC).then_some(letter)
 }
 
 /// The key of the object with an id.

@@ -40,7 +40,7 @@ fn what_is_read_in_place_stays_as_it_was_whatever_is_done_to_its_key() {
         |s| assert_eq!(s.delete(0, &[&b"key"[..]]).expect("room"), 1),
         |s| assert_eq!(s.flush_all(true).expect("room"), 1),
         |s| {
-            let taken = s.take_in_place(0, b"key", |_| true).expect("room");
+            let taken = s.take_in_place(0, b"key", |_, _| true).expect("room");
             s.let_go(taken.expect("it is there"));
         },
     ];
@@ -70,17 +70,19 @@ fn a_string_is_taken_by_who_accepts_it() {
     for value in [&b"12"[..], b"a few bytes", &[5; LONG]] {
         store.set(0, b"key", value).expect("room");
         let refused = store
-            .take_in_place(0, b"key", |_| false)
+            .take_in_place(0, b"key", |_, _| false)
             .expect("an answer");
         let first = value.first_chunk().copied().map_or(0, u64::from_le_bytes);
         assert!(matches!(refused, Some(Whole::Refused(word)) if word == first));
-        let taken = store.take_in_place(0, b"key", |word| word == first);
+        let taken = store.take_in_place(0, b"key", |word, length| {
+            (word, length) == (first, value.len() as u64)
+        });
         let taken = taken.expect("room").expect("it is there");
         assert_eq!(matches!(taken, Whole::Taken(_)), value.len() == LONG);
         assert_eq!(bytes(&store, &taken), value);
         assert!(
             store
-                .take_in_place(0, b"key", |_| true)
+                .take_in_place(0, b"key", |_, _| true)
                 .expect("an answer")
                 .is_none()
         );
@@ -90,7 +92,7 @@ fn a_string_is_taken_by_who_accepts_it() {
     let pushed = store.push(0, b"list", End::Left, &[b"item"]);
     assert_eq!(pushed.expect("room"), 1);
     let wrong = store
-        .take_in_place(0, b"list", |_| true)
+        .take_in_place(0, b"list", |_, _| true)
         .expect_err("another type");
     assert!(matches!(wrong, Error::WrongType));
     let wrong = store.get_in_place(0, b"list").expect_err("another type");
@@ -108,7 +110,7 @@ fn who_may_only_read_gets_a_copy() {
     assert!(matches!(found, Some(Whole::Copied(copy)) if copy == [7; LONG]));
     assert!(
         reader
-            .take_in_place(0, b"key", |_| true)
+            .take_in_place(0, b"key", |_, _| true)
             .expect_err("read only")
             .is_read_only()
     );

@@ -49,7 +49,9 @@ fn there(store: &Store) {
 }
 
 fn take(store: &Store) {
-    let taken = store.take_in_place(0, &key(0, 90), |_| true).expect("room");
+    let taken = store
+        .take_in_place(0, &key(0, 90), |_, _| true)
+        .expect("room");
     store.let_go(taken.expect("it is there"));
 }
 

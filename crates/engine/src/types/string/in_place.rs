@@ -78,8 +78,8 @@ impl Store {
     }
 
     /// Removes a key and returns the string that it held: what is long is not copied, but becomes this process' own
-    /// until it is let go. `accepts` is asked before, with the string's first word; where it says no, nothing changes.
-    /// O(1), and O(length) of what is shorter than 32 KiB.
+    /// until it is let go. `accepts` is asked before, with the string's first word and its length; where it says
+    /// no, nothing changes. O(1), and O(length) of what is shorter than 32 KiB.
     ///
     /// # Errors
     /// [`Error::WrongType`] where the key holds something else; those of a change.
@@ -87,7 +87,7 @@ impl Store {
         &self,
         database: usize,
         key: &[u8],
-        accepts: impl Fn(u64) -> bool + Sync,
+        accepts: impl Fn(u64, u64) -> bool + Sync,
     ) -> Result<Option<Whole>, Error> {
         let key = self.key(key);
         self.write(ShardSet::one(key.shard), |writer| {
@@ -99,7 +99,7 @@ impl Store {
                 Text::Bytes(at, 8..) => writer.view().word(at)?,
                 _ => 0,
             };
-            if !accepts(first) {
+            if !accepts(first, text.length()) {
                 return Ok(Some(Whole::Refused(first)));
             }
             let taken = match (text, found.entry.block(writer.view())?) {
