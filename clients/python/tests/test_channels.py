@@ -283,6 +283,25 @@ def test_puts_that_wait_are_made_in_time(made):
     assert status_of(producer) == 0
 
 
+def test_one_free_place_is_enough(made):
+    """A producer may wait for more than that for a moment only: a consumer may wait for it."""
+    channel, done = made(maxsize=8), queue.Queue()
+    assert channel.put_many(range(8)) == 8
+
+    def produce():
+        for number in range(8, 28):
+            channel.put(number)
+            done.put(number)
+
+    producer = threading.Thread(target=produce, daemon=True)
+    producer.start()
+    for number in range(20):
+        assert channel.get() == number
+        assert done.get(timeout=PATIENCE) == number + 8
+    producer.join(PATIENCE)
+    assert channel.qsize() == 8
+
+
 @pytest.mark.parametrize("size", [1, 7, 0])
 def test_of_many_in_processes_each_message_is_taken_once(url, path, size):
     count = 6000 if not FULL else 200_000
