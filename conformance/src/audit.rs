@@ -88,6 +88,10 @@ pub(crate) fn reader(kind: &str, key: &[u8]) -> Command {
             Command([&[b"ZRANGE".to_vec(), key], &all[..]].concat())
         }
         "set" => Command(vec![b"SMEMBERS".to_vec(), key]),
+        "stream" => {
+            let all = ["FULL", "COUNT", "0"].map(|word| word.as_bytes().to_vec());
+            Command([&[b"XINFO".to_vec(), b"STREAM".to_vec(), key], &all[..]].concat())
+        }
         _ => Command(vec![b"DUMP".to_vec(), key]),
     }
 }

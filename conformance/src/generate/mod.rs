@@ -15,6 +15,7 @@
 //! - `payload`: DUMP payloads, written independently of the product.
 //! - `scripting`: the scripts that are known.
 //! - `server`: commands about connection and server that leave the connection usable.
+//! - `streams`: commands on streams, groups and consumers; those that wait do so for a millisecond at most.
 //! - `transactions`: random commands queued, some of them wrong, with and without watched keys.
 
 mod bitmaps;
@@ -32,6 +33,7 @@ mod server;
 mod sets;
 mod sort;
 mod sorted;
+mod streams;
 mod strings;
 mod transactions;
 
@@ -66,6 +68,7 @@ pub const FAMILIES: &[Family] = &[
     messages::FAMILY,
     blocking::FAMILY,
     scripting::FAMILY,
+    streams::FAMILY,
 ];
 
 /// Databases in use; few, so that they fill up.
@@ -184,7 +187,7 @@ impl Generator {
             return;
         }
         // Nor may it wait for ever.
-        let waits = ["BL", "BR", "BZ"]
+        let waits = ["BL", "BR", "BZ", "XREAD"]
             .iter()
             .any(|start| args[0].starts_with(start.as_bytes()));
         // And the members of these sets have one score: else Redis specifies no range by text.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use undercroft_engine::{Answer, Taken, Ticket};
 
 use crate::arguments::CommandError;
+use crate::handlers::streams;
 use crate::number::Extended;
 use crate::reply::Reply;
 
@@ -21,6 +22,11 @@ pub(crate) enum Shape {
     Member,
     /// BZMPOP: the key and the members with their scores.
     Members,
+    /// XREAD and XREADGROUP: the key and the entries, in a map or an array.
+    Entries {
+        /// A map.
+        is_map: bool,
+    },
 }
 
 /// A command that has not been answered yet, as its connection remembers it.
@@ -74,6 +80,16 @@ pub(crate) fn write(
         Answer::Ready => reply.ok(),
         Answer::TimedOut | Answer::Removed(_) => reply.null_array(),
         Answer::WrongType => return Err(CommandError::WRONG_TYPE),
+        Answer::NoStream => {
+            return Err(CommandError::fixed(
+                "UNBLOCKED the stream key no longer exists",
+            ));
+        }
+        Answer::NoGroup => {
+            return Err(CommandError::fixed(
+                "NOGROUP the consumer group this client was blocked on no longer exists",
+            ));
+        }
         Answer::Unblocked => {
             return Err(CommandError::fixed(
                 "UNBLOCKED client unblocked via CLIENT UNBLOCK",
@@ -106,6 +122,7 @@ fn write_taken(shape: Shape, taken: &Taken, reply: &mut dyn Reply) {
             reply.bulk(member);
             reply.double(score);
         }
+        Shape::Entries { is_map } => streams::write_answer(taken, is_map, reply),
         Shape::Members => {
             reply.array(2);
             reply.bulk(&taken.key);

@@ -78,6 +78,10 @@ pub use types::sorted::{
     AddRule, Added, Aggregate, Bounds, Limit, ScoreBound, Scored, SortedSet, Source, TextBound,
     Weighted,
 };
+pub use types::stream::{
+    AddedEntry, Claim, Claimed, ConsumerInfo, EntryId, GroupInfo, IdRange, PendingEntry,
+    PendingInfo, SetId, Stream, StreamEntries, StreamId, StreamLimits, StreamRecord, Trim, TrimTo,
+};
 pub use types::string::bits::{BitOperation, BitString};
 pub use types::string::hot::{Condition, SetOptions, TextBuffer};
 pub use types::string::in_place::Whole;

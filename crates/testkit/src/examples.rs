@@ -1,6 +1,6 @@
 //! Values of every type, for the tests of what all types have in common.
 
-use undercroft_engine::{Order, Ranges, Schema, ValueType};
+use undercroft_engine::{Order, Ranges, Schema, StreamId, StreamRecord, ValueType};
 
 /// What the items of an example are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,9 @@ pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
     if value_type == ValueType::Feed {
         return feed(elements, items, Some);
     }
+    if value_type == ValueType::Stream {
+        return stream(elements, items);
+    }
     for element in 0..elements {
         all.push(items.first(element).as_bytes());
         for _ in 1..value_type.description().width {
@@ -47,6 +50,67 @@ pub fn example(value_type: ValueType, elements: u32, items: Items) -> Ranges {
 /// Never: its schema is sound.
 pub fn indexed_feed(elements: u32, items: Items) -> Ranges {
     feed(elements, items, Schema::with_index)
+}
+
+/// A stream; what it says of itself is the first element. A fourth of a longer one is a group with two consumers and
+/// what is pending at them.
+fn stream(elements: u32, items: Items) -> Ranges {
+    const GROUP_ROWS: u32 = 3;
+    let pending = if elements < 50 { 0 } else { elements / 4 };
+    let rows = if pending > 0 { GROUP_ROWS } else { 0 };
+    let entries = elements - 1 - rows - pending;
+    let id = |entry: u32| StreamId {
+        ms: 1_700_000_000_000 + u64::from(entry / 3),
+        seq: u64::from(entry % 3),
+    };
+    let mut all = Ranges::new();
+    let head = StreamRecord::Stream {
+        last: id(entries + 5),
+        deleted: id(0),
+        added: u64::from(entries) + 2,
+    };
+    all.push(&head.row());
+    for entry in 1..=entries {
+        let (value, other) = (items.first(entry), entry.to_string());
+        let mut texts: Vec<&[u8]> = vec![b"value", value.as_bytes(), b"number", other.as_bytes()];
+        if entry % 11 == 0 {
+            texts.truncate(2);
+        }
+        let id = id(entry);
+        all.push(&StreamRecord::Entry { id, texts }.row());
+    }
+    if pending == 0 {
+        return all;
+    }
+    let (group, last, read) = (&b"group"[..], id(pending), i64::from(pending));
+    let name = group;
+    all.push(&StreamRecord::Group { name, last, read }.row());
+    for name in [&b"a consumer"[..], b"another consumer"] {
+        let (seen, active) = (1_700_000_001_000, 1_700_000_001_000);
+        let row = StreamRecord::Consumer {
+            group,
+            name,
+            seen,
+            active,
+        };
+        all.push(&row.row());
+    }
+    for entry in 1..=pending {
+        let consumer: &[u8] = if entry % 3 == 0 {
+            b"a consumer"
+        } else {
+            b"another consumer"
+        };
+        let row = StreamRecord::Pending {
+            group,
+            consumer,
+            id: id(entry),
+            time: 1_700_000_001_000 + u64::from(entry),
+            deliveries: u64::from(entry % 4 + 1),
+        };
+        all.push(&row.row());
+    }
+    all
 }
 
 /// A feed whose schema is made of a list's. What its items are is the first element; a value has 255 bytes at most.

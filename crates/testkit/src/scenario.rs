@@ -15,6 +15,7 @@ mod messages;
 mod names;
 mod sets;
 mod sorted;
+mod streams;
 mod transactions;
 mod upkeep;
 
@@ -66,6 +67,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         sets::SCENARIOS,
         sorted::SCENARIOS,
         feeds::SCENARIOS,
+        streams::SCENARIOS,
         eviction::SCENARIOS,
         transactions::SCENARIOS,
         blocking::SCENARIOS,

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 pub use parameters::{Check, Kind, PARAMETERS, Parameter};
 pub(crate) use parse::percentile_text;
 pub use stored::{STORED, store_value, stored_value};
-use undercroft_engine::{Limits, PackedLimits};
+use undercroft_engine::{Limits, PackedLimits, StreamLimits};
 
 use crate::arguments::CommandError;
 use crate::glob::{Case, matches};
@@ -128,6 +128,17 @@ impl Config {
     #[inline]
     pub fn number_at(&self, place: usize) -> i64 {
         self.numbers[place].load(Ordering::Relaxed)
+    }
+
+    /// Up to where a leaf of a stream is added to.
+    #[inline]
+    pub fn stream_limits(&self) -> StreamLimits {
+        const ENTRIES: usize = Parameter::place("stream-node-max-entries");
+        const BYTES: usize = Parameter::place("stream-node-max-bytes");
+        StreamLimits {
+            entries: self.number_at(ENTRIES).unsigned_abs(),
+            bytes: self.number_at(BYTES).unsigned_abs(),
+        }
     }
 
     /// Up to where collections stay in one piece.

@@ -280,7 +280,7 @@ fn write_key_spec(spec: &KeySpec, reply: &mut dyn Reply) {
     reply.bulk(b"keystep");
     reply.integer(spec.step as i64);
     reply.bulk(b"limit");
-    reply.integer(0);
+    reply.integer(if spec.half { 2 } else { 0 });
 }
 
 fn write_docs(commands: &[&Command], reply: &mut dyn Reply) {

@@ -24,6 +24,7 @@
 //! - `sets`: SADD, SINTER and their like.
 //! - `sort`: SORT and SORT_RO.
 //! - `sorted`: ZADD, ZRANGE and their like.
+//! - `streams`: XADD, XREAD, XREADGROUP and their like.
 //! - `strings`: reading and writing whole strings.
 //! - `transaction`: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //! - `walk`: HSCAN and its like: walks over one collection.
@@ -51,6 +52,7 @@ pub(crate) mod server;
 pub(crate) mod sets;
 pub(crate) mod sort;
 pub(crate) mod sorted;
+pub(crate) mod streams;
 pub(crate) mod string_parts;
 pub(crate) mod strings;
 pub(crate) mod transaction;

@@ -277,7 +277,7 @@ fn elements(
             }
             items = scored.members().clone();
         }
-        ValueType::String | ValueType::Hash | ValueType::Feed => {
+        ValueType::String | ValueType::Hash | ValueType::Feed | ValueType::Stream => {
             return Err(CommandError::WRONG_TYPE.into());
         }
     }

@@ -34,6 +34,8 @@ pub enum Group {
     Pubsub,
     /// Scripts.
     Scripting,
+    /// Streams.
+    Stream,
     /// Feeds, which Redis does not have.
     Feed,
 }
@@ -56,6 +58,7 @@ impl Group {
             Group::Transaction => "transactions",
             Group::Pubsub => "pubsub",
             Group::Scripting => "scripting",
+            Group::Stream => "stream",
             Group::Feed => "feed",
         }
     }
@@ -242,6 +245,8 @@ pub struct KeySpec {
     pub step: usize,
     /// Whether argument `first` is the number of the keys that follow it.
     pub counted: bool,
+    /// Whether only the first half of these arguments are keys.
+    pub half: bool,
     /// Whether no rule tells the places.
     pub unknown: bool,
     /// How they are used.
@@ -259,6 +264,7 @@ impl KeySpec {
             last,
             step,
             counted: false,
+            half: false,
             unknown: false,
             flags: KeyFlags::of(flags),
             notes: None,
@@ -304,6 +310,12 @@ impl KeySpec {
         }
     }
 
+    /// Only the first half of these arguments: as many others follow.
+    pub const fn half(mut self) -> KeySpec {
+        self.half = true;
+        self
+    }
+
     /// The first key's index and the last one's relative to it (or to the number of arguments) in these arguments;
     /// none where they are not counted as they should be, or the word is not there.
     fn range_in(&self, arguments: &[&[u8]]) -> Option<(usize, i32)> {
@@ -322,7 +334,12 @@ impl KeySpec {
                     (1..left).rev().find(is_word)
                 }
             };
-            return Some((place? + 1, self.last));
+            let first = place? + 1;
+            if self.half {
+                let keys = arguments.len().saturating_sub(first) / 2;
+                return Some((first, i32::try_from(keys).ok()? - 1)).filter(|_| keys > 0);
+            }
+            return Some((first, self.last));
         }
         if !self.counted {
             return Some((self.first, self.last));

@@ -7,11 +7,11 @@
 use super::command::Command;
 use super::{
     bitmap, connection, feeds, generic, geo, hashes, hyperloglog, lists, pubsub, scripting, server,
-    sets, sorted, strings, transaction,
+    sets, sorted, streams, strings, transaction,
 };
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 15] = [
+const FAMILIES: [&[Command]; 16] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -26,6 +26,7 @@ const FAMILIES: [&[Command]; 15] = [
     transaction::COMMANDS,
     pubsub::COMMANDS,
     scripting::COMMANDS,
+    streams::COMMANDS,
     feeds::COMMANDS,
 ];
 const COUNT: usize = count();

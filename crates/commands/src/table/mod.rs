@@ -8,7 +8,7 @@
 //! - `keys`: where commands have their keys and what they do with them, by name.
 //! - `lookup`: from a name to its command, in a few nanoseconds.
 //! - `bitmap`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`, `server`,
-//!   `sets`, `sorted`, `strings`, `transaction`: the rows, a file for each of Redis' groups of commands.
+//!   `sets`, `sorted`, `streams`, `strings`, `transaction`: the rows, a file for each of Redis' groups of commands.
 //! - `feeds`: the rows of commands that Redis does not have.
 
 mod bitmap;
@@ -27,6 +27,7 @@ mod scripting;
 mod server;
 mod sets;
 mod sorted;
+mod streams;
 mod strings;
 mod transaction;
 

@@ -255,6 +255,8 @@ fn every_command_is_followed() {
     let feeds = feeds.into_iter().chain([
         [sorted, "FEED.ADD k * two one"],
         [indexed, "FEED.ADD k -1 two one two"],
+        ["XADD k 1-1 f v", "XADD k 2-1 f v g w"],
+        ["XADD k 1-1 f v", "XGROUP CREATE k g 0"],
     ]);
     let setups = setups.iter().map(|line| ["PING", line]).chain(feeds);
     let mut client = Client::new(None);

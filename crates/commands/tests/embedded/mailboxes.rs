@@ -31,7 +31,12 @@ pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIE
     SDIFF k|SDIFFSTORE d k|SET k v|SET k v NX|SETBIT k 1 1|SETEX k 100 v|SETNX k v|SETRANGE k 0 v|SINTER k|SINTERCARD 1 k|\
     SINTERSTORE d k|SISMEMBER k m|SMEMBERS k|SMISMEMBER k m|SMOVE k d m|SORT k ALPHA|SORT k ALPHA STORE d|SORT_RO k ALPHA|\
     SPOP k|SRANDMEMBER k|SREM k m|SSCAN k 0|STRLEN k|SUBSTR k 0 1|SUNION k|SUNIONSTORE d k|SWAPDB 0 1|TOUCH k|TTL k|\
-    TYPE k|UNLINK k|WATCH k|ZADD k 2 two|ZADD k NX 2 one|ZCARD k|ZCOUNT k 0 9|ZDIFF 1 k|ZDIFFSTORE d 1 k|\
+    TYPE k|UNLINK k|WATCH k|\
+    XACK k g 1-1|XADD k * f v|XADD k MAXLEN 1 * f v|XADD d 1-1 f v|XAUTOCLAIM k g e 0 0|XCLAIM k g e 0 1-1 2-1 FORCE|XDEL k 1-1|\
+    XGROUP CREATE k h 0|XGROUP CREATE d h 0 MKSTREAM|XGROUP CREATECONSUMER k g e|XGROUP DELCONSUMER k g c|XGROUP DESTROY k g|\
+    XGROUP SETID k g 0|XINFO CONSUMERS k g|XINFO GROUPS k|XINFO STREAM k|XLEN k|XPENDING k g|XRANGE k - +|\
+    XREAD STREAMS k 0|XREADGROUP GROUP g c STREAMS k >|XREADGROUP GROUP g c STREAMS k 0|XREVRANGE k + -|XSETID k 9-9|\
+    XTRIM k MAXLEN 1|ZADD k 2 two|ZADD k NX 2 one|ZCARD k|ZCOUNT k 0 9|ZDIFF 1 k|ZDIFFSTORE d 1 k|\
     ZINCRBY k 2 one|ZINTER 1 k|ZINTERCARD 1 k|ZINTERSTORE d 1 k|ZLEXCOUNT k - +|ZMPOP 1 k MIN|ZMSCORE k one|ZPOPMAX k|\
     ZPOPMIN k|ZRANDMEMBER k|ZRANGE k 0 -1|ZRANGEBYLEX k - +|ZRANGEBYSCORE k 0 9|ZRANGESTORE d k 0 -1|ZRANK k one|\
     ZREM k one|ZREMRANGEBYLEX k - +|ZREMRANGEBYRANK k 0 -1|ZREMRANGEBYSCORE k 0 9|ZREVRANGE k 0 -1|\
@@ -40,7 +45,8 @@ pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIE
 /// Commands that have nothing to do with keys by themselves, or need another server for it.
 const OTHERS: &str = "auth bgsave client command config debug discard echo eval evalsha exec hello lastsave memory \
     memory|help migrate monitor multi object object|help pfselftest ping psubscribe publish pubsub punsubscribe quit reset \
-    role save script select shutdown slowlog spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait";
+    role save script select shutdown slowlog spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait \
+    xgroup xgroup|help xinfo xinfo|help";
 
 /// What is left of a line's name in the table.
 fn name_of(line: &str) -> String {

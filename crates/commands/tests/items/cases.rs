@@ -1,5 +1,5 @@
 //! What each command is given: `#` is a number of the item, `%` the same in eight digits, and what stands in
-//! braces is there once for each item. `N` is the number of items, `H` half of it.
+//! braces is there once for each item; a line behind `EACH` is run once for each. `N` is the number of items, `H` half of it.
 
 /// A command, what is there before it, and what it is run as.
 pub(crate) struct Case {
@@ -29,6 +29,9 @@ const SORTED_FEED: &[&str] = &[SORTED_CREATED[0], "FEED.ADD f * {%}"];
 const FEED: &[&str] = &[FEED_CREATED[0], "FEED.ADD f -1 {%}"];
 const INDEX_CREATED: &[&str] = &["FEED.CREATE f SIZE 8 ATTRS 4:3:1 INDEX"];
 const INDEXED_FEED: &[&str] = &[INDEX_CREATED[0], "FEED.ADD f -1 {%}"];
+
+const STREAM: &[&str] = &["EACH XADD s #-1 f v# g #", "XGROUP CREATE s g 0"];
+const GIVEN: &[&str] = &[STREAM[0], STREAM[1], "XREADGROUP GROUP g c STREAMS s >"];
 
 /// At least one for each command whose time grows with what it is given or finds.
 pub(crate) const CASES: &[Case] = &[
@@ -231,4 +234,21 @@ pub(crate) const CASES: &[Case] = &[
     case("sort", LIST, "SORT l ALPHA"),
     case("sort", LIST, "SORT l ALPHA STORE d"),
     case("sort_ro", LIST, "SORT_RO l ALPHA"),
+    case("xadd", &[], "XADD s * {f# v#}"),
+    case("xadd", STREAM, "XADD s MAXLEN H * f v"),
+    case("xrange", STREAM, "XRANGE s - +"),
+    case("xrevrange", STREAM, "XREVRANGE s + -"),
+    case("xread", STREAM, "XREAD STREAMS s 0"),
+    case("xdel", STREAM, "XDEL s {#-1}"),
+    case("xtrim", STREAM, "XTRIM s MAXLEN H"),
+    case("xtrim", STREAM, "XTRIM s MINID ~ N"),
+    case("xreadgroup", STREAM, "XREADGROUP GROUP g c STREAMS s >"),
+    case("xreadgroup", GIVEN, "XREADGROUP GROUP g c STREAMS s 0"),
+    case("xack", GIVEN, "XACK s g {#-1}"),
+    case("xpending", GIVEN, "XPENDING s g - + N"),
+    case("xclaim", GIVEN, "XCLAIM s g d 0 {#-1}"),
+    case("xautoclaim", GIVEN, "XAUTOCLAIM s g d 0 0 COUNT N"),
+    case("copy", GIVEN, "COPY s d"),
+    case("dump", GIVEN, "DUMP s"),
+    case("restore", GIVEN, "RESTORE d 0 DUMP:s"),
 ];

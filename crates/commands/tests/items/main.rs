@@ -138,8 +138,14 @@ impl Client {
 fn work_of(case: &Case, items: usize, in_multi: bool) -> Work {
     let mut client = Client::new();
     for line in case.before {
-        let arguments = client.arguments(line, items);
-        client.run(&arguments);
+        let each = line.strip_prefix("EACH ");
+        for item in 1..=each.map_or(1, |_| items) {
+            let line = each.map_or((*line).to_owned(), |line| {
+                line.replace('#', &item.to_string())
+            });
+            let arguments = client.arguments(&line, items);
+            client.run(&arguments);
+        }
     }
     let arguments = client.arguments(case.run, items);
     client.count(|client| {

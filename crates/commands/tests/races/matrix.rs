@@ -59,6 +59,7 @@ fn family(command: &Command) -> Option<Family> {
         Group::Set => Some(Family::Set),
         Group::SortedSet | Group::Geo => Some(Family::Sorted),
         Group::Feed => Some(Family::Feed),
+        Group::Stream => Some(Family::Stream),
         _ => None,
     }
 }

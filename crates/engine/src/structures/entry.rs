@@ -49,6 +49,8 @@ pub enum Encoding {
     QuickList,
     /// A feed, which Redis does not have.
     Feed,
+    /// A stream.
+    Stream,
 }
 
 impl Encoding {
@@ -64,6 +66,7 @@ impl Encoding {
             Encoding::SkipList => "skiplist",
             Encoding::QuickList => "quicklist",
             Encoding::Feed => "feed",
+            Encoding::Stream => "stream",
         }
     }
 }

@@ -65,6 +65,14 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// [`changed`](Self::changed) of what is beside a value's elements: to WATCH and to those who wait for the key that
+    /// is no change, as in Redis.
+    pub(crate) fn told_only(&mut self, database: usize, key: &Key<'_>) {
+        if self.outbox.is_followed() {
+            self.outbox.follow(database, key.bytes, Effect::Changed);
+        }
+    }
+
     /// [`changed`](Self::changed) of the key of an entry with this hash, whose value was changed where it lies.
     pub(crate) fn changed_in_place(
         &mut self,

@@ -8,6 +8,7 @@
 //! - `registry`: the types, each with its number and with what answers for it.
 //! - `set`: members, and the operations on several sets.
 //! - `sorted`: members in the order of their scores.
+//! - `stream`: entries in the order of their ids, and groups of consumers.
 //! - `string`: texts, integers and bits.
 //! - `value`: what is done to a value of any type: finding it, storing it, getting rid of it.
 
@@ -19,5 +20,6 @@ pub(crate) mod list;
 pub(crate) mod registry;
 pub(crate) mod set;
 pub(crate) mod sorted;
+pub(crate) mod stream;
 pub(crate) mod string;
 pub(crate) mod value;

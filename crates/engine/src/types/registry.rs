@@ -6,6 +6,7 @@ use crate::types::hash::Hashes;
 use crate::types::list::Lists;
 use crate::types::set::Sets;
 use crate::types::sorted::SortedSets;
+use crate::types::stream::Streams;
 use crate::types::string::Strings;
 
 macro_rules! value_types {
@@ -52,6 +53,8 @@ value_types! {
     Hash = 4 => Hashes,
     /// A feed: values of one size with attributes, by position.
     Feed = 5 => Feeds,
+    /// A stream: entries in the order of their ids.
+    Stream = 6 => Streams,
 }
 
 impl ValueType {

@@ -1,7 +1,7 @@
-//! What LTRIM cuts off a list that has an arena: subtrees that are freed later,
-//! in bounded steps, while the list lives on.
+//! What is cut off the tree of a list or a stream that has an arena (LTRIM, XTRIM): subtrees that are freed later,
+//! in bounded steps, while the rest lives on.
 //!
-//! They lie in the list's arena, which may go to another shard or to the heap
+//! They lie in the value's arena, which may go to another shard or to the heap
 //! before they are freed. So they are on a list of their own in the arena, of
 //! blocks that each refer to one; the arena's note leads to the one record of
 //! that list among the dying of its shard, and the record to the arena. Whoever
@@ -17,57 +17,86 @@ use undercroft_memory::{Fault, Offset, Pool, Transaction, View};
 use crate::error::Error;
 use crate::structures::tree::Subtree;
 use crate::types::contract::DyingTree;
-use crate::types::list::Lists;
-use crate::upkeep::graveyard::{self, CURSOR, Dying, Left, MAIN};
+use crate::types::registry::ValueType;
+use crate::upkeep::graveyard::{self, CURSOR, Dying, Left, MAIN, tree_of};
 
 const PART: u64 = 32;
 /// Where a part's tree is described.
 const TREE: u64 = 8;
-/// The trees whose parts they are.
-const TREES: &'static dyn DyingTree = &Lists;
-/// Parts of one list that the check follows.
+/// Where a record says what type the arena's value is: its number, as lists once were the only ones.
+const TYPE: u64 = MAIN + 8;
+const LIST: u64 = 0;
+/// Parts of one value that the check follows.
 const PARTS_MAX: usize = 1 << 20;
 
-/// Lets part of a tree in an arena be freed later. O(1).
+/// What answers for the trees of the parts that a record leads to.
+fn trees(view: &View<'_>, record: Offset) -> Result<&'static dyn DyingTree, Error> {
+    match view.word(record + TYPE)? {
+        LIST => tree_of(ValueType::List),
+        number => match ValueType::of_number(number) {
+            Some(value_type) => tree_of(value_type),
+            None => Err(fault(record)),
+        },
+    }
+}
+
+/// Lets part of a tree in an arena, of a value of a type, be freed later: behind the first part, which may be the one
+/// that is being freed just now. O(1).
 pub(crate) fn bury(
     transaction: &mut Transaction<'_>,
     pool: Pool,
+    value_type: ValueType,
     (root, height): Subtree,
 ) -> Result<(), Error> {
     let record = transaction.view().arena_note(pool.arena())?;
-    let next = match record {
+    let first = match record {
         0 => 0,
         record => transaction.view().word(record + CURSOR)?,
+    };
+    let next = match first {
+        0 => 0,
+        first => transaction.view().word(first)?,
     };
     let part = transaction.allocate(pool, PART)?;
     for (word, value) in [next, root, height as u64, 0].into_iter().enumerate() {
         transaction.fill_word(part + word as u64 * 8, value)?;
     }
-    match record {
-        0 => take_up(transaction, pool, part),
-        record => Ok(transaction.store(pool.shard(), record + CURSOR, part)?),
+    match first {
+        0 => {
+            let number = match value_type {
+                ValueType::List => LIST,
+                other => other.number(),
+            };
+            take_up(transaction, pool, number, part)
+        }
+        first => Ok(transaction.store(pool.shard(), first, part)?),
     }
 }
 
 /// Makes a record of parts in the shard of their arena.
-fn take_up(transaction: &mut Transaction<'_>, pool: Pool, first: Offset) -> Result<(), Error> {
-    let words = [pool.arena(), 0, first, 0, 0];
+fn take_up(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    number: u64,
+    first: Offset,
+) -> Result<(), Error> {
+    let words = [pool.arena(), number, first, 0, 0];
     let record = graveyard::bury(transaction, pool.shard(), Dying::Parts, words)?;
     Ok(transaction.set_arena_note(pool, record)?)
 }
 
 /// Takes the task away from the record of an arena's parts, if there is one.
-/// Returns the first part, or 0.
-fn lay_down(transaction: &mut Transaction<'_>, pool: Pool) -> Result<Offset, Error> {
+/// Returns what they are and the first part, or 0.
+fn lay_down(transaction: &mut Transaction<'_>, pool: Pool) -> Result<(u64, Offset), Error> {
     let record = transaction.view().arena_note(pool.arena())?;
     if record == 0 {
-        return Ok(0);
+        return Ok((LIST, 0));
     }
-    let first = transaction.view().word(record + CURSOR)?;
+    let [number, first] = transaction.view().words::<2>(record + TYPE)?;
     transaction.store(pool.shard(), record + MAIN, 0)?;
     transaction.store(pool.shard(), record + CURSOR, 0)?;
     transaction.set_arena_note(pool, 0)?;
-    Ok(first)
+    Ok((number, first))
 }
 
 /// Gives an arena to another shard, with the parts in it. O(1).
@@ -76,12 +105,12 @@ pub(crate) fn transfer_arena(
     pool: Pool,
     to: usize,
 ) -> Result<(), Error> {
-    let first = lay_down(transaction, pool)?;
+    let (number, first) = lay_down(transaction, pool)?;
     let moved = transaction.transfer_arena(pool, to)?;
     if first == 0 {
         return Ok(());
     }
-    take_up(transaction, moved, first)
+    take_up(transaction, moved, number, first)
 }
 
 /// Frees an arena, with the parts in it. O(1).
@@ -104,7 +133,8 @@ pub(crate) fn free_a_little(
         return Ok(true);
     }
     let pool = Pool::new(shard, arena);
-    if !graveyard::free_leaves(transaction, pool, part + TREE, TREES, leaves)? {
+    let trees = trees(transaction.view(), record)?;
+    if !graveyard::free_leaves(transaction, pool, part + TREE, trees, leaves)? {
         return Ok(false);
     }
     let next = transaction.view().word(part)?;
@@ -123,12 +153,13 @@ pub(crate) fn all(view: &View<'_>, record: Offset) -> Result<Vec<(Offset, Left)>
     if arena == 0 && part == 0 {
         return Ok(parts);
     }
+    let trees = trees(view, record)?;
     if part == 0 || view.arena_note(arena)? != record {
         return Err(fault(record));
     }
     while part != 0 {
         let [next, root, height, progress] = view.words::<4>(part)?;
-        let left = Left::Tree(TREES, (root, height as usize), progress);
+        let left = Left::Tree(trees, (root, height as usize), progress);
         parts.push((part, left));
         if parts.len() > PARTS_MAX {
             return Err(fault(record));
@@ -150,7 +181,7 @@ pub(crate) fn check_note(view: &View<'_>, arena: Offset) -> Result<(), Error> {
 fn fault(at: Offset) -> Error {
     Fault {
         at,
-        what: "parts of a list and an arena that lead to each other",
+        what: "parts of a value and an arena that lead to each other",
     }
     .into()
 }

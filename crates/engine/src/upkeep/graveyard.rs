@@ -7,8 +7,8 @@
 //! | next one | table | its bits | next bucket | other table | its bits | kind | unused |
 //! a tree:
 //! | next one | root | levels | progress | unused | unused | kind | unused |
-//! what was cut off a list that has an arena:
-//! | next one | arena | unused | first part | unused | unused | kind | unused |
+//! what was cut off a list or a stream that has an arena:
+//! | next one | arena | type, or 0 of lists | first part | unused | unused | kind | unused |
 //! ```
 
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, defer_signals};
@@ -45,7 +45,7 @@ pub(crate) enum Dying {
     Keys,
     /// The dictionary of a large collection: tables that refer to elements.
     Elements,
-    /// Parts of the tree of a list that lives on in its arena.
+    /// Parts of the tree of a list or a stream that lives on in its arena.
     Parts,
     /// The tree of an object of a type.
     Tree(ValueType),
@@ -376,7 +376,7 @@ pub(crate) enum Left {
     Tables(Dying, Vec<(Table, u64)>),
     /// A tree, and how far it has been freed.
     Tree(&'static dyn DyingTree, Subtree, u64),
-    /// Blocks that refer to parts of the tree of a list, and these.
+    /// Blocks that refer to parts of the tree of a list or a stream, and these.
     Parts(Vec<(Offset, Left)>),
 }
 

@@ -29,6 +29,7 @@
 //! - `notice`: noticing that a key with a queue was changed.
 //! - `record`: what is stored of one waiting client.
 //! - `serve`: serving queues: giving those who wait what came for them.
+//! - `streams`: what streams have for those who wait.
 //! - `table`: changing the queues, the records and the lists of answers.
 //! - `waiters`: the side of those who wait.
 
@@ -37,6 +38,7 @@ mod mailbox;
 mod notice;
 mod record;
 mod serve;
+mod streams;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -80,6 +82,18 @@ pub enum Take {
         /// At least 1.
         count: u64,
     },
+    /// Entries behind an id each of streams. Behind the keys stand as many ids, of 16 bytes.
+    Entries {
+        /// At most so many.
+        count: u64,
+    },
+    /// The next entries of a group of streams for a consumer. Behind the keys stand the names of both.
+    Deliver {
+        /// At most so many.
+        count: u64,
+        /// They need not be acknowledged.
+        acknowledged: bool,
+    },
     /// Nothing: the client waits until the list that is the first key has something to be taken, or room for something
     /// to be added, or the second key is there, and then tries by itself. Each change of one of the keys wakes the
     /// first such client of each kind, and all where the second key is there.
@@ -101,6 +115,21 @@ impl Take {
         match self {
             Take::Scored { .. } => ValueType::SortedSet,
             Take::Items { .. } | Take::Move { .. } | Take::Look(_) => ValueType::List,
+            Take::Entries { .. } | Take::Deliver { .. } => ValueType::Stream,
+        }
+    }
+
+    /// Whether it is of streams, from which nothing is taken away.
+    fn is_of_stream(self) -> bool {
+        self.value_type() == ValueType::Stream
+    }
+
+    /// How many of so many texts are keys.
+    fn keys_among(self, texts: usize) -> usize {
+        match self {
+            Take::Entries { .. } => texts / 2,
+            Take::Deliver { .. } => texts.saturating_sub(2),
+            _ => texts,
         }
     }
 }
@@ -111,7 +140,7 @@ pub struct Wanted<'w> {
     /// The database of the keys.
     pub database: usize,
     /// The keys, in the order in which they are tried; for [`Take::Move`] the
-    /// source and the destination.
+    /// source and the destination. For streams something stands behind them.
     pub keys: &'w [&'w [u8]],
     /// What is taken.
     pub take: Take,
@@ -122,8 +151,13 @@ impl<'w> Wanted<'w> {
     fn sources(&self) -> &'w [&'w [u8]] {
         match self.take {
             Take::Move { .. } => &self.keys[..1],
-            _ => self.keys,
+            take => &self.keys[..take.keys_among(self.keys.len())],
         }
+    }
+
+    /// The keys that may be changed.
+    fn named(&self) -> &'w [&'w [u8]] {
+        &self.keys[..self.take.keys_among(self.keys.len())]
     }
 }
 
@@ -147,6 +181,10 @@ pub enum Answer {
     Ready,
     /// There was an item to be moved, and the destination holds no list.
     WrongType,
+    /// The group of a stream is no longer there.
+    NoGroup,
+    /// The stream of a group is no longer there.
+    NoStream,
     /// There was nothing in time, or somebody ended the wait as if it were so.
     TimedOut,
     /// Somebody ended the wait, and the client is to be told.

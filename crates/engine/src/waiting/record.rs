@@ -10,7 +10,7 @@
 
 use undercroft_memory::{Fault, SeatName, ShardSet, View};
 
-use super::{Answer, Look, Take, Taken};
+use super::{Answer, Look, Take, Taken, Wanted};
 use crate::error::Error;
 use crate::store::Store;
 use crate::structures::entry::{Entry, Text};
@@ -63,6 +63,8 @@ const WRONG_TYPE: u8 = 2;
 const TIMED_OUT: u8 = 3;
 const UNBLOCKED: u8 = 4;
 const READY: u8 = 5;
+const NO_GROUP: u8 = 6;
+const NO_STREAM: u8 = 7;
 
 /// A record, outside the store.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,11 +98,25 @@ impl TicketRecord {
     /// All keys that it names.
     pub(super) fn keys(&self) -> Vec<&[u8]> {
         let named = match self.state {
-            WAITING | READY => self.texts.len(),
+            WAITING | READY => self.take.keys_among(self.texts.len()),
             TAKEN => 1,
             _ => 0,
         };
         self.texts.iter().take(named).collect()
+    }
+
+    /// All that it waits for, while it does.
+    pub(super) fn texts(&self) -> Vec<&[u8]> {
+        self.texts.iter().collect()
+    }
+
+    /// The same as it was asked for.
+    pub(super) fn wanted<'w>(&self, texts: &'w [&'w [u8]]) -> Wanted<'w> {
+        Wanted {
+            database: self.database,
+            keys: texts,
+            take: self.take,
+        }
     }
 
     /// The keys in whose queues its ticket stands while it waits, each once.
@@ -113,9 +129,10 @@ impl TicketRecord {
     }
 
     /// The key that the items in its mailbox belong to until they are taken.
-    /// What was moved is where it was to go.
+    /// What was moved is where it was to go, and entries stay in their stream.
     pub(super) fn source(&self) -> Option<&[u8]> {
-        let filled = self.state == TAKEN && !matches!(self.take, Take::Move { .. });
+        let stays = matches!(self.take, Take::Move { .. }) || self.take.is_of_stream();
+        let filled = self.state == TAKEN && !stays;
         self.texts.iter().next().filter(|_| filled)
     }
 
@@ -146,6 +163,8 @@ impl TicketRecord {
                 TAKEN
             }
             Answer::WrongType => WRONG_TYPE,
+            Answer::NoGroup => NO_GROUP,
+            Answer::NoStream => NO_STREAM,
             Answer::TimedOut => TIMED_OUT,
             // Nobody else is told that the file is gone.
             Answer::Unblocked | Answer::Removed(_) => UNBLOCKED,
@@ -170,6 +189,8 @@ impl TicketRecord {
         Some(match self.state {
             TAKEN => Answer::Taken(self.taken()),
             WRONG_TYPE => Answer::WrongType,
+            NO_GROUP => Answer::NoGroup,
+            NO_STREAM => Answer::NoStream,
             TIMED_OUT => Answer::TimedOut,
             UNBLOCKED => Answer::Unblocked,
             READY => Answer::Ready,
@@ -198,6 +219,11 @@ impl TicketRecord {
             Take::Items { end, count } => (0, side(end), 0, count),
             Take::Move { from, to } => (1, side(from), side(to), 1),
             Take::Scored { highest, count } => (2, u8::from(highest), 0, count),
+            Take::Entries { count } => (5, 0, 0, count),
+            Take::Deliver {
+                count,
+                acknowledged,
+            } => (6, u8::from(acknowledged), 0, count),
             Take::Look(Look::Item) => (3, 0, 0, 1),
             Take::Look(Look::Room(most)) => (4, 0, 0, most),
         };
@@ -240,6 +266,11 @@ impl TicketRecord {
             },
             3 => Take::Look(Look::Item),
             4 => Take::Look(Look::Room(count)),
+            5 => Take::Entries { count },
+            6 => Take::Deliver {
+                count,
+                acknowledged: from != 0,
+            },
             _ => return None,
         };
         let mut texts = Ranges::new();
@@ -303,6 +334,11 @@ mod tests {
             },
             Take::Look(Look::Item),
             Take::Look(Look::Room(10)),
+            Take::Entries { count: 3 },
+            Take::Deliver {
+                count: 7,
+                acknowledged: true,
+            },
         ];
         for take in takes {
             let keys: [&[u8]; 3] = [b"a", b"", b"a"];
@@ -324,6 +360,8 @@ mod tests {
             for answer in [
                 taken,
                 Answer::WrongType,
+                Answer::NoGroup,
+                Answer::NoStream,
                 Answer::TimedOut,
                 Answer::Unblocked,
                 Answer::Ready,

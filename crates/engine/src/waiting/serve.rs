@@ -176,10 +176,23 @@ impl Store {
             }
         })?;
         match there {
+            // Who waits with a group is told that the stream is gone.
+            _ if matches!(record.take, Take::Deliver { .. }) => {}
             None => return Ok(Progress::Nothing),
             // No lock is taken for it.
             Some(there) if there != record.take.value_type() => return Ok(Progress::Passed),
             Some(_) => {}
+        }
+        if record.take.is_of_stream() {
+            // Many may wait for other entries than there are: no lock is taken for them.
+            let texts = record.texts();
+            let wanted = record.wanted(&texts);
+            let has = self.read_marked(ShardSet::one(queue.shard), |reader| {
+                reader.has_entries(&wanted, key)
+            })?;
+            if !has {
+                return Ok(Progress::Passed);
+            }
         }
         let served = self.write_marked(record.shards(self, ticket), |writer| {
             let Some(record) = writer.waiter(ticket)? else {
@@ -188,13 +201,19 @@ impl Store {
             if !record.waits() {
                 return Ok(Progress::Gone);
             }
+            let texts = record.texts();
+            let wanted = record.wanted(&texts);
             let destination = match record.take {
                 Take::Move { .. } => record.keys().get(1).copied(),
                 _ => None,
             };
-            match writer.offer(record.database, key, destination, record.take)? {
+            let offer = match record.take.is_of_stream() {
+                true => writer.offer_entries(&wanted, key)?,
+                false => writer.offer(record.database, key, destination, record.take)?,
+            };
+            match offer {
                 Offer::Nothing => Ok(Progress::Nothing),
-                Offer::OtherType => Ok(Progress::Passed),
+                Offer::OtherType | Offer::NotYet => Ok(Progress::Passed),
                 Offer::Answer(answer) => {
                     writer.answer(ticket, &record, &answer)?;
                     Ok::<_, Error>(Progress::Answered)
@@ -337,7 +356,7 @@ impl Store {
 
     /// Takes what is wanted where it is there and nobody waits for it already.
     pub(super) fn take_at_once(&self, wanted: &Wanted<'_>) -> Result<Option<Answer>, Error> {
-        let keys: Vec<_> = wanted.keys.iter().map(|key| self.key(key)).collect();
+        let keys: Vec<_> = wanted.named().iter().map(|key| self.key(key)).collect();
         self.write(self.shards_of(&keys), |writer| {
             writer.take_unless_queued(wanted).map(|(answer, _)| answer)
         })

@@ -20,6 +20,8 @@ pub(super) enum Offer {
     Nothing,
     /// It holds another type than the client takes from.
     OtherType,
+    /// It is there, and has nothing for this client, but may have for others.
+    NotYet,
     /// The client's wait is over.
     Answer(Answer),
 }
@@ -170,8 +172,10 @@ impl Writer<'_, '_> {
                     moved => moved?,
                 };
             }
-            // Nothing is offered to who looks.
-            Take::Look(_) => return Ok(Offer::Nothing),
+            // Nothing is offered to who looks, and streams are asked by themselves.
+            Take::Look(_) | Take::Entries { .. } | Take::Deliver { .. } => {
+                return Ok(Offer::Nothing);
+            }
         }
         Ok(Offer::Answer(Answer::Taken(taken)))
     }
@@ -253,8 +257,10 @@ impl Writer<'_, '_> {
         }
         let key = self.store.key(&taken.key);
         let result = match record.take {
-            // What was moved is where it was to go, and who looks was given nothing.
-            Take::Move { .. } | Take::Look(_) => return Ok(true),
+            // What was moved is where it was to go, who looks was given nothing, and entries stay in their stream.
+            Take::Move { .. } | Take::Look(_) | Take::Entries { .. } | Take::Deliver { .. } => {
+                return Ok(true);
+            }
             Take::Items { end, .. } => {
                 // The item that was taken last goes back first.
                 let mut items: Vec<&[u8]> = taken.items.iter().collect();

@@ -64,7 +64,10 @@ impl Writer<'_, '_> {
         }
         for name in wanted.sources() {
             let key = self.store.key(name);
-            if self.has_queue(wanted.database, &key)?
+            // Entries behind an id are for all who want them.
+            let waits_its_turn = !matches!(wanted.take, Take::Entries { .. });
+            if waits_its_turn
+                && self.has_queue(wanted.database, &key)?
                 && let Some(entry) = self.find(wanted.database, &key)?
             {
                 entry.expect(wanted.take.value_type())?;
@@ -80,8 +83,12 @@ impl Writer<'_, '_> {
 
     fn take(&mut self, wanted: &Wanted<'_>, key: &[u8]) -> Result<Option<Answer>, Error> {
         let destination = wanted.keys.get(1).copied();
-        match self.offer(wanted.database, key, destination, wanted.take)? {
-            Offer::Nothing => Ok(None),
+        let offer = match wanted.take.is_of_stream() {
+            true => self.offer_entries(wanted, key)?,
+            false => self.offer(wanted.database, key, destination, wanted.take)?,
+        };
+        match offer {
+            Offer::Nothing | Offer::NotYet => Ok(None),
             Offer::OtherType => Err(Error::WrongType),
             Offer::Answer(answer) => Ok(Some(answer)),
         }
@@ -96,7 +103,7 @@ impl Access<'_> {
     /// [`Error::WrongType`] where a key before the first that has something
     /// holds another type.
     pub fn take_now(&self, wanted: &Wanted<'_>) -> Result<Option<Answer>, Error> {
-        let keys: Vec<_> = wanted.keys.iter().map(|key| self.key(key)).collect();
+        let keys: Vec<_> = wanted.named().iter().map(|key| self.key(key)).collect();
         self.write(self.shards_of(&keys), |writer| {
             for name in wanted.sources() {
                 let answer = writer.take(wanted, name)?;
@@ -217,7 +224,7 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         }
         let seat = self.seated()?;
         let store = &*self.store;
-        let keys: Vec<_> = wanted.keys.iter().map(|key| store.key(key)).collect();
+        let keys: Vec<_> = wanted.named().iter().map(|key| store.key(key)).collect();
         let mut shards = store.shards_of(&keys);
         shards.insert(store.home_of(seat));
         let (begun, behind) = store.write(shards, |writer| {

@@ -484,4 +484,48 @@ pub const CASES: &[Case] = &[
         "georadiusbymember_ro",
         &["GEORADIUSBYMEMBER_RO k m0 3000 km COUNT 5"],
     ),
+    // Streams.
+    case(
+        "xadd",
+        &["XADD k 900-1 f v", "XADD k MAXLEN 3 900-* f v g w"],
+    ),
+    case("xlen", &["XLEN k"]),
+    case(
+        "xrange",
+        &[
+            "XRANGE k - +",
+            "XRANGE k (3-1 200 COUNT 7",
+            "XRANGE k 900 +",
+        ],
+    ),
+    case(
+        "xrevrange",
+        &["XREVRANGE k + -", "XREVRANGE k 200 3 COUNT 7"],
+    ),
+    case(
+        "xread",
+        &["XREAD STREAMS k j 2-1 0", "XREAD COUNT 3 STREAMS j k $ 100"],
+    ),
+    case("xdel", &["XDEL k 1-1 3-1 200-1 900-1"]),
+    case("xtrim", &["XTRIM k MAXLEN 4", "XTRIM k MINID ~ 150"]),
+    case("xsetid", &["XSETID k 900-1"]),
+    case("xgroup|create", &["XGROUP CREATE k h 3"]),
+    case("xgroup|setid", &["XGROUP SETID k g $"]),
+    case("xgroup|destroy", &["XGROUP DESTROY k g"]),
+    case("xgroup|createconsumer", &["XGROUP CREATECONSUMER k g e"]),
+    case("xgroup|delconsumer", &["XGROUP DELCONSUMER k g c"]),
+    case(
+        "xreadgroup",
+        &[
+            "XREADGROUP GROUP g c COUNT 3 STREAMS k >",
+            "XREADGROUP GROUP g c STREAMS k 0",
+        ],
+    ),
+    case("xack", &["XACK k g 1-1 2-1 3-1"]),
+    case("xpending", &["XPENDING k g", "XPENDING k g - + 9 c"]),
+    case("xclaim", &["XCLAIM k g d 0 1-1 2-1 900-1"]),
+    case("xautoclaim", &["XAUTOCLAIM k g d 0 0 COUNT 5"]),
+    case("xinfo|stream", &["XINFO STREAM k", "XINFO STREAM k FULL"]),
+    case("xinfo|groups", &["XINFO GROUPS k"]),
+    case("xinfo|consumers", &["XINFO CONSUMERS k g"]),
 ];

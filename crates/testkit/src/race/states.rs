@@ -19,6 +19,8 @@ pub enum Family {
     Sorted,
     /// Feeds.
     Feed,
+    /// Streams.
+    Stream,
 }
 
 /// A state of a key.
@@ -82,6 +84,23 @@ fn sorted(tag: char, members: usize, first: usize, length: usize) -> Vec<Words> 
     with_items("ZADD", (0..members).map(member))
 }
 
+/// Entries of which half are the same in all streams, and a group in which some are pending.
+fn stream(tag: char, entries: usize) -> Vec<Words> {
+    let entry = |number: usize| match number % 2 {
+        0 => format!("XADD @ {number}-1 f m{number}"),
+        _ => format!("XADD @ {number}-1 f m{number}{tag} g{tag} 7"),
+    };
+    let mut commands: Vec<Words> = (1..=entries).map(|number| words(&entry(number))).collect();
+    commands.push(words("XGROUP CREATE @ g 0"));
+    let given = entries / 2;
+    commands.push(words(&format!(
+        "XREADGROUP GROUP g c COUNT {given} STREAMS @ >"
+    )));
+    commands.push(words("XREADGROUP GROUP g d COUNT 2 STREAMS @ >"));
+    commands.push(words("XACK @ g 1-1"));
+    commands
+}
+
 /// Values of eight bytes, of which all feeds have the first, every third one hidden.
 fn feed(tag: char, items: usize) -> Vec<Words> {
     let value = |number: usize| match number % 2 {
@@ -114,7 +133,7 @@ fn tallied_feed() -> Vec<Words> {
 
 /// All of them. The first one is no key.
 pub fn states() -> Vec<State> {
-    use Family::{Absent, Feed, Hash, List, Set, Sorted, String};
+    use Family::{Absent, Feed, Hash, List, Set, Sorted, Stream, String};
     let mut all = Vec::new();
     let mut add = |name, family, is_usual, commands| {
         all.push(State {
@@ -203,6 +222,17 @@ pub fn states() -> Vec<State> {
     add("many positions", Sorted, false, {
         let place = |n| format!("{}.25 {} m{n}", n % 95, (n * 3) % 70);
         with_items("GEOADD", (0..200).map(place))
+    });
+
+    add("stream of nothing", Stream, false, {
+        vec![words("XGROUP CREATE @ g 0 MKSTREAM")]
+    });
+    add("stream of 5", Stream, false, stream('J', 5));
+    add("stream of 250", Stream, true, stream('K', 250));
+    add("stream of long entries", Stream, false, {
+        (1..40)
+            .map(|number| words(&format!("XADD @ {number}-1 f {}", pattern('L', 1500))))
+            .collect()
     });
 
     add("feed of nothing", Feed, false, feed('D', 0));

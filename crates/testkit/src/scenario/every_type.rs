@@ -54,7 +54,7 @@ macro_rules! every_type {
     };
 }
 
-every_type! { String List Set SortedSet Hash Feed }
+every_type! { String List Set SortedSet Hash Feed Stream }
 
 fn prepare(store: &Store, value_type: ValueType, elements: u32) {
     some_keys(store);

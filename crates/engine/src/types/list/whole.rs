@@ -54,7 +54,7 @@ pub(super) fn discard_subtree(
     match (root, height) {
         (0, _) => Ok(()),
         (leaf, 0) => free_leaf(transaction, pool, leaf).map(drop),
-        subtree if pool.arena() != 0 => detached::bury(transaction, pool, subtree),
+        subtree if pool.arena() != 0 => detached::bury(transaction, pool, ValueType::List, subtree),
         (root, height) => {
             let words = [root, height as u64, 0, 0, 0];
             graveyard::bury(

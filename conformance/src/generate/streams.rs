@@ -1,0 +1,313 @@
+//! Every command on streams, with all of its options; those that wait do so for a millisecond at most.
+
+use super::{Family, Generator, command};
+use crate::command::Command;
+
+pub(super) const FAMILY: Family = Family {
+    name: "streams",
+    makers: &[
+        (60, add),
+        (6, add_many),
+        (10, range),
+        (4, length),
+        (8, delete),
+        (6, trim),
+        (3, set_id),
+        (10, read),
+        (16, group),
+        (24, read_group),
+        (12, acknowledge),
+        (10, pending),
+        (8, claim),
+        (8, claim_next),
+        (8, info),
+    ],
+};
+
+/// One of few keys, so that their streams grow; now and then any.
+fn key(g: &mut Generator) -> Vec<u8> {
+    match g.below(20) {
+        0 => g.key(),
+        _ => g.pick(&["stream:1", "stream:2", "stream:3"]).into(),
+    }
+}
+
+/// An id, mostly one that may be there.
+fn id(g: &mut Generator) -> Vec<u8> {
+    match g.below(40) {
+        0 => g.odd(),
+        1 => g
+            .pick(&["-", "+", "5-", "-5", "1-*", "*", "0-0", "abc-1"])
+            .into(),
+        2 => b"18446744073709551615-18446744073709551615".to_vec(),
+        3..=8 => g.below(300).to_string().into(),
+        _ => format!("{}-{}", g.below(300), g.below(4)).into(),
+    }
+}
+
+fn end(g: &mut Generator) -> Vec<u8> {
+    match g.below(8) {
+        0..=2 => b"-".to_vec(),
+        3..=5 => b"+".to_vec(),
+        6 => [b"(".to_vec(), id(g)].concat(),
+        _ => id(g),
+    }
+}
+
+fn count(g: &mut Generator) -> Vec<u8> {
+    match g.below(12) {
+        0 => g.odd(),
+        _ => g.pick(&["0", "1", "2", "3", "5", "10", "120"]).into(),
+    }
+}
+
+/// Milliseconds since a delivery: everything, or nothing that this run delivered.
+fn idle(g: &mut Generator) -> Vec<u8> {
+    g.pick(&["0", "0", "0", "0", "100000000", "-1", "x"]).into()
+}
+
+fn name(g: &mut Generator) -> Vec<u8> {
+    g.pick(&["group", "group", "second", "", "a group of a longer name"])
+        .into()
+}
+
+fn consumer(g: &mut Generator) -> Vec<u8> {
+    g.pick(&["one", "two", "a consumer of a longer name", ""])
+        .into()
+}
+
+fn fields(g: &mut Generator, out: &mut Vec<Vec<u8>>) {
+    match g.below(10) {
+        0 => {
+            for _ in 0..g.pick(&[1, 2, 3, 7]) {
+                out.extend([g.value(), g.value()]);
+            }
+        }
+        1 => out.push(b"odd".to_vec()),
+        2 | 3 => out.extend([b"number".to_vec(), g.integer()]),
+        _ => {
+            let user = format!("user:{}", 1000 + g.below(500)).into();
+            let number = g.below(100_000).to_string().into();
+            out.extend([b"user".to_vec(), user, b"number".to_vec(), number]);
+        }
+    }
+}
+
+fn trimming(g: &mut Generator, out: &mut Vec<Vec<u8>>) {
+    let by_length = g.below(2) == 0;
+    let option: &[u8] = if by_length { b"MAXLEN" } else { b"minid" };
+    out.push(option.to_vec());
+    let about = g.below(3) == 0;
+    if about {
+        out.push(b"~".to_vec());
+    } else if g.below(3) == 0 {
+        out.push(b"=".to_vec());
+    }
+    out.push(if by_length { count(g) } else { id(g) });
+    if about && g.below(3) == 0 || g.one_in(20) {
+        out.extend([b"LIMIT".to_vec(), count(g)]);
+    }
+}
+
+fn add(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g)];
+    if g.one_in(15) {
+        args.push(b"NOMKSTREAM".to_vec());
+    }
+    if g.one_in(25) {
+        trimming(g, &mut args);
+    }
+    args.push(match g.below(10) {
+        0 => id(g),
+        // Behind the last one, whichever it is, until the last one there can be.
+        1..=3 => format!("{}-*", g.below(300)).into(),
+        _ => format!("{}-{}", g.below(300), g.below(4)).into(),
+    });
+    fields(g, &mut args);
+    out.push(command("XADD", args));
+}
+
+/// So many entries that a stream has several leaves, behind one that is made anew.
+fn add_many(g: &mut Generator, out: &mut Vec<Command>) {
+    let key = key(g);
+    if g.below(2) == 0 {
+        out.push(command("DEL", [key.clone()]));
+    }
+    for number in 0..g.pick(&[20, 90, 130, 250]) {
+        let mut args = vec![key.clone(), format!("{}-{}", number, g.below(3) + 1).into()];
+        fields(g, &mut args);
+        out.push(command("XADD", args));
+    }
+}
+
+fn range(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g), end(g), end(g)];
+    if g.below(2) == 0 {
+        args.extend([b"COUNT".to_vec(), count(g)]);
+    }
+    out.push(command(g.pick(&["XRANGE", "XREVRANGE"]), args));
+}
+
+fn length(g: &mut Generator, out: &mut Vec<Command>) {
+    out.push(command("XLEN", [key(g)]));
+}
+
+fn delete(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g)];
+    args.extend((0..=g.below(4)).map(|_| id(g)));
+    out.push(command("XDEL", args));
+}
+
+fn trim(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g)];
+    trimming(g, &mut args);
+    out.push(command("XTRIM", args));
+}
+
+fn set_id(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g), id(g)];
+    if g.below(2) == 0 {
+        args.extend([b"ENTRIESADDED".to_vec(), count(g)]);
+    }
+    if g.below(3) == 0 {
+        args.extend([b"MAXDELETEDID".to_vec(), id(g)]);
+    }
+    out.push(command("XSETID", args));
+}
+
+/// Keys, and an id for each.
+fn streams(g: &mut Generator, ids: &[&str], args: &mut Vec<Vec<u8>>) {
+    if g.one_in(8) {
+        args.extend([b"BLOCK".to_vec(), g.pick(&["1", "1", "-1", "x"]).into()]);
+    }
+    if g.below(2) == 0 {
+        args.extend([b"COUNT".to_vec(), count(g)]);
+    }
+    args.push(b"STREAMS".to_vec());
+    let keys = g.pick(&[1, 1, 2, 3]);
+    args.extend((0..keys).map(|_| key(g)));
+    for _ in 0..keys {
+        args.push(match g.below(3) {
+            0 => id(g),
+            _ => g.pick(ids).into(),
+        });
+    }
+}
+
+fn read(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = Vec::new();
+    streams(g, &["0", "$", "100"], &mut args);
+    out.push(command("XREAD", args));
+}
+
+fn group(g: &mut Generator, out: &mut Vec<Command>) {
+    let what: &str = g.pick(&[
+        "CREATE",
+        "CREATE",
+        "CREATE",
+        "CREATE",
+        "SETID",
+        "DESTROY",
+        "CREATECONSUMER",
+        "DELCONSUMER",
+    ]);
+    let mut args: Vec<Vec<u8>> = vec![what.into(), key(g), name(g)];
+    if what.ends_with("CONSUMER") {
+        args.push(consumer(g));
+    } else if what != "DESTROY" {
+        args.push(match g.below(3) {
+            0 => id(g),
+            _ => g.pick(&["0", "$"]).into(),
+        });
+        if what == "CREATE" && g.below(3) == 0 {
+            args.push(b"MKSTREAM".to_vec());
+        }
+        if g.one_in(5) {
+            args.extend([b"ENTRIESREAD".to_vec(), count(g)]);
+        }
+    }
+    out.push(command("XGROUP", args));
+}
+
+fn read_group(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![b"GROUP".to_vec(), name(g), consumer(g)];
+    if g.one_in(8) {
+        args.push(b"NOACK".to_vec());
+    }
+    streams(g, &[">", ">", ">", "0"], &mut args);
+    out.push(command("XREADGROUP", args));
+}
+
+fn acknowledge(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g), name(g)];
+    args.extend((0..=g.below(5)).map(|_| id(g)));
+    out.push(command("XACK", args));
+}
+
+fn pending(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g), name(g)];
+    if g.below(3) > 0 {
+        if g.below(3) == 0 {
+            args.extend([b"IDLE".to_vec(), idle(g)]);
+        }
+        args.extend([end(g), end(g), count(g)]);
+        if g.below(2) == 0 {
+            args.push(consumer(g));
+        }
+    }
+    out.push(command("XPENDING", args));
+}
+
+fn claim(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g), name(g), consumer(g), idle(g)];
+    args.extend((0..=g.below(4)).map(|_| id(g)));
+    for option in [
+        "FORCE",
+        "JUSTID",
+        "IDLE",
+        "TIME",
+        "RETRYCOUNT",
+        "LASTID",
+        "NONE",
+    ] {
+        if !g.one_in(6) {
+            continue;
+        }
+        args.push(option.into());
+        match option {
+            "IDLE" | "TIME" => args.push(b"0".to_vec()),
+            "RETRYCOUNT" => args.push(count(g)),
+            "LASTID" => args.push(id(g)),
+            _ => {}
+        }
+    }
+    out.push(command("XCLAIM", args));
+}
+
+fn claim_next(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g), name(g), consumer(g), idle(g), end(g)];
+    if g.below(2) == 0 {
+        args.extend([b"COUNT".to_vec(), count(g)]);
+    }
+    if g.below(3) == 0 {
+        args.push(b"JUSTID".to_vec());
+    }
+    out.push(command("XAUTOCLAIM", args));
+}
+
+fn info(g: &mut Generator, out: &mut Vec<Command>) {
+    let mut args = vec![key(g)];
+    let what: &str = g.pick(&["STREAM", "STREAM", "GROUPS", "CONSUMERS"]);
+    match what {
+        "STREAM" if g.below(2) == 0 => {
+            args.push(b"FULL".to_vec());
+            if g.below(2) == 0 {
+                args.extend([b"COUNT".to_vec(), count(g)]);
+            }
+        }
+        "CONSUMERS" => args.push(name(g)),
+        _ => {}
+    }
+    args.insert(0, what.into());
+    out.push(command("XINFO", args));
+}

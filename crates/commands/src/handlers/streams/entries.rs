@@ -1,0 +1,239 @@
+//! Adding, reading and deleting entries.
+
+use undercroft_engine::{AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId};
+
+use super::parse::{Options, end, start, strict_id};
+use super::{write_entries, write_id};
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::handler::{Context, Failure, Outcome};
+use crate::reply::Reply;
+
+/// Bytes that an entry may have, as in Redis.
+const ENTRY_MAX: usize = 1 << 30;
+
+/// XADD.
+pub(crate) fn xadd(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let limits = context.host.config().stream_limits();
+    let options = Options::parse(arguments, true, limits.entries)?;
+    let texts = arguments.get(options.id_at + 1..).unwrap_or_default();
+    let Some(id) = options
+        .id
+        .filter(|_| texts.len() >= 2 && texts.len() % 2 == 0)
+    else {
+        return Err(CommandError::wrong_arity("xadd").into());
+    };
+    if id == EntryId::Exactly(StreamId::MIN) {
+        return Err(
+            CommandError::fixed("ERR The ID specified in XADD must be greater than 0-0").into(),
+        );
+    }
+    let is_large = texts.iter().map(|text| text.len()).sum::<usize>() > ENTRY_MAX;
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let added = store.write(store.shards_of([&key]), |writer| {
+        if is_large {
+            writer.stream(database, &key)?;
+            return Err(CommandError::fixed("ERR Elements are too large to be stored").into());
+        }
+        let trim = options.trim.as_ref();
+        let create = !options.keep_missing;
+        Ok::<_, Failure>(writer.stream_add(database, &key, id, texts, create, trim, &limits)?)
+    })?;
+    store.note_use(&key);
+    match added {
+        AddedEntry::Added(id) => write_id(id, reply),
+        AddedEntry::Missing => reply.null(),
+        AddedEntry::Exhausted => {
+            return Err(CommandError::fixed(
+                "ERR The stream has exhausted the last possible ID, unable to add more items",
+            )
+            .into());
+        }
+        AddedEntry::NotBehind => {
+            return Err(CommandError::fixed(
+                "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// XLEN.
+pub(crate) fn xlen(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let database = context.database();
+    let length = context.look_at(arguments[1], |reader, key| {
+        let stream = reader.stream(database, key)?;
+        Ok(stream.map(|stream| stream.length()))
+    })?;
+    reply.integer(length.unwrap_or(0) as i64);
+    Ok(())
+}
+
+/// XRANGE.
+pub(crate) fn xrange(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    range(context, arguments, false, reply)
+}
+
+/// XREVRANGE.
+pub(crate) fn xrevrange(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    range(context, arguments, true, reply)
+}
+
+fn range(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reverse: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (first, last) = if reverse {
+        (arguments[3], arguments[2])
+    } else {
+        (arguments[2], arguments[3])
+    };
+    let (from, to) = (start(first)?, end(last)?);
+    let mut count = None;
+    let mut options = arguments[4..].iter();
+    while let Some(option) = options.next() {
+        match options.next() {
+            Some(most) if is_keyword(option, "COUNT") => {
+                count = Some(u64::try_from(integer(most)?).unwrap_or(0));
+            }
+            _ => return Err(CommandError::SYNTAX.into()),
+        }
+    }
+    let range = IdRange {
+        from,
+        to,
+        count: count.unwrap_or(u64::MAX),
+        reverse,
+    };
+    let database = context.database();
+    let mut entries = StreamEntries::new();
+    let found = context.look_into(arguments[1], &mut entries, |reader, key, entries| {
+        let Some(stream) = reader.stream(database, key)? else {
+            return Ok(None);
+        };
+        stream.range(reader.view(), range, entries)?;
+        Ok(Some(()))
+    })?;
+    match (found, count) {
+        (Some(()), Some(0)) => reply.null_array(),
+        _ => write_entries(&entries, reply),
+    }
+    Ok(())
+}
+
+/// The ids that some arguments are.
+pub(super) fn ids(arguments: &[&[u8]]) -> Result<Vec<StreamId>, CommandError> {
+    arguments.iter().map(|text| strict_id(text)).collect()
+}
+
+/// XDEL.
+pub(crate) fn xdel(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let ids = ids(&arguments[2..]);
+    let gone = store.write(store.shards_of([&key]), |writer| {
+        if writer.stream(database, &key)?.is_none() {
+            return Ok(0);
+        }
+        let ids = ids.as_ref().map_err(Clone::clone)?;
+        Ok::<_, Failure>(writer.stream_delete(database, &key, ids)?)
+    })?;
+    reply.integer(gone as i64);
+    Ok(())
+}
+
+/// XTRIM.
+pub(crate) fn xtrim(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let nodes = context.host.config().stream_limits().entries;
+    let options = Options::parse(arguments, false, nodes)?;
+    let Some(trim) = options.trim else {
+        return Err(CommandError::SYNTAX.into());
+    };
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let gone = store.write(store.shards_of([&key]), |writer| {
+        Ok::<_, Failure>(writer.stream_trim(database, &key, &trim)?)
+    })?;
+    reply.integer(gone as i64);
+    Ok(())
+}
+
+/// XSETID.
+pub(crate) fn xsetid(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let id = strict_id(arguments[2])?;
+    let (mut added, mut deleted) = (None, None);
+    let mut options = arguments[3..].iter();
+    while let Some(option) = options.next() {
+        match options.next() {
+            Some(number) if is_keyword(option, "ENTRIESADDED") => {
+                let number = u64::try_from(integer(number)?)
+                    .map_err(|_| CommandError::fixed("ERR entries_added must be positive"))?;
+                added = Some(number);
+            }
+            Some(text) if is_keyword(option, "MAXDELETEDID") => {
+                let greatest = strict_id(text)?;
+                if id < greatest {
+                    return Err(CommandError::fixed(
+                        "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+                    )
+                    .into());
+                }
+                deleted = Some(greatest).filter(|id| *id != StreamId::MIN);
+            }
+            _ => return Err(CommandError::SYNTAX.into()),
+        }
+    }
+    let (store, database) = (context.store, context.database());
+    let key = store.key(arguments[1]);
+    let set = store.write(store.shards_of([&key]), |writer| {
+        Ok::<_, Failure>(writer.stream_set_id(database, &key, id, added, deleted)?)
+    })?;
+    let error = match set {
+        SetId::Done => {
+            reply.ok();
+            return Ok(());
+        }
+        SetId::Missing => "ERR no such key",
+        SetId::BeforeDeleted => {
+            "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
+        }
+        SetId::BeforeLast => {
+            "ERR The ID specified in XSETID is smaller than the target stream top item"
+        }
+        SetId::TooFew => {
+            "ERR The entries_added specified in XSETID is smaller than the target stream length"
+        }
+    };
+    Err(CommandError::fixed(error).into())
+}

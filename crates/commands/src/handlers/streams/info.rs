@@ -1,0 +1,284 @@
+//! XINFO.
+
+use undercroft_engine::{
+    ConsumerInfo, GroupInfo, IdRange, PendingEntry, StreamEntries, StreamId, View,
+};
+
+use super::{write_entries, write_entry, write_id};
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::handler::{Context, Outcome};
+use crate::reply::Reply;
+
+/// What is told of a stream in any case.
+struct Head {
+    length: u64,
+    leaves: u64,
+    last: StreamId,
+    deleted: StreamId,
+    added: u64,
+    first: StreamId,
+    groups: u64,
+}
+
+/// The rest of it.
+enum Rest {
+    /// Its first and its last entry.
+    Edges(StreamEntries, StreamEntries),
+    /// Entries, and all groups.
+    Full(StreamEntries, Vec<Full>),
+}
+
+/// A group with its consumers and what is pending.
+struct Full {
+    info: GroupInfo,
+    pending: Vec<PendingEntry>,
+    consumers: Vec<(ConsumerInfo, Vec<PendingEntry>)>,
+}
+
+const NO_KEY: CommandError = CommandError::fixed("ERR no such key");
+/// Entries, and pending ones, that FULL shows.
+const SHOWN: u64 = 10;
+
+/// XINFO STREAM.
+pub(crate) fn xinfo_stream(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let count = match &arguments[3..] {
+        [] => None,
+        [full] if is_keyword(full, "FULL") => Some(SHOWN),
+        [full, word, count] if is_keyword(full, "FULL") && is_keyword(word, "COUNT") => {
+            match integer(count)? {
+                0 => Some(u64::MAX),
+                count => Some(u64::try_from(count).unwrap_or(SHOWN)),
+            }
+        }
+        _ => return Err(CommandError::subcommand_syntax("xinfo", arguments[1]).into()),
+    };
+    let database = context.database();
+    let found = context.look_at(arguments[2], |reader, key| {
+        let Some(stream) = reader.stream(database, key)? else {
+            return Ok(None);
+        };
+        let view = reader.view();
+        let head = Head {
+            length: stream.length(),
+            leaves: stream.leaves(view)?,
+            last: stream.last_id(),
+            deleted: stream.max_deleted_id(),
+            added: stream.entries_added(),
+            first: stream.edge(view, false)?.unwrap_or_default(),
+            groups: stream.group_count(view)?,
+        };
+        let range = |count, reverse| {
+            let mut entries = StreamEntries::new();
+            let range = IdRange {
+                count,
+                reverse,
+                ..IdRange::ALL
+            };
+            stream.range(view, range, &mut entries)?;
+            Ok::<_, undercroft_engine::Error>(entries)
+        };
+        let Some(count) = count else {
+            let edges = Rest::Edges(range(1, false)?, range(1, true)?);
+            return Ok(Some((head, edges)));
+        };
+        let mut groups = Vec::new();
+        for info in stream.groups_info(view)? {
+            groups.push(full_group(&stream, view, info, count)?);
+        }
+        Ok(Some((head, Rest::Full(range(count, false)?, groups))))
+    })?;
+    let (head, rest) = found.ok_or(NO_KEY)?;
+    let is_full = matches!(rest, Rest::Full(..));
+    reply.map(if is_full { 9 } else { 10 });
+    let number = |name: &str, number: u64, reply: &mut dyn Reply| {
+        reply.bulk(name.as_bytes());
+        reply.integer(number as i64);
+    };
+    let id = |name: &str, id: StreamId, reply: &mut dyn Reply| {
+        reply.bulk(name.as_bytes());
+        write_id(id, reply);
+    };
+    number("length", head.length, reply);
+    number("radix-tree-keys", head.leaves, reply);
+    number("radix-tree-nodes", head.leaves + 1, reply);
+    id("last-generated-id", head.last, reply);
+    id("max-deleted-entry-id", head.deleted, reply);
+    number("entries-added", head.added, reply);
+    id("recorded-first-entry-id", head.first, reply);
+    match rest {
+        Rest::Edges(first, last) => {
+            number("groups", head.groups, reply);
+            for (name, entries) in [("first-entry", first), ("last-entry", last)] {
+                reply.bulk(name.as_bytes());
+                match entries.is_empty() {
+                    true => reply.null(),
+                    false => write_entry(&entries, 0, reply),
+                }
+            }
+        }
+        Rest::Full(entries, groups) => {
+            reply.bulk(b"entries");
+            write_entries(&entries, reply);
+            reply.bulk(b"groups");
+            reply.array(groups.len());
+            groups.iter().for_each(|group| write_full(group, reply));
+        }
+    }
+    Ok(())
+}
+
+fn full_group(
+    stream: &undercroft_engine::Stream,
+    view: &View<'_>,
+    info: GroupInfo,
+    count: u64,
+) -> Result<Full, undercroft_engine::Error> {
+    let range = IdRange {
+        count,
+        ..IdRange::ALL
+    };
+    let pending = |consumer: Option<&[u8]>| {
+        let pending = stream.pending_range(view, (&info.name, consumer), range, u64::MAX)?;
+        Ok::<_, undercroft_engine::Error>(pending.unwrap_or_default())
+    };
+    let mut consumers = Vec::new();
+    for consumer in stream.consumers_info(view, &info.name)?.unwrap_or_default() {
+        let own = pending(Some(&consumer.name))?;
+        consumers.push((consumer, own));
+    }
+    Ok(Full {
+        pending: pending(None)?,
+        consumers,
+        info,
+    })
+}
+
+/// A number where it is known.
+fn write_known(number: Option<i64>, reply: &mut dyn Reply) {
+    match number {
+        Some(number) => reply.integer(number),
+        None => reply.null(),
+    }
+}
+
+fn write_full(group: &Full, reply: &mut dyn Reply) {
+    reply.map(7);
+    reply.bulk(b"name");
+    reply.bulk(&group.info.name);
+    reply.bulk(b"last-delivered-id");
+    write_id(group.info.last, reply);
+    reply.bulk(b"entries-read");
+    write_known(group.info.read, reply);
+    reply.bulk(b"lag");
+    write_known(group.info.lag, reply);
+    reply.bulk(b"pel-count");
+    reply.integer(group.info.pending as i64);
+    reply.bulk(b"pending");
+    reply.array(group.pending.len());
+    for entry in &group.pending {
+        reply.array(4);
+        write_id(entry.id, reply);
+        reply.bulk(&entry.consumer);
+        reply.integer(entry.time as i64);
+        reply.integer(entry.deliveries as i64);
+    }
+    reply.bulk(b"consumers");
+    reply.array(group.consumers.len());
+    for (consumer, own) in &group.consumers {
+        reply.map(4);
+        reply.bulk(b"name");
+        reply.bulk(&consumer.name);
+        reply.bulk(b"seen-time");
+        reply.integer(consumer.seen as i64);
+        reply.bulk(b"pel-count");
+        reply.integer(consumer.pending as i64);
+        reply.bulk(b"pending");
+        reply.array(own.len());
+        for entry in own {
+            reply.array(3);
+            write_id(entry.id, reply);
+            reply.integer(entry.time as i64);
+            reply.integer(entry.deliveries as i64);
+        }
+    }
+}
+
+/// XINFO GROUPS.
+pub(crate) fn xinfo_groups(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let database = context.database();
+    let groups = context.look_at(arguments[2], |reader, key| {
+        match reader.stream(database, key)? {
+            Some(stream) => Ok(Some(stream.groups_info(reader.view())?)),
+            None => Ok(None),
+        }
+    })?;
+    let groups = groups.ok_or(NO_KEY)?;
+    reply.array(groups.len());
+    for group in &groups {
+        reply.map(6);
+        reply.bulk(b"name");
+        reply.bulk(&group.name);
+        reply.bulk(b"consumers");
+        reply.integer(group.consumers as i64);
+        reply.bulk(b"pending");
+        reply.integer(group.pending as i64);
+        reply.bulk(b"last-delivered-id");
+        write_id(group.last, reply);
+        reply.bulk(b"entries-read");
+        write_known(group.read, reply);
+        reply.bulk(b"lag");
+        write_known(group.lag, reply);
+    }
+    Ok(())
+}
+
+/// XINFO CONSUMERS.
+pub(crate) fn xinfo_consumers(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (database, group) = (context.database(), arguments[3]);
+    let found = context.look_at(arguments[2], |reader, key| {
+        match reader.stream(database, key)? {
+            Some(stream) => Ok(Some(stream.consumers_info(reader.view(), group)?)),
+            None => Ok(None),
+        }
+    })?;
+    let consumers = found.ok_or(NO_KEY)?.ok_or_else(|| {
+        let text = |bytes: &[u8]| {
+            bytes
+                .split(|byte| *byte == 0)
+                .next()
+                .unwrap_or_default()
+                .to_vec()
+        };
+        CommandError::from_parts(&[
+            b"NOGROUP No such consumer group '",
+            &text(group),
+            b"' for key name '",
+            &text(arguments[2]),
+            b"'",
+        ])
+    })?;
+    let now = context.store.now();
+    reply.array(consumers.len());
+    for consumer in &consumers {
+        reply.map(3);
+        reply.bulk(b"name");
+        reply.bulk(&consumer.name);
+        reply.bulk(b"pending");
+        reply.integer(consumer.pending as i64);
+        reply.bulk(b"idle");
+        reply.integer(now.saturating_sub(consumer.seen) as i64);
+    }
+    Ok(())
+}

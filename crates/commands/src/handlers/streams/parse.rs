@@ -1,0 +1,254 @@
+//! Ids, ranges and how streams are trimmed, as clients write them.
+
+use undercroft_engine::{EntryId, StreamId, Trim, TrimTo};
+
+use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+
+const INVALID: CommandError =
+    CommandError::fixed("ERR Invalid stream ID specified as stream command argument");
+/// Longest text of an id.
+const LONGEST: usize = 127;
+
+/// What C's `strtoull` makes of a whole text.
+fn number(text: &[u8]) -> Option<u64> {
+    if let Some(value) = parse_integer(text) {
+        return u64::try_from(value).ok();
+    }
+    let text = text.trim_ascii_start();
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let mut value = 0_u64;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value = value
+            .checked_mul(10)?
+            .checked_add(u64::from(digit - b'0'))?;
+    }
+    Some(if negative {
+        value.wrapping_neg()
+    } else {
+        value
+    })
+}
+
+/// An id, and whether its second half is to be chosen.
+fn parse(
+    text: &[u8],
+    missing: u64,
+    strict: bool,
+    may_choose: bool,
+) -> Result<(StreamId, bool), CommandError> {
+    if text.len() > LONGEST {
+        return Err(INVALID);
+    }
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    match text {
+        b"-" if !strict => return Ok((StreamId::MIN, false)),
+        b"+" if !strict => return Ok((StreamId::MAX, false)),
+        b"-" | b"+" => return Err(INVALID),
+        _ => {}
+    }
+    let (ms, seq) = match text.iter().position(|byte| *byte == b'-') {
+        Some(place) => (&text[..place], Some(&text[place + 1..])),
+        None => (text, None),
+    };
+    let ms = number(ms).ok_or(INVALID)?;
+    match seq {
+        None => Ok((StreamId { ms, seq: missing }, false)),
+        Some(b"*") if may_choose => Ok((StreamId { ms, seq: 0 }, true)),
+        Some(seq) => {
+            let seq = number(seq).ok_or(INVALID)?;
+            Ok((StreamId { ms, seq }, false))
+        }
+    }
+}
+
+/// An id that is one: not `-` or `+`.
+pub(super) fn strict_id(text: &[u8]) -> Result<StreamId, CommandError> {
+    parse(text, 0, true, false).map(|(id, _)| id)
+}
+
+/// An id, or `-` or `+` for the least and the greatest one.
+pub(super) fn any_id(text: &[u8]) -> Result<StreamId, CommandError> {
+    parse(text, 0, false, false).map(|(id, _)| id)
+}
+
+/// The first id of a range.
+pub(super) fn start(text: &[u8]) -> Result<StreamId, CommandError> {
+    match text {
+        [b'(', text @ ..] if !text.is_empty() => strict_id(text)?
+            .next()
+            .ok_or(CommandError::fixed("ERR invalid start ID for the interval")),
+        text => any_id(text),
+    }
+}
+
+/// The last id of a range.
+pub(super) fn end(text: &[u8]) -> Result<StreamId, CommandError> {
+    let last = |text, strict| parse(text, u64::MAX, strict, false).map(|(id, _)| id);
+    match text {
+        [b'(', text @ ..] if !text.is_empty() => last(text, true)?
+            .before()
+            .ok_or(CommandError::fixed("ERR invalid end ID for the interval")),
+        text => last(text, false),
+    }
+}
+
+/// The id `$`, none, or an id.
+pub(super) fn last_or_id(text: &[u8]) -> Result<Option<StreamId>, CommandError> {
+    match text {
+        b"$" => Ok(None),
+        text => strict_id(text).map(Some),
+    }
+}
+
+/// The options of XADD and XTRIM.
+#[derive(Debug, Default)]
+pub(super) struct Options {
+    /// How the stream is trimmed.
+    pub(super) trim: Option<Trim>,
+    /// XADD makes no stream.
+    pub(super) keep_missing: bool,
+    /// Where the id stands, in XADD.
+    pub(super) id_at: usize,
+    /// The id that is given in XADD.
+    pub(super) id: Option<EntryId>,
+}
+
+impl Options {
+    /// Reads them. `nodes` is the most entries of a leaf, by which is measured how much is trimmed at once.
+    pub(super) fn parse(
+        arguments: &[&[u8]],
+        adds: bool,
+        nodes: u64,
+    ) -> Result<Options, CommandError> {
+        let mut options = Options::default();
+        let (mut to, mut about, mut limit) = (None, false, None);
+        let mut place = 2;
+        while let Some(&option) = arguments.get(place) {
+            let more = arguments.len() - 1 - place;
+            let is_trim = is_keyword(option, "maxlen") || is_keyword(option, "minid");
+            if adds && option == b"*" {
+                options.id = Some(EntryId::Now);
+                break;
+            } else if is_trim && more > 0 {
+                if to.is_some() {
+                    return Err(CommandError::fixed(
+                        "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
+                    ));
+                }
+                about = false;
+                let next = arguments[place + 1];
+                if more >= 2 && (next == b"~" || next == b"=") {
+                    about = next == b"~";
+                    place += 1;
+                }
+                let threshold = arguments[place + 1];
+                to = Some(if is_keyword(option, "maxlen") {
+                    let length = u64::try_from(integer(threshold)?).map_err(|_| {
+                        CommandError::fixed("ERR The MAXLEN argument must be >= 0.")
+                    })?;
+                    TrimTo::Length(length)
+                } else {
+                    TrimTo::From(strict_id(threshold)?)
+                });
+                place += 1;
+            } else if is_keyword(option, "limit") && more > 0 {
+                let most = integer(arguments[place + 1])?;
+                let most = u64::try_from(most)
+                    .map_err(|_| CommandError::fixed("ERR The LIMIT argument must be >= 0."))?;
+                limit = Some(most);
+                place += 1;
+            } else if adds && is_keyword(option, "nomkstream") {
+                options.keep_missing = true;
+            } else if adds {
+                let (id, chosen) = parse(option, 0, true, true)?;
+                options.id = Some(match chosen {
+                    true => EntryId::Within(id.ms),
+                    false => EntryId::Exactly(id),
+                });
+                break;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+            place += 1;
+        }
+        options.id_at = place;
+        let Some(to) = to else {
+            if limit.is_some_and(|limit| limit > 0) {
+                return Err(CommandError::fixed(
+                    "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+                ));
+            }
+            if !adds {
+                return Err(CommandError::fixed(
+                    "ERR syntax error, XTRIM must be called with a trimming strategy",
+                ));
+            }
+            return Ok(options);
+        };
+        if limit.is_some() && !about {
+            return Err(CommandError::fixed(
+                "ERR syntax error, LIMIT cannot be used without the special ~ option",
+            ));
+        }
+        let most = match limit {
+            Some(0) => u64::MAX,
+            Some(limit) => limit,
+            // A hundred leaves.
+            None => match nodes.saturating_mul(100) {
+                0 => 10_000,
+                most => most.min(1_000_000),
+            },
+        };
+        let about = about.then_some(most);
+        options.trim = Some(Trim { to, about });
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_those_of_redis() {
+        let id = |ms, seq| StreamId { ms, seq };
+        for (text, expected) in [
+            ("5", Some(id(5, 0))),
+            ("5-7", Some(id(5, 7))),
+            (
+                "18446744073709551615-18446744073709551615",
+                Some(StreamId::MAX),
+            ),
+            ("007-1", Some(id(7, 1))),
+            (" 7-+1", Some(id(7, 1))),
+            ("18446744073709551616", None),
+            ("-", None),
+            ("+", None),
+            ("", None),
+            ("5-", None),
+            ("-5", None),
+            ("5--1", None),
+            ("5-*", None),
+            ("a-1", None),
+            ("5 -1", None),
+        ] {
+            assert_eq!(strict_id(text.as_bytes()).ok(), expected, "{text}");
+        }
+        assert_eq!(start(b"(5-7").ok(), Some(id(5, 8)));
+        assert_eq!(end(b"5").ok(), Some(id(5, u64::MAX)));
+        assert_eq!(end(b"(5-0").ok(), Some(id(4, u64::MAX)));
+        assert_eq!(end(b"+").ok(), Some(StreamId::MAX));
+        assert!(start(b"(18446744073709551615-18446744073709551615").is_err());
+        assert!(end(b"(0-0").is_err() && start(b"(-").is_err() && start(b"(").is_err());
+    }
+}

@@ -1,0 +1,298 @@
+//! XREAD and XREADGROUP.
+
+use std::time::Duration;
+
+use undercroft_engine::{Begun, IdRange, Key, StreamEntries, StreamId, Take, Taken, Wanted};
+
+use super::parse::strict_id;
+use super::{no_group, write_entries};
+use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
+use crate::handler::{Context, Failure, Outcome};
+use crate::protocol::Protocol;
+use crate::reply::Reply;
+use crate::wait::{self, Shape, Wait};
+
+/// Entries that a client is given which had to wait, and does not say how many it wants.
+const WAITED_FOR: u64 = 1000;
+
+/// What is asked for.
+struct Request<'a> {
+    keys: &'a [&'a [u8]],
+    ids: &'a [&'a [u8]],
+    group: Option<(&'a [u8], &'a [u8])>,
+    /// 0 is all.
+    count: u64,
+    /// How long to wait, where that is wanted; for ever without a time.
+    block: Option<Option<Duration>>,
+    acknowledged: bool,
+}
+
+impl<'a> Request<'a> {
+    fn parse(arguments: &'a [&'a [u8]], name: &str) -> Result<Request<'a>, CommandError> {
+        let of_group = name == "xreadgroup";
+        let mut request = Request {
+            keys: &[],
+            ids: &[],
+            group: None,
+            count: 0,
+            block: None,
+            acknowledged: false,
+        };
+        let mut place = 1;
+        while let Some(&option) = arguments.get(place) {
+            let more = arguments.len() - 1 - place;
+            if is_keyword(option, "BLOCK") && more > 0 {
+                request.block = Some(timeout(arguments[place + 1])?);
+                place += 1;
+            } else if is_keyword(option, "COUNT") && more > 0 {
+                request.count = u64::try_from(integer(arguments[place + 1])?).unwrap_or(0);
+                place += 1;
+            } else if is_keyword(option, "STREAMS") && more > 0 {
+                let streams = &arguments[place + 1..];
+                if !streams.len().is_multiple_of(2) {
+                    // Redis says so whichever of both was called.
+                    return Err(CommandError::fixed(
+                        "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+                    ));
+                }
+                (request.keys, request.ids) = streams.split_at(streams.len() / 2);
+                break;
+            } else if is_keyword(option, "GROUP") && more >= 2 {
+                if !of_group {
+                    return Err(CommandError::fixed(
+                        "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
+                    ));
+                }
+                request.group = Some((arguments[place + 1], arguments[place + 2]));
+                place += 2;
+            } else if is_keyword(option, "NOACK") {
+                if !of_group {
+                    return Err(CommandError::fixed(
+                        "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
+                    ));
+                }
+                request.acknowledged = true;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+            place += 1;
+        }
+        if request.keys.is_empty() {
+            return Err(CommandError::SYNTAX);
+        }
+        if of_group && request.group.is_none() {
+            return Err(CommandError::fixed(
+                "ERR Missing GROUP option for XREADGROUP",
+            ));
+        }
+        Ok(request)
+    }
+
+    fn most(&self) -> u64 {
+        if self.count == 0 {
+            u64::MAX
+        } else {
+            self.count
+        }
+    }
+
+    fn waited_for(&self) -> u64 {
+        if self.count == 0 {
+            WAITED_FOR
+        } else {
+            self.count
+        }
+    }
+}
+
+/// A timeout in milliseconds: None is for ever.
+fn timeout(argument: &[u8]) -> Result<Option<Duration>, CommandError> {
+    let milliseconds = parse_integer(argument).ok_or(CommandError::fixed(
+        "ERR timeout is not an integer or out of range",
+    ))?;
+    let milliseconds =
+        u64::try_from(milliseconds).map_err(|_| CommandError::fixed("ERR timeout is negative"))?;
+    Ok((milliseconds > 0).then(|| Duration::from_millis(milliseconds)))
+}
+
+/// The streams that have something, each with its entries.
+type Found<'a> = Vec<(&'a [u8], StreamEntries)>;
+
+fn write_found(found: &Found<'_>, is_map: bool, reply: &mut dyn Reply) {
+    match is_map {
+        true => reply.map(found.len()),
+        false => reply.array(found.len()),
+    }
+    for (key, entries) in found {
+        if !is_map {
+            reply.array(2);
+        }
+        reply.bulk(key);
+        write_entries(entries, reply);
+    }
+}
+
+/// Writes what a client was given that had to wait.
+pub(crate) fn write_answer(taken: &Taken, is_map: bool, reply: &mut dyn Reply) {
+    let entries = StreamEntries::of_texts(&taken.items);
+    write_found(&vec![(&taken.key, entries)], is_map, reply);
+}
+
+/// Writes what was found, or has the host wait for it. Within a transaction nobody waits. `texts` are the keys that are
+/// waited for, and what is told of them.
+fn finish(
+    context: &mut Context<'_>,
+    request: &Request<'_>,
+    found: &Found<'_>,
+    (take, texts): (Take, &[&[u8]]),
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let is_map = context.session.protocol == Protocol::Resp3;
+    if !found.is_empty() {
+        write_found(found, is_map, reply);
+        return Ok(());
+    }
+    let (store, database) = (context.store, context.database());
+    let Some(time) = request.block.filter(|_| !store.is_running()) else {
+        reply.null_array();
+        return Ok(());
+    };
+    let wanted = Wanted {
+        database,
+        keys: texts,
+        take,
+    };
+    let shape = Shape::Entries { is_map };
+    let begun = context
+        .host
+        .inbox
+        .take_or_wait(context.session, store, &wanted, time)?;
+    match begun {
+        Begun::Answered(answer) => wait::write(shape, &answer, reply)?,
+        Begun::Waiting(ticket) => context.session.waiting = Some(Wait::new(ticket, time, shape)),
+    }
+    Ok(())
+}
+
+/// XREAD.
+pub(crate) fn xread(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let request = Request::parse(arguments, "xread")?;
+    let (store, database) = (context.store, context.database());
+    let keys: Vec<Key<'_>> = context.keys(request.keys);
+    let (found, behind) = store.read(store.shards_of(&keys), |reader| {
+        let (mut found, mut behind) = (Found::new(), Vec::with_capacity(keys.len()));
+        for ((key, name), text) in keys.iter().zip(request.keys).zip(request.ids) {
+            let stream = reader.stream(database, key)?;
+            let id = match *text {
+                b"$" => stream.as_ref().map_or(StreamId::MIN, |stream| stream.last_id()),
+                b">" => {
+                    return Err(CommandError::fixed(
+                        "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
+                         <consumer> option.",
+                    )
+                    .into());
+                }
+                text => strict_id(text)?,
+            };
+            behind.push(id);
+            let (Some(stream), Some(from)) = (stream, id.next()) else {
+                continue;
+            };
+            let range = IdRange {
+                from,
+                count: request.most(),
+                ..IdRange::ALL
+            };
+            let mut entries = StreamEntries::new();
+            stream.range(reader.view(), range, &mut entries)?;
+            if !entries.is_empty() {
+                found.push((*name, entries));
+            }
+        }
+        Ok::<_, Failure>((found, behind))
+    })?;
+    keys.iter().for_each(|key| store.note_use(key));
+    let ids: Vec<[u8; 16]> = behind.iter().map(|id| id.to_bytes()).collect();
+    let ids = ids.iter().map(|id| &id[..]);
+    let texts: Vec<&[u8]> = request.keys.iter().copied().chain(ids).collect();
+    let count = request.waited_for();
+    finish(
+        context,
+        &request,
+        &found,
+        (Take::Entries { count }, &texts),
+        reply,
+    )
+}
+
+/// XREADGROUP.
+pub(crate) fn xreadgroup(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let request = Request::parse(arguments, "xreadgroup")?;
+    let (group, consumer) = request.group.unwrap_or_default();
+    let (store, database) = (context.store, context.database());
+    let keys: Vec<Key<'_>> = context.keys(request.keys);
+    let found = store.write(store.shards_of(&keys), |writer| {
+        let mut behind = Vec::with_capacity(keys.len());
+        for ((key, name), text) in keys.iter().zip(request.keys).zip(request.ids) {
+            let is_there = match writer.stream(database, key)? {
+                Some(stream) => stream.has_group(writer.view(), group)?,
+                None => false,
+            };
+            if !is_there {
+                let option = " in XREADGROUP with GROUP option";
+                return Err(no_group(name, group, option).into());
+            }
+            behind.push(match *text {
+                b"$" => {
+                    return Err(CommandError::fixed(
+                        "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of \
+                         this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
+                         just return an empty result set.",
+                    )
+                    .into());
+                }
+                b">" => None,
+                text => Some(strict_id(text)?).filter(|id| *id != StreamId::MAX),
+            });
+        }
+        let mut found = Found::new();
+        for ((key, name), behind) in keys.iter().zip(request.keys).zip(behind) {
+            let (names, mut entries) = ((group, consumer), StreamEntries::new());
+            let most = request.most();
+            match behind {
+                Some(id) => {
+                    writer.stream_deliver_again(database, key, names, (id, most), &mut entries)?;
+                    found.push((*name, entries));
+                }
+                None => {
+                    let how = (most, request.acknowledged);
+                    writer.stream_deliver(database, key, names, how, &mut entries)?;
+                    if !entries.is_empty() {
+                        found.push((*name, entries));
+                    }
+                }
+            }
+        }
+        Ok::<_, Failure>(found)
+    })?;
+    keys.iter().for_each(|key| store.note_use(key));
+    let texts: Vec<&[u8]> = request
+        .keys
+        .iter()
+        .copied()
+        .chain([group, consumer])
+        .collect();
+    let take = Take::Deliver {
+        count: request.waited_for(),
+        acknowledged: request.acknowledged,
+    };
+    finish(context, &request, &found, (take, &texts), reply)
+}

@@ -1,0 +1,301 @@
+//! How ids, names and values are written into a leaf.
+//!
+//! ```text
+//! a number: seven bits a byte, the lowest first; all but the last byte have their eighth bit set
+//! a text: its length as a number, and its bytes
+//! a value, beside a model that is known already:
+//! | tag 0..=95    a text of so many bytes           |
+//! | tag 96..=127  the integer tag - 96              |
+//! | tag 128       a text, as above                  |
+//! | tag 129..=136 an integer of 1 to 8 bytes        |
+//! | tag 137       the model                         |
+//! | tag 138..=145 an integer, as its distance from the model's, of 1 to 8 bytes |
+//! | tag 146..=255 the first tag - 145 bytes of the model, and a text |
+//! ```
+//!
+//! The integers are what is spelled as their decimal form is, so that each text comes back as it was.
+
+use undercroft_memory::Fault;
+
+use crate::structures::integer::parse_integer;
+
+const TEXT_MAX: usize = 95;
+const SMALL: u8 = 96;
+const SMALL_MAX: i64 = 31;
+const LONG: u8 = 128;
+const INTEGER: u8 = 129;
+const MODEL: u8 = 137;
+const DISTANCE: u8 = 138;
+const SHARED: u8 = 145;
+/// The most bytes of a model that a value shares.
+pub(super) const SHARED_MAX: usize = (u8::MAX - SHARED) as usize;
+
+pub(super) const DAMAGED: Fault = Fault {
+    at: 0,
+    what: "a leaf of a stream whose entries fill it",
+};
+
+/// Appends a number.
+#[inline]
+pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Appends a text.
+#[inline]
+pub(super) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
+    push_number(out, text.len() as u64);
+    out.extend_from_slice(text);
+}
+
+/// Bytes that a signed integer takes.
+fn width(value: i64) -> usize {
+    let bits = 65 - (value ^ value >> 63).leading_zeros();
+    bits.div_ceil(8) as usize
+}
+
+/// Appends a value in the shortest way beside a model.
+pub(super) fn push_value(out: &mut Vec<u8>, text: &[u8], model: &[u8]) {
+    if text == model {
+        return out.push(MODEL);
+    }
+    if let Some(value) = parse_integer(text) {
+        if (0..=SMALL_MAX).contains(&value) {
+            return out.push(SMALL + value as u8);
+        }
+        let distance = parse_integer(model).and_then(|model| value.checked_sub(model));
+        let (first, number) = match distance {
+            Some(distance) if width(distance) < width(value) => (DISTANCE, distance),
+            _ => (INTEGER, value),
+        };
+        let bytes = width(number);
+        if bytes < text.len() {
+            out.push(first + bytes as u8 - 1);
+            out.extend_from_slice(&number.to_le_bytes()[..bytes]);
+            return;
+        }
+    }
+    let both = text.iter().zip(model).take(SHARED_MAX);
+    let shared = both.take_while(|(one, other)| one == other).count();
+    // A tag and a length, instead of one of them.
+    if shared > 1 {
+        out.push(SHARED + shared as u8);
+        push_text(out, &text[shared..]);
+    } else if text.len() <= TEXT_MAX {
+        out.push(text.len() as u8);
+        out.extend_from_slice(text);
+    } else {
+        out.push(LONG);
+        push_text(out, text);
+    }
+}
+
+/// Bytes that an element of a listpack takes in Redis, of so many before its length behind it.
+fn with_length(bytes: usize) -> usize {
+    bytes
+        + match bytes {
+            0..=127 => 1,
+            128..16_383 => 2,
+            16_383..2_097_151 => 3,
+            2_097_151..268_435_455 => 4,
+            _ => 5,
+        }
+}
+
+/// Bytes that a number takes in a listpack of Redis.
+pub(super) fn listpack_number(value: i64) -> usize {
+    with_length(match value {
+        0..=127 => 1,
+        -4096..=4095 => 2,
+        -0x8000..=0x7fff => 3,
+        -0x80_0000..=0x7f_ffff => 4,
+        -0x8000_0000..=0x7fff_ffff => 5,
+        _ => 9,
+    })
+}
+
+/// Bytes that a text takes in a listpack of Redis.
+pub(super) fn listpack_text(text: &[u8]) -> usize {
+    const DIGITS_MAX: usize = 20;
+    let value = if text.len() <= DIGITS_MAX {
+        parse_integer(text)
+    } else {
+        None
+    };
+    match (value, text.len()) {
+        (Some(value), _) => listpack_number(value),
+        (None, length @ 0..64) => with_length(1 + length),
+        (None, length @ 64..4096) => with_length(2 + length),
+        (None, length) => with_length(5 + length),
+    }
+}
+
+/// Reads what was written. Nothing of it is believed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Decoder<'b> {
+    pub(super) bytes: &'b [u8],
+    pub(super) at: usize,
+}
+
+impl<'b> Decoder<'b> {
+    pub(super) fn new(bytes: &'b [u8], at: usize) -> Decoder<'b> {
+        Decoder { bytes, at }
+    }
+
+    #[inline(always)]
+    pub(super) fn take(&mut self, length: usize) -> Result<&'b [u8], Fault> {
+        let end = self.at.checked_add(length).ok_or(DAMAGED)?;
+        let taken = self.bytes.get(self.at..end).ok_or(DAMAGED)?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    #[inline(always)]
+    pub(super) fn byte(&mut self) -> Result<u8, Fault> {
+        let byte = self.bytes.get(self.at).ok_or(DAMAGED)?;
+        self.at += 1;
+        Ok(*byte)
+    }
+
+    #[inline(always)]
+    pub(super) fn number(&mut self) -> Result<u64, Fault> {
+        let mut number = 0;
+        for shift in (0..70).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(DAMAGED)
+    }
+
+    #[inline(always)]
+    pub(super) fn text(&mut self) -> Result<&'b [u8], Fault> {
+        let length = usize::try_from(self.number()?).map_err(|_| DAMAGED)?;
+        self.take(length)
+    }
+
+    fn integer(&mut self, bytes: usize) -> Result<i64, Fault> {
+        let taken = self.take(bytes)?;
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(taken);
+        let unused = 64 - bytes as u32 * 8;
+        Ok((u64::from_le_bytes(word) << unused) as i64 >> unused)
+    }
+
+    /// Passes a value over.
+    #[inline]
+    pub(super) fn skip_value(&mut self) -> Result<(), Fault> {
+        let tag = self.byte()?;
+        match tag {
+            0..SMALL => self.take(usize::from(tag)).map(drop),
+            SMALL..LONG | MODEL => Ok(()),
+            LONG => self.text().map(drop),
+            INTEGER..MODEL => self.take(usize::from(tag - INTEGER) + 1).map(drop),
+            DISTANCE..=SHARED => self.take(usize::from(tag - DISTANCE) + 1).map(drop),
+            _ => self.text().map(drop),
+        }
+    }
+
+    /// Appends a value to `out`.
+    #[inline]
+    pub(super) fn append_value(&mut self, model: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
+        let mut digits = itoa::Buffer::new();
+        let tag = self.byte()?;
+        match tag {
+            0..SMALL => out.extend_from_slice(self.take(usize::from(tag))?),
+            SMALL..LONG => out.extend_from_slice(digits.format(tag - SMALL).as_bytes()),
+            LONG => out.extend_from_slice(self.text()?),
+            INTEGER..MODEL => {
+                let value = self.integer(usize::from(tag - INTEGER) + 1)?;
+                out.extend_from_slice(digits.format(value).as_bytes());
+            }
+            MODEL => out.extend_from_slice(model),
+            DISTANCE..=SHARED => {
+                let distance = self.integer(usize::from(tag - DISTANCE) + 1)?;
+                let value = parse_integer(model).and_then(|model| model.checked_add(distance));
+                out.extend_from_slice(digits.format(value.ok_or(DAMAGED)?).as_bytes());
+            }
+            _ => {
+                let shared = usize::from(tag - SHARED);
+                out.extend_from_slice(model.get(..shared).ok_or(DAMAGED)?);
+                out.extend_from_slice(self.text()?);
+            }
+        }
+        Ok(())
+    }
+}
+
+const _: () =
+    assert!(SMALL as usize == TEXT_MAX + 1 && SMALL as i64 + SMALL_MAX + 1 == LONG as i64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_comes_back_beside_every_model() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut texts: Vec<Vec<u8>> = [0, 1, 2, 95, 96, 109, 110, 111, 127, 128, 300, 70_000]
+            .iter()
+            .flat_map(|&length| {
+                [
+                    vec![b'x'; length],
+                    [vec![b'x'; length], vec![b'y']].concat(),
+                ]
+            })
+            .collect();
+        for value in [0, 31, 32, 127, 128, -1, i64::MAX, i64::MIN] {
+            texts.push(value.to_string().into_bytes());
+        }
+        for _ in 0..100 {
+            let value = random.i64(..) >> random.u32(..64);
+            texts.push(value.to_string().into_bytes());
+            texts.push(format!("user:{}", value % 1000).into_bytes());
+        }
+        texts.push(b"007".to_vec());
+        for model in &texts {
+            for text in &texts {
+                let (mut bytes, mut out) = (Vec::new(), Vec::new());
+                push_value(&mut bytes, text, model);
+                assert!(bytes.len() <= text.len() + 1 + usize::from(text.len() > 95) * 3);
+                let mut decoder = Decoder::new(&bytes, 0);
+                decoder.append_value(model, &mut out).expect("sound");
+                assert!(out == *text && decoder.at == bytes.len());
+                let mut decoder = Decoder::new(&bytes, 0);
+                decoder.skip_value().expect("sound");
+                assert_eq!(decoder.at, bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_come_back_and_damage_ends() {
+        for number in (0..64).flat_map(|shift| [1_u64 << shift, u64::MAX >> shift, 0]) {
+            let mut bytes = Vec::new();
+            push_number(&mut bytes, number);
+            assert_eq!(Decoder::new(&bytes, 0).number().ok(), Some(number));
+            let cut = &bytes[..bytes.len() - 1];
+            assert!(Decoder::new(cut, 0).number().is_err());
+        }
+        assert!(Decoder::new(&[0xff; 20], 0).number().is_err());
+        for bytes in [
+            &[5, 1][..],
+            &[LONG, 9],
+            &[INTEGER + 7, 1],
+            &[DISTANCE, 1],
+            &[SHARED + 2, 0],
+        ] {
+            assert!(
+                Decoder::new(bytes, 0)
+                    .append_value(b"a", &mut Vec::new())
+                    .is_err()
+            );
+        }
+    }
+}

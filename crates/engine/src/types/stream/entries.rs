@@ -1,0 +1,320 @@
+//! The tree of a stream's entries.
+
+use undercroft_memory::{Pool, Transaction, View};
+
+use super::StreamLimits;
+use super::found::StreamEntries;
+use super::id::StreamId;
+use super::leaf::{Appended, Buffers, Draft, LEAF_MAX, Leaf, fault};
+use crate::error::Error;
+use crate::structures::tree::{Builder, Child, Least, Merge, Node, Place, Subtree, Tree};
+
+/// The tree of a stream: for each child the id that those of its first leaf are counted from is noted, which is not
+/// behind that of its first entry.
+pub(super) type Entries = Tree<2, ById>;
+
+/// What is noted of the children in a tree of entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ById;
+
+impl Merge<2> for ById {
+    #[inline(always)]
+    fn of(children: &[Child<2>]) -> [u64; 2] {
+        Least::of(children)
+    }
+
+    #[inline(always)]
+    fn above(
+        view: &View<'_>,
+        node: &Node<2>,
+        index: usize,
+        note: [u64; 2],
+    ) -> Result<Option<[u64; 2]>, Error> {
+        Least::above(view, node, index, note)
+    }
+}
+
+/// Which entries are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdRange {
+    /// The first one, or what would be.
+    pub from: StreamId,
+    /// The last one, or what would be.
+    pub to: StreamId,
+    /// At most so many.
+    pub count: u64,
+    /// The last ones, and these first.
+    pub reverse: bool,
+}
+
+impl IdRange {
+    /// All entries.
+    pub const ALL: IdRange = IdRange {
+        from: StreamId::MIN,
+        to: StreamId::MAX,
+        count: u64::MAX,
+        reverse: false,
+    };
+}
+
+impl Entries {
+    /// The leaf in which an id lies, or would.
+    fn seek(&self, view: &View<'_>, id: StreamId) -> Result<Place<2>, Error> {
+        self.find_by(view, |note| Ok(StreamId::of_words(note) <= id))
+    }
+
+    /// Appends the entries of a range to `out`. O(log n + entries).
+    pub(super) fn append_range(
+        &self,
+        view: &View<'_>,
+        range: IdRange,
+        out: &mut StreamEntries,
+    ) -> Result<(), Error> {
+        if self.count() == 0 || range.from > range.to || range.count == 0 {
+            return Ok(());
+        }
+        let first = if range.reverse { range.to } else { range.from };
+        let mut place = self.seek(view, first)?;
+        let (mut buffer, mut left) = (Vec::new(), range.count);
+        let mut spots = Vec::new();
+        loop {
+            if let (false, Some(next)) = (range.reverse, place.next_leaf(view)) {
+                view.prefetch_range(next, 256);
+            }
+            let leaf = Leaf::load(view, place.leaf)?;
+            let image = leaf.image(view, &mut buffer)?;
+            if range.reverse {
+                spots.clear();
+                for spot in image.spots() {
+                    let spot = spot?;
+                    if (range.from..=range.to).contains(&spot.id) {
+                        spots.push(spot);
+                    }
+                }
+                let gone_by = leaf.base < range.from;
+                for spot in spots
+                    .iter()
+                    .rev()
+                    .take(left.min(usize::MAX as u64) as usize)
+                {
+                    image.append(spot.start, out)?;
+                    left -= 1;
+                }
+                if left == 0 || gone_by {
+                    return Ok(());
+                }
+            } else {
+                for spot in image.spots() {
+                    let spot = spot?;
+                    if spot.id < range.from {
+                        continue;
+                    }
+                    if spot.id > range.to || left == 0 {
+                        return Ok(());
+                    }
+                    image.append(spot.start, out)?;
+                    left -= 1;
+                }
+            }
+            // R3: what is torn must not go on for long.
+            view.recheck()?;
+            if left == 0 || !place.step(view, !range.reverse)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How many entries lie before an id. O(log n).
+    pub(super) fn count_before(&self, view: &View<'_>, id: StreamId) -> Result<u64, Error> {
+        if self.count() == 0 {
+            return Ok(0);
+        }
+        let place = self.seek(view, id)?;
+        let mut buffer = Vec::new();
+        let image = Leaf::load(view, place.leaf)?;
+        let image = image.image(view, &mut buffer)?;
+        let mut before = 0;
+        for spot in image.spots() {
+            if spot?.id >= id {
+                break;
+            }
+            before += 1;
+        }
+        Ok(place.before.wrapping_add(before))
+    }
+
+    /// The first or the last id; none where there are no entries. O(log n).
+    pub(super) fn edge(&self, view: &View<'_>, last: bool) -> Result<Option<StreamId>, Error> {
+        if self.count() == 0 {
+            return Ok(None);
+        }
+        let place = self.find_end(view, last)?;
+        let mut buffer = Vec::new();
+        let leaf = Leaf::load(view, place.leaf)?;
+        let image = leaf.image(view, &mut buffer)?;
+        let spots = image.spots();
+        let spot = if last { spots.last() } else { { spots }.next() };
+        Ok(Some(spot.ok_or_else(|| fault(leaf.at))??.id))
+    }
+
+    /// Puts an entry behind the last one. Returns how many bytes a leaf takes where it made another one. O(log n + its
+    /// length).
+    pub(super) fn push(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        (id, texts): (StreamId, &[&[u8]]),
+        limits: &StreamLimits,
+    ) -> Result<Option<u64>, Error> {
+        let shard = pool.shard();
+        let place = self.find_end(transaction.view(), true)?;
+        if self.count() > 0 {
+            let mut buffers = Buffers::default();
+            let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
+            let appended = if leaf.is_full(texts, limits) {
+                Appended::Full
+            } else {
+                leaf.append(transaction, shard, (id, texts), &mut buffers)?
+            };
+            match appended {
+                Appended::Here => {
+                    self.add(transaction, shard, &place.path, 1)?;
+                    return Ok(None);
+                }
+                Appended::Larger(bytes) => {
+                    let room = bytes.max(leaf.used()).min(LEAF_MAX - leaf.used());
+                    let old = leaf.at;
+                    leaf = leaf.copy(transaction, pool, room)?;
+                    let appended = leaf.append(transaction, shard, (id, texts), &mut buffers)?;
+                    if appended != Appended::Here {
+                        return Err(fault(old));
+                    }
+                    transaction.free(pool, old);
+                    let child = leaf.child();
+                    self.splice(transaction, pool, &place.path, 1, &[child])?;
+                    return Ok(None);
+                }
+                Appended::Full => {}
+            }
+            let hint = leaf.used();
+            let child = leaf.child();
+            let new = Leaf::create(transaction, pool, (id, texts), hint)?;
+            self.splice(transaction, pool, &place.path, 1, &[child, new.child()])?;
+            return Ok(Some(hint as u64));
+        }
+        let new = Leaf::create(transaction, pool, (id, texts), 0)?;
+        self.splice(transaction, pool, &place.path, 1, &[new.child()])?;
+        Ok(None)
+    }
+
+    /// Takes an entry out. Returns whether it was there. O(log n).
+    pub(super) fn remove(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        id: StreamId,
+    ) -> Result<bool, Error> {
+        if self.count() == 0 {
+            return Ok(false);
+        }
+        let place = self.seek(transaction.view(), id)?;
+        let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
+        let (mut buffer, mut found) = (Vec::new(), None);
+        for spot in leaf.image(transaction.view(), &mut buffer)?.spots() {
+            let spot = spot?;
+            if spot.id >= id {
+                found = (spot.id == id).then_some(spot);
+                break;
+            }
+        }
+        let Some(spot) = found else {
+            return Ok(false);
+        };
+        if leaf.count == 1 {
+            transaction.free(pool, leaf.at);
+            self.splice(transaction, pool, &place.path, 1, &[])?;
+            return Ok(true);
+        }
+        leaf.drop_one(transaction, pool.shard(), spot, &mut buffer)?;
+        if leaf.is_sparse() {
+            // What is left takes a small leaf, as few entries may stay for long.
+            let small = leaf.copy(transaction, pool, 0)?;
+            transaction.free(pool, leaf.at);
+            self.splice(transaction, pool, &place.path, 1, &[small.child()])?;
+        } else {
+            self.add(transaction, pool.shard(), &place.path, -1)?;
+        }
+        Ok(true)
+    }
+
+    /// How many of the first `entries` go where only whole leaves do, `most` at most. O(log n).
+    pub(super) fn whole_leaves(
+        &self,
+        view: &View<'_>,
+        entries: u64,
+        most: u64,
+    ) -> Result<u64, Error> {
+        let position = entries.min(most);
+        if position >= self.count() {
+            return Ok(self.count());
+        }
+        Ok(self.find(view, position)?.before)
+    }
+
+    /// Takes the first entries out. What is cut off is appended to `off`, for the caller to free. O(log n).
+    pub(super) fn drop_first(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        entries: u64,
+        off: &mut Vec<Subtree>,
+    ) -> Result<(), Error> {
+        let entries = entries.min(self.count());
+        if entries == 0 {
+            return Ok(());
+        }
+        if entries == self.count() {
+            return self.cut(transaction, pool, 0, entries, off);
+        }
+        let place = self.find(transaction.view(), entries)?;
+        let inside = entries.wrapping_sub(place.before);
+        if inside > 0 {
+            let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
+            if inside >= leaf.count as u64 {
+                return Err(fault(leaf.at));
+            }
+            let shard = pool.shard();
+            leaf.drop_first(transaction, shard, inside as usize, &mut Vec::new())?;
+            self.add(transaction, shard, &place.path, -(inside as i64))?;
+        }
+        self.cut(transaction, pool, 0, place.before, off)
+    }
+}
+
+/// Root words of a tree of entries in order.
+pub(super) fn build(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    entries: &[(StreamId, Vec<&[u8]>)],
+) -> Result<[u64; 3], Error> {
+    let limits = StreamLimits::DEFAULT;
+    let mut builder: Builder<2, ById> = Builder::new();
+    let mut draft: Option<Draft> = None;
+    for (id, texts) in entries {
+        if let Some(draft) = &mut draft
+            && draft.push((*id, texts), &limits)?
+        {
+            continue;
+        }
+        if let Some(full) = draft.replace(Draft::new(*id, texts)) {
+            let leaf = full.put(transaction, pool)?;
+            builder.push(transaction, pool, leaf)?;
+        }
+    }
+    let Some(last) = draft else {
+        return Ok([0; 3]);
+    };
+    let leaf = last.put(transaction, pool)?;
+    builder.push(transaction, pool, leaf)?;
+    builder.finish(transaction, pool)
+}

@@ -1,0 +1,140 @@
+//! Freeing what is no longer reached: trees of entries, of pending entries, of groups with all that they lead to.
+
+use undercroft_memory::{Offset, Pool, Transaction, View};
+
+use super::group::{Consumer, Group};
+use super::rows::{self, Kind};
+use super::{STREAM, leaf};
+use crate::error::Error;
+use crate::structures::tree::{self, Subtree, for_each_left};
+use crate::upkeep::detached;
+use crate::upkeep::graveyard::{self, Dying};
+
+/// Lets a tree be freed later, in small steps; one leaf at once. O(1) but for that leaf.
+pub(super) fn discard_tree(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    (root, height): Subtree,
+) -> Result<(), Error> {
+    match (root, height) {
+        (0, _) => Ok(()),
+        (at, 0) => free_leaf(transaction, pool, at).map(drop),
+        subtree if pool.arena() != 0 => {
+            detached::bury(transaction, pool, STREAM.value_type, subtree)
+        }
+        (root, height) => {
+            let words = [root, height as u64, 0, 0, 0];
+            let dying = Dying::Tree(STREAM.value_type);
+            graveyard::bury(transaction, pool.shard(), dying, words).map(drop)
+        }
+    }
+}
+
+/// Frees a leaf of any of a stream's trees with what it leads to. Returns how many blocks that was beside it.
+fn free_leaf(transaction: &mut Transaction<'_>, pool: Pool, at: Offset) -> Result<usize, Error> {
+    let mut blocks = 0;
+    if transaction.view().word(at)? & 0xffff != leaf::MAGIC {
+        let leaf = rows::Leaf::load(transaction.view(), at)?;
+        if leaf.kind.name_at().is_some() {
+            blocks = leaf.count;
+            for row in leaf.rows(transaction.view())? {
+                for tree in trees_of(transaction.view(), leaf.kind, row[1], pool)? {
+                    discard_tree(transaction, pool, tree)?;
+                }
+                transaction.free(pool, row[1]);
+            }
+        }
+    }
+    transaction.free(pool, at);
+    Ok(blocks)
+}
+
+/// The trees that a record leads to.
+pub(super) fn trees_of(
+    view: &View<'_>,
+    kind: Kind,
+    record: Offset,
+    pool: Pool,
+) -> Result<Vec<Subtree>, Error> {
+    let all = match kind {
+        Kind::Pending | Kind::Own => Vec::new(),
+        Kind::Consumers => vec![Consumer::load(view, record, pool)?.own(view)?],
+        Kind::Groups => {
+            let group = Group::load(view, record, pool)?;
+            vec![group.pending(view)?, group.consumers(view)?]
+        }
+    };
+    Ok(all
+        .iter()
+        .map(|rows| (rows.tree.root(), rows.tree.height()))
+        .collect())
+}
+
+/// Frees the next leaf of a tree.
+pub(super) fn free_next_leaf(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    subtree: Subtree,
+    progress: u64,
+) -> Result<(Option<u64>, usize), Error> {
+    let mut blocks = 0;
+    let further =
+        tree::free_next::<2>(transaction, pool, subtree, progress, |transaction, leaf| {
+            blocks = free_leaf(transaction, pool, leaf)?;
+            Ok(())
+        })?;
+    Ok((further, blocks))
+}
+
+/// Visits what is left of a tree that is being freed.
+pub(super) fn check_left(
+    view: &View<'_>,
+    subtree: Subtree,
+    progress: u64,
+    reach: &mut dyn FnMut(Offset),
+) -> Result<(), Error> {
+    let mut below = Vec::new();
+    for_each_left::<2>(view, subtree, progress, &mut |at, count| {
+        reach(at);
+        let is_rows = count.is_some() && view.word(at)? & 0xffff != leaf::MAGIC;
+        if is_rows {
+            let leaf = rows::Leaf::load(view, at)?;
+            if leaf.kind.name_at().is_some() {
+                for row in leaf.rows(view)? {
+                    reach(row[1]);
+                    below.extend(trees_of(view, leaf.kind, row[1], Pool::from(0))?);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    for (root, height) in below {
+        check_tree(view, (root, height), reach)?;
+    }
+    Ok(())
+}
+
+/// Visits a whole tree of rows that was not begun to be freed, with what it leads to.
+fn check_tree(
+    view: &View<'_>,
+    (root, height): Subtree,
+    reach: &mut dyn FnMut(Offset),
+) -> Result<(), Error> {
+    if root == 0 {
+        return Ok(());
+    }
+    if height > 0 {
+        return check_left(view, (root, height), 0, reach);
+    }
+    reach(root);
+    let leaf = rows::Leaf::load(view, root)?;
+    if leaf.kind.name_at().is_some() {
+        for row in leaf.rows(view)? {
+            reach(row[1]);
+            for tree in trees_of(view, leaf.kind, row[1], Pool::from(0))? {
+                check_tree(view, tree, reach)?;
+            }
+        }
+    }
+    Ok(())
+}

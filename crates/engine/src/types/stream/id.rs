@@ -1,0 +1,89 @@
+//! The ids of entries: milliseconds, and a number among the entries of one.
+
+use std::io::Write as _;
+
+/// An entry's id. Ids are in the order of their entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    /// Unix time in milliseconds, or any number.
+    pub ms: u64,
+    /// The number among those of one millisecond.
+    pub seq: u64,
+}
+
+impl StreamId {
+    /// The least id, which no entry has.
+    pub const MIN: StreamId = StreamId { ms: 0, seq: 0 };
+    /// The greatest id.
+    pub const MAX: StreamId = StreamId {
+        ms: u64::MAX,
+        seq: u64::MAX,
+    };
+
+    /// The id behind this one; none behind the greatest.
+    pub fn next(self) -> Option<StreamId> {
+        match self.seq.checked_add(1) {
+            Some(seq) => Some(StreamId { seq, ..self }),
+            None => Some(StreamId {
+                ms: self.ms.checked_add(1)?,
+                seq: 0,
+            }),
+        }
+    }
+
+    /// The id before this one; none before the least.
+    pub fn before(self) -> Option<StreamId> {
+        match self.seq.checked_sub(1) {
+            Some(seq) => Some(StreamId { seq, ..self }),
+            None => Some(StreamId {
+                ms: self.ms.checked_sub(1)?,
+                seq: u64::MAX,
+            }),
+        }
+    }
+
+    /// Its 16 bytes.
+    pub fn to_bytes(self) -> [u8; 16] {
+        (u128::from(self.ms) << 64 | u128::from(self.seq)).to_be_bytes()
+    }
+
+    /// The id that 16 bytes are.
+    pub fn from_bytes(bytes: &[u8]) -> Option<StreamId> {
+        let both = u128::from_be_bytes(bytes.try_into().ok()?);
+        let (ms, seq) = ((both >> 64) as u64, both as u64);
+        Some(StreamId { ms, seq })
+    }
+
+    pub(super) fn words(self) -> [u64; 2] {
+        [self.ms, self.seq]
+    }
+
+    pub(super) fn of_words([ms, seq]: [u64; 2]) -> StreamId {
+        StreamId { ms, seq }
+    }
+
+    /// Appends the id as clients see it: `1700000000000-0`.
+    pub fn append_to(self, out: &mut Vec<u8>) {
+        // Writing to a vector cannot fail.
+        let _ = write!(out, "{}-{}", self.ms, self.seq);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_follow_one_another() {
+        let id = |ms, seq| StreamId { ms, seq };
+        assert_eq!(id(1, 2).next(), Some(id(1, 3)));
+        assert_eq!(id(1, u64::MAX).next(), Some(id(2, 0)));
+        assert_eq!(StreamId::MAX.next(), None);
+        assert_eq!(id(2, 0).before(), Some(id(1, u64::MAX)));
+        assert_eq!(StreamId::MIN.before(), None);
+        assert!(id(1, 9) < id(2, 0));
+        let mut text = Vec::new();
+        id(7, 8).append_to(&mut text);
+        assert_eq!(text, b"7-8");
+    }
+}

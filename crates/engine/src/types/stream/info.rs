@@ -1,0 +1,285 @@
+//! What is asked about streams, their groups and their consumers.
+
+use undercroft_memory::View;
+
+use super::entries::IdRange;
+use super::found::StreamEntries;
+use super::group::{Consumer, Group, Pending, UNKNOWN};
+use super::id::StreamId;
+use super::whole::Stream;
+use crate::error::Error;
+use crate::store::{Key, Reader};
+use crate::types::registry::ValueType;
+
+/// What XINFO tells of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupInfo {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Number of consumers.
+    pub consumers: u64,
+    /// Number of pending entries.
+    pub pending: u64,
+    /// The id of the last entry that was delivered.
+    pub last: StreamId,
+    /// How many entries had been delivered by then, where that is known.
+    pub read: Option<i64>,
+    /// How many are left to be delivered, where that is known.
+    pub lag: Option<i64>,
+}
+
+/// What XINFO tells of a consumer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerInfo {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Number of its pending entries.
+    pub pending: u64,
+    /// When it was seen last, Unix milliseconds.
+    pub seen: u64,
+}
+
+/// A pending entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingEntry {
+    /// Its id.
+    pub id: StreamId,
+    /// The consumer that it was delivered to.
+    pub consumer: Vec<u8>,
+    /// When, Unix milliseconds.
+    pub time: u64,
+    /// How often it was delivered.
+    pub deliveries: u64,
+}
+
+/// All that is pending in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingInfo {
+    /// Number of entries.
+    pub count: u64,
+    /// The first and the last one, where there are any.
+    pub edges: Option<(StreamId, StreamId)>,
+    /// The consumers that have some, each with their number.
+    pub consumers: Vec<(Vec<u8>, u64)>,
+}
+
+impl Reader<'_, '_> {
+    /// The stream at a key, where there is one.
+    pub fn stream(&self, database: usize, key: &Key<'_>) -> Result<Option<Stream>, Error> {
+        match self.find_type(database, key, ValueType::Stream)? {
+            Some(entry) => Stream::load(self.view, key.shard(), &entry).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Stream {
+    /// Appends entries to `out`. O(log n + entries).
+    pub fn range(
+        &self,
+        view: &View<'_>,
+        range: IdRange,
+        out: &mut StreamEntries,
+    ) -> Result<(), Error> {
+        self.entries.append_range(view, range, out)
+    }
+
+    /// The id of the first entry, or of the last one. O(log n).
+    pub fn edge(&self, view: &View<'_>, last: bool) -> Result<Option<StreamId>, Error> {
+        self.entries.edge(view, last)
+    }
+
+    /// Number of leaves, or a lower limit of it.
+    pub fn leaves(&self, view: &View<'_>) -> Result<u64, Error> {
+        self.entries.leaves_at_least(view)
+    }
+
+    /// Number of groups.
+    pub fn group_count(&self, view: &View<'_>) -> Result<u64, Error> {
+        Ok(self.groups(view)?.count())
+    }
+
+    /// Whether there is a group.
+    pub fn has_group(&self, view: &View<'_>, name: &[u8]) -> Result<bool, Error> {
+        Ok(self.find_group(view, name)?.is_some())
+    }
+
+    /// Up to where a group has been given entries; none where there is no such group.
+    pub fn group_last(&self, view: &View<'_>, name: &[u8]) -> Result<Option<StreamId>, Error> {
+        Ok(self.group(view, name)?.map(|group| group.last))
+    }
+
+    /// Whether an entry behind an id was deleted that others are behind of: what has been read cannot be counted there.
+    pub(super) fn has_gap_behind(&self, view: &View<'_>, id: StreamId) -> Result<bool, Error> {
+        if self.length() == 0 || self.deleted == StreamId::MIN {
+            return Ok(false);
+        }
+        let first = self.edge(view, false)?.unwrap_or_default();
+        Ok(first <= self.deleted && id <= self.deleted)
+    }
+
+    /// How many entries had been added when the one with an id was, where that is known.
+    pub(super) fn count_at(&self, view: &View<'_>, id: StreamId) -> Result<Option<i64>, Error> {
+        let (added, length) = (self.added as i64, self.length() as i64);
+        if added == 0 {
+            return Ok(Some(0));
+        }
+        if length == 0 && id <= self.last {
+            return Ok(Some(added));
+        }
+        if id == self.last {
+            return Ok(Some(added));
+        }
+        if id > self.last {
+            return Ok(None);
+        }
+        let first = self.edge(view, false)?.unwrap_or_default();
+        if self.deleted == StreamId::MIN || self.deleted < first {
+            if id < first {
+                return Ok(Some(added - length));
+            }
+            if id == first {
+                return Ok(Some(added - length + 1));
+            }
+        }
+        Ok(None)
+    }
+
+    fn lag(&self, view: &View<'_>, group: &Group) -> Result<Option<i64>, Error> {
+        if self.added == 0 {
+            return Ok(Some(0));
+        }
+        let read = if group.read != UNKNOWN && !self.has_gap_behind(view, group.last)? {
+            Some(group.read)
+        } else {
+            self.count_at(view, group.last)?
+        };
+        Ok(read.map(|read| (self.added as i64).wrapping_sub(read)))
+    }
+
+    /// All groups in the order of their names. O(groups).
+    pub fn groups_info(&self, view: &View<'_>) -> Result<Vec<GroupInfo>, Error> {
+        let mut all = Vec::new();
+        for (name, record) in self.names(view, &self.groups(view)?)? {
+            let group = Group::load(view, record, self.pool)?;
+            all.push(GroupInfo {
+                name,
+                consumers: group.consumers(view)?.count(),
+                pending: group.pending(view)?.count(),
+                last: group.last,
+                read: (group.read != UNKNOWN).then_some(group.read),
+                lag: self.lag(view, &group)?,
+            });
+        }
+        Ok(all)
+    }
+
+    /// All consumers of a group in the order of their names; none where there is no such group. O(consumers).
+    pub fn consumers_info(
+        &self,
+        view: &View<'_>,
+        group: &[u8],
+    ) -> Result<Option<Vec<ConsumerInfo>>, Error> {
+        let Some(group) = self.group(view, group)? else {
+            return Ok(None);
+        };
+        let mut all = Vec::new();
+        for (name, record) in self.names(view, &group.consumers(view)?)? {
+            let consumer = Consumer::load(view, record, self.pool)?;
+            all.push(ConsumerInfo {
+                name,
+                pending: consumer.own(view)?.count(),
+                seen: consumer.seen,
+            });
+        }
+        Ok(Some(all))
+    }
+
+    /// What is pending in a group in all; none where there is no such group. O(consumers).
+    pub fn pending_info(
+        &self,
+        view: &View<'_>,
+        group: &[u8],
+    ) -> Result<Option<PendingInfo>, Error> {
+        let Some(found) = self.group(view, group)? else {
+            return Ok(None);
+        };
+        let pending = found.pending(view)?;
+        let edge = |last| pending.edge(view, last);
+        let edges = edge(false)?.zip(edge(true)?);
+        let consumers = match edges {
+            Some(_) => self.consumers_info(view, group)?.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let consumers = consumers
+            .into_iter()
+            .filter(|consumer| consumer.pending > 0);
+        Ok(Some(PendingInfo {
+            count: pending.count(),
+            edges: edges.map(|(first, last)| (StreamId::of_words(first), StreamId::of_words(last))),
+            consumers: consumers
+                .map(|consumer| (consumer.name, consumer.pending))
+                .collect(),
+        }))
+    }
+
+    /// Pending entries of a group, or of one of its consumers; those delivered before a time only. None where there is
+    /// no such group. O(log n + entries looked at).
+    pub fn pending_range(
+        &self,
+        view: &View<'_>,
+        (group, consumer): (&[u8], Option<&[u8]>),
+        range: IdRange,
+        before: u64,
+    ) -> Result<Option<Vec<PendingEntry>>, Error> {
+        let Some(group) = self.group(view, group)? else {
+            return Ok(None);
+        };
+        let (mut all, pending) = (Vec::new(), group.pending(view)?);
+        let own = match consumer {
+            None => None,
+            Some(name) => match group.consumer(view, name)? {
+                None => return Ok(Some(all)),
+                Some(consumer) => Some(consumer.own(view)?),
+            },
+        };
+        let from = range.from.words();
+        let (mut left, mut last) = (range.count, (0, Vec::new()));
+        let rows = own.as_ref().unwrap_or(&pending);
+        if left == 0 {
+            return Ok(Some(all));
+        }
+        rows.for_each_from(
+            view,
+            |key| Ok(key < from),
+            |row| {
+                let entry = if own.is_some() {
+                    let found = pending.find_key(view, [row[0], row[1]])?;
+                    Pending::of(found.ok_or_else(|| super::rows::fault(group.at))?.row)
+                } else {
+                    Pending::of(*row)
+                };
+                if entry.id > range.to {
+                    return Ok(false);
+                }
+                if entry.time > before {
+                    return Ok(true);
+                }
+                if last.0 != entry.consumer {
+                    last = (entry.consumer, Vec::new());
+                    let consumer = Consumer::load(view, entry.consumer, self.pool)?;
+                    consumer.append_name(view, &mut last.1)?;
+                }
+                all.push(PendingEntry {
+                    id: entry.id,
+                    consumer: last.1.clone(),
+                    time: entry.time,
+                    deliveries: entry.deliveries,
+                });
+                left -= 1;
+                Ok(left > 0)
+            },
+        )?;
+        Ok(Some(all))
+    }
+}

@@ -1,0 +1,620 @@
+//! The leaves of a stream's tree: entries in order.
+//!
+//! ```text
+//! a leaf:
+//! | 0x600, start of the entries' room, size      |  8 bytes
+//! | entries, those ever added, start and end of what they take, bytes in Redis | 8
+//! | the id that the others are counted from      |  16
+//! | model: number of fields, and for each its name and the start of a value |
+//! | entries                                      |
+//!
+//! an entry:
+//! | bit 0: its fields are the model's; the low six bits of its seq; bit 7: the number of the others follows |
+//! | number: milliseconds behind the base's       |
+//! | where its fields are others: their number, and before each value its name |
+//! | values                                       |
+//! ```
+//!
+//! The seq is counted from the base's in the same millisecond. The model is that of the entry which the leaf was made for: fields that repeat take nothing, values only what differs
+//! from the model's. No entry depends on another one, so that the first ones go by a store of where they start, and the
+//! next one is put behind the last (W4). An entry that is too long for a common leaf has a leaf of its own.
+
+use smallvec::SmallVec;
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
+
+use super::StreamLimits;
+use super::code::{
+    DAMAGED, Decoder, listpack_number, listpack_text, push_number, push_text, push_value,
+};
+use super::found::StreamEntries;
+use super::id::StreamId;
+use crate::error::Error;
+use crate::structures::tree::Child;
+
+pub(super) const MAGIC: u64 = 0x600;
+const HEADER: usize = 32;
+/// Where the number of entries and what they take stand.
+const FILL_AT: u64 = 8;
+/// Bytes of the smallest leaf, and of the largest one that holds several entries.
+const LEAF_MIN: usize = 256;
+pub(super) const LEAF_MAX: usize = 4096;
+/// Entries whose model would be longer have leaves without one.
+const MODEL_MAX: usize = 1024;
+/// The most bytes of a value in a model.
+const MODEL_VALUE_MAX: usize = 64;
+/// Bits of a seq in the first byte of an entry, where they stand, and the bit that says that there are more.
+const SEQ_BITS: u32 = 6;
+const SEQ_MASK: u8 = 0x7e;
+const MORE: u8 = 0x80;
+/// The most entries of a leaf.
+pub(crate) const ENTRIES_MAX: usize = 0xfff;
+/// The end of a leaf whose only entry ends where it does.
+const WHOLE: u64 = 0x1fff;
+/// The most bytes in Redis that are counted.
+const RAW_MAX: usize = 0x3fff;
+
+pub(super) fn fault(at: Offset) -> Error {
+    Fault { at, ..DAMAGED }.into()
+}
+
+/// A leaf whose header was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaf {
+    pub(super) at: Offset,
+    pub(super) size: usize,
+    /// Where the room for entries starts.
+    body: usize,
+    pub(super) count: usize,
+    /// Entries that were ever put into it.
+    pub(super) added: usize,
+    /// Bytes that they take in a node of Redis, about, which says when the leaf is full.
+    pub(super) raw: usize,
+    /// Where the first entry lies.
+    start: usize,
+    /// Behind the last one.
+    end: usize,
+    pub(super) base: StreamId,
+}
+
+/// Fields and the starts of their values.
+type Model<'b> = SmallVec<[(&'b [u8], &'b [u8]); 8]>;
+
+/// The bytes of a leaf, or of its model only.
+pub(super) struct Image<'b> {
+    leaf: Leaf,
+    bytes: &'b [u8],
+    model: Model<'b>,
+}
+
+/// An entry in a leaf's image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) id: StreamId,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Leaf {
+    /// Reads the header; what it says is within the leaf.
+    #[inline]
+    pub(super) fn load(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
+        let [shape, fill, ms, seq] = view.words::<4>(at)?;
+        let size = (shape >> 32) as usize;
+        let leaf = Leaf {
+            at,
+            size,
+            body: (shape >> 16 & 0xffff) as usize,
+            count: (fill & 0xfff) as usize,
+            added: (fill >> 12 & 0xfff) as usize,
+            start: (fill >> 24 & 0x1fff) as usize,
+            end: match fill >> 37 & 0x1fff {
+                WHOLE => size,
+                end => end as usize,
+            },
+            raw: (fill >> 50) as usize,
+            base: StreamId { ms, seq },
+        };
+        let sound = shape & 0xffff == MAGIC
+            && leaf.body > HEADER
+            && leaf.body <= leaf.start
+            && leaf.start < leaf.end
+            && leaf.end <= leaf.size
+            && leaf.count > 0;
+        if !sound {
+            return Err(fault(at));
+        }
+        view.check(at, leaf.size as u64)?;
+        Ok(leaf)
+    }
+
+    fn words(&self) -> [u64; 4] {
+        let [ms, seq] = self.base.words();
+        let shape = MAGIC | (self.body as u64) << 16 | (self.size as u64) << 32;
+        [shape, self.fill(), ms, seq]
+    }
+
+    fn fill(&self) -> u64 {
+        let end = if self.size > LEAF_MAX {
+            WHOLE
+        } else {
+            self.end as u64
+        };
+        self.count as u64
+            | (self.added as u64) << 12
+            | (self.start as u64) << 24
+            | end << 37
+            | (self.raw.min(RAW_MAX) as u64) << 50
+    }
+
+    fn store_fill(&self, transaction: &mut Transaction<'_>, shard: usize) -> Result<(), Error> {
+        Ok(transaction.store(shard, self.at + FILL_AT, self.fill())?)
+    }
+
+    /// Bytes of the leaf's block.
+    pub(super) fn block_size(&self) -> u64 {
+        block_size(self.size as u64)
+    }
+
+    /// The whole leaf, by way of a buffer that can be used again.
+    #[inline]
+    pub(super) fn image<'b>(
+        &self,
+        view: &View<'_>,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Image<'b>, Error> {
+        self.image_to(view, self.end, buffer)
+    }
+
+    /// Its model without the entries.
+    fn model<'b>(&self, view: &View<'_>, buffer: &'b mut Vec<u8>) -> Result<Image<'b>, Error> {
+        self.image_to(view, self.body, buffer)
+    }
+
+    fn image_to<'b>(
+        &self,
+        view: &View<'_>,
+        end: usize,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Image<'b>, Error> {
+        buffer.clear();
+        view.append_part(self.at, 0, end as u64, buffer)?;
+        let model = model_of(&buffer[..self.body])?;
+        Ok(Image {
+            leaf: *self,
+            bytes: buffer,
+            model,
+        })
+    }
+
+    /// A leaf that is yet to be put somewhere, of one entry, in a buffer. `hint` is how many bytes the leaf before it
+    /// took in all: it will take as many. Returns it with how many bytes it has.
+    fn make(id: StreamId, texts: &[&[u8]], hint: usize) -> (Leaf, Vec<u8>) {
+        let fields = texts.as_chunks::<2>().0;
+        let mut model: Model<'_> = fields
+            .iter()
+            .map(|[name, value]| (*name, &value[..value.len().min(MODEL_VALUE_MAX)]))
+            .collect();
+        let length = model
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 4);
+        if length.sum::<usize>() > MODEL_MAX {
+            model.clear();
+        }
+        let mut bytes = vec![0; HEADER];
+        push_number(&mut bytes, model.len() as u64);
+        for (name, value) in &model {
+            push_text(&mut bytes, name);
+            push_text(&mut bytes, value);
+        }
+        let body = bytes.len();
+        encode(id, &model, id, texts, &mut bytes);
+        let end = bytes.len();
+        let usual = (hint + hint / 16).clamp(LEAF_MIN, LEAF_MAX);
+        // An entry that leaves no room for another one lies alone.
+        let size = if end * 2 > LEAF_MAX {
+            end
+        } else {
+            usual.max(end * 2)
+        };
+        let head = fields.iter().map(|[name, _]| listpack_text(name));
+        let head = head.sum::<usize>() + 13 + listpack_number(fields.len() as i64);
+        let leaf = Leaf {
+            at: 0,
+            size: rounded(size),
+            body,
+            count: 1,
+            added: 1,
+            raw: head + cost(id, true, id, texts),
+            start: body,
+            end,
+            base: id,
+        };
+        (leaf, bytes)
+    }
+
+    /// Puts a leaf into a block.
+    fn put(
+        mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        bytes: &mut [u8],
+    ) -> Result<Leaf, Error> {
+        self.at = transaction.allocate(pool, self.size as u64)?;
+        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.words()) {
+            *place = word.to_le_bytes();
+        }
+        transaction.fill(self.at, bytes)?;
+        Ok(self)
+    }
+
+    /// The leaf as the node above it refers to it.
+    pub(super) fn child(&self) -> Child<2> {
+        Child {
+            at: self.at,
+            count: self.count as u64,
+            note: self.base.words(),
+        }
+    }
+
+    /// Makes a leaf of one entry; see [`make`](Self::make).
+    pub(super) fn create(
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        (id, texts): (StreamId, &[&[u8]]),
+        hint: usize,
+    ) -> Result<Leaf, Error> {
+        let (leaf, mut bytes) = Leaf::make(id, texts, hint);
+        leaf.put(transaction, pool, &mut bytes)
+    }
+
+    /// Makes the same leaf elsewhere, with at least so many bytes of room behind its entries.
+    pub(super) fn copy(
+        &self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        room: usize,
+    ) -> Result<Leaf, Error> {
+        let mut bytes = Vec::new();
+        let view = transaction.view();
+        view.append_part(self.at, 0, self.body as u64, &mut bytes)?;
+        view.append_part(self.at, self.start as u64, self.end as u64, &mut bytes)?;
+        let end = bytes.len();
+        let leaf = Leaf {
+            size: rounded(end + room),
+            start: self.body,
+            end,
+            ..*self
+        };
+        leaf.put(transaction, pool, &mut bytes)
+    }
+
+    /// Puts an entry behind the last one, where there is room for it.
+    pub(super) fn append(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        (id, texts): (StreamId, &[&[u8]]),
+        buffers: &mut Buffers,
+    ) -> Result<Appended, Error> {
+        let image = self.model(transaction.view(), &mut buffers.leaf)?;
+        let encoded = &mut buffers.entry;
+        encoded.clear();
+        // What shares the first word with it stays as it is.
+        let first = self.end & !7;
+        let skip = self.end - first;
+        encoded.extend_from_slice(
+            &transaction
+                .view()
+                .word(self.at + first as u64)?
+                .to_le_bytes()[..skip],
+        );
+        let same = encode(self.base, &image.model, id, texts, encoded);
+        let end = first + encoded.len();
+        if end > self.size {
+            let larger = end <= LEAF_MAX && self.size < LEAF_MAX;
+            return Ok(if larger {
+                Appended::Larger(encoded.len() - skip)
+            } else {
+                Appended::Full
+            });
+        }
+        encoded.resize(encoded.len().next_multiple_of(8), 0);
+        transaction.fill_slack(shard, self.at + first as u64, encoded)?;
+        (self.count, self.added, self.end) = (self.count + 1, self.added + 1, end);
+        self.raw += cost(self.base, same, id, texts);
+        self.store_fill(transaction, shard)?;
+        Ok(Appended::Here)
+    }
+
+    /// Whether an entry belongs into the next leaf by the limits of a node in Redis, so that as many go together there
+    /// and here where whole ones are trimmed.
+    pub(super) fn is_full(&self, texts: &[&[u8]], limits: &StreamLimits) -> bool {
+        let bytes = texts.iter().map(|text| text.len() as u64).sum::<u64>();
+        self.added as u64 >= limits.entries() || self.raw as u64 + bytes >= limits.bytes()
+    }
+
+    /// How many bytes it takes, for the next one to be made as large.
+    pub(super) fn used(&self) -> usize {
+        self.body + self.end - self.start
+    }
+
+    /// Room behind its entries.
+    pub(super) fn room(&self) -> usize {
+        self.size.min(LEAF_MAX).saturating_sub(self.end)
+    }
+
+    /// Whether the last entry of its image ends where the header says.
+    pub(super) fn ends_with(&self, image: &Image<'_>) -> bool {
+        let last = image.spots().last();
+        matches!(last, Some(Ok(spot)) if spot.end == self.end)
+    }
+
+    /// Whether most of it is unused.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.size > LEAF_MIN && self.used() * 4 < self.size
+    }
+
+    /// Takes the first entries out, at least one of which stays.
+    pub(super) fn drop_first(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        entries: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let image = self.image(transaction.view(), buffer)?;
+        let spot = image.spots().nth(entries).ok_or_else(|| fault(self.at))??;
+        (self.start, self.count) = (spot.start, self.count - entries);
+        self.store_fill(transaction, shard)
+    }
+
+    /// Takes one entry out, beside which others stay.
+    pub(super) fn drop_one(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        spot: Spot,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        self.count -= 1;
+        if spot.start == self.start {
+            self.start = spot.end;
+        } else {
+            if spot.end < self.end {
+                let first = spot.start & !7;
+                buffer.clear();
+                let view = transaction.view();
+                view.append_part(self.at, first as u64, spot.start as u64, buffer)?;
+                view.append_part(self.at, spot.end as u64, self.end as u64, buffer)?;
+                buffer.resize(buffer.len().next_multiple_of(8), 0);
+                transaction.write(shard, self.at + first as u64, buffer)?;
+            }
+            self.end -= spot.end - spot.start;
+            transaction.note_cut();
+        }
+        self.store_fill(transaction, shard)
+    }
+}
+
+/// A leaf that is filled outside the store.
+pub(super) struct Draft {
+    leaf: Leaf,
+    bytes: Vec<u8>,
+}
+
+impl Draft {
+    /// Of one entry.
+    pub(super) fn new(id: StreamId, texts: &[&[u8]]) -> Draft {
+        let (leaf, bytes) = Leaf::make(id, texts, 0);
+        Draft { leaf, bytes }
+    }
+
+    /// Adds an entry, where it may have so many and there is room for it. Returns whether it did.
+    pub(super) fn push(
+        &mut self,
+        (id, texts): (StreamId, &[&[u8]]),
+        limits: &StreamLimits,
+    ) -> Result<bool, Error> {
+        if self.leaf.is_full(texts, limits) || self.leaf.size > LEAF_MAX {
+            return Ok(false);
+        }
+        let mut entry = Vec::new();
+        let same = {
+            let model = model_of(&self.bytes[..self.leaf.body])?;
+            encode(self.leaf.base, &model, id, texts, &mut entry)
+        };
+        if self.bytes.len() + entry.len() > LEAF_MAX {
+            return Ok(false);
+        }
+        self.bytes.extend_from_slice(&entry);
+        self.leaf.count += 1;
+        self.leaf.added += 1;
+        self.leaf.raw += cost(self.leaf.base, same, id, texts);
+        self.leaf.end = self.bytes.len();
+        Ok(true)
+    }
+
+    /// Puts it into the store.
+    pub(super) fn put(
+        mut self,
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+    ) -> Result<Child<2>, Error> {
+        self.leaf.size = rounded(self.leaf.end);
+        Ok(self.leaf.put(transaction, pool, &mut self.bytes)?.child())
+    }
+}
+
+/// The model that the bytes of a leaf before its entries are.
+fn model_of(bytes: &[u8]) -> Result<Model<'_>, Fault> {
+    let mut decoder = Decoder::new(bytes, HEADER);
+    let mut model = Model::new();
+    for _ in 0..decoder.number()? {
+        model.push((decoder.text()?, decoder.text()?));
+    }
+    if decoder.at != bytes.len() {
+        return Err(DAMAGED);
+    }
+    Ok(model)
+}
+
+/// Bytes of a leaf that are to be so many at least: those of its block, where it may get more entries.
+fn rounded(size: usize) -> usize {
+    if size > LEAF_MAX {
+        return size;
+    }
+    (block_size(size as u64) as usize).min(LEAF_MAX)
+}
+
+/// Bytes that an entry takes in a node of Redis.
+fn cost(base: StreamId, same: bool, id: StreamId, texts: &[&[u8]]) -> usize {
+    let fields = texts.as_chunks::<2>().0;
+    let count = fields.len() as i64;
+    let values = fields
+        .iter()
+        .map(|[_, value]| listpack_text(value))
+        .sum::<usize>();
+    let own = if same {
+        listpack_number(count + 3)
+    } else {
+        let names = fields.iter().map(|[name, _]| listpack_text(name));
+        names.sum::<usize>() + listpack_number(count) + listpack_number(count * 2 + 4)
+    };
+    let (ms, seq) = (id.ms.wrapping_sub(base.ms), id.seq.wrapping_sub(base.seq));
+    2 + listpack_number(ms as i64) + listpack_number(seq as i64) + values + own
+}
+
+/// What became of an entry that was to be put behind the last one of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Appended {
+    /// It is there.
+    Here,
+    /// A larger leaf would have room for it, which takes so many bytes.
+    Larger(usize),
+    /// It belongs into the next leaf.
+    Full,
+}
+
+/// Buffers that can be used again.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    leaf: Vec<u8>,
+    entry: Vec<u8>,
+}
+
+/// Appends an entry as it lies in a leaf.
+/// Returns whether its fields are the model's.
+fn encode(
+    base: StreamId,
+    model: &Model<'_>,
+    id: StreamId,
+    texts: &[&[u8]],
+    out: &mut Vec<u8>,
+) -> bool {
+    let fields = texts.as_chunks::<2>().0;
+    let names = model.iter().map(|(name, _)| *name);
+    let same = !model.is_empty() && names.eq(fields.iter().map(|[name, _]| *name));
+    let distance = id.ms.wrapping_sub(base.ms);
+    let seq = if distance == 0 {
+        id.seq.wrapping_sub(base.seq)
+    } else {
+        id.seq
+    };
+    let high = seq >> SEQ_BITS;
+    let more = if high > 0 { MORE } else { 0 };
+    out.push(u8::from(same) | ((seq << 1) as u8 & SEQ_MASK) | more);
+    if high > 0 {
+        push_number(out, high);
+    }
+    push_number(out, distance);
+    if same {
+        for ([_, value], (_, start)) in fields.iter().zip(model) {
+            push_value(out, value, start);
+        }
+        return true;
+    }
+    push_number(out, fields.len() as u64);
+    for [name, value] in fields {
+        push_text(out, name);
+        push_value(out, value, b"");
+    }
+    false
+}
+
+impl<'b> Image<'b> {
+    /// Reads the head of an entry: its id, and whether its fields are the model's.
+    #[inline]
+    fn head(&self, decoder: &mut Decoder<'b>) -> Result<(StreamId, bool), Fault> {
+        let head = decoder.byte()?;
+        let mut seq = u64::from((head & SEQ_MASK) >> 1);
+        if head & MORE != 0 {
+            seq |= decoder.number()? << SEQ_BITS;
+        }
+        let distance = decoder.number()?;
+        let base = self.leaf.base;
+        let id = StreamId {
+            ms: base.ms.wrapping_add(distance),
+            seq: if distance == 0 {
+                base.seq.wrapping_add(seq)
+            } else {
+                seq
+            },
+        };
+        Ok((id, head & 1 != 0))
+    }
+
+    /// Its entries in order; damage ends them.
+    pub(super) fn spots(&self) -> impl Iterator<Item = Result<Spot, Error>> {
+        let mut at = self.leaf.start;
+        let mut left = self.leaf.count;
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let spot = self.spot(at);
+            match &spot {
+                Ok(spot) => at = spot.end,
+                Err(_) => left = 0,
+            }
+            Some(spot)
+        })
+    }
+
+    fn spot(&self, start: usize) -> Result<Spot, Error> {
+        let mut decoder = Decoder::new(self.bytes, start);
+        let (id, same) = self.head(&mut decoder)?;
+        if same {
+            for _ in &self.model {
+                decoder.skip_value()?;
+            }
+        } else {
+            for _ in 0..decoder.number()? {
+                decoder.text()?;
+                decoder.skip_value()?;
+            }
+        }
+        let end = decoder.at;
+        Ok(Spot { id, start, end })
+    }
+
+    /// Appends an entry to `out`; returns where the next one lies.
+    #[inline]
+    pub(super) fn append(&self, start: usize, out: &mut StreamEntries) -> Result<usize, Error> {
+        let mut decoder = Decoder::new(self.bytes, start);
+        let (id, same) = self.head(&mut decoder)?;
+        let texts = &mut out.texts;
+        if same {
+            for (name, value) in &self.model {
+                texts.push(name);
+                decoder.append_value(value, &mut texts.bytes)?;
+                texts.end_item();
+            }
+        } else {
+            for _ in 0..decoder.number()? {
+                texts.push(decoder.text()?);
+                decoder.append_value(b"", &mut texts.bytes)?;
+                texts.end_item();
+            }
+        }
+        out.end_entry(id);
+        Ok(decoder.at)
+    }
+}

@@ -1,0 +1,336 @@
+//! Streams as DUMP gives them and RESTORE takes them.
+//!
+//! ```text
+//! nodes: number, and for each its first id (16, big-endian) as a string, and a listpack
+//! | entries | last id, 2 | first id, 2 | greatest deleted id, 2 | entries ever added |  the last five from type 19 on
+//! groups: number, and for each
+//! | name | last delivered id, 2 | entries read, from type 19 on |
+//! | pending: number, and for each an id (16), a time (8), deliveries |
+//! | consumers: number, and for each a name, a time (8), another one from type 21 on, its pending: number, ids (16) |
+//!
+//! a listpack:
+//! | entries | deleted ones | number of fields | fields | 0 |
+//! | flags | milliseconds and seq behind the node's id | where not the node's fields: their number, and each before its value |
+//! | values | how many elements the entry is | ...
+//! ```
+
+use std::collections::HashMap;
+
+use super::group::UNKNOWN;
+use super::id::StreamId;
+use super::records::{StreamRecord, is_sound};
+use crate::rdb::{Input, Output};
+use crate::structures::integer::parse_integer;
+use crate::structures::ranges::Ranges;
+
+/// The form of Redis 5 and 6, that of 7.0, which is written, and that of 7.2.
+pub(super) const KINDS: [u8; 3] = [15, 19, 21];
+const WRITTEN: u8 = 19;
+
+const DELETED: i64 = 1;
+const SAME_FIELDS: i64 = 2;
+/// Entries and bytes of a node, as Redis' defaults have it.
+const NODE_ENTRIES: usize = 100;
+const NODE_BYTES: usize = 4096;
+
+type Entry<'r> = (StreamId, Vec<&'r [u8]>);
+
+fn number(out: &mut Ranges, number: i64) {
+    out.push(itoa::Buffer::new().format(number).as_bytes());
+}
+
+fn be(id: StreamId) -> [u8; 16] {
+    (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
+}
+
+fn of_be(bytes: [u8; 16]) -> StreamId {
+    let both = u128::from_be_bytes(bytes);
+    StreamId {
+        ms: (both >> 64) as u64,
+        seq: both as u64,
+    }
+}
+
+fn write_node(entries: &[Entry<'_>], out: &mut Output) {
+    let Some((base, first)) = entries.first() else {
+        return;
+    };
+    let fields: Vec<&[u8]> = first.iter().step_by(2).copied().collect();
+    let mut texts = Ranges::new();
+    number(&mut texts, entries.len() as i64);
+    number(&mut texts, 0);
+    number(&mut texts, fields.len() as i64);
+    fields.iter().for_each(|field| texts.push(field));
+    number(&mut texts, 0);
+    for (id, entry) in entries {
+        let own = entry.iter().step_by(2).copied();
+        let same = own.eq(fields.iter().copied());
+        number(&mut texts, if same { SAME_FIELDS } else { 0 });
+        number(&mut texts, id.ms.wrapping_sub(base.ms) as i64);
+        number(&mut texts, id.seq.wrapping_sub(base.seq) as i64);
+        let count = entry.len() as i64 / 2;
+        if same {
+            let values = entry.iter().skip(1).step_by(2);
+            values.for_each(|value| texts.push(value));
+            number(&mut texts, count + 3);
+        } else {
+            number(&mut texts, count);
+            entry.iter().for_each(|text| texts.push(text));
+            number(&mut texts, count * 2 + 4);
+        }
+    }
+    out.string(&be(*base));
+    out.listpack(texts.iter());
+}
+
+/// Writes the stream that a list of records is.
+pub(super) fn dump(items: &Ranges, out: &mut Output) {
+    let records: Vec<StreamRecord<'_>> = items.iter().filter_map(StreamRecord::of_row).collect();
+    let mut nodes: Vec<Vec<Entry<'_>>> = Vec::new();
+    let (mut size, mut entries) = (NODE_BYTES, 0);
+    for record in &records {
+        if let StreamRecord::Entry { id, texts } = record {
+            let length: usize = texts.iter().map(|text| text.len()).sum();
+            match nodes.last_mut() {
+                Some(node) if size + length < NODE_BYTES && node.len() < NODE_ENTRIES => {
+                    node.push((*id, texts.clone()));
+                }
+                _ => {
+                    nodes.push(vec![(*id, texts.clone())]);
+                    size = 0;
+                }
+            }
+            size += length + texts.len();
+            entries += 1;
+        }
+    }
+    out.kind(WRITTEN);
+    out.length(nodes.len());
+    nodes.iter().for_each(|node| write_node(node, out));
+    out.length(entries);
+    let first = nodes.first().map_or(StreamId::MIN, |node| node[0].0);
+    if let Some(StreamRecord::Stream {
+        last,
+        deleted,
+        added,
+    }) = records.first()
+    {
+        for number in [last.ms, last.seq, first.ms, first.seq] {
+            out.length(number as usize);
+        }
+        for number in [deleted.ms, deleted.seq, *added] {
+            out.length(number as usize);
+        }
+    }
+    let is_group = |record: &&StreamRecord<'_>| matches!(record, StreamRecord::Group { .. });
+    out.length(records.iter().filter(is_group).count());
+    let starts: Vec<usize> = (0..records.len())
+        .filter(|&index| is_group(&&records[index]))
+        .collect();
+    for (place, &start) in starts.iter().enumerate() {
+        let end = starts.get(place + 1).copied().unwrap_or(records.len());
+        dump_group(&records[start..end], out);
+    }
+}
+
+/// Writes a group, which its consumers and what is pending follow.
+fn dump_group(records: &[StreamRecord<'_>], out: &mut Output) {
+    let (mut consumers, mut pending) = (Vec::new(), Vec::new());
+    let mut of_consumer: HashMap<&[u8], Vec<StreamId>> = HashMap::new();
+    for record in records {
+        match record {
+            StreamRecord::Group { name, last, read } => {
+                out.string(name);
+                for number in [last.ms, last.seq, *read as u64] {
+                    out.length(number as usize);
+                }
+            }
+            StreamRecord::Consumer { name, seen, .. } => consumers.push((*name, *seen)),
+            StreamRecord::Pending {
+                consumer,
+                id,
+                time,
+                deliveries,
+                ..
+            } => {
+                pending.push((*id, *time, *deliveries));
+                of_consumer.entry(consumer).or_default().push(*id);
+            }
+            StreamRecord::Stream { .. } | StreamRecord::Entry { .. } => {}
+        }
+    }
+    out.length(pending.len());
+    for (id, time, deliveries) in pending {
+        out.raw(&be(id));
+        out.raw(&time.to_le_bytes());
+        out.length(deliveries as usize);
+    }
+    out.length(consumers.len());
+    for (name, seen) in consumers {
+        out.string(name);
+        out.raw(&seen.to_le_bytes());
+        let own = of_consumer.remove(name).unwrap_or_default();
+        out.length(own.len());
+        own.iter().for_each(|id| out.raw(&be(*id)));
+    }
+}
+
+/// Reads a stream of one of [`KINDS`] as a list of records.
+pub(super) fn restore(kind: u8, input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {
+    let [_, seven, _] = KINDS;
+    let mut entries = Ranges::new();
+    let (mut edges, mut found) = (None, 0);
+    for _ in 0..input.length()? {
+        let base = of_be(<[u8; 16]>::try_from(input.string()?.as_ref()).ok()?);
+        let mut texts = Ranges::new();
+        input.listpack(&mut texts)?;
+        read_node(base, &texts, |id, texts| {
+            let (first, _) = edges.unwrap_or((id, id));
+            edges = Some((first, id));
+            found += 1;
+            entries.push(&StreamRecord::Entry { id, texts }.row());
+        })?;
+    }
+    let length = input.length()? as u64;
+    let id = |input: &mut Input<'_>| {
+        let (ms, seq) = (input.length()? as u64, input.length()? as u64);
+        Some(StreamId { ms, seq })
+    };
+    let last = id(input)?;
+    let (mut deleted, mut added) = (StreamId::MIN, length);
+    if kind >= seven {
+        id(input)?;
+        deleted = id(input)?;
+        added = input.length()? as u64;
+    }
+    if length != found {
+        return None;
+    }
+    let head = StreamRecord::Stream {
+        last,
+        deleted,
+        added,
+    };
+    items.push(&head.row());
+    entries.iter().for_each(|row| items.push(row));
+    for _ in 0..input.length()? {
+        let name = input.string()?;
+        let delivered = id(input)?;
+        let read = match kind >= seven {
+            true => input.length()? as i64,
+            false => count_at(delivered, (length, last), edges),
+        };
+        let group = StreamRecord::Group {
+            name: &name,
+            last: delivered,
+            read,
+        };
+        items.push(&group.row());
+        restore_group(kind, &name, input, items)?;
+    }
+    is_sound(items).then_some(())
+}
+
+/// How many entries a group of an older stream has been given, of whose entries none was deleted as far as is known.
+fn count_at(
+    id: StreamId,
+    (length, last): (u64, StreamId),
+    edges: Option<(StreamId, StreamId)>,
+) -> i64 {
+    match edges {
+        None => 0,
+        _ if id == last => length as i64,
+        Some((first, _)) if id < first => 0,
+        Some((first, _)) if id == first => 1,
+        _ => UNKNOWN,
+    }
+}
+
+fn restore_group(kind: u8, group: &[u8], input: &mut Input<'_>, items: &mut Ranges) -> Option<()> {
+    let mut pending = Vec::new();
+    let mut places = HashMap::new();
+    for _ in 0..input.length()? {
+        let id = of_be(input.take()?);
+        let time = u64::from_le_bytes(input.take()?);
+        places.insert(id, pending.len());
+        pending.push((id, time, input.length()? as u64, None));
+    }
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..input.length()? {
+        let name = input.string()?.into_owned();
+        let seen = u64::from_le_bytes(input.take()?);
+        let active = match kind > KINDS[1] {
+            true => u64::from_le_bytes(input.take()?),
+            false => seen,
+        };
+        let row = StreamRecord::Consumer {
+            group,
+            name: &name,
+            seen,
+            active,
+        };
+        items.push(&row.row());
+        for _ in 0..input.length()? {
+            let place = places.get(&of_be(input.take()?))?;
+            if pending[*place].3.replace(names.len()).is_some() {
+                return None;
+            }
+        }
+        names.push(name);
+    }
+    for (id, time, deliveries, consumer) in pending {
+        let row = StreamRecord::Pending {
+            group,
+            consumer: &names[consumer?],
+            id,
+            time,
+            deliveries,
+        };
+        items.push(&row.row());
+    }
+    Some(())
+}
+
+/// Visits the entries of a node that were not deleted.
+fn read_node<'t>(
+    base: StreamId,
+    texts: &'t Ranges,
+    mut visit: impl FnMut(StreamId, Vec<&'t [u8]>),
+) -> Option<()> {
+    let mut texts = texts.iter();
+    let number = |text: Option<&[u8]>| parse_integer(text?);
+    let count = number(texts.next())?.checked_add(number(texts.next())?)?;
+    let fields = usize::try_from(number(texts.next())?).ok()?;
+    if fields > texts.len() {
+        return None;
+    }
+    let fields: Vec<&[u8]> = texts.by_ref().take(fields).collect();
+    number(texts.next()).filter(|&zero| zero == 0)?;
+    let mut found = 0;
+    while texts.len() > 0 {
+        let flags = number(texts.next())?;
+        let (ms, seq) = (number(texts.next())?, number(texts.next())?);
+        let id = StreamId {
+            ms: base.ms.wrapping_add(ms as u64),
+            seq: base.seq.wrapping_add(seq as u64),
+        };
+        let mut all = Vec::new();
+        if flags & SAME_FIELDS != 0 {
+            for field in &fields {
+                all.extend([*field, texts.next()?]);
+            }
+        } else {
+            let own = usize::try_from(number(texts.next())?).ok()?;
+            if own > texts.len() / 2 {
+                return None;
+            }
+            all.extend(texts.by_ref().take(own * 2));
+        }
+        number(texts.next())?;
+        found += 1;
+        if flags & DELETED == 0 {
+            visit(id, all);
+        }
+    }
+    (found == count).then_some(())
+}

@@ -1,0 +1,619 @@
+//! Rows of a few words in order, in a counted tree: pending entries by id, groups and consumers by name.
+//!
+//! ```text
+//! a leaf of up to 2048 bytes:
+//! | kind, its words, first row, rows | 8 bytes
+//! | rows                             |
+//!
+//! a pending entry of a group:
+//! | id, 2 words | consumer's offset / 8, 44 bits; deliveries, the high 20 bits | time of delivery, 44 bits; deliveries, the low 20 |
+//! a pending entry of a consumer:
+//! | id, 2 words |
+//! a group or a consumer:
+//! | first 8 bytes of its name | its record's offset |
+//! ```
+//!
+//! The first two words of a row are its key. A row behind the last one is put where nothing is; the first ones go by a
+//! store of where they start (W4).
+
+use std::cmp::Ordering;
+
+use smallvec::SmallVec;
+use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
+
+use crate::error::Error;
+use crate::structures::tree::{Builder, Child, Place, Tree};
+
+const HEADER: u64 = 8;
+const LEAF_MIN: u64 = 64;
+const LEAF_MAX: u64 = 2048;
+/// Number of the first kind in the header of a leaf.
+pub(super) const MAGIC: u64 = 0x700;
+
+/// What rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Pending entries of a group.
+    Pending = 0,
+    /// Pending entries of a consumer.
+    Own = 1,
+    /// Consumers.
+    Consumers = 2,
+    /// Groups.
+    Groups = 3,
+}
+
+impl Kind {
+    fn of(header: u64) -> Option<Kind> {
+        [Kind::Pending, Kind::Own, Kind::Consumers, Kind::Groups]
+            .into_iter()
+            .find(|kind| header & 0xffff == MAGIC | *kind as u64)
+    }
+
+    /// Words of a row.
+    fn width(self) -> usize {
+        if self == Kind::Pending { 4 } else { 2 }
+    }
+
+    /// Where the length of the name stands in a record that rows refer to, and the name behind it.
+    pub(super) fn name_at(self) -> Option<u64> {
+        match self {
+            Kind::Pending | Kind::Own => None,
+            Kind::Consumers => Some(super::group::CONSUMER_NAME),
+            Kind::Groups => Some(super::group::GROUP_NAME),
+        }
+    }
+}
+
+pub(super) type Key = [u64; 2];
+/// A row, with words that only some kinds have.
+pub(super) type Row = [u64; 4];
+
+pub(super) fn fault(at: Offset) -> Error {
+    Fault {
+        at,
+        what: "rows of a stream in a leaf that they fit in",
+    }
+    .into()
+}
+
+/// A leaf whose header was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaf {
+    pub(super) at: Offset,
+    pub(super) kind: Kind,
+    size: u64,
+    start: usize,
+    pub(super) count: usize,
+}
+
+impl Leaf {
+    pub(super) fn load(view: &View<'_>, at: Offset) -> Result<Leaf, Error> {
+        let header = view.word(at)?;
+        let kind = Kind::of(header).ok_or_else(|| fault(at))?;
+        let leaf = Leaf {
+            at,
+            kind,
+            size: (header >> 16 & 0xffff) * 8,
+            start: (header >> 32 & 0xffff) as usize,
+            count: (header >> 48) as usize,
+        };
+        if leaf.count == 0 || leaf.start + leaf.count > leaf.room() || leaf.size > LEAF_MAX {
+            return Err(fault(at));
+        }
+        view.check(at, leaf.size)?;
+        Ok(leaf)
+    }
+
+    /// Rows that it has room for.
+    fn room(&self) -> usize {
+        (self.size.saturating_sub(HEADER) / (self.kind.width() as u64 * 8)) as usize
+    }
+
+    fn header(&self) -> u64 {
+        MAGIC
+            | self.kind as u64
+            | (self.size / 8) << 16
+            | (self.start as u64) << 32
+            | (self.count as u64) << 48
+    }
+
+    fn place_at(&self, place: usize) -> Offset {
+        self.at + HEADER + (place * self.kind.width()) as u64 * 8
+    }
+
+    pub(super) fn row(&self, view: &View<'_>, index: usize) -> Result<Row, Error> {
+        let at = self.place_at(self.start + index);
+        if self.kind == Kind::Pending {
+            return Ok(view.words::<4>(at)?);
+        }
+        let [one, other] = view.words::<2>(at)?;
+        Ok([one, other, 0, 0])
+    }
+
+    pub(super) fn rows(&self, view: &View<'_>) -> Result<Vec<Row>, Error> {
+        (0..self.count).map(|index| self.row(view, index)).collect()
+    }
+
+    pub(super) fn block_size(&self) -> u64 {
+        block_size(self.size)
+    }
+
+    /// Puts rows into a leaf of their own, with room for so many in all.
+    fn create(
+        transaction: &mut Transaction<'_>,
+        pool: Pool,
+        kind: Kind,
+        rows: &[Row],
+        room: usize,
+    ) -> Result<Child<2>, Error> {
+        let wanted = HEADER + (room.max(rows.len()) * kind.width()) as u64 * 8;
+        let mut leaf = Leaf {
+            at: 0,
+            kind,
+            size: block_size(wanted.max(LEAF_MIN)).min(LEAF_MAX),
+            start: 0,
+            count: rows.len(),
+        };
+        let first = rows.first().ok_or_else(|| fault(0))?;
+        if leaf.count > leaf.room() {
+            return Err(fault(0));
+        }
+        leaf.at = transaction.allocate(pool, leaf.size)?;
+        let mut bytes = leaf.header().to_le_bytes().to_vec();
+        for row in rows {
+            let words = row[..kind.width()].iter();
+            words.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        }
+        transaction.fill(leaf.at, &bytes)?;
+        Ok(Child {
+            at: leaf.at,
+            count: leaf.count as u64,
+            note: [first[0], first[1]],
+        })
+    }
+
+    fn store_header(&self, transaction: &mut Transaction<'_>, shard: usize) -> Result<(), Error> {
+        Ok(transaction.store(shard, self.at, self.header())?)
+    }
+
+    /// Moves rows within the leaf, from some places on to others.
+    fn shift(
+        &self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        (from, to): (usize, usize),
+        count: usize,
+    ) -> Result<(), Error> {
+        if count == 0 {
+            return Ok(());
+        }
+        let mut bytes = [0; LEAF_MAX as usize];
+        let bytes = &mut bytes[..count * self.kind.width() * 8];
+        transaction.view().copy_to(self.place_at(from), bytes)?;
+        Ok(transaction.write(shard, self.place_at(to), bytes)?)
+    }
+
+    /// Puts a row in, where there is room. Returns whether there was.
+    fn insert(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        index: usize,
+        row: &Row,
+    ) -> Result<bool, Error> {
+        let (end, place) = (self.start + self.count, self.start + index);
+        let words: SmallVec<[u8; 32]> = row[..self.kind.width()]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        if end < self.room() {
+            if index == self.count {
+                transaction.fill_slack(shard, self.place_at(place), &words)?;
+            } else {
+                self.shift(transaction, shard, (place, place + 1), self.count - index)?;
+                transaction.write(shard, self.place_at(place), &words)?;
+            }
+        } else if self.start > 0 {
+            self.shift(transaction, shard, (self.start, self.start - 1), index)?;
+            self.start -= 1;
+            transaction.write(shard, self.place_at(place - 1), &words)?;
+        } else {
+            return Ok(false);
+        }
+        self.count += 1;
+        self.store_header(transaction, shard)?;
+        Ok(true)
+    }
+
+    /// Takes a row out, beside which others stay.
+    fn remove(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        shard: usize,
+        index: usize,
+    ) -> Result<(), Error> {
+        if index < self.count / 2 {
+            self.shift(transaction, shard, (self.start, self.start + 1), index)?;
+            self.start += 1;
+        } else {
+            let place = self.start + index;
+            self.shift(
+                transaction,
+                shard,
+                (place + 1, place),
+                self.count - index - 1,
+            )?;
+            transaction.note_cut();
+        }
+        self.count -= 1;
+        self.store_header(transaction, shard)
+    }
+}
+
+/// A tree of rows.
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub(super) tree: Tree<2>,
+    kind: Kind,
+    pool: Pool,
+}
+
+/// A row that was found, and where.
+#[derive(Clone, Debug)]
+pub(super) struct FoundRow {
+    place: Place<2>,
+    leaf: Leaf,
+    index: usize,
+    pub(super) row: Row,
+}
+
+impl Rows {
+    /// The tree whose root words are at an offset.
+    pub(super) fn load(view: &View<'_>, at: Offset, kind: Kind, pool: Pool) -> Result<Rows, Error> {
+        let tree = Tree::load(view, at)?;
+        Ok(Rows { tree, kind, pool })
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.tree.count()
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Bytes of its nodes and leaves.
+    pub(super) fn bytes(&self, view: &View<'_>) -> Result<u64, Error> {
+        if self.count() == 0 {
+            return Ok(0);
+        }
+        let (mut place, mut bytes) = (self.tree.find(view, 0)?, 0_u64);
+        loop {
+            let own = place.nodes_begun() + Leaf::load(view, place.leaf)?.block_size();
+            bytes = bytes.saturating_add(own);
+            // R3: what is torn must not go on for long.
+            view.recheck()?;
+            if !place.step(view, true)? {
+                return Ok(bytes);
+            }
+        }
+    }
+
+    /// Where the rows end whose keys `before` holds for: a leaf, and an index in it.
+    fn seek(
+        &self,
+        view: &View<'_>,
+        mut before: impl FnMut(Key) -> Result<bool, Error>,
+    ) -> Result<Option<(Place<2>, Leaf, usize)>, Error> {
+        if self.count() == 0 {
+            return Ok(None);
+        }
+        let place = self.tree.find_by(view, &mut before)?;
+        let leaf = Leaf::load(view, place.leaf)?;
+        let (mut low, mut high) = (0, leaf.count);
+        while low < high {
+            let middle = (low + high) / 2;
+            let [one, other, ..] = leaf.row(view, middle)?;
+            if before([one, other])? {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(Some((place, leaf, low)))
+    }
+
+    /// The row that `order` says to be equal, told how keys are ordered beside it.
+    pub(super) fn find(
+        &self,
+        view: &View<'_>,
+        mut order: impl FnMut(Key) -> Result<Ordering, Error>,
+    ) -> Result<Option<FoundRow>, Error> {
+        let behind = self.seek(view, |key| Ok(order(key)? != Ordering::Greater))?;
+        let Some((place, leaf, index)) = behind else {
+            return Ok(None);
+        };
+        let Some(index) = index.checked_sub(1) else {
+            return Ok(None);
+        };
+        let row = leaf.row(view, index)?;
+        let equal = order([row[0], row[1]])? == Ordering::Equal;
+        Ok(equal.then_some(FoundRow {
+            place,
+            leaf,
+            index,
+            row,
+        }))
+    }
+
+    /// The row with a key.
+    pub(super) fn find_key(&self, view: &View<'_>, key: Key) -> Result<Option<FoundRow>, Error> {
+        self.find(view, |other| Ok(other.cmp(&key)))
+    }
+
+    /// Visits rows from the first on for which `before` does not hold, until `visit` returns false.
+    pub(super) fn for_each_from(
+        &self,
+        view: &View<'_>,
+        before: impl FnMut(Key) -> Result<bool, Error>,
+        mut visit: impl FnMut(&Row) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let Some((mut place, mut leaf, mut index)) = self.seek(view, before)? else {
+            return Ok(());
+        };
+        loop {
+            for index in index..leaf.count {
+                if !visit(&leaf.row(view, index)?)? {
+                    return Ok(());
+                }
+            }
+            // R3: what is torn must not go on for long.
+            view.recheck()?;
+            if !place.step(view, true)? {
+                return Ok(());
+            }
+            (leaf, index) = (Leaf::load(view, place.leaf)?, 0);
+        }
+    }
+
+    /// Visits all rows.
+    pub(super) fn for_each(
+        &self,
+        view: &View<'_>,
+        mut visit: impl FnMut(&Row) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.for_each_from(view, |_| Ok(false), |row| visit(row).map(|()| true))
+    }
+
+    /// The first or the last key.
+    pub(super) fn edge(&self, view: &View<'_>, last: bool) -> Result<Option<Key>, Error> {
+        if self.count() == 0 {
+            return Ok(None);
+        }
+        let place = self.tree.find_end(view, last)?;
+        let leaf = Leaf::load(view, place.leaf)?;
+        let row = leaf.row(view, if last { leaf.count - 1 } else { 0 })?;
+        Ok(Some([row[0], row[1]]))
+    }
+
+    /// Puts a row in behind those that `before` holds for. O(log n).
+    pub(super) fn insert(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        row: &Row,
+        mut before: impl FnMut(&View<'_>, Key) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let (kind, pool, shard) = (self.kind, self.pool, self.pool.shard());
+        let view = transaction.view();
+        let Some((place, mut leaf, index)) = self.seek(view, |key| before(view, key))? else {
+            let place = self.tree.find(transaction.view(), 0)?;
+            let leaf = Leaf::create(transaction, pool, kind, &[*row], 1)?;
+            return self.tree.splice(transaction, pool, &place.path, 1, &[leaf]);
+        };
+        if leaf.insert(transaction, shard, index, row)? {
+            self.tree.add(transaction, shard, &place.path, 1)?;
+            if index == 0 {
+                let note = [row[0], row[1]];
+                self.tree.set_note(transaction, shard, &place.path, &note)?;
+            }
+            return Ok(());
+        }
+        let full = ((LEAF_MAX - HEADER) / (kind.width() as u64 * 8)) as usize;
+        let mut rows = leaf.rows(transaction.view())?;
+        let behind_all = index == rows.len() && place.before + place.count == self.count();
+        if behind_all && rows.len() >= full {
+            // Growth at the end leaves a full leaf behind.
+            let stays = Child {
+                at: leaf.at,
+                count: leaf.count as u64,
+                note: [rows[0][0], rows[0][1]],
+            };
+            let next = Leaf::create(transaction, pool, kind, &[*row], full)?;
+            return self
+                .tree
+                .splice(transaction, pool, &place.path, 1, &[stays, next]);
+        }
+        rows.insert(index, *row);
+        let leaves: SmallVec<[Child<2>; 2]> = if rows.len() <= full {
+            let room = (rows.len() * 2).min(full);
+            smallvec::smallvec![Leaf::create(transaction, pool, kind, &rows, room)?]
+        } else {
+            let (left, right) = rows.split_at(rows.len() / 2);
+            smallvec::smallvec![
+                Leaf::create(transaction, pool, kind, left, full)?,
+                Leaf::create(transaction, pool, kind, right, full)?,
+            ]
+        };
+        transaction.free(pool, leaf.at);
+        self.tree.splice(transaction, pool, &place.path, 1, &leaves)
+    }
+
+    /// Puts a row in by its key, which is not there.
+    pub(super) fn insert_key(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        row: &Row,
+    ) -> Result<(), Error> {
+        let key = [row[0], row[1]];
+        self.insert(transaction, row, |_, other| Ok(other < key))
+    }
+
+    /// Gives a row other words behind its key.
+    pub(super) fn set(
+        &self,
+        transaction: &mut Transaction<'_>,
+        found: &FoundRow,
+        row: &Row,
+    ) -> Result<(), Error> {
+        let at = found.leaf.place_at(found.leaf.start + found.index);
+        for word in 2..self.kind.width() {
+            if row[word] != found.row[word] {
+                transaction.store(self.pool.shard(), at + word as u64 * 8, row[word])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a row out. O(log n).
+    pub(super) fn remove(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        found: FoundRow,
+    ) -> Result<(), Error> {
+        let FoundRow {
+            place,
+            mut leaf,
+            index,
+            ..
+        } = found;
+        let (pool, shard) = (self.pool, self.pool.shard());
+        if leaf.count == 1 {
+            transaction.free(pool, leaf.at);
+            return self.tree.splice(transaction, pool, &place.path, 1, &[]);
+        }
+        leaf.remove(transaction, shard, index)?;
+        self.tree.add(transaction, shard, &place.path, -1)?;
+        if index == 0 {
+            let [one, other, ..] = leaf.row(transaction.view(), 0)?;
+            self.tree
+                .set_note(transaction, shard, &place.path, &[one, other])?;
+        }
+        if leaf.count * leaf.kind.width() * 32 < leaf.size as usize {
+            // A quarter of it is in use: a small one, or a part of its neighbour.
+            self.shrink(transaction, place, &leaf)?;
+        }
+        Ok(())
+    }
+
+    /// Makes one leaf of one with few rows and its neighbour where that has room, or a small one.
+    fn shrink(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        mut place: Place<2>,
+        leaf: &Leaf,
+    ) -> Result<(), Error> {
+        let (kind, pool) = (self.kind, self.pool);
+        let full = ((LEAF_MAX - HEADER) / (kind.width() as u64 * 8)) as usize;
+        for forward in [true, false] {
+            let Some((at, _)) = place.sibling(transaction.view(), forward)? else {
+                continue;
+            };
+            let beside = Leaf::load(transaction.view(), at)?;
+            if beside.count + leaf.count > full / 4 * 3 {
+                continue;
+            }
+            let (mut rows, mut others) = (
+                leaf.rows(transaction.view())?,
+                beside.rows(transaction.view())?,
+            );
+            if !forward {
+                std::mem::swap(&mut rows, &mut others);
+                place.step(transaction.view(), false)?;
+            }
+            rows.append(&mut others);
+            let joined = Leaf::create(transaction, pool, kind, &rows, full)?;
+            transaction.free(pool, leaf.at);
+            transaction.free(pool, at);
+            return self
+                .tree
+                .splice(transaction, pool, &place.path, 2, &[joined]);
+        }
+        if self.tree.height() > 0 {
+            return Ok(());
+        }
+        let rows = leaf.rows(transaction.view())?;
+        let small = Leaf::create(transaction, pool, kind, &rows, rows.len() * 2)?;
+        transaction.free(pool, leaf.at);
+        self.tree
+            .splice(transaction, pool, &place.path, 1, &[small])
+    }
+}
+
+/// Root words of a tree of rows in order.
+pub(super) fn build(
+    transaction: &mut Transaction<'_>,
+    pool: Pool,
+    kind: Kind,
+    rows: &[Row],
+) -> Result<[u64; 3], Error> {
+    if rows.is_empty() {
+        return Ok([0; 3]);
+    }
+    let full = ((LEAF_MAX - HEADER) / (kind.width() as u64 * 8)) as usize;
+    let mut builder: Builder<2> = Builder::new();
+    for some in rows.chunks(full) {
+        let room = if rows.len() > full { full } else { some.len() };
+        let leaf = Leaf::create(transaction, pool, kind, some, room)?;
+        builder.push(transaction, pool, leaf)?;
+    }
+    builder.finish(transaction, pool)
+}
+
+/// The words of a row that lead to a record by a name.
+pub(super) fn name_row(name: &[u8], record: Offset) -> Row {
+    [prefix(name), record, 0, 0]
+}
+
+/// The first bytes of a name, in the order of names.
+fn prefix(name: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = name.len().min(8);
+    bytes[..length].copy_from_slice(&name[..length]);
+    u64::from_be_bytes(bytes)
+}
+
+/// Appends the name in a record.
+pub(super) fn append_name(
+    view: &View<'_>,
+    kind: Kind,
+    record: Offset,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let at = kind.name_at().ok_or_else(|| fault(record))?;
+    let at = record.wrapping_add(at);
+    let length = view.word(at)?;
+    // R3: a torn length must not make us allocate.
+    view.check(at, length.saturating_add(8))?;
+    if length > 512 {
+        view.recheck()?;
+    }
+    Ok(view.append_to(at.wrapping_add(8), length, out)?)
+}
+
+/// How the name that a row leads to is ordered beside another one.
+pub(super) fn order_of_name(
+    view: &View<'_>,
+    kind: Kind,
+    [start, record]: Key,
+    name: &[u8],
+) -> Result<Ordering, Error> {
+    match start.cmp(&prefix(name)) {
+        Ordering::Equal => {
+            let mut other = Vec::new();
+            append_name(view, kind, record, &mut other)?;
+            Ok(other.as_slice().cmp(name))
+        }
+        order => Ok(order),
+    }
+}

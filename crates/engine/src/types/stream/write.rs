@@ -1,0 +1,575 @@
+//! Changing streams: adding, deleting, trimming, groups, delivering.
+
+use undercroft_memory::{Transaction, View};
+
+use super::entries::IdRange;
+use super::found::StreamEntries;
+use super::free::discard_tree;
+use super::group::{Consumer, Group, Pending, UNKNOWN};
+use super::id::StreamId;
+use super::whole::Stream;
+use super::{STREAM, StreamLimits};
+use crate::error::Error;
+use crate::messages::notify::KeyEvent;
+use crate::store::Key;
+use crate::transaction::effect::Effect;
+use crate::transaction::writer::Writer;
+use crate::types::registry::ValueType;
+use crate::upkeep::graveyard;
+
+/// The id that an entry is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryId {
+    /// The time, or what is behind the last one.
+    Now,
+    /// These milliseconds, and the next number in them.
+    Within(u64),
+    /// This one.
+    Exactly(StreamId),
+}
+
+/// What became of an entry that was to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddedEntry {
+    /// It is there, with this id.
+    Added(StreamId),
+    /// There is no stream, and none was to be made.
+    Missing,
+    /// The last id is the greatest that there is.
+    Exhausted,
+    /// The id is not behind the last one.
+    NotBehind,
+}
+
+/// Which entries stay when a stream is trimmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimTo {
+    /// The last ones, so many.
+    Length(u64),
+    /// Those from an id on.
+    From(StreamId),
+}
+
+/// How a stream is trimmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trim {
+    /// Which entries stay.
+    pub to: TrimTo,
+    /// Others may stay as well: only whole leaves go, and at most so many entries at once.
+    pub about: Option<u64>,
+}
+
+/// What became of a last id that was to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetId {
+    /// It is set.
+    Done,
+    /// There is no stream.
+    Missing,
+    /// It is less than the greatest one that was deleted.
+    BeforeDeleted,
+    /// It is less than that of the last entry.
+    BeforeLast,
+    /// There are more entries than are to have been added.
+    TooFew,
+}
+
+impl Writer<'_, '_> {
+    /// The stream at a key, where there is one.
+    pub fn stream(&mut self, database: usize, key: &Key<'_>) -> Result<Option<Stream>, Error> {
+        match self.find_type(database, key, ValueType::Stream)? {
+            Some(found) => Stream::load(self.view(), key.shard, &found.entry).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes a stream without entries, where nothing is at the key.
+    pub(super) fn create_stream(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+    ) -> Result<Stream, Error> {
+        let ids = (StreamId::MIN, StreamId::MIN, 0);
+        let words = Stream::root_words([0; 3], key.shard.into(), ids, [0; 3]);
+        self.put_object(database, key, None, STREAM, &words)?;
+        self.stream(database, key)?.ok_or(Error::WrongType)
+    }
+
+    /// Says and tells that a stream was changed.
+    pub(super) fn stream_changed(&mut self, database: usize, key: &Key<'_>, event: KeyEvent) {
+        self.changed(database, key, Effect::Changed);
+        self.tell(event, database, key);
+    }
+
+    /// Adds an entry behind the last one: fields and values in turn. A stream that is not there is made where `create`
+    /// says so. Then it is trimmed, where that is wanted. O(log n + what it trims).
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each option of the command is one of them"
+    )]
+    pub fn stream_add(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        id: EntryId,
+        texts: &[&[u8]],
+        create: bool,
+        trim: Option<&Trim>,
+        limits: &StreamLimits,
+    ) -> Result<AddedEntry, Error> {
+        let there = self.stream(database, key)?;
+        if there.is_none() && !create {
+            return Ok(AddedEntry::Missing);
+        }
+        let last = there.as_ref().map_or(StreamId::MIN, |stream| stream.last);
+        if last == StreamId::MAX {
+            return Ok(AddedEntry::Exhausted);
+        }
+        let id = match id {
+            EntryId::Exactly(id) => Some(id),
+            EntryId::Within(ms) if ms == last.ms => {
+                last.seq.checked_add(1).map(|seq| StreamId { ms, seq })
+            }
+            EntryId::Within(ms) => Some(StreamId { ms, seq: 0 }),
+            EntryId::Now => {
+                let now = self.now();
+                if now > last.ms {
+                    Some(StreamId { ms: now, seq: 0 })
+                } else {
+                    last.next()
+                }
+            }
+        };
+        let Some(id) = id.filter(|id| *id > last) else {
+            return Ok(AddedEntry::NotBehind);
+        };
+        let mut stream = match there {
+            Some(stream) => stream,
+            None => self.create_stream(database, key)?,
+        };
+        graveyard::free_along(self, key.shard, 1)?;
+        stream.push(self.transaction, (id, texts), limits)?;
+        let added = stream.added.wrapping_add(1);
+        stream.set_last(self.transaction, id)?;
+        stream.set_added(self.transaction, added)?;
+        self.stream_changed(database, key, KeyEvent::XAdd);
+        if let Some(trim) = trim
+            && stream.trim(self.transaction, trim)? > 0
+        {
+            self.tell(KeyEvent::XTrim, database, key);
+        }
+        Ok(AddedEntry::Added(id))
+    }
+
+    /// Takes the first entries out of a stream. Returns how many. O(log n): what they were in is freed later.
+    pub fn stream_trim(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        trim: &Trim,
+    ) -> Result<u64, Error> {
+        let Some(mut stream) = self.stream(database, key)? else {
+            return Ok(0);
+        };
+        let gone = stream.trim(self.transaction, trim)?;
+        if gone > 0 {
+            graveyard::free_along(self, key.shard, 0)?;
+            self.stream_changed(database, key, KeyEvent::XTrim);
+        }
+        Ok(gone)
+    }
+
+    /// Takes entries out of a stream. Returns how many were there. O(ids * log n).
+    pub fn stream_delete(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        ids: &[StreamId],
+    ) -> Result<u64, Error> {
+        let Some(mut stream) = self.stream(database, key)? else {
+            return Ok(0);
+        };
+        let (mut gone, mut greatest) = (0, stream.deleted);
+        for &id in ids {
+            let pool = stream.pool;
+            if stream.entries.remove(self.transaction, pool, id)? {
+                gone += 1;
+                greatest = greatest.max(id);
+            }
+        }
+        if gone > 0 {
+            stream.set_deleted(self.transaction, greatest)?;
+            self.stream_changed(database, key, KeyEvent::XDel);
+        }
+        Ok(gone)
+    }
+
+    /// Sets the last id of a stream, and how many entries were added and the greatest id that was deleted.
+    pub fn stream_set_id(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        id: StreamId,
+        added: Option<u64>,
+        deleted: Option<StreamId>,
+    ) -> Result<SetId, Error> {
+        let Some(mut stream) = self.stream(database, key)? else {
+            return Ok(SetId::Missing);
+        };
+        if let Some(last) = stream.entries.edge(self.view(), true)? {
+            if id < last {
+                return Ok(SetId::BeforeLast);
+            }
+            if added.is_some_and(|added| added < stream.length()) {
+                return Ok(SetId::TooFew);
+            }
+        }
+        if id < stream.deleted {
+            return Ok(SetId::BeforeDeleted);
+        }
+        stream.set_last(self.transaction, id)?;
+        if let Some(added) = added {
+            stream.set_added(self.transaction, added)?;
+        }
+        if let Some(deleted) = deleted {
+            stream.set_deleted(self.transaction, deleted)?;
+        }
+        self.stream_changed(database, key, KeyEvent::XSetId);
+        Ok(SetId::Done)
+    }
+
+    /// Makes a group that has been given what lies before an id, or up to the last one. `read` is how many entries
+    /// those were, -1 where nobody knows. Returns whether it did; none where there is no stream, and none was to be made.
+    pub fn stream_create_group(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        name: &[u8],
+        (last, read): (Option<StreamId>, i64),
+        create: bool,
+    ) -> Result<Option<bool>, Error> {
+        let stream = match self.stream(database, key)? {
+            Some(stream) => stream,
+            None if create => {
+                let stream = self.create_stream(database, key)?;
+                self.changed(database, key, Effect::Changed);
+                stream
+            }
+            None => return Ok(None),
+        };
+        if stream.has_group(self.view(), name)? {
+            return Ok(Some(false));
+        }
+        let last = last.unwrap_or(stream.last);
+        stream.create_group(self.transaction, name, last, read)?;
+        self.told_only(database, key);
+        self.tell(KeyEvent::XGroupCreate, database, key);
+        Ok(Some(true))
+    }
+
+    /// Sets up to where a group has been given entries. Returns whether there is such a group; none where there is no
+    /// stream.
+    pub fn stream_set_group(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        name: &[u8],
+        (last, read): (Option<StreamId>, i64),
+    ) -> Result<Option<bool>, Error> {
+        let Some(stream) = self.stream(database, key)? else {
+            return Ok(None);
+        };
+        let Some(mut group) = stream.group(self.view(), name)? else {
+            return Ok(Some(false));
+        };
+        group.set_last(self.transaction, last.unwrap_or(stream.last), read)?;
+        self.told_only(database, key);
+        self.tell(KeyEvent::XGroupSetId, database, key);
+        Ok(Some(true))
+    }
+
+    /// Removes a group with all that is pending. Returns whether it was there; none where there is no stream.
+    pub fn stream_destroy_group(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        name: &[u8],
+    ) -> Result<Option<bool>, Error> {
+        let Some(stream) = self.stream(database, key)? else {
+            return Ok(None);
+        };
+        if !stream.destroy_group(self.transaction, name)? {
+            return Ok(Some(false));
+        }
+        // Who waits for it is told.
+        self.stream_changed(database, key, KeyEvent::XGroupDestroy);
+        Ok(Some(true))
+    }
+
+    /// Makes a consumer. Returns whether it was not there; none where there is no such group.
+    pub fn stream_create_consumer(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        (group, name): (&[u8], &[u8]),
+    ) -> Result<Option<bool>, Error> {
+        let Some(group) = self.stream_group(database, key, group)? else {
+            return Ok(None);
+        };
+        if group.consumer(self.view(), name)?.is_some() {
+            return Ok(Some(false));
+        }
+        self.consumer(database, key, &group, name)?;
+        self.told_only(database, key);
+        Ok(Some(true))
+    }
+
+    /// Removes a consumer with what is pending at it. Returns how many entries that were; none where there is no such
+    /// group. O(pending * log n).
+    pub fn stream_delete_consumer(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        (group, name): (&[u8], &[u8]),
+    ) -> Result<Option<u64>, Error> {
+        let Some(group) = self.stream_group(database, key, group)? else {
+            return Ok(None);
+        };
+        let Some(pending) = group.delete_consumer(self.transaction, name)? else {
+            return Ok(Some(0));
+        };
+        self.told_only(database, key);
+        self.tell(KeyEvent::XGroupDelConsumer, database, key);
+        Ok(Some(pending))
+    }
+
+    /// Takes entries from what is pending. Returns how many were.
+    pub fn stream_acknowledge(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        group: &[u8],
+        ids: &[StreamId],
+    ) -> Result<u64, Error> {
+        let Some(group) = self.stream_group(database, key, group)? else {
+            return Ok(0);
+        };
+        let mut acknowledged = 0;
+        for &id in ids {
+            acknowledged += u64::from(group.acknowledge(self.transaction, id)?);
+        }
+        if acknowledged > 0 {
+            self.told_only(database, key);
+        }
+        Ok(acknowledged)
+    }
+
+    /// Gives a consumer the next entries of a group, which it has to acknowledge unless `acknowledged`. Returns whether
+    /// there is such a group. O(log n + entries * log pending).
+    pub fn stream_deliver(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        (group, name): (&[u8], &[u8]),
+        (count, acknowledged): (u64, bool),
+        out: &mut StreamEntries,
+    ) -> Result<bool, Error> {
+        let Some(mut stream) = self.stream(database, key)? else {
+            return Ok(false);
+        };
+        let Some(mut found) = stream.group(self.view(), group)? else {
+            return Ok(false);
+        };
+        let (first, mut from) = (out.len(), found.last);
+        if let Some(next) = from.next() {
+            from = next;
+            let range = IdRange {
+                from,
+                count,
+                ..IdRange::ALL
+            };
+            stream.range(self.view(), range, out)?;
+        }
+        if out.len() == first {
+            return Ok(true);
+        }
+        if !acknowledged && stream.settle_pending(self.transaction, &found)? {
+            found = stream.group(self.view(), group)?.ok_or(Error::WrongType)?;
+        }
+        let consumer = self.consumer(database, key, &found, name)?;
+        let read = stream.count_read(self.view(), &found, &out.ids()[first..])?;
+        if !acknowledged {
+            let greatest = found.pending(self.view())?.edge(self.view(), true)?;
+            let greatest = greatest.map_or(StreamId::MIN, StreamId::of_words);
+            for &id in &out.ids()[first..] {
+                let entry = Pending {
+                    id,
+                    consumer: consumer.at,
+                    time: self.now(),
+                    deliveries: 1,
+                };
+                found.assign(self.transaction, &entry, id > greatest)?;
+            }
+        }
+        if let Some(&last) = out.ids().last() {
+            found.set_last(self.transaction, last, read)?;
+        }
+        self.told_only(database, key);
+        Ok(true)
+    }
+
+    /// Gives a consumer entries again that are pending at it: from behind an id on. Those that are gone have no texts.
+    /// Returns whether there is such a group. O(log n + entries * log n).
+    pub fn stream_deliver_again(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        (group, name): (&[u8], &[u8]),
+        (behind, count): (StreamId, u64),
+        out: &mut StreamEntries,
+    ) -> Result<bool, Error> {
+        let Some(stream) = self.stream(database, key)? else {
+            return Ok(false);
+        };
+        let Some(group) = stream.group(self.view(), group)? else {
+            return Ok(false);
+        };
+        let consumer = self.consumer(database, key, &group, name)?;
+        let mut ids = Vec::new();
+        if let Some(from) = behind.next().filter(|_| count > 0) {
+            let from = from.words();
+            consumer.own(self.view())?.for_each_from(
+                self.view(),
+                |key| Ok(key < from),
+                |row| {
+                    ids.push(StreamId::of_words([row[0], row[1]]));
+                    Ok((ids.len() as u64) < count)
+                },
+            )?;
+        }
+        let pending = group.pending(self.view())?;
+        for id in ids {
+            if !stream.append_entry(self.view(), id, out)? {
+                out.end_entry(id);
+                continue;
+            }
+            if let Some(found) = pending.find_key(self.view(), id.words())? {
+                let mut entry = Pending::of(found.row);
+                entry.time = self.now();
+                entry.deliveries = entry.deliveries.saturating_add(1);
+                pending.set(self.transaction, &found, &entry.row())?;
+            }
+        }
+        self.told_only(database, key);
+        Ok(true)
+    }
+
+    pub(super) fn stream_group(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        name: &[u8],
+    ) -> Result<Option<Group>, Error> {
+        match self.stream(database, key)? {
+            Some(stream) => stream.group(self.view(), name),
+            None => Ok(None),
+        }
+    }
+
+    /// A consumer, which is made where it is not there, and was seen now.
+    pub(super) fn consumer(
+        &mut self,
+        database: usize,
+        key: &Key<'_>,
+        group: &Group,
+        name: &[u8],
+    ) -> Result<Consumer, Error> {
+        let now = self.now();
+        if let Some(mut consumer) = group.consumer(self.view(), name)? {
+            consumer.see(self.transaction, now)?;
+            return Ok(consumer);
+        }
+        let consumer = group.create_consumer(self.transaction, name, (now, now))?;
+        self.tell(KeyEvent::XGroupCreateConsumer, database, key);
+        Ok(consumer)
+    }
+}
+
+impl Stream {
+    pub(super) fn push(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        entry: (StreamId, &[&[u8]]),
+        limits: &StreamLimits,
+    ) -> Result<(), Error> {
+        let used = self.entries.push(transaction, self.pool, entry, limits)?;
+        if let Some(used) = used {
+            let leaves = self.entries.leaves_at_least(transaction.view())?;
+            self.settle(transaction, leaves, used)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the stream to an arena where what is pending in a group is much. Returns whether it did.
+    fn settle_pending(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        group: &Group,
+    ) -> Result<bool, Error> {
+        const ROWS_LEAF: u64 = 2048;
+        let pending = group.pending(transaction.view())?;
+        let leaves = pending.tree.leaves_at_least(transaction.view())?;
+        self.settle(transaction, leaves, ROWS_LEAF)
+    }
+
+    /// How many entries have been read when a group is given these.
+    fn count_read(&self, view: &View<'_>, group: &Group, ids: &[StreamId]) -> Result<i64, Error> {
+        let mut read = group.read;
+        for &id in ids {
+            if read != UNKNOWN && !self.has_gap_behind(view, id)? {
+                read += 1;
+            } else if self.added != 0 {
+                read = self.count_at(view, id)?.unwrap_or(UNKNOWN);
+            }
+        }
+        Ok(read)
+    }
+
+    /// Appends the entry with an id. Returns whether it is there.
+    pub(super) fn append_entry(
+        &self,
+        view: &View<'_>,
+        id: StreamId,
+        out: &mut StreamEntries,
+    ) -> Result<bool, Error> {
+        let before = out.len();
+        let range = IdRange {
+            from: id,
+            to: id,
+            count: 1,
+            reverse: false,
+        };
+        self.range(view, range, out)?;
+        Ok(out.len() > before)
+    }
+
+    /// Takes the first entries out. Returns how many.
+    fn trim(&mut self, transaction: &mut Transaction<'_>, trim: &Trim) -> Result<u64, Error> {
+        let view = transaction.view();
+        let mut entries = match trim.to {
+            TrimTo::Length(length) => self.length().saturating_sub(length),
+            TrimTo::From(id) => self.entries.count_before(view, id)?,
+        };
+        if let Some(most) = trim.about {
+            entries = self.entries.whole_leaves(view, entries, most)?;
+        }
+        let mut off = Vec::new();
+        let pool = self.pool;
+        self.entries
+            .drop_first(transaction, pool, entries, &mut off)?;
+        for subtree in off {
+            discard_tree(transaction, pool, subtree)?;
+        }
+        Ok(entries)
+    }
+}

@@ -1,0 +1,553 @@
+//! Streams beside a naive twin: entries, ranges, trimming, groups and what is pending in them, from a few entries to
+//! thousands; and where memory of streams goes.
+
+use std::collections::BTreeMap;
+
+use undercroft_engine::{
+    AddedEntry, Answer, Begun, Claim, EntryId, Error, IdRange, Key, Limits, Ranges, Store,
+    StreamEntries, StreamId, StreamLimits, Take, Ticket, Trim, TrimTo, ValueType, Waiters, Wanted,
+    Writer, rdb,
+};
+use undercroft_testkit::fresh;
+
+type Texts = Vec<Vec<u8>>;
+
+/// A group of the twin: up to where it was given entries, and what is pending: its consumer, and how often it was
+/// delivered.
+#[derive(Default)]
+struct Group {
+    last: StreamId,
+    pending: BTreeMap<StreamId, (Vec<u8>, u64)>,
+}
+
+#[derive(Default)]
+struct Twin {
+    entries: BTreeMap<StreamId, Texts>,
+    last: StreamId,
+    groups: BTreeMap<Vec<u8>, Group>,
+}
+
+fn write<R>(
+    store: &Store,
+    body: impl Fn(&mut Writer<'_, '_>, &Key<'_>) -> Result<R, Error> + Sync,
+) -> R {
+    let key = store.key(b"k");
+    let written = store.write(store.shards_of([&key]), |writer| body(writer, &key));
+    written.expect("room")
+}
+
+fn range(store: &Store, range: IdRange) -> Vec<(StreamId, Texts)> {
+    let key = store.key(b"k");
+    let found = store.read(store.shards_of([&key]), |reader| {
+        let mut found = StreamEntries::new();
+        if let Some(stream) = reader.stream(0, &key)? {
+            stream.range(reader.view(), range, &mut found)?;
+        }
+        Ok::<_, Error>(found)
+    });
+    as_texts(&found.expect("a sound stream"))
+}
+
+fn as_texts(found: &StreamEntries) -> Vec<(StreamId, Texts)> {
+    (0..found.len())
+        .map(|index| {
+            let texts = found.texts(index).map(<[u8]>::to_vec).collect();
+            (found.id(index), texts)
+        })
+        .collect()
+}
+
+fn check(store: &Store) {
+    let report = store.check().expect("a walk");
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+/// Fields that mostly repeat, and values of every kind.
+fn texts(random: &mut fastrand::Rng) -> Texts {
+    let value = |random: &mut fastrand::Rng| match random.u32(0..12) {
+        0 => Vec::new(),
+        1 => vec![b'x'; random.usize(0..600)],
+        2 => vec![b'y'; random.usize(3000..20_000)],
+        3 => (random.i64(..) >> random.u32(0..63))
+            .to_string()
+            .into_bytes(),
+        4 => format!("{:03}", random.u32(0..20)).into_bytes(),
+        _ => format!("user:{}", 1000 + random.u32(0..3000)).into_bytes(),
+    };
+    let fields = match random.u32(0..8) {
+        0 => vec![vec![b'f'; random.usize(0..400)]],
+        1 => (0..random.usize(1..30)).map(|_| value(random)).collect(),
+        _ => vec![b"user".to_vec(), b"amount".to_vec()],
+    };
+    let pairs = fields.into_iter().flat_map(|field| [field, value(random)]);
+    pairs.collect()
+}
+
+fn add(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
+    let id = StreamId {
+        ms: twin.last.ms + random.u64(0..3),
+        seq: random.u64(0..5),
+    };
+    let texts = texts(random);
+    let all: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+    let added = write(store, |writer, key| {
+        let limits = StreamLimits::DEFAULT;
+        writer.stream_add(0, key, EntryId::Exactly(id), &all, true, None, &limits)
+    });
+    if id > twin.last {
+        assert_eq!(added, AddedEntry::Added(id));
+        twin.entries.insert(id, texts);
+        twin.last = id;
+    } else {
+        assert_eq!(added, AddedEntry::NotBehind);
+    }
+}
+
+/// An id that is there, mostly.
+fn some_id(twin: &Twin, random: &mut fastrand::Rng) -> StreamId {
+    let place = random.usize(0..twin.entries.len() + 1);
+    let there = twin.entries.keys().nth(place).copied();
+    there.unwrap_or(StreamId {
+        ms: random.u64(0..=twin.last.ms + 1),
+        seq: random.u64(0..5),
+    })
+}
+
+fn look(store: &Store, twin: &Twin, random: &mut fastrand::Rng) {
+    let (one, other) = (some_id(twin, random), some_id(twin, random));
+    let wanted = IdRange {
+        from: if random.bool() {
+            StreamId::MIN
+        } else {
+            one.min(other)
+        },
+        to: if random.bool() {
+            StreamId::MAX
+        } else {
+            one.max(other)
+        },
+        count: [1, 7, 150, u64::MAX][random.usize(0..4)],
+        reverse: random.bool(),
+    };
+    let there = twin.entries.range(wanted.from..=wanted.to);
+    let mut there: Vec<(StreamId, Texts)> = there.map(|(id, texts)| (*id, texts.clone())).collect();
+    if wanted.reverse {
+        there.reverse();
+    }
+    there.truncate(usize::try_from(wanted.count).unwrap_or(usize::MAX));
+    assert_eq!(range(store, wanted), there, "{wanted:?}");
+}
+
+fn trim(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
+    let (to, stays): (_, usize) = if random.bool() {
+        let length = random.usize(0..twin.entries.len() + 5);
+        (TrimTo::Length(length as u64), length)
+    } else {
+        let id = some_id(twin, random);
+        (TrimTo::From(id), twin.entries.range(id..).count())
+    };
+    let goes = twin.entries.len().saturating_sub(stays) as u64;
+    let about = random.bool().then(|| random.u64(0..400));
+    let gone = write(store, |writer, key| {
+        writer.stream_trim(0, key, &Trim { to, about })
+    });
+    match about {
+        None => assert_eq!(gone, goes),
+        Some(most) => assert!(gone <= goes.min(most), "{gone} of {goes}, {most} at most"),
+    }
+    for _ in 0..gone {
+        twin.entries.pop_first();
+    }
+}
+
+fn delete(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
+    let ids: Vec<StreamId> = (0..random.usize(1..30))
+        .map(|_| some_id(twin, random))
+        .collect();
+    let gone = write(store, |writer, key| writer.stream_delete(0, key, &ids));
+    let expected = ids.iter().filter(|id| twin.entries.remove(id).is_some());
+    assert_eq!(gone, expected.count() as u64);
+}
+
+fn deliver(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
+    let (name, consumer) = (group_name(random), consumer_name(random));
+    let count = random.u64(1..120);
+    let acknowledged = random.u32(0..8) == 0;
+    let found = write(store, |writer, key| {
+        let mut out = StreamEntries::new();
+        let (names, how) = ((&name[..], &consumer[..]), (count, acknowledged));
+        let there = writer.stream_deliver(0, key, names, how, &mut out)?;
+        Ok(there.then_some(out))
+    });
+    let Some(group) = twin.groups.get_mut(&name) else {
+        return assert!(found.is_none());
+    };
+    let next = twin
+        .entries
+        .range(group.last.next().expect("one behind it")..);
+    let next: Vec<(StreamId, Texts)> = next
+        .take(count as usize)
+        .map(|(id, texts)| (*id, texts.clone()))
+        .collect();
+    assert_eq!(as_texts(&found.expect("a group")), next);
+    for (id, _) in next {
+        group.last = id;
+        if !acknowledged {
+            group.pending.insert(id, (consumer.clone(), 1));
+        }
+    }
+}
+
+fn group_name(random: &mut fastrand::Rng) -> Vec<u8> {
+    [&b"g"[..], b"group of a long name", b"group of another"][random.usize(0..3)].to_vec()
+}
+
+fn consumer_name(random: &mut fastrand::Rng) -> Vec<u8> {
+    format!("consumer {}", random.u32(0..60)).into_bytes()
+}
+
+fn of_group(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
+    let name = group_name(random);
+    match random.u32(0..12) {
+        0 => {
+            let last = some_id(twin, random);
+            let made = write(store, |writer, key| {
+                writer.stream_create_group(0, key, &name, (Some(last), -1), true)
+            });
+            let is_new = !twin.groups.contains_key(&name);
+            assert_eq!(made, Some(is_new));
+            if is_new {
+                let pending = BTreeMap::new();
+                twin.groups.insert(name, Group { last, pending });
+            }
+        }
+        1 if random.u32(0..6) == 0 => {
+            let gone = write(store, |writer, key| {
+                writer.stream_destroy_group(0, key, &name)
+            });
+            if gone.is_some() {
+                assert_eq!(gone, Some(twin.groups.remove(&name).is_some()));
+            }
+        }
+        2 => {
+            let consumer = consumer_name(random);
+            let gone = write(store, |writer, key| {
+                writer.stream_delete_consumer(0, key, (&name, &consumer))
+            });
+            if let Some(group) = twin.groups.get_mut(&name) {
+                let before = group.pending.len();
+                group.pending.retain(|_, (other, _)| *other != consumer);
+                assert_eq!(gone, Some((before - group.pending.len()) as u64));
+            }
+        }
+        3..8 => {
+            let ids: Vec<StreamId> = match twin.groups.get(&name) {
+                Some(group) => group
+                    .pending
+                    .keys()
+                    .copied()
+                    .filter(|_| random.bool())
+                    .collect(),
+                None => vec![twin.last],
+            };
+            let gone = write(store, |writer, key| {
+                writer.stream_acknowledge(0, key, &name, &ids)
+            });
+            if let Some(group) = twin.groups.get_mut(&name) {
+                let known = ids.iter().filter(|id| group.pending.remove(id).is_some());
+                assert_eq!(gone, known.count() as u64);
+            }
+        }
+        _ => claim(store, twin, random, &name),
+    }
+}
+
+fn claim(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng, name: &[u8]) {
+    let consumer = consumer_name(random);
+    let ids: Vec<StreamId> = (0..random.usize(1..40))
+        .map(|_| some_id(twin, random))
+        .collect();
+    let claim = Claim {
+        group: name,
+        consumer: &consumer,
+        idle: 0,
+        time: 1,
+        deliveries: random.bool().then_some(1 << random.u32(0..39)),
+        force: random.bool(),
+        only_ids: true,
+        last: StreamId::MIN,
+    };
+    let claimed = write(store, |writer, key| {
+        writer.stream_claim(0, key, &claim, &ids)
+    });
+    let Some(group) = twin.groups.get_mut(name) else {
+        return assert!(claimed.is_none());
+    };
+    let mut expected = Vec::new();
+    for id in ids {
+        if !twin.entries.contains_key(&id) {
+            group.pending.remove(&id);
+            continue;
+        }
+        let old = group.pending.get(&id).map(|(_, deliveries)| *deliveries);
+        let Some(old) = old.or(claim.force.then_some(1)) else {
+            continue;
+        };
+        let deliveries = claim.deliveries.unwrap_or(old);
+        group.pending.insert(id, (consumer.clone(), deliveries));
+        expected.push(id);
+    }
+    assert_eq!(claimed.expect("a group").entries.ids(), expected);
+}
+
+fn compare_groups(store: &Store, twin: &Twin) {
+    let key = store.key(b"k");
+    for (name, group) in &twin.groups {
+        let found = store.read(store.shards_of([&key]), |reader| {
+            let stream = reader.stream(0, &key)?.expect("the key is there");
+            let names = (&name[..], None);
+            stream.pending_range(reader.view(), names, IdRange::ALL, u64::MAX)
+        });
+        let found = found.expect("a sound stream").expect("a group");
+        let found: Vec<(StreamId, (Vec<u8>, u64))> = found
+            .into_iter()
+            .map(|entry| (entry.id, (entry.consumer, entry.deliveries)))
+            .collect();
+        let there = group.pending.iter().map(|(id, what)| (*id, what.clone()));
+        assert_eq!(found, there.collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn random_changes_are_those_of_a_twin() {
+    let seed = std::env::var("UNDERCROFT_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("UNDERCROFT_SEED={seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (_directory, store) = fresh::store(1);
+    store.set_time(1_700_000_000_000);
+    let mut twin = Twin::default();
+    for round in 0..4000 {
+        match random.u32(0..100) {
+            0..60 => add(&store, &mut twin, &mut random),
+            60..70 => look(&store, &twin, &mut random),
+            70..72 => trim(&store, &mut twin, &mut random),
+            72..76 => delete(&store, &mut twin, &mut random),
+            76..86 => deliver(&store, &mut twin, &mut random),
+            _ => of_group(&store, &mut twin, &mut random),
+        }
+        if round % 200 == 0 {
+            check(&store);
+            compare_groups(&store, &twin);
+        }
+    }
+    let all: Vec<(StreamId, Texts)> = twin.entries.clone().into_iter().collect();
+    assert_eq!(range(&store, IdRange::ALL), all);
+    // Through its flat list and back, and through Redis' form.
+    let key = store.key(b"k");
+    let items = || {
+        let items = store.read(store.shards_of([&key]), |reader| {
+            let mut items = Ranges::new();
+            let entry = reader.find(0, &key)?.expect("the key is there");
+            entry.append_items(reader.view(), &mut items)?;
+            Ok::<_, Error>((entry.encoding()?, items))
+        });
+        items.expect("a sound stream")
+    };
+    let (encoding, before) = items();
+    let payload = rdb::dump(ValueType::Stream, encoding, &before);
+    let (_, restored) = rdb::restore(&payload, 1 << 20).expect("our own payload");
+    assert_eq!(restored, before);
+    write(&store, |writer, key| {
+        writer.put_items(0, key, ValueType::Stream, &restored, None, &Limits::DEFAULT)
+    });
+    assert_eq!(items().1, before);
+    check(&store);
+    assert_eq!(store.delete(0, &[b"k".as_slice()]).expect("removed"), 1);
+    while store.reclaim(|| false).expect("nobody holds a lock") {}
+    check(&store);
+}
+
+#[test]
+fn fields_that_repeat_take_next_to_nothing() {
+    let (_directory, store) = fresh::store(1);
+    let bytes = |fields: [&[u8]; 3]| {
+        write(&store, |writer, key| {
+            writer.remove(0, key)?;
+            for number in 1..=2000_u64 {
+                let id = EntryId::Exactly(StreamId {
+                    ms: 1 << 40,
+                    seq: number,
+                });
+                let text = (number * 7).to_string();
+                let texts: Vec<&[u8]> = fields
+                    .iter()
+                    .flat_map(|field| [*field, text.as_bytes()])
+                    .collect();
+                writer.stream_add(0, key, id, &texts, true, None, &StreamLimits::DEFAULT)?;
+            }
+            let entry = writer.find(0, key)?.expect("the key is there");
+            entry.memory_usage(writer.view(), 0)
+        })
+    };
+    let (short, long) = (
+        bytes([b"a", b"b", b"c"]),
+        bytes([&[b'a'; 40], &[b'b'; 40], &[b'c'; 40]]),
+    );
+    // An id, and three numbers.
+    assert!(short < 2000 * 16, "{short}");
+    assert!(long < short + 2000 * 3, "{long} and {short}");
+}
+
+#[test]
+fn a_trim_touches_little_and_frees_all_in_the_end() {
+    let (_directory, store) = fresh::store(1);
+    let value = vec![b'v'; 400];
+    let used = |store: &Store| {
+        while store.reclaim(|| false).expect("nobody holds a lock") {}
+        store.upkeep_all().expect("upkeep");
+        store.used_memory()
+    };
+    let fill = |entries: u64| {
+        write(&store, |writer, key| {
+            let there = writer
+                .stream(0, key)?
+                .map_or(0, |stream| stream.entries_added());
+            for number in there + 1..=there + entries {
+                let id = EntryId::Exactly(StreamId { ms: number, seq: 0 });
+                let limits = StreamLimits::DEFAULT;
+                writer.stream_add(0, key, id, &[b"f", &value], true, None, &limits)?;
+            }
+            Ok(())
+        });
+    };
+    fill(5000);
+    let before = used(&store);
+    let to = TrimTo::Length(100);
+    for _ in 0..3 {
+        let gone = write(&store, |writer, key| {
+            writer.stream_trim(0, key, &Trim { to, about: None })
+        });
+        assert_eq!(gone, 4900);
+        check(&store);
+        fill(4900);
+        let after = used(&store);
+        assert!(after < before + before / 4, "{after} bytes after {before}");
+    }
+}
+
+fn wait(waiters: &mut Waiters<&Store>, texts: &[&[u8]], take: Take) -> Ticket {
+    let wanted = Wanted {
+        database: 0,
+        keys: texts,
+        take,
+    };
+    match waiters.begin(&wanted).expect("room") {
+        Begun::Waiting(ticket) => ticket,
+        Begun::Answered(answer) => panic!("expected to wait, got {answer:?}"),
+    }
+}
+
+/// The ids that a client was given, if its wait is over.
+fn given(waiters: &mut Waiters<&Store>, ticket: Ticket) -> Option<Vec<StreamId>> {
+    match waiters.finish(ticket).expect("no lock is held")? {
+        Answer::Taken(taken) => Some(StreamEntries::of_texts(&taken.items).ids().to_vec()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn add_one(store: &Store, ms: u64) {
+    write(store, |writer, key| {
+        let (id, limits) = (EntryId::Exactly(id(ms)), StreamLimits::DEFAULT);
+        writer.stream_add(0, key, id, &[b"f", b"v"], true, None, &limits)
+    });
+}
+
+fn id(ms: u64) -> StreamId {
+    StreamId { ms, seq: 0 }
+}
+
+const READ: Take = Take::Entries { count: 10 };
+const DELIVER: Take = Take::Deliver {
+    count: 10,
+    acknowledged: false,
+};
+
+#[test]
+fn entries_are_for_all_who_read_and_of_a_group_for_the_first() {
+    let place = fresh::place(8);
+    let (store, other) = (place.open(), place.open());
+    let (mut here, mut there) = (Waiters::new(&store), Waiters::new(&other));
+    add_one(&store, 1);
+    write(&store, |writer, key| {
+        writer.stream_create_group(0, key, b"g", (None, -1), false)
+    });
+    let behind = |ms| id(ms).to_bytes();
+    let readers = [
+        wait(&mut here, &[b"k", &behind(1)], READ),
+        wait(&mut here, &[b"none", b"k", &behind(0), &behind(1)], READ),
+        wait(&mut here, &[b"k", &behind(2)], READ),
+    ];
+    let first = wait(&mut there, &[b"k", b"g", b"one"], DELIVER);
+    let second = wait(&mut there, &[b"k", b"g", b"two"], DELIVER);
+    add_one(&store, 2);
+    assert_eq!(given(&mut here, readers[0]), Some(vec![id(2)]));
+    assert_eq!(given(&mut here, readers[1]), Some(vec![id(2)]));
+    assert_eq!(given(&mut here, readers[2]), None);
+    assert_eq!(given(&mut there, first), Some(vec![id(2)]));
+    assert_eq!(given(&mut there, second), None);
+    add_one(&store, 3);
+    assert_eq!(given(&mut here, readers[2]), Some(vec![id(3)]));
+    assert_eq!(given(&mut there, second), Some(vec![id(3)]));
+    // Nobody is given what is there once more.
+    let third = wait(&mut there, &[b"k", b"g", b"three"], DELIVER);
+    let fourth = wait(&mut there, &[b"k", b"g", b"three"], DELIVER);
+    write(&store, |writer, key| {
+        writer.stream_destroy_group(0, key, b"g")
+    });
+    let answer = there.finish(third).expect("no lock is held");
+    assert_eq!(answer, Some(Answer::NoGroup));
+    assert_eq!(
+        there.finish(fourth).expect("no lock is held"),
+        Some(Answer::NoGroup)
+    );
+    write(&store, |writer, key| {
+        writer.stream_create_group(0, key, b"g", (None, -1), false)
+    });
+    let fifth = wait(&mut there, &[b"k", b"g", b"three"], DELIVER);
+    assert_eq!(store.delete(0, &[b"k".as_slice()]).expect("removed"), 1);
+    assert_eq!(
+        there.finish(fifth).expect("no lock is held"),
+        Some(Answer::NoStream)
+    );
+    drop((here, there));
+    check(&store);
+}
+
+#[test]
+fn what_is_given_to_who_is_gone_is_pending() {
+    let (_directory, store) = fresh::store(1);
+    add_one(&store, 1);
+    write(&store, |writer, key| {
+        writer.stream_create_group(0, key, b"g", (None, -1), false)
+    });
+    let mut waiters = Waiters::new(&store);
+    wait(&mut waiters, &[b"k", b"g", b"one"], DELIVER);
+    add_one(&store, 2);
+    // It was given the entry, and never takes it out of its mailbox.
+    drop(waiters);
+    let pending = write(&store, |writer, key| {
+        let stream = writer.stream(0, key)?.expect("the key is there");
+        stream.pending_range(writer.view(), (b"g", Some(b"one")), IdRange::ALL, u64::MAX)
+    });
+    let ids: Vec<StreamId> = pending
+        .expect("a group")
+        .iter()
+        .map(|entry| entry.id)
+        .collect();
+    assert_eq!(ids, [id(2)]);
+    assert_eq!(range(&store, IdRange::ALL).len(), 2);
+    check(&store);
+}
