@@ -33,6 +33,7 @@
 - `served`: rows of the server, under redis-benchmark, beside redis-server.
 - `services`: rows of a mosec service whose stages hand images on, beside mosec's own ways.
 - `sets`: rows of sorted sets, hashes and sets through the server, beside redis-server.
+- `streams`: rows of streams: memory, requests, calls from Python, entries to blocked readers.
 - `tables`: which rows make up which table.
 - `turns`: loops in processes of their own that take turns.
 """

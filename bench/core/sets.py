@@ -129,7 +129,7 @@ def rows(bench: Bench) -> list[Row]:
     return found
 
 
-def _taken(server: Server) -> float:
+def taken(server: Server) -> float:
     """Return the bytes of memory that a server's data takes, all in."""
     memory = server.info("memory")
     if "store_free" not in memory:
@@ -141,9 +141,9 @@ def _taken(server: Server) -> float:
 def _fill(kind: Kind, servers: list[Server], row: Row) -> None:
     figures = []
     for server in servers:
-        before = _taken(server)
+        before = taken(server)
         server.run(kind.fill())
-        each = (_taken(server) - before) / MEMBERS
+        each = (taken(server) - before) / MEMBERS
         figures.append(Figure("redis-server used_memory", each, each, each, "bytes"))
     row.ours, row.peer = figures
     row.ratio = row.ours.median / row.peer.median

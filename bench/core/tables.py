@@ -24,6 +24,7 @@ from core import (
     served,
     services,
     sets,
+    streams,
 )
 from core.bench import Bench
 from core.report import Course, Grid, Row
@@ -100,6 +101,12 @@ TABLES: dict[str, dict[str, Group]] = {
         "arrays": objects.rows,
         "services": services.rows,
         "channels": channels.rows,
+    },
+    "streams": {
+        "memory": streams.memory_rows,
+        "server": streams.served_rows,
+        "python": streams.python_rows,
+        "readers": streams.reader_rows,
     },
     "growth": {
         "life": growth.rows,

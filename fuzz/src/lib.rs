@@ -8,12 +8,14 @@
 //!
 //! - `bin/libfuzzer`: every target under libFuzzer.
 //! - `mutate`: makes inputs out of seeds: random changes, the same for the same random seed.
+//! - `payload`: payloads of RESTORE: what is accepted is stored, sound, and dumped again.
 //! - `store`: a sound store, damaged as the input says, is opened, read, written and checked.
 //! - `targets`: the targets: one function for each thing that reads bytes from elsewhere.
 
 #[path = "../../crates/memory/tests/survival/image.rs"]
 mod image;
 mod mutate;
+mod payload;
 mod store;
 mod targets;
 

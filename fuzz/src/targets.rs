@@ -1,6 +1,6 @@
 //! The targets: one function for each thing that reads bytes from elsewhere.
 
-use crate::store;
+use crate::{payload, store};
 use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
 
 /// Something to fuzz.
@@ -32,6 +32,12 @@ pub const TARGETS: &[Target] = &[
         tokens: store::TOKENS,
         cost: 100,
         run: store::open_and_use,
+    },
+    Target {
+        name: "restore",
+        tokens: payload::TOKENS,
+        cost: 10,
+        run: payload::restore,
     },
 ];
 

@@ -53,7 +53,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .reply("array of entries: id, and array of fields and values")
         .handler(streams::xrevrange),
     Command::new("xread", -4, Group::Stream, "5.0.0")
-        .flags(&[Flag::ReadOnly, Flag::Blocking])
+        .flags(&[Flag::ReadOnly, Flag::Blocking, Flag::MovableKeys])
         .categories(&[Category::Stream])
         .keys(const { &[KeySpec::keyword("STREAMS", 1, -1, keys::READ).half()] })
         .doc(
@@ -100,9 +100,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("xgroup", -2, Group::Stream, "5.0.0")
         .doc(
             "",
-            "",
-            "Groups of consumers.",
+            "That of the subcommand",
+            "Makes groups of consumers, and removes them.",
         )
+        .reply("that of the subcommand")
         .subcommands(const {
             &[
                 Command::new("xgroup|create", -5, Group::Stream, "5.0.0")
@@ -173,7 +174,7 @@ pub(super) const COMMANDS: &[Command] = &[
             ]
         }),
     Command::new("xreadgroup", -7, Group::Stream, "5.0.0")
-        .flags(&[Flag::Write, Flag::Blocking])
+        .flags(&[Flag::Write, Flag::Blocking, Flag::MovableKeys])
         .categories(&[Category::Stream])
         .keys(const { &[KeySpec::keyword("STREAMS", 4, -1, keys::READ).half()] })
         .doc(
@@ -233,9 +234,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("xinfo", -2, Group::Stream, "5.0.0")
         .doc(
             "",
-            "",
-            "What is known of streams.",
+            "That of the subcommand",
+            "Looks at streams, groups and consumers.",
         )
+        .reply("that of the subcommand")
         .subcommands(const {
             &[
                 Command::new("xinfo|stream", -3, Group::Stream, "5.0.0")

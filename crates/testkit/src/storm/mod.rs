@@ -11,6 +11,7 @@
 //! - `messages`: processes that publish and subscribe until they are killed.
 //! - `reader`: a process that reads at random, checks what it sees, and is not killed.
 //! - `shapes`: values of every type and size class that show which bytes came from where.
+//! - `streams`: streams whose entries say what they must be, and groups that hand them on.
 //! - `values`: values that say themselves whether they are whole.
 //! - `writer`: a process that writes at random until it is killed.
 
@@ -21,6 +22,7 @@ pub mod member;
 pub mod messages;
 pub mod reader;
 pub mod shapes;
+pub mod streams;
 pub mod values;
 pub mod writer;
 

@@ -8,7 +8,7 @@ use undercroft_engine::{Error, Store};
 use super::accounts::check_accounts;
 use super::{
     APPENDED, COUNTERS, GROUPS, NAMES, Progress, RENAMED, SEALED, appended_key, check_group,
-    check_key, counter_key, feeds, renamed_key, sealed_key, values,
+    check_key, counter_key, feeds, renamed_key, sealed_key, streams, values,
 };
 
 /// Reads, with a lock as the last resort (`write`) or without any. Returns only
@@ -24,7 +24,7 @@ pub fn run(path: &Path, progress: &Path, seed: u64, write: bool) -> Result<(), S
     let mut random = fastrand::Rng::with_seed(seed);
     let mut counters = [0; COUNTERS as usize];
     loop {
-        match random.u32(0..11) {
+        match random.u32(0..12) {
             0..3 => {
                 let key = sealed_key(random.u32(0..SEALED));
                 check_key(&store, &key, values::check_sealed).map_err(say)??;
@@ -50,6 +50,7 @@ pub fn run(path: &Path, progress: &Path, seed: u64, write: bool) -> Result<(), S
                 *last = now;
             }
             9 => feeds::check(&store, random.u32(0..feeds::FEEDS))?,
+            10 => streams::check(&store, random.u32(0..streams::STREAMS))?,
             _ => scan(&store, random.usize(2..4))?,
         }
         progress.operation(0);

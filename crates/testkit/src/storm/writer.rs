@@ -7,7 +7,7 @@ use undercroft_engine::{Error, Expiry, Store};
 use super::accounts::{check_accounts, transfer};
 use super::{
     APPENDED, COUNTERS, GROUPS, NAMES, Progress, RENAMED, SEALED, appended_key, check_group,
-    check_key, counter_key, feeds, group, group_name, renamed_key, sealed_key, values,
+    check_key, counter_key, feeds, group, group_name, renamed_key, sealed_key, streams, values,
 };
 
 /// Appended texts longer than this begin anew.
@@ -69,7 +69,7 @@ impl Writer<'_> {
 
     fn operation(&mut self) -> Result<(), String> {
         let say = |error: Error| error.to_string();
-        match self.random.u32(0..110) {
+        match self.random.u32(0..118) {
             0..8 => transfer(self.store, &mut self.random).map_err(say),
             8..30 => {
                 let key = sealed_key(self.random.u32(0..SEALED));
@@ -114,6 +114,7 @@ impl Writer<'_> {
             94..96 => check_group(self.store, self.random.u32(0..GROUPS)),
             96..98 => check_accounts(self.store),
             98..106 => feeds::change(self.store, &mut self.random).map_err(say),
+            106..114 => streams::change(self.store, &mut self.random).map_err(say),
             _ => {
                 let key = sealed_key(self.random.u32(0..SEALED));
                 check_key(self.store, &key, values::check_sealed).map_err(say)?

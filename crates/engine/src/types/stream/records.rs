@@ -145,7 +145,7 @@ impl<'r> StreamRecord<'r> {
     }
 
     /// The record that a row is, if it is one.
-    pub(super) fn of_row(row: &'r [u8]) -> Option<StreamRecord<'r>> {
+    pub fn of_row(row: &'r [u8]) -> Option<StreamRecord<'r>> {
         let mut decoder = Decoder::new(row, 1);
         let record = Self::decode(*row.first()?, &mut decoder).ok()??;
         (decoder.at == row.len()).then_some(record)
@@ -240,6 +240,9 @@ impl Stream {
     }
 }
 
+/// The consumers of a group and the entries they hold.
+type Members<'a> = (HashSet<&'a [u8]>, HashSet<StreamId>);
+
 /// Whether such a list, the whole of it, is a stream's.
 pub(super) fn is_sound(items: &Ranges) -> bool {
     let mut rows = items.iter().map(StreamRecord::of_row);
@@ -247,7 +250,7 @@ pub(super) fn is_sound(items: &Ranges) -> bool {
         return false;
     };
     let mut before: Option<StreamId> = None;
-    let mut groups: HashMap<&[u8], (HashSet<&[u8]>, HashSet<StreamId>)> = HashMap::new();
+    let mut groups: HashMap<&[u8], Members<'_>> = HashMap::new();
     rows.all(|row| match row {
         Some(StreamRecord::Entry { id, .. }) => {
             let follows = before.is_none_or(|before| before < id) && id > StreamId::MIN;

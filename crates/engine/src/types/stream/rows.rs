@@ -467,9 +467,10 @@ impl Rows {
         row: &Row,
     ) -> Result<(), Error> {
         let at = found.leaf.place_at(found.leaf.start + found.index);
-        for word in 2..self.kind.width() {
-            if row[word] != found.row[word] {
-                transaction.store(self.pool.shard(), at + word as u64 * 8, row[word])?;
+        let words = row.iter().zip(&found.row).enumerate();
+        for (word, (new, old)) in words.take(self.kind.width()).skip(2) {
+            if new != old {
+                transaction.store(self.pool.shard(), at + word as u64 * 8, *new)?;
             }
         }
         Ok(())

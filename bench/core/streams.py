@@ -1,0 +1,218 @@
+"""Rows of streams: memory, requests through the server, calls from Python, entries to readers."""
+
+import functools
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from core import peers, served
+from core.bench import Bench
+from core.peers import Server, command
+from core.report import Figure, Row
+from core.sets import taken
+from core.turns import interleaved, loop
+
+SCRIPT = "streams.py"
+REDIS = "redis-py 5.2 with hiredis on a unix socket"
+STREAM, GROUP, CONSUMER = b"stream", b"group", b"consumer"
+# Entries of the long stream, whose ids are their numbers; and of them those that are pending.
+ENTRIES, PENDING = 1_000_000, 100_000
+PIPELINE = 16
+# What redis-benchmark replaces by a number of 12 digits below ENTRIES.
+CHANCE = "__rand_int__"
+# Requests through the server: their name, the words, and how many in a round.
+SERVED = (
+    ("XADD", f"XADD grown * sensor {CHANCE} temperature 21 place cellar", 200_000),
+    ("XRANGE of 100", f"XRANGE stream {CHANCE} + COUNT 100", 20_000),
+    ("XREAD of 100", f"XREAD COUNT 100 STREAMS stream {CHANCE}", 20_000),
+)
+# Readers that are blocked, and microseconds between two entries.
+READERS, PAUSE = 10, 3000
+
+
+def entry(number: int) -> tuple[bytes, ...]:
+    """Return the fields of an entry: their names repeat, their values seldom do."""
+    temperature = b"%d" % (15 + number * 7919 % 20)
+    return (b"sensor", b"%d" % number, b"temperature", temperature, b"place", b"cellar")
+
+
+def entries() -> Iterator[bytes]:
+    """Return the commands that make the long stream."""
+    for number in range(1, ENTRIES + 1):
+        yield command(b"XADD", STREAM, b"%d" % number, *entry(number))
+
+
+def memory_rows(bench: Bench) -> list[Row]:
+    """Measure the memory of many entries, and of many pending ones."""
+    whole = Row(
+        id="streams-memory",
+        work=f"memory of {ENTRIES:,} entries of 3 fields that repeat, each",
+        at_most=0.7,
+    )
+    pending = Row(
+        id="streams-memory-pending",
+        work=f"memory of {PENDING:,} pending entries of them, each",
+        at_most=0.7,
+    )
+    if missing := peers.has("redis-server"):
+        whole.note = pending.note = missing
+        return [whole, pending]
+    found: list[tuple[Figure, Figure]] = []
+    with served.both(bench) as servers:
+        for server in servers:
+            before = taken(server)
+            _send(server, entries(), b"$", 1)
+            filled = taken(server)
+            _send(server, [command(b"XGROUP", b"CREATE", STREAM, GROUP, b"0")], b"+OK", 1)
+            words = (b"GROUP", GROUP, CONSUMER, b"COUNT", b"100", b"STREAMS", STREAM, b">")
+            deliver = command(b"XREADGROUP", *words)
+            _send(server, [deliver] * (PENDING // 100), b"*2\r\n$", 100)
+            each = (filled - before) / ENTRIES, (taken(server) - filled) / PENDING
+            one, other = (Figure("redis-server used_memory", at, at, at, "bytes") for at in each)
+            found.append((one, other))
+    for row, (ours, theirs) in zip((whole, pending), zip(*found, strict=True), strict=True):
+        row.ours, row.peer = ours, theirs
+        row.ratio = ours.median / theirs.median
+    return [whole, pending]
+
+
+def served_rows(bench: Bench) -> list[Row]:
+    """Measure CPU a request of each command."""
+    found = [
+        Row(
+            id=f"streams-served-{name.split()[0].lower()}",
+            work=f"server `{name}`, a stream of {ENTRIES:,} entries, -P {PIPELINE}: CPU a request",
+            at_most=0.6,
+        )
+        for name, *_ in SERVED
+    ]
+    shared = Row(
+        id="streams-served-xreadgroup",
+        work=f"server `XREADGROUP` of one entry and its `XACK`, {PIPELINE // 2} of each in a "
+        "pipeline: CPU a pair",
+        at_most=0.6,
+    )
+    if missing := peers.has("redis-server", "redis-benchmark", "taskset"):
+        for row in (*found, shared):
+            row.note = missing
+        return [*found, shared]
+    with served.both(bench) as servers:
+        for server in servers:
+            _send(server, entries(), b"$", 1)
+        for row, (_, words, count) in zip(found, SERVED, strict=True):
+            options = ["-c", "50", "-P", str(PIPELINE), "-r", str(ENTRIES), *words.split()]
+            requests = bench.pick(count // 5, count)
+            loads = served.take_turns(servers, bench.pick(2, 5), requests, options)
+            served.fill_in(None, row, loads)
+        pairs = bench.pick(40_000, 200_000)
+        sides = {server.name: functools.partial(_handed_on, server, pairs) for server in servers}
+        rounds = interleaved(bench.pick(2, 5), sides)
+    shared.ours, shared.peer = (Figure.of(name, side, "us") for name, side in rounds.items())
+    shared.ratio = shared.ours.median / shared.peer.median
+    shared.note = "By one connection that waits for each pipeline."
+    return [*found, shared]
+
+
+def _handed_on(server: Server, pairs: int) -> float:
+    """Deliver and acknowledge the first entries, and return the microseconds of CPU of each."""
+    _send(server, [command(b"XGROUP", b"DESTROY", STREAM, GROUP)], b":", 1)
+    _send(server, [command(b"XGROUP", b"CREATE", STREAM, GROUP, b"0")], b"+OK", 1)
+    words = (b"GROUP", GROUP, CONSUMER, b"COUNT", b"1", b"STREAMS", STREAM, b">")
+    deliver = command(b"XREADGROUP", *words)
+    commands = (
+        deliver + command(b"XACK", STREAM, GROUP, b"%d-0" % number)
+        for number in range(1, pairs + 1)
+    )
+    before = sum(server.cpu())
+    _send(server, commands, b"\r\n:1\r\n", 1, PIPELINE // 2)
+    return (sum(server.cpu()) - before) / pairs * 1e6
+
+
+def _send(
+    server: Server, commands: Iterable[bytes], mark: bytes, marks: int, many: int = 100
+) -> None:
+    """Send commands, so many at a time, each of whose replies has a mark so often."""
+    with server.connect() as connection:
+        for some in peers.batched(commands, many):
+            connection.sendall(b"".join(some))
+            reply, wanted = b"", marks * len(some)
+            while reply.count(mark) < wanted or not reply.endswith(b"\r\n"):
+                part = connection.recv(1 << 20)
+                if not part or reply.startswith(b"-"):
+                    raise RuntimeError(f"{server.name}: expected {mark!r}, got {reply[:100]!r}")
+                reply += part
+
+
+def python_rows(bench: Bench) -> list[Row]:
+    """Measure calls from Python, beside redis-py."""
+    works = (
+        ("xadd", "`xadd` of 3 fields", 60),
+        ("xread", "`xread` of one entry", 60),
+        ("xread-100", "`xread` of 100 entries", None),
+    )
+    found = [
+        Row(id=f"streams-python-{name}", work=f"Python {work}, beside {REDIS}", at_least=target)
+        for name, work, target in works
+    ]
+    if missing := peers.has("redis-server"):
+        for row in found:
+            row.note = missing
+        return found
+    redis = peers.redis_server(bench.directory())
+    place = bench.directory() / "store"
+    with (
+        redis as server,
+        loop(sys.executable, "embedded", place, script=SCRIPT) as ours,
+        loop(peers.environment("redis-5.2"), "redis", server.path, script=SCRIPT) as theirs,
+    ):
+        for row, (name, _, _) in zip(found, works, strict=True):
+            sides = {
+                "ours": functools.partial(ours.run, name, bench.pick(2_000, 20_000)),
+                "redis": functools.partial(theirs.run, name, bench.pick(500, 5_000)),
+            }
+            rounds = interleaved(bench.pick(3, 9), sides)
+            row.ours = Figure.of(name, rounds["ours"], "ns")
+            row.peer = Figure.of("redis-py", rounds["redis"], "ns")
+            row.ratio = row.peer.median / row.ours.median
+    return found
+
+
+def reader_rows(bench: Bench) -> list[Row]:
+    """Measure how long an entry takes to readers that are blocked."""
+    row = Row(
+        id="streams-readers",
+        work=f"one entry from `xadd` to {READERS} processes blocked in `xread`, one every "
+        f"{PAUSE // 1000} ms: latency, all readers",
+        at_most=0.2,
+    )
+    if missing := peers.has("redis-server"):
+        row.note = missing
+        return [row]
+    with peers.redis_server(bench.directory()) as server:
+        places = {
+            "embedded": (sys.executable, bench.directory() / "store"),
+            "redis": (peers.environment("redis-5.2"), server.path),
+        }
+        count = bench.pick(100, 500)
+        sides = {
+            way: functools.partial(_latency, way, python, place, count)
+            for way, (python, place) in places.items()
+        }
+        rounds = interleaved(bench.pick(2, 5), sides)
+    row.ours = Figure.of("xadd", rounds["embedded"], "us")
+    row.peer = Figure.of(REDIS, rounds["redis"], "us")
+    row.ratio = row.ours.median / row.peer.median
+    row.note = f"Processes are not pinned, on {len(peers.CORES)} cores."
+    return [row]
+
+
+def _latency(way: str, python: str | Path, place: Path, count: int) -> float:
+    script = Path(__file__).parents[1] / "loops" / SCRIPT
+    words = ["readers", way, place, READERS, count, PAUSE]
+    command = [str(word) for word in (python, script, *words)]
+    run = subprocess.run(command, capture_output=True, check=True, text=True, timeout=300)
+    # A client of a server says first what it is.
+    lines = [line for line in run.stdout.splitlines() if not line.startswith("redis-py")]
+    return statistics.median(map(float, lines))

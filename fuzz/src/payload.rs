@@ -1,0 +1,71 @@
+//! Payloads of RESTORE: whatever is accepted is stored, sound, and dumped as something that is accepted again.
+
+use std::sync::LazyLock;
+
+use crc::{CRC_64_REDIS, Crc, Table};
+use tempfile::TempDir;
+use undercroft_engine::{Encoding, Error, Limits, Options, Ranges, Store, ValueType, rdb};
+
+/// The types of values in Redis' form, lengths that lie, ends of listpacks, LZF.
+pub(crate) const TOKENS: &[&[u8]] = &[
+    b"\x00", b"\x02", b"\x03", b"\x04", b"\x05", b"\x0a", b"\x0b", b"\x0c", b"\x0d", b"\x0e", b"\x0f", b"\x10",
+    b"\x11", b"\x12", b"\x13", b"\x15", b"\xc0", b"\xc3", b"\xff", b"\x80\xff\xff\xff\xff",
+    b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff", b"\xf4\xff\xff\xff\xff\xff\xff\xff\xff",
+];
+
+/// Of one string in a payload.
+const LONGEST: usize = 1 << 20;
+const RDB_VERSION: u16 = 10;
+
+static CHECKSUM: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_REDIS);
+static STORE: LazyLock<(TempDir, Store)> = LazyLock::new(|| {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let options = Options {
+        capacity: Some(64 << 20),
+        shards: Some(1),
+        ring: None,
+    };
+    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    (directory, store)
+});
+
+/// Restores what the input is as a value in front of version and checksum.
+pub(crate) fn restore(input: &[u8]) {
+    let mut payload = [input, &RDB_VERSION.to_le_bytes()].concat();
+    let checksum = CHECKSUM.checksum(&payload);
+    payload.extend(checksum.to_le_bytes());
+    let Ok((value_type, items)) = rdb::restore(&payload, LONGEST) else {
+        return;
+    };
+    let Some((stored, encoding)) = stored(value_type, &items) else {
+        return;
+    };
+    let dumped = rdb::dump(value_type, encoding, &stored);
+    let (again, items) = rdb::restore(&dumped, usize::MAX).expect("what was dumped is accepted");
+    assert_eq!(again, value_type);
+    assert_eq!(rdb::dump(value_type, encoding, &items), dumped, "dumped anew");
+}
+
+/// Puts items into the store, and returns what is there then, and how; none where there is no room.
+fn stored(value_type: ValueType, items: &Ranges) -> Option<(Ranges, Encoding)> {
+    let (_, store) = &*STORE;
+    let key = store.key(b"key");
+    let put = store.write(store.all_shards(), |writer| {
+        writer.remove(0, &key)?;
+        writer.put_items(0, &key, value_type, items, None, &Limits::DEFAULT)
+    });
+    match put {
+        Err(error) if error.is_out_of_memory() => return None,
+        put => put.expect("what was accepted can be stored"),
+    }
+    let mut found = Ranges::new();
+    let encoding = store.read_into(store.all_shards(), &mut found, |reader, found| {
+        let entry = reader.find(0, &key)?.expect("it was put there");
+        entry.append_items(reader.view(), found)?;
+        Ok::<_, Error>(entry.encoding()?)
+    });
+    let encoding = encoding.expect("what was stored can be read");
+    let report = store.check().expect("the store is there");
+    assert_eq!(report.problems, Vec::<String>::new());
+    Some((found, encoding))
+}
