@@ -8,9 +8,28 @@ use undercroft_engine::{Encoding, Error, Limits, Options, Ranges, Store, ValueTy
 
 /// The types of values in Redis' form, lengths that lie, ends of listpacks, LZF.
 pub(crate) const TOKENS: &[&[u8]] = &[
-    b"\x00", b"\x02", b"\x03", b"\x04", b"\x05", b"\x0a", b"\x0b", b"\x0c", b"\x0d", b"\x0e", b"\x0f", b"\x10",
-    b"\x11", b"\x12", b"\x13", b"\x15", b"\xc0", b"\xc3", b"\xff", b"\x80\xff\xff\xff\xff",
-    b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff", b"\xf4\xff\xff\xff\xff\xff\xff\xff\xff",
+    b"\x00",
+    b"\x02",
+    b"\x03",
+    b"\x04",
+    b"\x05",
+    b"\x0a",
+    b"\x0b",
+    b"\x0c",
+    b"\x0d",
+    b"\x0e",
+    b"\x0f",
+    b"\x10",
+    b"\x11",
+    b"\x12",
+    b"\x13",
+    b"\x15",
+    b"\xc0",
+    b"\xc3",
+    b"\xff",
+    b"\x80\xff\xff\xff\xff",
+    b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff",
+    b"\xf4\xff\xff\xff\xff\xff\xff\xff\xff",
 ];
 
 /// Of one string in a payload.
@@ -43,7 +62,11 @@ pub(crate) fn restore(input: &[u8]) {
     let dumped = rdb::dump(value_type, encoding, &stored);
     let (again, items) = rdb::restore(&dumped, usize::MAX).expect("what was dumped is accepted");
     assert_eq!(again, value_type);
-    assert_eq!(rdb::dump(value_type, encoding, &items), dumped, "dumped anew");
+    assert_eq!(
+        rdb::dump(value_type, encoding, &items),
+        dumped,
+        "dumped anew"
+    );
 }
 
 /// Puts items into the store, and returns what is there then, and how; none where there is no room.

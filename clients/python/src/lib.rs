@@ -97,6 +97,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<wire::Line>()?;
     module.add_class::<queue::Queue>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
+    module.add_function(wrap_pyfunction!(waiters::waits, module)?)?;
     module.add_function(wrap_pyfunction!(shape::know, module)?)?;
     module.add_function(wrap_pyfunction!(pipeline::errors, module)?)?;
     module.add_function(wrap_pyfunction!(pipeline::shape_replies, module)?)?;

@@ -24,6 +24,7 @@ use crate::pipeline::end_transaction;
 use crate::reply::{Answer, Objects};
 use crate::row::{Row, Word};
 use crate::shape::{self, Shape};
+use crate::waiters::waits;
 
 /// Commands for which there is room at once.
 const USUAL: usize = 16;
@@ -489,11 +490,7 @@ fn shape_of(
     let (Ok(callbacks), Ok(name)) = (callbacks.cast::<PyDict>(), words.get_item(0)) else {
         return Ok(None);
     };
-    let may_wait = match name.cast_exact::<PyString>() {
-        Ok(text) => text.to_cow()?.starts_with(['B', 'b']),
-        Err(_) => true,
-    };
-    match may_wait {
+    match !name.is_exact_instance_of::<PyString>() || waits(&name)? {
         true => Ok(None),
         false => shape::of_command(callbacks, &name, options),
     }

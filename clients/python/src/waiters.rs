@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyByteArray, PyBytes, PyString, PyTuple};
+use undercroft_commands::table::{self, Flag};
 use undercroft_commands::wait;
 use undercroft_embedded::{Exclusive, OpenStore, Receiver, StoreOf};
 use undercroft_engine::{
@@ -28,6 +29,23 @@ use crate::reply::{self, Objects};
 const TEND: Duration = Duration::from_millis(100);
 /// Before another look where a lock stood in the way.
 const RETRY: Duration = Duration::from_millis(50);
+
+/// Return whether a command of this name, a text or its bytes, may wait for keys.
+#[pyfunction]
+pub(crate) fn waits(name: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let may_wait =
+        |name: &[u8]| table::find(name).is_some_and(|command| command.flags.has(Flag::Blocking));
+    if let Ok(text) = name.cast::<PyString>() {
+        // A name that is no text of Unicode is none of a command.
+        return Ok(text.to_cow().is_ok_and(|text| may_wait(text.as_bytes())));
+    }
+    if let Ok(bytes) = name.cast::<PyBytes>() {
+        return Ok(may_wait(bytes.as_bytes()));
+    }
+    Ok(name
+        .cast::<PyByteArray>()
+        .is_ok_and(|bytes| may_wait(&bytes.to_vec())))
+}
 
 /// The tasks of one event loop that wait for keys of one store.
 #[pyclass(frozen, module = "undercroft._native")]

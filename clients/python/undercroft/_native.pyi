@@ -50,6 +50,7 @@ __all__ = [
     "shape_replies",
     "take_lease",
     "wait_for_lease",
+    "waits",
 ]
 
 _Bytes: TypeAlias = bytes | bytearray | memoryview
@@ -61,6 +62,9 @@ _Set: TypeAlias = set[Any]
 
 def command(words: list[str]) -> int:
     """Run the undercroft command with these words and return its exit status."""
+
+def waits(name: object) -> bool:
+    """Return whether a command of this name, a text or its bytes, may wait for keys."""
 
 # The native methods of clients and pipelines: the command of each, and its name.
 METHODS: list[tuple[str, str]]

@@ -14,14 +14,13 @@ import redis
 import redis.asyncio.client
 from redis.commands import AsyncCoreCommands
 
-from undercroft._native import METHODS, Locked, Queue, Subscription
+from undercroft._native import METHODS, Locked, Queue, Subscription, waits
 from undercroft.asyncio.awaited import Awaited
 from undercroft.asyncio.base import Redis
 from undercroft.asyncio.lock import Lock
 from undercroft.asyncio.native import Native
 from undercroft.asyncio.parking import parked, patiently
 from undercroft.asyncio.releases import Releases
-from undercroft.asyncio.waiting import waits
 from undercroft.asyncio.within import ConnectionPool
 from undercroft.client import CODEC, SCANNED
 from undercroft.client import EmbeddedRedis as Store

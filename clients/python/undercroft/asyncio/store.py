@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undercroft._native import Locked
+from undercroft._native import Locked, waits
 from undercroft.asyncio.native import Native
 from undercroft.asyncio.parking import parked
-from undercroft.asyncio.waiting import waits
 from undercroft.store import Store as SyncStore
 
 if TYPE_CHECKING:

@@ -13,23 +13,10 @@ from undercroft.asyncio.parking import patiently
 if TYPE_CHECKING:
     from undercroft._native import ChannelLink, Client
 
-_WAITING = frozenset(
-    {
-        *("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP"),
-        *("BZPOPMIN", "BZPOPMAX", "BZMPOP"),
-    }
-)
 # Event loops do not take any number of seconds.
 _LONGEST = 86400.0
 # Before another try where the time is up, and another process' lock is in the way.
 _RETRY = 0.1
-
-
-def waits(name: Any) -> bool:
-    """Return whether a command of this name may wait for keys."""
-    if isinstance(name, bytes | bytearray):
-        name = bytes(name).decode("latin-1")
-    return type(name) is str and name[:1] in ("B", "b") and name.upper() in _WAITING
 
 
 class _Futures(dict[Wait, asyncio.Future[None]]):

@@ -137,12 +137,14 @@ pub fn check(store: &Store, stream: u32) -> Result<(), String> {
     let name = key(stream);
     let key = store.key(&name);
     let mut rows = Ranges::new();
-    let read = store.read_into(store.shards_of([&key]), &mut rows, |reader, rows| {
-        match reader.find(0, &key)? {
+    let read = store.read_into(
+        store.shards_of([&key]),
+        &mut rows,
+        |reader, rows| match reader.find(0, &key)? {
             Some(entry) => entry.append_items(reader.view(), rows),
             None => Ok::<_, Error>(()),
-        }
-    });
+        },
+    );
     read.map_err(|error| error.to_string())?;
     let (mut end, mut before) = (StreamId::MIN, StreamId::MIN);
     let mut consumers: HashMap<&[u8], HashSet<&[u8]>> = HashMap::new();

@@ -225,9 +225,6 @@ pub(crate) fn xsetid(
             return Ok(());
         }
         SetId::Missing => "ERR no such key",
-        SetId::BeforeDeleted => {
-            "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
-        }
         SetId::BeforeLast => {
             "ERR The ID specified in XSETID is smaller than the target stream top item"
         }

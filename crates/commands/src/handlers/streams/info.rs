@@ -45,17 +45,9 @@ pub(crate) fn xinfo_stream(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let count = match &arguments[3..] {
-        [] => None,
-        [full] if is_keyword(full, "FULL") => Some(SHOWN),
-        [full, word, count] if is_keyword(full, "FULL") && is_keyword(word, "COUNT") => {
-            match integer(count)? {
-                0 => Some(u64::MAX),
-                count => Some(u64::try_from(count).unwrap_or(SHOWN)),
-            }
-        }
-        _ => return Err(CommandError::subcommand_syntax("xinfo", arguments[1]).into()),
-    };
+    // A key that is not there is told before a wrong option, as in Redis.
+    let wanted = wanted(arguments);
+    let count = wanted.as_ref().ok().copied().flatten();
     let database = context.database();
     let found = context.look_at(arguments[2], |reader, key| {
         let Some(stream) = reader.stream(database, key)? else {
@@ -92,6 +84,7 @@ pub(crate) fn xinfo_stream(
         Ok(Some((head, Rest::Full(range(count, false)?, groups))))
     })?;
     let (head, rest) = found.ok_or(NO_KEY)?;
+    wanted?;
     let is_full = matches!(rest, Rest::Full(..));
     reply.map(if is_full { 9 } else { 10 });
     let number = |name: &str, number: u64, reply: &mut dyn Reply| {
@@ -129,6 +122,21 @@ pub(crate) fn xinfo_stream(
         }
     }
     Ok(())
+}
+
+/// How many entries XINFO STREAM FULL is to show; none without FULL.
+fn wanted(arguments: &[&[u8]]) -> Result<Option<u64>, CommandError> {
+    match &arguments[3..] {
+        [] => Ok(None),
+        [full] if is_keyword(full, "FULL") => Ok(Some(SHOWN)),
+        [full, word, count] if is_keyword(full, "FULL") && is_keyword(word, "COUNT") => {
+            Ok(Some(match integer(count)? {
+                0 => u64::MAX,
+                count => u64::try_from(count).unwrap_or(SHOWN),
+            }))
+        }
+        _ => Err(CommandError::subcommand_syntax("xinfo", arguments[1])),
+    }
 }
 
 fn full_group(

@@ -66,8 +66,6 @@ pub enum SetId {
     Done,
     /// There is no stream.
     Missing,
-    /// It is less than the greatest one that was deleted.
-    BeforeDeleted,
     /// It is less than that of the last entry.
     BeforeLast,
     /// There are more entries than are to have been added.
@@ -223,9 +221,6 @@ impl Writer<'_, '_> {
             if added.is_some_and(|added| added < stream.length()) {
                 return Ok(SetId::TooFew);
             }
-        }
-        if id < stream.deleted {
-            return Ok(SetId::BeforeDeleted);
         }
         stream.set_last(self.transaction, id)?;
         if let Some(added) = added {
