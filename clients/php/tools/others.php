@@ -3,7 +3,8 @@
 declare(strict_types=1);
 
 /**
- * Commands of Redis 7.0 that our server does not have, so that its table does not tell of them.
+ * Commands of Redis 7.0 that our server does not have, or of which it has less than a Redis, so that its table does not
+ * tell of them.
  *
  * A command's name => what it does, how long that takes, its arguments, where its keys are (as in Table::KEYS; none
  * where that is not told), and whether it changes nothing. Texts are empty where a method is written by hand, or there
@@ -46,12 +47,8 @@ return [
         '[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]', '', false],
     'LATENCY' => ['Tells what took long.', 'O(N) in what it tells of',
         'DOCTOR | GRAPH | HISTOGRAM | HISTORY | LATEST | RESET [...]', '', false],
-    'LOLWUT' => ['Draws a picture of letters, with the server\'s version.', 'O(1)', '[VERSION version]', '', true],
     'MODULE' => ['Loads, lists and removes modules.', 'O(N) in what it tells of', 'LIST | LOAD | LOADEX | UNLOAD [...]',
         '', false],
     'REPLICAOF' => ['Makes a server a replica of another one, or none with NO ONE.', 'O(1)', 'host port', '', false],
     'SLAVEOF' => ['The former name of REPLICAOF.', 'O(1)', 'host port', '', false],
-    'ASKING' => ['', '', '', '', false],
-    'READONLY' => ['', '', '', '', false],
-    'READWRITE' => ['', '', '', '', false],
 ];

@@ -1,19 +1,21 @@
 //! The one way in: runs a command whatever it is.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use undercroft_engine::{Load, Staged};
+use undercroft_engine::{Error, Load, Staged};
 
 use crate::arguments::{CommandError, is_keyword};
 use crate::config::Value;
 use crate::handler::{Blocked, Context, Failure, Handler};
 use crate::handlers::{pubsub, scripting, server, strings};
+use crate::latency::Event;
 use crate::load;
 use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::ReplyMode;
-use crate::slow::{is_quick, is_waiting, note_slow};
+use crate::slow::{is_quick, is_waiting, note_latency, note_slow};
 use crate::statistics::Timing;
 use crate::table::{Command, DEBUG, EXEC, Flag, GET, Group, SET, resolve, resolve_name};
 
@@ -157,6 +159,7 @@ fn call(
     let time = context.end_slow(command, start, &outcome);
     if !matches!(outcome, Err(Failure::Blocked(_))) {
         if !is_untimed {
+            note_latency(context, command, time);
             note_slow(context, command, arguments, time);
         }
         if context.shows {
@@ -199,7 +202,7 @@ fn admit(
             !runs_at_once(command)
         };
     }
-    if may_need_memory && let Err(error) = context.store.check_memory() {
+    if may_need_memory && let Err(error) = make_room(context) {
         return Err(Failure::from(error).into_error());
     }
     pubsub::check_mode(context, command)?;
@@ -209,6 +212,19 @@ fn admit(
         ));
     }
     Ok((command, handler))
+}
+
+/// Makes room where the memory limit is reached, and has LATENCY see how long that took.
+fn make_room(context: &Context<'_>) -> Result<(), Error> {
+    let latency = context.host.latency();
+    if !latency.watches() {
+        return context.store.check_memory();
+    }
+    let start = Instant::now();
+    let made = context.store.check_memory();
+    let now = || context.host.now_microseconds() / 1_000_000;
+    latency.note(Event::EvictionCycle, start.elapsed(), now);
+    made
 }
 
 /// Closes a connection that speaks HTTP, and answers nothing: a page in somebody's browser may have been made to send

@@ -18,7 +18,7 @@ pub struct Context<'a> {
     pub host: Host<'a>,
     /// The store the commands work on, by itself or within MULTI and EXEC.
     pub store: Access<'a>,
-    /// Whether even the fastest commands are timed for the slow log.
+    /// Whether even the fastest commands are timed, for the slow log or for LATENCY.
     pub(crate) timed: bool,
     /// Whether commands are shown to connections that MONITOR.
     pub(crate) shows: bool,
@@ -50,10 +50,11 @@ impl<'a> Context<'a> {
         context
     }
 
-    /// To be called when the slow log's threshold was changed, the connection began to monitor, or a transaction began
+    /// To be called when the threshold of the slow log or of LATENCY was changed, the connection began to monitor, or a transaction began
     /// or ended.
     pub(crate) fn choose_way(&mut self) {
-        self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold());
+        self.timed = (0..WORTH_TIMING).contains(&self.host.slowlog().threshold())
+            || self.host.latency().watches();
         self.shows = self.host.connections.is_monitored();
         self.direct = !self.timed && !self.shows && self.session.multi.is_none();
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
 
 use crate::config::{Config, Parameter, Value};
+use crate::latency::Latency;
 use crate::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
 use crate::slowlog::SlowLog;
 use crate::statistics::Statistics;
@@ -18,6 +19,8 @@ pub struct Process {
     pub config: Config,
     /// The commands that took long.
     pub slowlog: SlowLog,
+    /// What took long, commands and other things.
+    pub latency: Latency,
     /// What is counted of commands and errors.
     pub statistics: Statistics,
     /// When it began, Unix milliseconds.
@@ -43,9 +46,12 @@ impl Process {
     pub fn with_clock(config: Config, threads: usize, clock: fn() -> i64) -> Process {
         let slowlog = SlowLog::new();
         slowlog.configure(&config);
+        let latency = Latency::default();
+        latency.configure(&config);
         Process {
             config,
             slowlog,
+            latency,
             statistics: Statistics::new(threads),
             started: clock() / 1000,
             clock,
@@ -303,6 +309,12 @@ impl<'a> Host<'a> {
     #[inline(always)]
     pub fn slowlog(&self) -> &'a SlowLog {
         &self.process.slowlog
+    }
+
+    /// What took long.
+    #[inline(always)]
+    pub fn latency(&self) -> &'a Latency {
+        &self.process.latency
     }
 
     /// What is counted of commands and errors.

@@ -8,7 +8,7 @@
 //! - `pins`: long values that are read in place.
 
 mod counted;
-mod memory;
+pub(crate) mod memory;
 mod pins;
 
 use std::fmt::{Display, Write as _};

@@ -14,6 +14,7 @@
 //! - `host`: the process that runs commands, as these see it, in parts.
 //! - `hyperloglog`: HyperLogLogs as the strings that Redis stores: 16,384 registers of six bits, sparse or dense.
 //! - `info`: INFO: figures about the server and the store, in Redis' form.
+//! - `latency`: what took long in this process: events, and the samples of each that LATENCY shows.
 //! - `lcs`: the longest common subsequence of two strings, as the LCS command finds it.
 //! - `load`: how much a command brings with it, so that room is reserved before it takes a lock.
 //! - `monitor`: MONITOR: each command that was run, as a line for the connections that want to see them.
@@ -43,6 +44,7 @@ mod handlers;
 pub mod host;
 pub mod hyperloglog;
 pub mod info;
+pub mod latency;
 pub mod lcs;
 mod load;
 mod monitor;

@@ -1,10 +1,11 @@
-//! Which commands are timed, and what the slow log takes note of.
+//! Which commands are timed, and what the slow log and LATENCY take note of.
 
 use std::time::Duration;
 
 use crate::arguments::is_keyword;
 use crate::config::PARAMETERS;
 use crate::handler::Context;
+use crate::latency::Event;
 use crate::table::{Command, Flag};
 
 /// A fast command with more arguments than these may take long all the same.
@@ -28,6 +29,18 @@ fn microseconds(time: Duration) -> i64 {
 pub(crate) fn is_slow(context: &Context<'_>, time: Duration) -> bool {
     // The threshold as it is now: CONFIG SET may just have changed it.
     (0..=microseconds(time)).contains(&context.host.slowlog().threshold())
+}
+
+/// Has LATENCY take note of a command that took long.
+#[inline]
+pub(crate) fn note_latency(context: &Context<'_>, command: &Command, time: Duration) {
+    let event = match command.flags.has(Flag::Fast) {
+        true => Event::FastCommand,
+        false => Event::Command,
+    };
+    let host = &context.host;
+    host.latency()
+        .note(event, time, || host.now_microseconds() / 1_000_000);
 }
 
 /// Has the slow log take note of a command that took long.

@@ -52,6 +52,8 @@ pub(crate) struct Connection {
     closing: bool,
     /// Since when the next command has been waiting for a lock.
     pub(crate) parked: Option<Instant>,
+    /// Whether it waits for a lock, rather than for the end of a pause.
+    pub(crate) locked: bool,
     /// Whether it stands in the queue of those that have commands left.
     pub(crate) queued: bool,
     /// Since when the replies have been above the soft limit, Unix milliseconds.
@@ -125,6 +127,7 @@ impl Connection {
             ended: false,
             closing: false,
             parked: None,
+            locked: false,
             queued: false,
             over_limit_since: None,
             taken: 0,

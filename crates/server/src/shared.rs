@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use undercroft_commands::config::Config;
 use undercroft_commands::host::Process;
+use undercroft_commands::latency::Event;
 use undercroft_commands::pause::Pause;
 use undercroft_commands::session::{Counters, Session};
 use undercroft_engine::{Store, Waiters};
@@ -250,6 +251,12 @@ impl Shared {
         if self.parked.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.store.set_patience(PATIENCE);
         }
+    }
+
+    /// Has LATENCY take note of something that began then, where it took long.
+    pub(crate) fn note_latency(&self, event: Event, start: Instant) {
+        let now = || self.process.now_microseconds() / 1_000_000;
+        self.process.latency.note(event, start.elapsed(), now);
     }
 
     pub(crate) fn password(&self) -> Vec<u8> {

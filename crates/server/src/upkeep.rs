@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use undercroft_commands::latency::Event;
 use undercroft_engine::{Pace, coarse_milliseconds};
 
 use crate::log::log;
@@ -77,7 +78,7 @@ impl Upkeep {
         }
     }
 
-    /// Does a step of the store's upkeep, unless another process does it.
+    /// Does a step of the store's upkeep, unless another process does it, and takes note of what took long.
     fn keep(&mut self, shared: &Shared) -> Pace {
         if self.told_removed {
             return Pace::Idle;
@@ -85,12 +86,20 @@ impl Upkeep {
         // As in Redis, the data stay as they are while clients are paused.
         if !shared.store.keeps_expired() {
             // A full store that evicts nothing is for the writers to hear of.
+            let start = Instant::now();
             let _ = shared.store.check_memory();
+            shared.note_latency(Event::EvictionCycle, start);
         }
+        let start = Instant::now();
         match shared.store.upkeep(coarse_milliseconds()) {
             Ok(None) => Pace::Idle,
             Ok(Some(upkept)) => {
                 self.told_failure = false;
+                let event = match upkept.expired {
+                    0 => Event::Upkeep,
+                    _ => Event::ExpireCycle,
+                };
+                shared.note_latency(event, start);
                 upkept.pace
             }
             // Somebody else works on it, and the next round comes soon.

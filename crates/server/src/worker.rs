@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{SendFlags, send};
 use undercroft_commands::Blocked;
 use undercroft_commands::host::Connections;
+use undercroft_commands::latency::Event;
 use undercroft_commands::session::{Counters, Session};
 use undercroft_engine::Topic;
 
@@ -231,7 +232,8 @@ impl Worker {
                     self.queue.push_back(token);
                 }
             }
-            Next::Park(_) => {
+            Next::Park(blocked) => {
+                connection.locked = matches!(blocked, Blocked::Lock(_));
                 if connection.parked.is_none() {
                     connection.parked = Some(Instant::now());
                     self.shared.park();
@@ -400,6 +402,9 @@ impl Worker {
                 self.parked.push_back(token);
             } else {
                 connection.parked = None;
+                if connection.locked {
+                    self.shared.note_latency(Event::LockWait, since);
+                }
                 self.shared.unpark();
                 succeeded = true;
             }

@@ -48,6 +48,10 @@ const REASONS: &[(&str, &str)] = &[
         "changed by CLIENT PAUSE alone, which has no body",
     ),
     (
+        "crates/commands/src/latency.rs",
+        "written to when a command is over",
+    ),
+    (
         "crates/commands/src/slowlog.rs",
         "written to when a command is over",
     ),

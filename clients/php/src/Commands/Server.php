@@ -371,7 +371,7 @@ trait Server
     }
 
     /**
-     * Draws a picture of letters, with the server's version. Time: O(1).
+     * Draws a vault, and tells the version. Time: O(1).
      *
      * `LOLWUT [VERSION version]`
      *

@@ -163,6 +163,10 @@ fn after_five_seconds_the_reply_says_who_holds_the_lock() {
     let server = Server::start(&place, &["--threads", "1"]);
     let mut client = server.connect();
     assert_eq!(client.call("SET held before"), "+OK");
+    assert_eq!(
+        client.call("CONFIG SET latency-monitor-threshold 1000"),
+        "+OK"
+    );
     let mut holder = Holder::start(&place.path("served"));
     client.send("GET held\r\nPING\r\n");
     let expected = format!(
@@ -170,6 +174,14 @@ fn after_five_seconds_the_reply_says_who_holds_the_lock() {
         holder.child.id()
     );
     assert_eq!((client.line(), client.line()), (expected, "+PONG".into()));
+    // LATENCY knows what was waited for, and how long.
+    assert_eq!(client.call("LATENCY HISTORY lock-wait"), "*1");
+    assert_eq!(client.line(), "*2");
+    let sample = [client.line(), client.line()];
+    let waited: Option<u64> = sample[1]
+        .strip_prefix(':')
+        .and_then(|text| text.parse().ok());
+    assert!(waited.is_some_and(|waited| waited >= 5000), "{sample:?}");
     // Killed while stopped, it is dead: what it changed is undone.
     holder.child.kill().expect("it lives");
     holder.child.wait().expect("a child");

@@ -1,5 +1,6 @@
 //! The handlers, one file for each family of commands.
 //!
+//! - `absent`: what other servers have and this one has not: a cluster, a master to follow, modules.
 //! - `bitfield`: BITFIELD: integers of any width at any bit of a string.
 //! - `bits`: strings as arrays of bits: single bits, counts, searches, combinations.
 //! - `blocking`: commands that wait until a key has something for them.
@@ -13,7 +14,10 @@
 //! - `hashes`: HSET, HGET and their like.
 //! - `hyperloglog`: counting different elements approximately: PFADD, PFCOUNT, PFMERGE.
 //! - `keys`: keys of any type: deleting, finding, renaming, copying.
+//! - `latency`: LATENCY: what took long, and how long commands take.
 //! - `lists`: LPUSH, LRANGE and their like.
+//! - `lolwut`: LOLWUT: a picture and the version.
+//! - `memory`: MEMORY DOCTOR, STATS, PURGE and MALLOC-STATS: the memory of the store.
 //! - `object`: DUMP and RESTORE, OBJECT, MEMORY USAGE and DEBUG OBJECT: values from outside and from inside.
 //! - `string_parts`: parts of strings, floating point counters, and LCS.
 //! - `pubsub`: messages: SUBSCRIBE, PUBLISH, PUBSUB and their like.
@@ -29,6 +33,7 @@
 //! - `transaction`: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 //! - `walk`: HSCAN and its like: walks over one collection.
 
+pub(crate) mod absent;
 pub(crate) mod bitfield;
 pub(crate) mod bits;
 pub(crate) mod blocking;
@@ -42,7 +47,10 @@ pub(crate) mod geo;
 pub(crate) mod hashes;
 pub(crate) mod hyperloglog;
 pub(crate) mod keys;
+pub(crate) mod latency;
 pub(crate) mod lists;
+pub(crate) mod lolwut;
+pub(crate) mod memory;
 pub(crate) mod object;
 
 pub(crate) mod pubsub;

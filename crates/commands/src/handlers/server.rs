@@ -135,6 +135,7 @@ pub(crate) fn config_set(
         Ok(())
     })?;
     host.slowlog().configure(host.config());
+    host.latency().configure(host.config());
     context.choose_way();
     reply.ok();
     Ok(())

@@ -12,7 +12,7 @@ use crate::monitor;
 use crate::multi::Multi;
 use crate::reply::Reply;
 use crate::session::{self, ReplyMode};
-use crate::slow::{is_slow, note_slow};
+use crate::slow::{is_slow, note_latency, note_slow};
 use crate::statistics::Lap;
 use crate::tape::{Mark, Tape};
 
@@ -251,6 +251,7 @@ impl Done {
                 if let Some(error) = ran.error {
                     context.count_error(error.text());
                 }
+                note_latency(context, queued.command, ran.time);
                 if is_slow(context, ran.time) {
                     note_slow(context, queued.command, &multi.arguments(queued), ran.time);
                 }
@@ -281,6 +282,7 @@ impl Done {
                 confirms = true;
                 unsent.play(Mark::default(), unsent.mark(), reply);
             }
+            note_latency(context, queued.command, time);
             note_slow(context, queued.command, &arguments, time);
             if context.shows {
                 let database = context.session.database;

@@ -1,11 +1,13 @@
 //! The memory of the store, as INFO tells it.
 
+use undercroft_engine::{DATABASES, Statistics};
+
 use crate::handler::Context;
 use crate::host::Facts;
 use crate::info::{line, title, zeros};
 
 /// A size as people read it: `1.46M`.
-fn human(bytes: u64) -> String {
+pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1024 {
         return format!("{bytes}B");
@@ -40,24 +42,83 @@ fn system_memory() -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
+/// What the memory of a store comes to, in bytes.
+pub(crate) struct Figures {
+    /// Keys, values and tables: what the limit is for.
+    pub(crate) used: u64,
+    /// The most of it that this process saw.
+    pub(crate) peak: u64,
+    /// Logs and messages on their way, which take memory whether or not there is a key.
+    pub(crate) fixed: u64,
+    /// Memory of the system behind the store.
+    pub(crate) backed: u64,
+    /// What of it is granted to shards.
+    pub(crate) granted: u64,
+    /// What clients that wait and subscribers take.
+    pub(crate) waiting: u64,
+    /// Tables of each database that has any.
+    pub(crate) tables: Vec<(usize, u64)>,
+    /// Sizes of the store's parts.
+    pub(crate) statistics: Statistics,
+}
+
+impl Figures {
+    /// The present ones. What a lock keeps from being measured now is told the next time.
+    pub(crate) fn of(context: &Context<'_>) -> Figures {
+        let store = &context.store;
+        let statistics = store.statistics();
+        let used = store.used_memory();
+        let fixed = statistics.logs + statistics.ring;
+        let backed = statistics.reserved + fixed;
+        let tables = (0..DATABASES).map(|database| (database, store.table_bytes(database)));
+        Figures {
+            used,
+            peak: context.host.statistics().see_memory(used),
+            fixed,
+            backed,
+            granted: backed.saturating_sub(statistics.free).max(used + fixed),
+            waiting: store.used_by_waiting().unwrap_or(0),
+            tables: tables
+                .filter_map(|(database, bytes)| {
+                    Some((database, bytes.ok().filter(|bytes| *bytes > 0)?))
+                })
+                .collect(),
+            statistics,
+        }
+    }
+
+    /// What is used for something else than keys and values.
+    pub(crate) fn overhead(&self) -> u64 {
+        let tables: u64 = self.tables.iter().map(|(_, bytes)| bytes).sum();
+        self.waiting + tables
+    }
+
+    /// What keys and values take.
+    pub(crate) fn dataset(&self) -> u64 {
+        self.used.saturating_sub(self.overhead())
+    }
+}
+
 /// The section.
 pub(super) fn section(context: &Context<'_>, facts: &Facts, out: &mut String) {
-    let statistics = context.store.statistics();
-    let used = context.store.used_memory();
-    // Logs and messages on their way take memory whether or not there is a key.
-    let fixed = statistics.logs + statistics.ring;
-    let backed = statistics.reserved + fixed;
-    let granted = backed.saturating_sub(statistics.free).max(used + fixed);
-    let peak = context.host.statistics().see_memory(used);
-    // What a lock keeps from being measured now is told the next time.
-    let waiting = context.store.used_by_waiting().unwrap_or(0);
-    let dataset = used.saturating_sub(waiting);
+    let figures = Figures::of(context);
+    let (overhead, dataset) = (figures.overhead(), figures.dataset());
+    let Figures {
+        used,
+        peak,
+        fixed,
+        backed,
+        granted,
+        waiting,
+        statistics,
+        ..
+    } = figures;
     title("Memory", out);
     size("used_memory", used, out);
     size("used_memory_rss", backed, out);
     size("used_memory_peak", peak, out);
     line("used_memory_peak_perc", percentage(used, peak), out);
-    line("used_memory_overhead", waiting, out);
+    line("used_memory_overhead", overhead, out);
     line("used_memory_startup", 0, out);
     line("used_memory_dataset", dataset, out);
     line("used_memory_dataset_perc", percentage(dataset, used), out);

@@ -3,8 +3,10 @@
 //! Each thread counts in a part of its own, which it alone locks, but for INFO and CONFIG RESETSTAT. It does so once for
 //! each batch of commands ([`Context::begin_batch`](crate::Context::begin_batch)), not for each command.
 //!
+//! - `distribution`: how many calls took at most how long, in the steps of LATENCY HISTOGRAM.
 //! - `lap`: how commands are timed as they run.
 
+mod distribution;
 mod lap;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +21,7 @@ use sha1_smol::Sha1;
 
 use crate::table::{Command, all};
 
+pub use distribution::Distribution;
 use lap::Run;
 pub(crate) use lap::{Lap, Timing};
 
@@ -190,9 +193,22 @@ impl Statistics {
             .collect()
     }
 
-    /// How long the calls of each command took that was tracked, at these percentiles: nanoseconds. A thread's part is
-    /// locked for one command at a time.
+    /// How long the calls of each command took that was tracked, at these percentiles: nanoseconds.
     pub fn latencies(&self, percentiles: &[f64]) -> Vec<(&'static str, Vec<u64>)> {
+        self.each_tracked(|times| {
+            let at = |percentile: &f64| times.value_at_percentile(*percentile);
+            percentiles.iter().map(at).collect()
+        })
+    }
+
+    /// How many calls of each command that was tracked took at most how long.
+    pub fn distributions(&self) -> Vec<(&'static str, Distribution)> {
+        self.each_tracked(Distribution::of)
+    }
+
+    /// What `look` makes of the times of each command that was tracked. A thread's part is locked for one command at a
+    /// time.
+    fn each_tracked<R>(&self, look: impl Fn(&Histogram<u64>) -> R) -> Vec<(&'static str, R)> {
         let mut found = Vec::new();
         for command in every_command() {
             let mut sum = None;
@@ -206,8 +222,7 @@ impl Statistics {
                 }
             }
             if let Some(times) = sum {
-                let at = |percentile: &f64| times.value_at_percentile(*percentile);
-                found.push((command.name, percentiles.iter().map(at).collect()));
+                found.push((command.name, look(&times)));
             }
         }
         found

@@ -36,6 +36,8 @@ pub enum Group {
     Scripting,
     /// Streams.
     Stream,
+    /// Clusters.
+    Cluster,
     /// Feeds, which Redis does not have.
     Feed,
 }
@@ -59,6 +61,7 @@ impl Group {
             Group::Pubsub => "pubsub",
             Group::Scripting => "scripting",
             Group::Stream => "stream",
+            Group::Cluster => "cluster",
             Group::Feed => "feed",
         }
     }

@@ -6,12 +6,12 @@
 
 use super::command::Command;
 use super::{
-    bitmap, connection, feeds, generic, geo, hashes, hyperloglog, lists, pubsub, scripting, server,
-    sets, sorted, streams, strings, transaction,
+    bitmap, cluster, connection, feeds, generic, geo, hashes, hyperloglog, lists, pubsub,
+    scripting, server, sets, sorted, streams, strings, transaction, watching,
 };
 use crate::arguments::CommandError;
 
-const FAMILIES: [&[Command]; 16] = [
+const FAMILIES: [&[Command]; 18] = [
     strings::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -23,10 +23,12 @@ const FAMILIES: [&[Command]; 16] = [
     geo::COMMANDS,
     connection::COMMANDS,
     server::COMMANDS,
+    watching::COMMANDS,
     transaction::COMMANDS,
     pubsub::COMMANDS,
     scripting::COMMANDS,
     streams::COMMANDS,
+    cluster::COMMANDS,
     feeds::COMMANDS,
 ];
 const COUNT: usize = count();

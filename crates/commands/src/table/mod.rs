@@ -7,11 +7,13 @@
 //! - `command`: what the table says of one command.
 //! - `keys`: where commands have their keys and what they do with them, by name.
 //! - `lookup`: from a name to its command, in a few nanoseconds.
-//! - `bitmap`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`, `server`,
-//!   `sets`, `sorted`, `streams`, `strings`, `transaction`: the rows, a file for each of Redis' groups of commands.
+//! - `bitmap`, `cluster`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`,
+//!   `server`, `sets`, `sorted`, `streams`, `strings`, `transaction`: the rows, a file for each of Redis' groups of commands.
+//! - `watching`: the rows of the group `server` that look at how the server does, and at what it has not.
 //! - `feeds`: the rows of commands that Redis does not have.
 
 mod bitmap;
+mod cluster;
 mod command;
 mod connection;
 mod feeds;
@@ -30,6 +32,7 @@ mod sorted;
 mod streams;
 mod strings;
 mod transaction;
+mod watching;
 
 pub use command::{Categories, Category, Command, Flag, Flags, Group, KeyFlag, KeyFlags, KeySpec};
 pub(crate) use lookup::{DEBUG, EXEC, GET, SET};

@@ -1,7 +1,6 @@
 //! The commands about the server and its databases.
 
 use super::command::{Category, Command, Flag, Group};
-use super::keys;
 use crate::handlers;
 use crate::monitor::monitor;
 
@@ -272,30 +271,6 @@ pub(super) const COMMANDS: &[Command] = &[
                         .reply("OK")
                         .handler(handlers::server::slowlog_reset),
                     Command::new("slowlog|help", 2, Group::Server, "6.2.0")
-                        .flags(&[Flag::Loading, Flag::Stale])
-                        .doc("", "O(1)", "Explains the subcommands.")
-                        .reply("array of simple")
-                        .handler(handlers::server::help),
-                ]
-            },
-        ),
-    Command::new("memory", -2, Group::Server, "4.0.0")
-        .doc("", "That of the subcommand", "Looks at the use of memory.")
-        .reply("that of the subcommand")
-        .subcommands(
-            const {
-                &[
-                    Command::new("memory|usage", -3, Group::Server, "4.0.0")
-                        .flags(&[Flag::ReadOnly])
-                        .keys(keys::LOOK_SECOND)
-                        .doc(
-                            "key [SAMPLES count]",
-                            "O(N) for N samples",
-                            "Estimates the bytes a key and its value take.",
-                        )
-                        .reply("integer or null")
-                        .handler(handlers::object::usage),
-                    Command::new("memory|help", 2, Group::Server, "4.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .doc("", "O(1)", "Explains the subcommands.")
                         .reply("array of simple")

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use alone::Alone;
 use tempfile::TempDir;
+use undercroft_commands::latency::Event as LatencyEvent;
 use undercroft_commands::pause::Pause;
 use undercroft_commands::reply::{Recorder, Tree};
 use undercroft_commands::session::Session;
@@ -414,11 +415,67 @@ fn a_restored_deadline_beyond_64_bits_has_passed() {
 }
 
 #[test]
+fn what_takes_long_is_told_by_its_name() {
+    let mut client = Client::new(None);
+    client.run("CONFIG SET latency-monitor-threshold 1");
+    // Commands that are queued run within EXEC, which takes long with them.
+    for line in ["DEBUG SLEEP 0.005", "MULTI", "DEBUG SLEEP 0.002", "EXEC"] {
+        client.run(line);
+    }
+    let events = client.host.host().latency().all();
+    let slow = events
+        .iter()
+        .find(|(event, _)| *event == LatencyEvent::Command);
+    // The clock of the tests stands still, so that all of it is of one second.
+    let (_, samples) = slow.expect("a slow command");
+    assert_eq!(samples.kept.len(), 1);
+    assert!(samples.kept[0].milliseconds >= 5, "{samples:?}");
+    assert_eq!(samples.longest, samples.kept[0].milliseconds);
+    assert!(matches!(client.run("LATENCY RESET"), Tree::Integer(1..)));
+    client.run("CONFIG SET latency-monitor-threshold 0");
+    client.run("DEBUG SLEEP 0.005");
+    assert_eq!(client.run("LATENCY LATEST"), Tree::Array(Vec::new()));
+}
+
+#[test]
+fn memory_that_is_free_is_given_back() {
+    let mut client = Client::new(None);
+    let value = vec![b'x'; 1 << 20];
+    for number in 0..8 {
+        let key = format!("k{number}");
+        client.store.set(0, key.as_bytes(), &value).expect("room");
+    }
+    let figure = |client: &mut Client, name: &str| {
+        let Tree::Map(pairs) = client.run("MEMORY STATS") else {
+            panic!("MEMORY STATS: expected a map");
+        };
+        let found = pairs
+            .into_iter()
+            .find(|(key, _)| *key == Tree::Bulk(name.into()));
+        match found {
+            Some((_, Tree::Integer(bytes))) => bytes,
+            other => panic!("{name}: {other:?}"),
+        }
+    };
+    assert_eq!(figure(&mut client, "keys.count"), 8);
+    assert!(figure(&mut client, "dataset.bytes") >= 8 << 20);
+    client.run("FLUSHALL");
+    client.store.upkeep_all().expect("nobody holds a lock");
+    assert!(figure(&mut client, "allocator.resident") >= 8 << 20);
+    client.run("MEMORY PURGE");
+    assert!(figure(&mut client, "allocator.resident") < 4 << 20);
+    assert_eq!(figure(&mut client, "dataset.bytes"), 0);
+    // What was given back can be had again.
+    client.store.set(0, b"k", &value).expect("room");
+}
+
+#[test]
 fn helps_are_told_from_the_table() {
     let mut client = Client::new(None);
     for container in all()
         .iter()
-        .filter(|command| !command.subcommands.is_empty())
+        // Without a cluster there is no help with it, as in Redis.
+        .filter(|command| !command.subcommands.is_empty() && command.name != "cluster")
     {
         let Tree::Array(lines) = client.run(&format!("{} HELP", container.name)) else {
             panic!("{} HELP: expected an array", container.name);

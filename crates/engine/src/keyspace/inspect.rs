@@ -4,6 +4,7 @@ use undercroft_memory::View;
 
 use crate::error::Error;
 use crate::store::Store;
+use crate::structures::dictionary::table_bytes;
 use crate::structures::entry::{Entry, Form};
 use crate::structures::roots::{EXPIRES, KEYS, Root};
 use crate::transaction::access::Access;
@@ -41,6 +42,18 @@ impl Access<'_> {
     /// Number of keys in a database that expire.
     pub fn expiring_keys(&self, database: usize) -> Result<u64, Error> {
         self.sum(database, EXPIRES)
+    }
+
+    /// Bytes of the tables that keys of a database are found by; buckets that hold what does not fit into its own are
+    /// left out. O(number of shards).
+    pub fn table_bytes(&self, database: usize) -> Result<u64, Error> {
+        let shards = self.all_shards();
+        self.read(shards, |reader| {
+            shards.iter().try_fold(0u64, |sum, shard| {
+                let bytes = table_bytes(reader.view(), Root { shard, database })?;
+                Ok(sum.saturating_add(bytes))
+            })
+        })
     }
 
     fn sum(&self, database: usize, word: usize) -> Result<u64, Error> {
@@ -92,6 +105,9 @@ mod tests {
         assert!((100_000..110_000).contains(&many), "{many}");
         assert_eq!(store.count_keys(0).expect("counted"), 2);
         assert_eq!(store.count_keys(1).expect("counted"), 0);
+        let tables = |database| store.access().table_bytes(database).expect("read");
+        assert!(tables(0) >= 64 && tables(0) % 64 == 0, "{}", tables(0));
+        assert_eq!(tables(1), 0);
 
         // The clock counts from the machine's start, which may be less than an hour ago.
         let age = (coarse_milliseconds() / 1000).min(100);

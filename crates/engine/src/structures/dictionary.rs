@@ -86,6 +86,19 @@ impl Table {
     }
 }
 
+/// Bytes of a dictionary's tables, without the buckets that others are chained to.
+pub(crate) fn table_bytes<D: Dictionary>(view: &View<'_>, root: D) -> Result<u64, Fault> {
+    let Some(tables) = root.tables(view)? else {
+        return Ok(0);
+    };
+    let other = tables.other.map_or(0, |(other, _)| other.buckets());
+    Ok(tables
+        .main
+        .buckets()
+        .saturating_add(other)
+        .saturating_mul(BUCKET))
+}
+
 /// About how many buckets are chained to others where there are so many keys:
 /// hashes are keyed, so that keys fall into home buckets as chance has it.
 pub(crate) fn chained(tables: &Tables, keys: u64) -> u64 {

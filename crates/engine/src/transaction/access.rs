@@ -311,6 +311,14 @@ impl<'a> Access<'a> {
         }
     }
 
+    /// Gives free memory back to the system; see [`Store::purge`]. Nothing within a transaction, which holds locks.
+    pub fn purge(&self) -> Result<(), Error> {
+        match self.running {
+            None => self.store.purge(),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Bytes in allocated blocks.
     pub fn used_memory(&self) -> u64 {
         self.store.used_memory()

@@ -162,6 +162,27 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Has all memory that is free given back to the system, also what would stay warm for reuse. It leaves a second
+    /// later, with the upkeep that any process does: reads that are under way must have ended. Until then a writer that
+    /// finds no other memory takes it back. Must not be called within a transaction. O(free memory).
+    ///
+    /// # Errors
+    /// A lock of the heap that cannot be had now.
+    pub fn purge(&self) -> Result<(), Error> {
+        for shard in 0..self.shards() {
+            while !self.segment.is_locked(shard) && self.segment.give_back(shard)? {}
+        }
+        loop {
+            let free = self.statistics().free;
+            self.segment.trim(0)?;
+            if self.statistics().free >= free {
+                return Ok(());
+            }
+        }
+    }
+}
+
 /// Removes expired keys: as many as [`SWEPT`] where most of those it sees have
 /// expired, and fewer the fewer there are among others.
 fn remove_expired(store: &Store, upkept: &mut Upkept) -> Result<Pace, Error> {

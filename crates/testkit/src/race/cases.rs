@@ -63,6 +63,7 @@ pub const OTHERS: &[&str] = &[
     "bzpopmin",
     "eval",
     "evalsha",
+    "lolwut",
     "migrate",
     "pfselftest",
     "watch",
