@@ -544,7 +544,7 @@ trait SortedSets
      * searched.
      *
      * `GEORADIUS key longitude latitude radius M | KM | FT | MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]]
-     * [ASC | DESC] [STORE key | STOREDIST key]`
+     * [ASC | DESC] [STORE key] [STOREDIST key]`
      *
      * @return array|int
      */
@@ -599,7 +599,7 @@ trait SortedSets
      * searched.
      *
      * `GEORADIUSBYMEMBER key member radius M | KM | FT | MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC
-     * | DESC] [STORE key | STOREDIST key]`
+     * | DESC] [STORE key] [STOREDIST key]`
      *
      * @return array|int
      */
@@ -648,8 +648,8 @@ trait SortedSets
     /**
      * Returns members inside a circle or a box. Time: O(N+log(M)) for N members in the cells searched.
      *
-     * `GEOSEARCH key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius M | KM | FT | MI | BYBOX width
-     * height M | KM | FT | MI [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]`
+     * `GEOSEARCH key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | BYBOX
+     * width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]`
      *
      * @return array|int
      */
@@ -661,8 +661,8 @@ trait SortedSets
     /**
      * Stores members inside a circle or a box. Time: O(N+log(M)) for N members in the cells searched.
      *
-     * `GEOSEARCHSTORE destination source FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius M | KM | FT
-     * | MI | BYBOX width height M | KM | FT | MI [ASC | DESC] [COUNT count [ANY]] [STOREDIST]`
+     * `GEOSEARCHSTORE destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM
+     * | FT | MI> | BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]`
      *
      * @return int
      */

@@ -132,7 +132,7 @@ trait Strings
     /**
      * Finds the longest common subsequence of two strings. Time: O(N*M) in the two lengths.
      *
-     * `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]`
+     * `LCS key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]`
      *
      * @return mixed
      */
@@ -264,8 +264,8 @@ trait Strings
     /**
      * Reads and changes integers of any width at any bit of a string. Time: O(1) for each subcommand.
      *
-     * `BITFIELD key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset value | INCRBY encoding
-     * offset increment ...]`
+     * `BITFIELD key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | INCRBY encoding
+     * offset increment> ...]`
      *
      * @return mixed
      */

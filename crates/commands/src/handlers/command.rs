@@ -5,7 +5,8 @@ use crate::glob::{Case, matches};
 use crate::handler::{Context, Failure};
 use crate::reply::Reply;
 use crate::table::{
-    Category, Command, Flag, KeyFlag, KeyFlags, KeySpec, all, find_full, resolve_name,
+    Argument, Category, Command, Flag, KeyFlag, KeyFlags, KeySpec, Kind, all, find_full,
+    resolve_name,
 };
 
 /// COMMAND.
@@ -304,9 +305,11 @@ fn write_docs(commands: &[&Command], reply: &mut dyn Reply) {
             (None, true) => Some("syscmd"),
             (None, false) => None,
         };
+        let arguments = command.arguments();
         reply.map(
             fields.len()
                 + usize::from(doc_flag.is_some())
+                + usize::from(!arguments.is_empty())
                 + usize::from(!command.subcommands.is_empty()),
         );
         for (name, text) in fields {
@@ -317,9 +320,55 @@ fn write_docs(commands: &[&Command], reply: &mut dyn Reply) {
             reply.bulk(b"doc_flags");
             write_words(&[flag], reply);
         }
+        if !arguments.is_empty() {
+            reply.bulk(b"arguments");
+            write_arguments(&arguments, reply);
+        }
         if !command.subcommands.is_empty() {
             reply.bulk(b"subcommands");
             write_docs(&command.subcommands.iter().collect::<Vec<_>>(), reply);
+        }
+    }
+}
+
+fn write_arguments(arguments: &[Argument], reply: &mut dyn Reply) {
+    reply.array(arguments.len());
+    for argument in arguments {
+        let flags = [
+            (argument.optional, "optional"),
+            (argument.multiple, "multiple"),
+            (argument.multiple_token, "multiple_token"),
+        ];
+        let flags: Vec<&str> = flags
+            .iter()
+            .filter_map(|(is, name)| is.then_some(*name))
+            .collect();
+        let is_group = matches!(argument.kind, Kind::OneOf | Kind::Block);
+        reply.map(
+            2 + usize::from(argument.key_spec.is_some())
+                + usize::from(argument.token.is_some())
+                + usize::from(!flags.is_empty())
+                + usize::from(is_group),
+        );
+        reply.bulk(b"name");
+        reply.bulk(argument.name.as_bytes());
+        reply.bulk(b"type");
+        reply.bulk(argument.kind.name().as_bytes());
+        if let Some(index) = argument.key_spec {
+            reply.bulk(b"key_spec_index");
+            reply.integer(index as i64);
+        }
+        if let Some(token) = argument.token {
+            reply.bulk(b"token");
+            reply.bulk(token.as_bytes());
+        }
+        if !flags.is_empty() {
+            reply.bulk(b"flags");
+            write_words(&flags, reply);
+        }
+        if is_group {
+            reply.bulk(b"arguments");
+            write_arguments(&argument.parts, reply);
         }
     }
 }

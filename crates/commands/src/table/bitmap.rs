@@ -71,8 +71,8 @@ pub(super) const COMMANDS: &[Command] = &[
             },
         )
         .doc(
-            "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] SET encoding offset \
-             value | INCRBY encoding offset increment ...]",
+            "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | \
+             INCRBY encoding offset increment> ...]",
             "O(1) for each subcommand",
             "Reads and changes integers of any width at any bit of a string.",
         )

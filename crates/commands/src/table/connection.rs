@@ -151,9 +151,8 @@ pub(super) const COMMANDS: &[Command] = &[
                         .flags(&[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale])
                         .categories(&[Category::Connection])
                         .doc(
-                            "ip:port | [ID client-id] [TYPE NORMAL | MASTER | SLAVE \
-             | REPLICA | PUBSUB] [USER username] [ADDR ip:port] \
-             [LADDR ip:port] [SKIPME yes/no]",
+                            "<ip:port | [ID client-id] [TYPE NORMAL | MASTER | SLAVE | REPLICA | PUBSUB] [USER username] \
+             [ADDR ip:port] [LADDR ip:port] [SKIPME yes/no]>",
                             "O(N) for N connections",
                             "Closes connections.",
                         )

@@ -54,9 +54,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[Category::Geo])
         .keys(keys::READ_KEY)
         .doc(
-            "key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius M | KM | \
-             FT | MI | BYBOX width height M | KM | FT | MI [ASC | DESC] [COUNT count [ANY]] \
-             [WITHCOORD] [WITHDIST] [WITHHASH]",
+            "key <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | \
+             BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
             "O(N+log(M)) for N members in the cells searched",
             "Returns members inside a circle or a box.",
         )
@@ -67,9 +66,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[Category::Geo])
         .keys(keys::STORE_ONE)
         .doc(
-            "destination source FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS \
-             radius M | KM | FT | MI | BYBOX width height M | KM | FT | MI [ASC | DESC] \
-             [COUNT count [ANY]] [STOREDIST]",
+            "destination source <FROMMEMBER member | FROMLONLAT longitude latitude> <BYRADIUS radius <M | KM | FT | MI> | \
+             BYBOX width height <M | KM | FT | MI>> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
             "O(N+log(M)) for N members in the cells searched",
             "Stores members inside a circle or a box.",
         )
@@ -89,7 +87,7 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .doc(
             "key longitude latitude radius M | KM | FT | MI [WITHCOORD] [WITHDIST] \
-             [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
+             [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key] [STOREDIST key]",
             "O(N+log(M)) for N members in the cells searched",
             "Returns or stores members inside a circle around a position.",
         )
@@ -126,7 +124,7 @@ pub(super) const COMMANDS: &[Command] = &[
         )
         .doc(
             "key member radius M | KM | FT | MI [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT \
-             count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
+             count [ANY]] [ASC | DESC] [STORE key] [STOREDIST key]",
             "O(N+log(M)) for N members in the cells searched",
             "Returns or stores members inside a circle around a member.",
         )

@@ -7,6 +7,7 @@
 //! - `command`: what the table says of one command.
 //! - `keys`: where commands have their keys and what they do with them, by name.
 //! - `lookup`: from a name to its command, in a few nanoseconds.
+//! - `syntax`: from the syntax of a command to its arguments.
 //! - `bitmap`, `cluster`, `connection`, `generic`, `geo`, `hashes`, `hyperloglog`, `lists`, `pubsub`, `scripting`,
 //!   `server`, `sets`, `sorted`, `streams`, `strings`, `transaction`: the rows, a file for each of Redis' groups of commands.
 //! - `watching`: the rows of the group `server` that look at how the server does, and at what it has not.
@@ -31,9 +32,11 @@ mod sets;
 mod sorted;
 mod streams;
 mod strings;
+mod syntax;
 mod transaction;
 mod watching;
 
 pub use command::{Categories, Category, Command, Flag, Flags, Group, KeyFlag, KeyFlags, KeySpec};
 pub(crate) use lookup::{DEBUG, EXEC, GET, SET};
 pub use lookup::{all, find, find_full, resolve, resolve_name};
+pub(crate) use syntax::{Argument, Kind};

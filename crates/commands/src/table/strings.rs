@@ -235,7 +235,7 @@ pub(super) const COMMANDS: &[Command] =
             .categories(&[Category::String])
             .keys(const { &[KeySpec::range(1, 1, 1, READ)] })
             .doc(
-                "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+                "key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]",
                 "O(N*M) in the two lengths",
                 "Finds the longest common subsequence of two strings.",
             )

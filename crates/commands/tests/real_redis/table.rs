@@ -1,5 +1,7 @@
 //! The command table, field by field, through COMMAND INFO; and the other COMMAND subcommands.
 
+use std::collections::BTreeMap;
+
 use undercroft_commands::reply::Tree;
 use undercroft_commands::table::{Group, all};
 
@@ -183,4 +185,93 @@ fn documentation_has_redis_facts() {
             );
         }
     }
+}
+
+/// Commands whose arguments are told otherwise than by Redis, and why.
+const OTHERWISE: &[(&str, &str)] = &[
+    ("bitop", "its operation is one of four words, not any text"),
+    (
+        "client|kill",
+        "all filters may be given together, each once",
+    ),
+    ("client|list", "one block around one argument less"),
+    ("command|getkeys", "Redis tells none"),
+    ("command|getkeysandflags", "Redis tells none"),
+    ("config|get", "one block around one argument less"),
+    ("debug", "Redis tells none"),
+    ("geohash", "its members may be left out"),
+    ("geopos", "its members may be left out"),
+    (
+        "migrate",
+        "a password is one argument of two, neither of which is optional by itself",
+    ),
+    ("module|loadex", "one block around one argument less"),
+    (
+        "pfdebug",
+        "its subcommand is one of four words, not any text",
+    ),
+    ("pfmerge", "its sources may be left out"),
+    ("psubscribe", "one block around one argument less"),
+];
+
+/// Arguments without the versions that brought them, which our table does not know.
+fn without_versions(arguments: &Tree) -> Tree {
+    let of_argument = |argument: &Tree| {
+        let mut kept = Vec::new();
+        for pair in items(argument).chunks(2) {
+            match &pair[0] {
+                Tree::Bulk(name) if name.ends_with(b"since") => {}
+                Tree::Bulk(name) if name == b"arguments" => {
+                    kept.extend([pair[0].clone(), without_versions(&pair[1])]);
+                }
+                _ => kept.extend(pair.iter().cloned()),
+            }
+        }
+        Tree::Array(kept)
+    };
+    Tree::Array(items(arguments).iter().map(of_argument).collect())
+}
+
+/// The arguments of each command and subcommand in what COMMAND DOCS tells.
+fn arguments_of(docs: &Tree, found: &mut BTreeMap<String, Option<Tree>>) {
+    for pair in items(docs).chunks(2) {
+        let Tree::Bulk(name) = &pair[0] else {
+            panic!("expected a name, got {:?}", pair[0]);
+        };
+        let field = |name: &str| {
+            let mut pairs = items(&pair[1]).chunks(2);
+            let pair = pairs.find(|pair| pair[0] == Tree::Bulk(name.into()))?;
+            Some(&pair[1])
+        };
+        let name = String::from_utf8_lossy(name).into_owned();
+        found.insert(name, field("arguments").map(without_versions));
+        if let Some(subcommands) = field("subcommands") {
+            arguments_of(subcommands, found);
+        }
+    }
+}
+
+#[test]
+fn arguments_are_told_as_a_real_server_tells_them() {
+    let Some(server) = RealServer::start(&[]) else {
+        return;
+    };
+    let (mut ours, mut theirs) = (BTreeMap::new(), BTreeMap::new());
+    arguments_of(&run("COMMAND DOCS"), &mut ours);
+    arguments_of(&server.connect().words("COMMAND DOCS"), &mut theirs);
+    let feed = |name: &str| name.starts_with("feed.");
+    let mut equal = 0;
+    for (name, arguments) in ours.iter().filter(|(name, _)| !feed(name)) {
+        let is_equal = theirs.get(name) == Some(arguments);
+        let otherwise = OTHERWISE.iter().any(|(other, _)| other == name);
+        assert_ne!(
+            is_equal,
+            otherwise,
+            "{name}: ours {arguments:?}, theirs {:?}",
+            theirs.get(name)
+        );
+        equal += usize::from(is_equal);
+    }
+    println!("the arguments of {equal} commands and subcommands are equal");
+    assert!(equal > 200, "{equal}");
 }
