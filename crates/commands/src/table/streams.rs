@@ -13,7 +13,7 @@ pub(super) const COMMANDS: &[Command] = &[
             "UPDATE instead of INSERT because of the optional trimming feature",
         )] })
         .doc(
-            "key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value [field value ...]",
+            "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
             "O(log N); with trimming O(log N) more, what is trimmed is freed in small steps",
             "Adds an entry to a stream, which is made where it is not there, and trims it where asked.",
         )
@@ -80,7 +80,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .keys(keys::DROP_KEY)
         .doc(
-            "key MAXLEN | MINID [= | ~] threshold [LIMIT count]",
+            "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]",
             "O(log N); what goes is freed in small steps",
             "Deletes the first entries of a stream.",
         )
@@ -91,7 +91,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .categories(&[Category::Stream])
         .keys(keys::CHANGE_KEY)
         .doc(
-            "key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
+            "key last-id [ENTRIESADDED entries_added] [MAXDELETEDID max_deleted_entry_id]",
             "O(log N)",
             "Sets a stream's last id; for replication.",
         )
@@ -111,7 +111,7 @@ pub(super) const COMMANDS: &[Command] = &[
                     .categories(&[Category::Stream])
                     .keys(const { &[KeySpec::second(keys::ADD)] })
                     .doc(
-                        "key group id | $ [MKSTREAM] [ENTRIESREAD entries-read]",
+                        "key groupname <id | $> [MKSTREAM] [ENTRIESREAD entries_read]",
                         "O(log N)",
                         "Makes a group that has been given the entries up to an id.",
                     )
@@ -122,7 +122,7 @@ pub(super) const COMMANDS: &[Command] = &[
                     .categories(&[Category::Stream])
                     .keys(const { &[KeySpec::second(keys::CHANGE)] })
                     .doc(
-                        "key group id | $ [ENTRIESREAD entries-read]",
+                        "key groupname <id | $> [ENTRIESREAD entries_read]",
                         "O(log N)",
                         "Sets up to which id a group has been given entries.",
                     )
@@ -133,7 +133,7 @@ pub(super) const COMMANDS: &[Command] = &[
                     .categories(&[Category::Stream])
                     .keys(const { &[KeySpec::second(keys::DROP)] })
                     .doc(
-                        "key group",
+                        "key groupname",
                         "O(log N); what is pending is freed in small steps",
                         "Removes a group.",
                     )
@@ -144,7 +144,7 @@ pub(super) const COMMANDS: &[Command] = &[
                     .categories(&[Category::Stream])
                     .keys(const { &[KeySpec::second(keys::ADD)] })
                     .doc(
-                        "key group consumer",
+                        "key groupname consumername",
                         "O(log N)",
                         "Makes a consumer.",
                     )
@@ -155,7 +155,7 @@ pub(super) const COMMANDS: &[Command] = &[
                     .categories(&[Category::Stream])
                     .keys(const { &[KeySpec::second(keys::DROP)] })
                     .doc(
-                        "key group consumer",
+                        "key groupname consumername",
                         "O(M * log N) for M pending entries",
                         "Removes a consumer with what is pending at it.",
                     )
@@ -213,7 +213,8 @@ pub(super) const COMMANDS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .keys(keys::CHANGE_KEY)
         .doc(
-            "key group consumer min-idle-time id [id ...] [IDLE milliseconds] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID last-id]",
+            "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] \
+             [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID last-id]",
             "O(M * log N) for M ids",
             "Gives pending entries to another consumer.",
         )
@@ -268,7 +269,7 @@ pub(super) const COMMANDS: &[Command] = &[
                     .tips(&["nondeterministic_output"])
                     .keys(const { &[KeySpec::second(keys::READ)] })
                     .doc(
-                        "key group",
+                        "key groupname",
                         "O(M * log N) for M consumers",
                         "Tells of a group's consumers.",
                     )

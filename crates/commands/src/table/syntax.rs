@@ -151,6 +151,8 @@ const INTEGERS: &[&str] = &[
     "destination-db",
     "end",
     "end-slot",
+    "entries_added",
+    "entries_read",
     "frequency",
     "from",
     "increment",

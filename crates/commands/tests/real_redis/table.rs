@@ -212,6 +212,9 @@ const OTHERWISE: &[(&str, &str)] = &[
     ),
     ("pfmerge", "its sources may be left out"),
     ("psubscribe", "one block around one argument less"),
+    ("xinfo|stream", "a block of a token and more has no token itself"),
+    ("xpending", "its idle time is a text"),
+    ("xtrim", "one block around all arguments less"),
 ];
 
 /// Arguments without the versions that brought them, which our table does not know.
@@ -260,18 +263,17 @@ fn arguments_are_told_as_a_real_server_tells_them() {
     arguments_of(&run("COMMAND DOCS"), &mut ours);
     arguments_of(&server.connect().words("COMMAND DOCS"), &mut theirs);
     let feed = |name: &str| name.starts_with("feed.");
-    let mut equal = 0;
+    let (mut equal, mut wrong) = (0, String::new());
     for (name, arguments) in ours.iter().filter(|(name, _)| !feed(name)) {
         let is_equal = theirs.get(name) == Some(arguments);
         let otherwise = OTHERWISE.iter().any(|(other, _)| other == name);
-        assert_ne!(
-            is_equal,
-            otherwise,
-            "{name}: ours {arguments:?}, theirs {:?}",
-            theirs.get(name)
-        );
+        if is_equal == otherwise {
+            let theirs = theirs.get(name);
+            wrong += &format!("{name}: ours {arguments:?}, theirs {theirs:?}\n");
+        }
         equal += usize::from(is_equal);
     }
+    assert!(wrong.is_empty(), "{wrong}");
     println!("the arguments of {equal} commands and subcommands are equal");
     assert!(equal > 200, "{equal}");
 }
