@@ -11,6 +11,7 @@
 //! - `keys`, `expire`: commands on keys of any type, and their deadlines.
 //! - `blocking`: commands that wait for keys, for a millisecond at most, and pushes that give them
 //!   something.
+//! - `lua`: scripts in Lua.
 //! - `messages`: messages to nobody.
 //! - `payload`: DUMP payloads, written independently of the product.
 //! - `scripting`: the scripts that are known.
@@ -26,6 +27,7 @@ mod hashes;
 mod hyperloglog;
 mod keys;
 mod lists;
+mod lua;
 mod messages;
 pub mod payload;
 mod scripting;
@@ -69,6 +71,7 @@ pub const FAMILIES: &[Family] = &[
     blocking::FAMILY,
     scripting::FAMILY,
     streams::FAMILY,
+    lua::FAMILY,
 ];
 
 /// Databases in use; few, so that they fill up.

@@ -179,7 +179,7 @@ fn admit(
         return Err(CommandError::wrong_arity(command.name));
     };
     if command.group == Group::Scripting {
-        scripting::admit(command, arguments)?;
+        scripting::admit(context, command, arguments)?;
     }
     if context.session.user.is_none() && !command.flags.has(Flag::NoAuth) {
         return Err(CommandError::fixed("NOAUTH Authentication required."));
@@ -301,6 +301,18 @@ fn longest_queue(context: &Context<'_>) -> u64 {
     }
 }
 
+/// The error for a command that waits behind a script which takes long.
+#[cold]
+fn behind_script(context: &Context<'_>, blocked: &Blocked) -> Option<CommandError> {
+    match blocked {
+        Blocked::Lock(error) if error.is_busy() => {
+            let script = context.store.store().running_script()?;
+            Some(scripting::busy(script.is_function))
+        }
+        _ => None,
+    }
+}
+
 #[inline(always)]
 fn finish<R: Reply + ?Sized>(
     context: &mut Context<'_>,
@@ -315,7 +327,13 @@ fn finish<R: Reply + ?Sized>(
             error.write(reply);
         }
         // It will run again, and be counted then.
-        Err(Failure::Blocked(blocked)) => return Err(blocked),
+        Err(Failure::Blocked(blocked)) => match behind_script(context, &blocked) {
+            None => return Err(blocked),
+            Some(error) => {
+                context.count_error(error.text());
+                error.write(reply);
+            }
+        },
     }
     context.session.counters.commands += 1;
     context.store.end_command();

@@ -9,6 +9,7 @@ use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
 
 use crate::config::{Config, Parameter, Value};
 use crate::latency::Latency;
+use crate::script::{Interpreter, KnownScripts, ScriptLimits};
 use crate::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
 use crate::slowlog::SlowLog;
 use crate::statistics::Statistics;
@@ -25,6 +26,10 @@ pub struct Process {
     pub statistics: Statistics,
     /// When it began, Unix milliseconds.
     pub started: i64,
+    /// What runs scripts; none where there are none.
+    pub(crate) interpreter: Option<&'static dyn Interpreter>,
+    pub(crate) script_limits: ScriptLimits,
+    pub(crate) scripts: KnownScripts,
     clock: fn() -> i64,
 }
 
@@ -54,8 +59,22 @@ impl Process {
             latency,
             statistics: Statistics::new(threads),
             started: clock() / 1000,
+            interpreter: None,
+            script_limits: ScriptLimits::default(),
+            scripts: KnownScripts::default(),
             clock,
         }
+    }
+
+    /// This process with an interpreter of scripts, and limits on them.
+    pub fn with_interpreter(
+        mut self,
+        interpreter: Option<&'static dyn Interpreter>,
+        limits: ScriptLimits,
+    ) -> Process {
+        self.interpreter = interpreter;
+        self.script_limits = limits;
+        self
     }
 
     /// The clock, in Unix microseconds.
@@ -263,6 +282,11 @@ pub trait Control: Send + Sync {
     /// Keeps the calling thread from doing anything else for so long, or until the process is told to end.
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
+    }
+
+    /// Writes what a script says to the log, if there is one. Levels are 0, debug, to 3, warning.
+    fn log(&self, level: u8, text: &[u8]) {
+        let _ = (level, text);
     }
 
     /// Begins to stop the server; it ends after the handler has returned.

@@ -25,6 +25,7 @@
 //! - `print`: prints a reply as redis-cli does on a terminal.
 //! - `protocol`: the versions of the protocol.
 //! - `reply`: what a command answers: the trait every handler writes to, and a writer that keeps the answer as a tree.
+//! - `script`: scripts: their texts, what runs them, and what they do to the store.
 //! - `session`: the state of one connection, and what CLIENT tells of it.
 //! - `slow`: which commands are timed, and what the slow log takes note of.
 //! - `slowlog`: the log of commands that took long, as SLOWLOG shows it.
@@ -55,6 +56,7 @@ pub mod pause;
 pub mod print;
 pub mod protocol;
 pub mod reply;
+pub mod script;
 pub mod session;
 mod slow;
 pub mod slowlog;

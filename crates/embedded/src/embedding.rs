@@ -1,7 +1,25 @@
 //! The process that embeds a store, as commands see it: no connections, and a configuration of its own.
 
+use std::time::Duration;
+
 use undercroft_commands::config::{Config, Parameter, STORED, Value};
 use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+use undercroft_commands::script::{Interpreter, ScriptLimits};
+
+/// A script that runs longer would have others give up who wait behind it: it is ended, and undone.
+const SCRIPT_TIME: Duration = Duration::from_secs(5);
+const LIMITS: ScriptLimits = ScriptLimits {
+    memory: 256 << 20,
+    time: Some(SCRIPT_TIME),
+};
+
+/// What runs scripts, where the build has it.
+fn interpreter() -> Option<&'static dyn Interpreter> {
+    #[cfg(feature = "scripts")]
+    return Some(undercroft_scripts::interpreter());
+    #[cfg(not(feature = "scripts"))]
+    return None;
+}
 
 /// A process without a server: a program that embeds the store.
 pub struct Embedding {
@@ -14,7 +32,7 @@ impl Embedding {
     /// A process with the default configuration.
     pub fn new() -> Embedding {
         Embedding {
-            process: Process::new(Config::new(), 1),
+            process: Process::new(Config::new(), 1).with_interpreter(interpreter(), LIMITS),
             is_passing: false,
         }
     }

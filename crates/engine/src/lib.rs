@@ -23,6 +23,7 @@
 //! - `messages`: publishing, subscribing, notifications.
 //! - `random`: random numbers for commands that choose by chance.
 //! - `rdb`: values in the form in which DUMP gives them.
+//! - `scripts`: texts of scripts and libraries of functions, which all processes of a store share.
 //! - `store`: the store itself: its name, opening it, its handle.
 //! - `structures`: what keys and values are made of, in the file.
 //! - `transaction`: changing keys, and what follows behind a commit.
@@ -38,6 +39,7 @@ mod lease;
 mod messages;
 mod random;
 pub mod rdb;
+mod scripts;
 mod store;
 mod structures;
 mod transaction;
@@ -53,6 +55,7 @@ pub use messages::notify::{EventClasses, KeyEvent};
 pub use messages::receivers::Topic;
 pub use messages::subscriber::{Event, Message, Subscriber, Waiting};
 pub use random::Random;
+pub use scripts::{RunningScript, SharedTexts};
 pub use store::name::{StoreName, list_stores};
 pub use store::terms::Terms;
 pub use store::{DATABASES, Key, Reader, Store};

@@ -171,6 +171,15 @@ impl Control for Shared {
         Ok(())
     }
 
+    fn log(&self, level: u8, text: &[u8]) {
+        const LEVELS: [&str; 4] = ["debug", "verbose", "notice", "warning"];
+        let told = self.process.config.value("loglevel").text();
+        let least = LEVELS.iter().position(|level| level.as_bytes() == told);
+        if least.is_some_and(|least| usize::from(level) >= least) {
+            log(format_args!("script: {}", String::from_utf8_lossy(text)));
+        }
+    }
+
     fn facts(&self) -> Facts {
         let totals = &self.totals;
         let total = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

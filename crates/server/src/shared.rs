@@ -8,6 +8,7 @@ use undercroft_commands::config::Config;
 use undercroft_commands::host::Process;
 use undercroft_commands::latency::Event;
 use undercroft_commands::pause::Pause;
+use undercroft_commands::script::{Interpreter, ScriptLimits};
 use undercroft_commands::session::{Counters, Session};
 use undercroft_engine::{Store, Waiters};
 
@@ -137,6 +138,20 @@ pub(crate) struct Shared {
     pub(crate) config_file: String,
 }
 
+/// A script keeps the other connections of its thread waiting, so that they could not even end it.
+const SCRIPT_LIMITS: ScriptLimits = ScriptLimits {
+    memory: 256 << 20,
+    time: Some(Duration::from_secs(30)),
+};
+
+/// What runs scripts, where the build has it.
+fn interpreter() -> Option<&'static dyn Interpreter> {
+    #[cfg(feature = "scripts")]
+    return Some(undercroft_scripts::interpreter());
+    #[cfg(not(feature = "scripts"))]
+    return None;
+}
+
 impl Shared {
     pub(crate) fn new(
         store: Store,
@@ -155,7 +170,8 @@ impl Shared {
             hubs: mailboxes.iter().map(hub).collect(),
             waiting: mailboxes.iter().map(waiting).collect(),
             blocked: AtomicIsize::new(0),
-            process: Process::new(config, mailboxes.len()),
+            process: Process::new(config, mailboxes.len())
+                .with_interpreter(interpreter(), SCRIPT_LIMITS),
             registry: Registry::default(),
             totals: Totals::default(),
             connected: AtomicUsize::new(0),

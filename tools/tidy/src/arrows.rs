@@ -18,6 +18,7 @@ const LAYERS: &[Layer] = &[
             "crates/cli",
             "crates/embedded",
             "crates/server",
+            "crates/scripts",
             "crates/commands",
             "crates/engine",
             "crates/memory",
@@ -30,6 +31,7 @@ const LAYERS: &[Layer] = &[
             "crates/cli",
             "crates/embedded",
             "crates/server",
+            "crates/scripts",
             "crates/commands",
             "crates/engine",
             "crates/memory",
@@ -41,6 +43,7 @@ const LAYERS: &[Layer] = &[
         below: &[
             "crates/embedded",
             "crates/server",
+            "crates/scripts",
             "crates/commands",
             "crates/engine",
             "crates/memory",
@@ -49,16 +52,26 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         directory: "crates/embedded",
-        below: &["crates/commands", "crates/engine", "crates/memory"],
+        below: &[
+            "crates/scripts",
+            "crates/commands",
+            "crates/engine",
+            "crates/memory",
+        ],
     },
     Layer {
         directory: "crates/server",
         below: &[
+            "crates/scripts",
             "crates/commands",
             "crates/engine",
             "crates/memory",
             "crates/resp",
         ],
+    },
+    Layer {
+        directory: "crates/scripts",
+        below: &["crates/commands", "crates/engine", "crates/memory"],
     },
     Layer {
         directory: "crates/commands",

@@ -116,6 +116,11 @@ impl<'c, 'a, T: Default> Scene<'c, 'a, T> {
             made: T::default(),
         }
     }
+
+    /// The context, and what is made.
+    pub(super) fn parts(&mut self) -> (&mut Context<'a>, &mut T) {
+        (self.context, &mut self.made)
+    }
 }
 
 impl<T: Default> Scratch for Scene<'_, '_, T> {

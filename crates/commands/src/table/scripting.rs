@@ -1,10 +1,18 @@
-//! The commands of scripts, of which those of redis-py's locks, of kombu and of Celery are known.
+//! The commands of scripts.
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
-use super::keys::READ_AND_CHANGE;
+use super::keys::{READ, READ_AND_CHANGE};
 use crate::handlers::{scripting, server};
 
 const FLAGS: &[Flag] = &[
+    Flag::NoScript,
+    Flag::Stale,
+    Flag::SkipMonitor,
+    Flag::NoMandatoryKeys,
+    Flag::MovableKeys,
+];
+const READING: &[Flag] = &[
+    Flag::ReadOnly,
     Flag::NoScript,
     Flag::Stale,
     Flag::SkipMonitor,
@@ -28,8 +36,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "script numkeys [key [key ...]] [arg [arg ...]]",
             "That of the commands in the script",
-            "Runs a script of redis-py's locks, of kombu 5.7 or of \
-             Celery 5.7; any other is refused as unknown.",
+            "Runs a script in Lua, as one transaction.",
         )
         .reply("that of the script")
         .handler(scripting::eval),
@@ -40,11 +47,39 @@ pub(super) const COMMANDS: &[Command] = &[
         .doc(
             "sha1 numkeys [key [key ...]] [arg [arg ...]]",
             "That of the commands in the script",
-            "Runs a script of redis-py's locks, of kombu 5.7 or of \
-             Celery 5.7 by its SHA-1; answers NOSCRIPT for any other.",
+            "Runs a script that the store knows by its SHA-1.",
         )
         .reply("that of the script")
         .handler(scripting::evalsha),
+    Command::new("eval_ro", -3, Group::Scripting, "7.0.0")
+        .flags(READING)
+        .categories(&[Category::Scripting])
+        .keys(
+            const {
+                &[KeySpec::counted(2, READ).notes(
+                    "We cannot tell how the keys will be used so we assume \
+             the worst, RO and ACCESS",
+                )]
+            },
+        )
+        .doc(
+            "script numkeys [key [key ...]] [arg [arg ...]]",
+            "That of the commands in the script",
+            "Runs a script in Lua that may change nothing.",
+        )
+        .reply("that of the script")
+        .handler(scripting::eval_ro),
+    Command::new("evalsha_ro", -3, Group::Scripting, "7.0.0")
+        .flags(READING)
+        .categories(&[Category::Scripting])
+        .keys(const { &[KeySpec::counted(2, READ)] })
+        .doc(
+            "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+            "That of the commands in the script",
+            "Runs a script that the store knows by its SHA-1, and that may change nothing.",
+        )
+        .reply("that of the script")
+        .handler(scripting::evalsha_ro),
     Command::new("script", -2, Group::Scripting, "2.6.0")
         .doc("", "That of the subcommand", "Looks at scripts.")
         .reply("that of the subcommand")
@@ -61,8 +96,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "sha1 [sha1 ...]",
                             "O(N) for N scripts",
-                            "Says which scripts are known; those that EVAL runs \
-             always are.",
+                            "Says which scripts the store knows.",
                         )
                         .reply("array of integers: 1 known, 0 not")
                         .handler(scripting::exists),
@@ -73,11 +107,38 @@ pub(super) const COMMANDS: &[Command] = &[
                         .doc(
                             "script",
                             "O(N) in the length of the script",
-                            "Returns the SHA-1 of a script that EVAL runs; any other \
-             is refused as unknown.",
+                            "Keeps a script in the store, and returns its SHA-1.",
                         )
                         .reply("bulk")
                         .handler(scripting::load),
+                    Command::new("script|flush", -2, Group::Scripting, "2.6.0")
+                        .flags(&[Flag::NoScript])
+                        .categories(&[Category::Scripting])
+                        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
+                        .doc(
+                            "[ASYNC|SYNC]",
+                            "O(N) for N scripts",
+                            "Forgets all scripts.",
+                        )
+                        .reply("simple")
+                        .handler(scripting::flush),
+                    Command::new("script|kill", 2, Group::Scripting, "2.6.0")
+                        .flags(&[Flag::NoScript, Flag::AllowBusy])
+                        .categories(&[Category::Scripting])
+                        .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
+                        .doc(
+                            "",
+                            "O(1)",
+                            "Ends scripts that run for long, in whatever process, and have changed nothing.",
+                        )
+                        .reply("simple")
+                        .handler(scripting::kill),
+                    Command::new("script|debug", 3, Group::Scripting, "3.2.0")
+                        .flags(&[Flag::NoScript])
+                        .categories(&[Category::Scripting])
+                        .doc("YES|SYNC|NO", "O(1)", "Is refused: there is no debugger.")
+                        .reply("error")
+                        .handler(scripting::debug),
                     Command::new("script|help", 2, Group::Scripting, "5.0.0")
                         .flags(&[Flag::Loading, Flag::Stale])
                         .categories(&[Category::Scripting])

@@ -68,10 +68,15 @@ pub(crate) const ANSWERED: usize = 30;
 /// One more, of messages that are too long for the ring.
 pub(crate) const PARCELS: usize = 20;
 
+/// Two more, of which clients see no keys: the texts of scripts by their SHA-1, and the libraries of functions by their
+/// names.
+pub(crate) const SCRIPTS: usize = 21;
+pub(crate) const LIBRARIES: usize = 22;
+
 /// All dictionaries that no client sees.
 pub(crate) fn hidden() -> impl Iterator<Item = usize> + Clone {
     let subscriptions = SUBSCRIPTIONS..SUBSCRIPTIONS + SUBSCRIPTION_KINDS;
-    subscriptions.chain([QUEUES, WAITERS, ANSWERED, PARCELS])
+    subscriptions.chain([QUEUES, WAITERS, ANSWERED, PARCELS, SCRIPTS, LIBRARIES])
 }
 
 /// All dictionaries whose keys may expire.
@@ -83,7 +88,8 @@ pub(crate) fn expiring() -> impl Iterator<Item = usize> + Clone {
 /// exchanged while somebody watched.
 pub(crate) const EPOCHS: usize = ROOT_WORDS - DATABASES;
 
-const _: () = assert!(DYING < PARCELS * DATABASE_WORDS && PARCELS < SUBSCRIPTIONS);
+const _: () = assert!(DYING < PARCELS * DATABASE_WORDS && LIBRARIES < SUBSCRIPTIONS);
+const _: () = assert!(PARCELS < SCRIPTS && SCRIPTS < LIBRARIES);
 const _: () = assert!(DYING < SUBSCRIPTIONS * DATABASE_WORDS && TICKETS < QUEUES * DATABASE_WORDS);
 const _: () = assert!((ANSWERED + 1) * DATABASE_WORDS <= EPOCHS);
 

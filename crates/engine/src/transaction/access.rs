@@ -29,6 +29,8 @@ pub struct Access<'a> {
 pub(crate) trait Within {
     /// Whether it holds the locks of these shards. Where it does not, it starts again with all of them.
     fn holds(&self, shards: ShardSet) -> bool;
+    /// See [`Running::starts_again`].
+    fn starts_again(&self) -> bool;
     /// The shards that it has locked.
     fn shards(&self) -> ShardSet;
     /// The locked shards as they are now.
@@ -243,6 +245,11 @@ impl<'a> Access<'a> {
             running.roll_back_to(&savepoint)?;
         }
         Ok(result)
+    }
+
+    /// Whether the transaction that this is within has to start again; see [`Running::starts_again`].
+    pub fn starts_again(&self) -> bool {
+        self.running.is_some_and(Within::starts_again)
     }
 
     /// Whether this is the store within a transaction.

@@ -12,7 +12,7 @@ use undercroft_memory::without_fork;
 use crate::error::Error;
 use crate::store::{Key, Store};
 use crate::structures::entry::Entry;
-use crate::structures::roots::{EPOCHS, Root};
+use crate::structures::roots::{DATABASES, EPOCHS, Root};
 use crate::transaction::writer::{Writer, root};
 
 /// What became of a key.
@@ -114,7 +114,7 @@ impl Writer<'_, '_> {
         if self.outbox.is_followed() {
             self.outbox.follow_all(root);
         }
-        if !self.store.segment.counts_changes() {
+        if root.database >= DATABASES || !self.store.segment.counts_changes() {
             return Ok(());
         }
         let word = EPOCHS + root.database;

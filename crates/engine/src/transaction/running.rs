@@ -115,6 +115,10 @@ impl Within for Running<'_, '_> {
         holds
     }
 
+    fn starts_again(&self) -> bool {
+        Running::starts_again(self)
+    }
+
     fn shards(&self) -> ShardSet {
         self.shards
     }

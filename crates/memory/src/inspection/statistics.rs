@@ -101,6 +101,14 @@ pub enum Setting {
     LfuDecayTime = control::LFU_DECAY_TIME,
     /// Which classes of keyspace events are told.
     ToldEvents = control::TOLD_EVENTS,
+    /// How often the texts of scripts were forgotten.
+    ScriptsForgotten = control::SCRIPTS_FORGOTTEN,
+    /// How often the libraries of functions were changed.
+    LibrariesChanged = control::LIBRARIES_CHANGED,
+    /// How often scripts that ran were told to end.
+    ScriptsKilled = control::SCRIPTS_KILLED,
+    /// When a script that takes long was last seen running.
+    ScriptSeen = control::SCRIPT_SEEN,
 }
 
 impl Segment {

@@ -113,6 +113,14 @@ pub mod control {
     pub const UPKEEP: u64 = START + 384;
     /// Where upkeep goes on looking for expired keys, as the engine counts.
     pub const UPKEEP_PLACE: u64 = START + 392;
+    /// How often the texts of scripts were forgotten.
+    pub const SCRIPTS_FORGOTTEN: u64 = START + 400;
+    /// How often the libraries of functions were changed.
+    pub const LIBRARIES_CHANGED: u64 = START + 408;
+    /// How often scripts that ran were told to end.
+    pub const SCRIPTS_KILLED: u64 = START + 416;
+    /// When a script that takes long was last seen running, as the engine notes it; 0 is never.
+    pub const SCRIPT_SEEN: u64 = START + 424;
     /// Who makes a copy, as in a lock word; 0 is nobody.
     pub const COPY_OWNER: u64 = START + 448;
     /// First run of the list of runs that the copy has taken, plus 1.

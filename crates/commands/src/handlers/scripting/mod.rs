@@ -1,26 +1,33 @@
-//! EVAL and its like, for scripts that are known by their SHA-1: those of redis-py's locks, of which redis-py 5.0 to
-//! the newest send the same texts, those of kombu and Celery 5.7, of which older ones have none, and that of leases.
-//! They are written here in Rust, each as one transaction, and answer and fail as the texts do in Redis 7.0. All other
-//! scripts are unknown commands.
+//! EVAL and its like. The interpreter that the process brings along runs scripts of any text.
+//!
+//! A build without it knows a few by their SHA-1: those of redis-py's locks, of which redis-py 5.0 to the newest send the
+//! same texts, those of kombu and Celery 5.7, of which older ones have none, and that of leases. They are written here in
+//! Rust, each as one transaction, and answer and fail as the texts do in Redis 7.0. All other scripts are unknown
+//! commands to it.
 //!
 //! - `calls`: what the longer scripts are written in: commands within one transaction, and Lua's numbers.
 //! - `celery`: the scripts of Celery's chords.
 //! - `kombu`: the scripts of kombu's queues that expire.
 //! - `leases`: the script of this project's own clients.
 //! - `locks`: the scripts of redis-py's locks.
+//! - `run`: scripts of any text, which the interpreter of the process runs.
 
 mod calls;
 mod celery;
 mod kombu;
 mod leases;
 mod locks;
+mod run;
 
 use sha1_smol::Sha1;
 
 use crate::arguments::{CommandError, integer, is_keyword};
 use crate::handler::{Context, Outcome};
 use crate::reply::Reply;
+use crate::script::Called;
 use crate::table::Command;
+
+pub(crate) use run::busy;
 
 /// A script that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,20 +153,25 @@ impl Script {
     }
 }
 
-/// For a script that is none of those, EVAL as a command being known.
+/// For a script that is none of those, where the process has no interpreter: EVAL as a command being known.
 const UNKNOWN: CommandError = CommandError::fixed(
-    "ERR unknown script: of Lua scripts there are those of redis-py's locks, of kombu and of Celery only",
+    "ERR unknown script: this build has no Lua, and of Lua scripts knows those of redis-py's locks, of kombu and of \
+     Celery only",
 );
 
-/// Scripts that are not known are refused, also where they would only be queued.
-pub(crate) fn admit(command: &Command, arguments: &[&[u8]]) -> Result<(), CommandError> {
+/// Where there is no interpreter, scripts that are not known are refused, also where they would only be queued.
+pub(crate) fn admit(
+    context: &Context<'_>,
+    command: &Command,
+    arguments: &[&[u8]],
+) -> Result<(), CommandError> {
     let text = match (command.name, arguments) {
-        ("eval", [_, text, ..]) | ("script|load", [_, _, text]) => text,
+        ("eval" | "eval_ro", [_, text, ..]) | ("script|load", [_, _, text]) => text,
         _ => return Ok(()),
     };
-    match Script::by_text(text) {
-        Some(_) => Ok(()),
-        None => Err(UNKNOWN),
+    match context.host.process.interpreter {
+        None if Script::by_text(text).is_none() => Err(UNKNOWN),
+        _ => Ok(()),
     }
 }
 
@@ -169,11 +181,38 @@ pub(crate) fn eval(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
+    evaluate(context, arguments, false, reply)
+}
+
+/// EVAL_RO.
+pub(crate) fn eval_ro(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    evaluate(context, arguments, true, reply)
+}
+
+fn evaluate(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    is_read_only: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
     let call = Call::parse(arguments)?;
-    match Script::by_text(arguments[1]) {
-        Some(script) => script.run(&call, context, reply),
-        None => Err(UNKNOWN.into()),
-    }
+    let Some(interpreter) = context.host.process.interpreter else {
+        let script = Script::by_text(arguments[1]).ok_or(UNKNOWN)?;
+        return script.run(&call, context, reply);
+    };
+    let named = run::Named::Text(arguments[1]);
+    run::run(
+        context,
+        interpreter,
+        named,
+        &call.called(),
+        is_read_only,
+        reply,
+    )
 }
 
 /// EVALSHA.
@@ -182,17 +221,53 @@ pub(crate) fn evalsha(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
+    evaluate_sha(context, arguments, false, reply)
+}
+
+/// EVALSHA_RO.
+pub(crate) fn evalsha_ro(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    evaluate_sha(context, arguments, true, reply)
+}
+
+fn evaluate_sha(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    is_read_only: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
     const NONE: CommandError = CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
     if arguments[1].len() != 40 {
         return Err(NONE.into());
     }
     let call = Call::parse(arguments)?;
-    let script = Script::by_sha(arguments[1]).ok_or(NONE)?;
-    script.run(&call, context, reply)
+    let Some(interpreter) = context.host.process.interpreter else {
+        let script = Script::by_sha(arguments[1]).ok_or(NONE)?;
+        return script.run(&call, context, reply);
+    };
+    let named = run::Named::Sha(arguments[1]);
+    run::run(
+        context,
+        interpreter,
+        named,
+        &call.called(),
+        is_read_only,
+        reply,
+    )
 }
 
 /// SCRIPT EXISTS.
-pub(crate) fn exists(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+pub(crate) fn exists(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    if context.host.process.interpreter.is_some() {
+        return run::exists(context, &arguments[2..], reply);
+    }
     reply.array(arguments.len() - 2);
     for sha in &arguments[2..] {
         reply.integer(Script::by_sha(sha).is_some().into());
@@ -201,11 +276,37 @@ pub(crate) fn exists(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn R
 }
 
 /// SCRIPT LOAD.
-pub(crate) fn load(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+pub(crate) fn load(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    if let Some(interpreter) = context.host.process.interpreter {
+        return run::load(context, interpreter, arguments[2], reply);
+    }
     let script = Script::by_text(arguments[2]);
     let script = script.ok_or_else(|| CommandError::unknown_command(arguments))?;
     reply.bulk(script.sha().as_bytes());
     Ok(())
+}
+
+/// SCRIPT FLUSH.
+pub(crate) fn flush(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    run::flush(context, arguments, reply)
+}
+
+/// SCRIPT KILL.
+pub(crate) fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    run::kill(context, reply)
+}
+
+/// SCRIPT DEBUG.
+pub(crate) fn debug(_: &mut Context<'_>, _: &[&[u8]], _: &mut dyn Reply) -> Outcome {
+    Err(CommandError::fixed("ERR scripts cannot be debugged: there is no debugger").into())
 }
 
 /// What a script is called with.
@@ -226,6 +327,13 @@ impl<'a> Call<'a> {
             .map_err(|_| CommandError::fixed("ERR Number of keys can't be negative"))?;
         let (keys, arguments) = rest.split_at(count);
         Ok(Call { keys, arguments })
+    }
+
+    fn called(&self) -> Called<'a> {
+        Called {
+            keys: self.keys,
+            arguments: self.arguments,
+        }
     }
 
     /// One of KEYS, counted from 1 as the texts do.

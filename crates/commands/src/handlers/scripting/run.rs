@@ -1,0 +1,245 @@
+//! Scripts of any text, which the interpreter of the process runs: each one as one transaction.
+//!
+//! It locks the shards of the script's KEYS. A key that is not among them has the transaction start again with all
+//! locks, and so the script, whose first run has then not been. Its reply is kept until it is committed.
+
+use std::sync::Arc;
+
+use undercroft_engine::SharedTexts;
+
+use super::super::transaction::Scene;
+use crate::arguments::{CommandError, is_keyword};
+use crate::handler::{Context, Failure, Outcome};
+use crate::protocol::Protocol;
+use crate::reply::Reply;
+use crate::script::{Called, Calls, Interpreter, Script, Sha, Stop, Terms};
+use crate::statistics::Lap;
+use crate::tape::{Mark, Tape};
+
+/// What a client names a script by.
+#[derive(Clone, Copy)]
+pub(super) enum Named<'a> {
+    Text(&'a [u8]),
+    Sha(&'a [u8]),
+}
+
+const NO_SCRIPT: CommandError =
+    CommandError::fixed("NOSCRIPT No matching script. Please use EVAL.");
+
+/// EVAL and its like.
+pub(super) fn run(
+    context: &mut Context<'_>,
+    interpreter: &'static dyn Interpreter,
+    named: Named<'_>,
+    called: &Called<'_>,
+    is_read_only: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let script = find(context, interpreter, named)?;
+    let store = context.store;
+    let is_full = match store.check_memory().map_err(Failure::from) {
+        Err(Failure::Reply(_)) => true,
+        room => {
+            room?;
+            false
+        }
+    };
+    let flags = script.flags();
+    if flags.are_given && is_full && !flags.allow_oom {
+        return Err(CommandError::fixed(
+            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+        )
+        .into());
+    }
+    if flags.are_given && is_read_only && !flags.no_writes {
+        return Err(CommandError::fixed(
+            "ERR Can not execute a script with write flag using *_ro command.",
+        )
+        .into());
+    }
+    let terms = Terms {
+        is_full: is_full && !flags.allow_oom,
+        is_read_only: is_read_only || flags.no_writes,
+    };
+    let run = Run {
+        interpreter,
+        script: &script,
+        called,
+        terms,
+    };
+    if store.is_running() {
+        // Within MULTI and EXEC: the transaction is theirs.
+        let mut tape = Tape::default();
+        let error = run.within(context, &mut tape)?;
+        // EXEC may run it again, and then takes this back.
+        context.session.counters.errors += u64::from(error.is_some());
+        return tell(&tape, error, reply);
+    }
+    let shards = called.keys.iter().map(|key| store.key(key).shard());
+    let mut scene = Scene::<Tape>::new(context);
+    let error = store.transact_into(shards.collect(), &mut scene, |running, scene| {
+        let (context, tape) = scene.parts();
+        let mut inner = Context {
+            session: &mut *context.session,
+            host: context.host,
+            store: running.access(),
+            timed: context.timed,
+            shows: context.shows,
+            direct: false,
+            lap: Lap::default(),
+        };
+        run.within(&mut inner, tape)
+    })?;
+    let (context, tape) = scene.parts();
+    if let Some(error) = &error {
+        context.count_error(error.text());
+    }
+    tell(tape, error, reply)
+}
+
+/// Writes what a script returned, or the error that ended it.
+fn tell(tape: &Tape, error: Option<CommandError>, reply: &mut dyn Reply) -> Outcome {
+    match error {
+        Some(error) => error.write(reply),
+        None => tape.play(Mark::default(), tape.mark(), reply),
+    }
+    Ok(())
+}
+
+/// One run of a script.
+struct Run<'a> {
+    interpreter: &'static dyn Interpreter,
+    script: &'a Arc<Script>,
+    called: &'a Called<'a>,
+    terms: Terms,
+}
+
+impl Run<'_> {
+    /// Runs it within a transaction: the error that ended it, if one did.
+    ///
+    /// # Errors
+    /// Why the transaction is to be rolled back.
+    fn within(
+        &self,
+        context: &mut Context<'_>,
+        tape: &mut Tape,
+    ) -> Result<Option<CommandError>, Failure> {
+        let session = &mut *context.session;
+        let (database, protocol) = (session.database, session.protocol);
+        session.protocol = Protocol::Resp2;
+        let limits = context.host.process.script_limits;
+        let mut calls = Calls::new(context, limits, self.terms);
+        let ended = self
+            .interpreter
+            .run(self.script, self.called, &mut calls, tape);
+        let stopped = calls.end();
+        let failure = match ended {
+            Ok(()) => Ok(None),
+            Err(Stop::Error(error)) => Ok(Some(error)),
+            Err(Stop::Stopped) => Err(stopped),
+        };
+        // What a script selects is its own.
+        context.session.database = database;
+        context.session.protocol = protocol;
+        failure
+    }
+}
+
+fn find(
+    context: &Context<'_>,
+    interpreter: &'static dyn Interpreter,
+    named: Named<'_>,
+) -> Result<Arc<Script>, Failure> {
+    let scripts = &context.host.process.scripts;
+    match named {
+        Named::Text(text) => scripts.learn(context.store, interpreter, text),
+        Named::Sha(sha) => {
+            let sha = Sha::parse(sha).ok_or(NO_SCRIPT)?;
+            let found = scripts.find(context.store, &sha)?;
+            found.ok_or_else(|| NO_SCRIPT.into())
+        }
+    }
+}
+
+/// SCRIPT LOAD.
+pub(super) fn load(
+    context: &mut Context<'_>,
+    interpreter: &'static dyn Interpreter,
+    text: &[u8],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let script = find(context, interpreter, Named::Text(text))?;
+    reply.bulk(script.sha().as_bytes());
+    Ok(())
+}
+
+/// SCRIPT EXISTS.
+pub(super) fn exists(context: &mut Context<'_>, names: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let scripts = &context.host.process.scripts;
+    let mut found = Vec::with_capacity(names.len());
+    for name in names {
+        found.push(match Sha::parse(name) {
+            Some(sha) => scripts.find(context.store, &sha)?.is_some(),
+            None => false,
+        });
+    }
+    reply.array(found.len());
+    found
+        .iter()
+        .for_each(|found| reply.integer(i64::from(*found)));
+    Ok(())
+}
+
+/// SCRIPT FLUSH.
+pub(super) fn flush(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let wait = match arguments {
+        [_, _] => true,
+        [_, _, how] if is_keyword(how, "SYNC") => true,
+        [_, _, how] if is_keyword(how, "ASYNC") => false,
+        _ => {
+            return Err(
+                CommandError::fixed("ERR SCRIPT FLUSH only support SYNC|ASYNC option").into(),
+            );
+        }
+    };
+    context.store.forget_texts(SharedTexts::Scripts, wait)?;
+    reply.ok();
+    Ok(())
+}
+
+/// SCRIPT KILL.
+pub(super) fn kill(context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
+    let store = context.store.store();
+    match store.running_script() {
+        None => Err(
+            CommandError::fixed("NOTBUSY No scripts in execution right now.").into(),
+        ),
+        Some(script) if script.has_written => Err(CommandError::fixed(
+            "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait \
+             the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
+        )
+        .into()),
+        Some(script) if script.is_function => Err(busy(true).into()),
+        Some(_) => {
+            store.kill_scripts()?;
+            reply.ok();
+            Ok(())
+        }
+    }
+}
+
+/// The answer to who waits behind a script that takes long.
+pub(crate) fn busy(is_function: bool) -> CommandError {
+    CommandError::fixed(match is_function {
+        true => {
+            "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+        }
+        false => {
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+        }
+    })
+}

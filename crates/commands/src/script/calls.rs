@@ -1,0 +1,236 @@
+//! The commands that a script runs, and when it has to end.
+//!
+//! All of them work in one transaction. As in Redis a script that fails keeps what it changed before: its error is a
+//! reply like any other, and the transaction is committed. A command that fails changes nothing. A script that is
+//! stopped, because the transaction has to start again or because it runs too long, is undone.
+
+use std::time::{Duration, Instant};
+
+use undercroft_engine::RunningScript;
+
+use super::ScriptLimits;
+use crate::arguments::CommandError;
+use crate::config::Parameter;
+use crate::handler::{Context, Failure};
+use crate::protocol::Protocol;
+use crate::reply::Reply;
+use crate::table::{Command, Flag, resolve_name};
+
+/// Between two words that a script still runs.
+const SAYS: Duration = Duration::from_millis(200);
+
+/// The store as a script sees it.
+pub struct Calls<'c, 'a> {
+    context: &'c mut Context<'a>,
+    limits: ScriptLimits,
+    /// There was no room for more when the script began.
+    is_full: bool,
+    /// It may change nothing.
+    is_read_only: bool,
+    has_written: bool,
+    started: Instant,
+    /// When it is said that the script runs, next.
+    says: Duration,
+    /// Whether that was said.
+    is_seen: bool,
+    /// How often scripts had been told to end when this one began.
+    killed: u64,
+    /// Why it was stopped.
+    stopped: Option<Failure>,
+}
+
+/// Why a command of a script was not run, or failed.
+#[derive(Debug)]
+pub enum Refused {
+    /// The script may go on.
+    Error(CommandError),
+    /// It has to end.
+    Stopped,
+}
+
+/// What a script may do.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) is_full: bool,
+    pub(crate) is_read_only: bool,
+}
+
+impl<'c, 'a> Calls<'c, 'a> {
+    /// The context is that of a transaction.
+    pub(crate) fn new(
+        context: &'c mut Context<'a>,
+        limits: ScriptLimits,
+        terms: Terms,
+    ) -> Calls<'c, 'a> {
+        const THRESHOLD: usize = Parameter::place("busy-reply-threshold");
+        let store = context.store.store();
+        let threshold = context.host.config().number_at(THRESHOLD);
+        let says = match u64::try_from(threshold) {
+            Ok(0) | Err(_) => Duration::MAX,
+            Ok(milliseconds) => Duration::from_millis(milliseconds),
+        };
+        Calls {
+            limits,
+            is_full: terms.is_full,
+            is_read_only: terms.is_read_only,
+            has_written: false,
+            started: Instant::now(),
+            says,
+            is_seen: false,
+            killed: store.killed_scripts(),
+            stopped: None,
+            context,
+        }
+    }
+
+    /// Runs a command and writes its reply. What it changed before an error is undone.
+    ///
+    /// # Errors
+    /// Why it was not run, and the error that it answers.
+    pub fn call(&mut self, arguments: &[&[u8]], reply: &mut dyn Reply) -> Result<(), Refused> {
+        let (command, handler) = self.admit(arguments).map_err(Refused::Error)?;
+        let writes = command.flags.has(Flag::Write);
+        self.has_written |= writes;
+        let store = self.context.store;
+        let outcome = if writes {
+            // A change that cannot be undone spoils the transaction, whatever the script makes of the error.
+            match store.attempt(|| handler(self.context, arguments, reply)) {
+                Ok(outcome) => outcome,
+                Err(error) => return Err(self.stop(error.into())),
+            }
+        } else {
+            handler(self.context, arguments, reply)
+        };
+        if store.starts_again() {
+            return Err(self.stop(CommandError::OUT_OF_MEMORY.into()));
+        }
+        match outcome {
+            Ok(()) => {}
+            Err(Failure::Reply(error)) => return Err(Refused::Error(error)),
+            Err(blocked) => return Err(self.stop(blocked)),
+        }
+        if undercroft_engine::Store::met_expired() {
+            if let Err(error) = store.remove_met() {
+                return Err(self.stop(error.into()));
+            }
+            if store.starts_again() {
+                return Err(self.stop(CommandError::OUT_OF_MEMORY.into()));
+            }
+        }
+        Ok(())
+    }
+
+    fn admit(
+        &self,
+        arguments: &[&[u8]],
+    ) -> Result<(&'static Command, crate::handler::Handler), CommandError> {
+        const UNKNOWN: CommandError =
+            CommandError::fixed("ERR Unknown Redis command called from script");
+        const WRONG_NUMBER: CommandError =
+            CommandError::fixed("ERR Wrong number of args calling Redis command from script");
+        let command = resolve_name(arguments).map_err(|_| UNKNOWN)?;
+        let handler = match command.handler {
+            Some(handler) if command.accepts(arguments.len()) => handler,
+            _ => return Err(WRONG_NUMBER),
+        };
+        if command.flags.has(Flag::NoScript) {
+            return Err(CommandError::fixed(
+                "ERR This Redis command is not allowed from script",
+            ));
+        }
+        let writes = command.flags.has(Flag::Write);
+        let is_told = matches!(command.name, "publish" | "spublish" | "pfcount");
+        if self.is_read_only && (writes || is_told) {
+            return Err(CommandError::fixed(
+                "ERR Write commands are not allowed from read-only scripts.",
+            ));
+        }
+        // A script that has written may go on, as in Redis: there is no way back.
+        if self.is_full && !self.has_written && command.flags.has(Flag::DenyOom) {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        Ok((command, handler))
+    }
+
+    /// Whether the user may run a command: none where there is no such command.
+    pub fn allows(&self, arguments: &[&[u8]]) -> Option<bool> {
+        resolve_name(arguments).ok().map(|_| true)
+    }
+
+    /// The protocol in which commands answer from now on.
+    pub fn set_protocol(&mut self, protocol: Protocol) {
+        self.context.session.protocol = protocol;
+    }
+
+    /// The protocol in which commands answer: RESP2 at first, whatever the client speaks.
+    pub fn protocol(&self) -> Protocol {
+        self.context.session.protocol
+    }
+
+    /// Unix time in milliseconds, which stands still while the script runs.
+    pub fn now(&self) -> u64 {
+        self.context.store.now()
+    }
+
+    /// Writes a line to the log of the process; levels are 0, debug, to 3, warning.
+    pub fn log(&self, level: u8, text: &[u8]) {
+        self.context.host.control.log(level, text);
+    }
+
+    /// The limits on this script.
+    pub fn limits(&self) -> ScriptLimits {
+        self.limits
+    }
+
+    /// To be asked every few thousand instructions: whether the script may go on.
+    ///
+    /// # Errors
+    /// The error for the script's caller where it was told to end; [`Refused::Stopped`] where it ran too long and is undone.
+    pub fn tick(&mut self) -> Result<(), Refused> {
+        let elapsed = self.started.elapsed();
+        if self.limits.time.is_some_and(|limit| elapsed > limit) {
+            let limit = self.limits.time.unwrap_or_default().as_millis();
+            let text = format!(
+                "ERR the script ran longer than the {limit} ms that this process gives it; what it did is undone"
+            );
+            return Err(self.stop(CommandError::new(text).into()));
+        }
+        if elapsed < self.says {
+            return Ok(());
+        }
+        self.says = elapsed + SAYS;
+        self.is_seen = true;
+        let store = self.context.store.store();
+        // Where this cannot be said, others only wait longer.
+        let _ = store.see_script(RunningScript {
+            has_written: self.has_written,
+            is_function: false,
+        });
+        if !self.has_written && store.killed_scripts() != self.killed {
+            return Err(Refused::Error(CommandError::fixed(
+                "ERR Script killed by user with SCRIPT KILL...",
+            )));
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, failure: Failure) -> Refused {
+        self.stopped = Some(failure);
+        Refused::Stopped
+    }
+
+    /// Ends the script. Returns why it was stopped, where it was.
+    pub(crate) fn end(mut self) -> Failure {
+        let stopped = self.stopped.take();
+        stopped.unwrap_or_else(|| CommandError::OUT_OF_MEMORY.into())
+    }
+}
+
+impl Drop for Calls<'_, '_> {
+    fn drop(&mut self) {
+        if self.is_seen {
+            // It is forgotten by itself within a second.
+            let _ = self.context.store.store().end_script();
+        }
+    }
+}

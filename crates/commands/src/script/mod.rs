@@ -1,0 +1,232 @@
+//! Scripts: their texts, what runs them, and what they do to the store.
+//!
+//! The interpreter is no part of this crate: the process brings it along ([`Process::with_interpreter`]), so that who
+//! needs none builds without it. It runs in the thread that sent the command, within one transaction.
+//!
+//! - `calls`: the commands that a script runs, and when it has to end.
+//! - `known`: the scripts that this process knows.
+//!
+//! [`Process::with_interpreter`]: crate::host::Process::with_interpreter
+
+mod calls;
+mod known;
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+use sha1_smol::Sha1;
+
+use crate::arguments::CommandError;
+use crate::reply::Reply;
+
+pub(crate) use calls::Terms;
+pub use calls::{Calls, Refused};
+pub(crate) use known::KnownScripts;
+
+/// What runs scripts. One for all threads of a process; what it keeps of a text is its own.
+pub trait Interpreter: Send + Sync {
+    /// Compiles a script.
+    ///
+    /// # Errors
+    /// What is wrong with its text.
+    fn compile(&self, script: &Script) -> Result<(), CommandError>;
+
+    /// Runs a script to its end and writes one reply: what it returns.
+    ///
+    /// # Errors
+    /// The error that ended it; what it did before stays. Or that it was [stopped](Stop::Stopped): then the transaction
+    /// is rolled back.
+    fn run(
+        &self,
+        script: &Script,
+        called: &Called<'_>,
+        calls: &mut Calls<'_, '_>,
+        reply: &mut dyn Reply,
+    ) -> Result<(), Stop>;
+}
+
+/// Why a script did not come to its end.
+#[derive(Debug)]
+pub enum Stop {
+    /// By an error of its own.
+    Error(CommandError),
+    /// It has to end, whatever it would do about it; [`Calls`] knows why.
+    Stopped,
+}
+
+/// What a script is called with.
+#[derive(Clone, Copy, Debug)]
+pub struct Called<'a> {
+    /// The keys that it says it uses.
+    pub keys: &'a [&'a [u8]],
+    /// Everything else.
+    pub arguments: &'a [&'a [u8]],
+}
+
+/// Limits on a script that belong to the process.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptLimits {
+    /// Bytes that the interpreter of one thread may take.
+    pub memory: usize,
+    /// How long a script may run; none is for ever. One that runs longer is undone.
+    pub time: Option<Duration>,
+}
+
+impl Default for ScriptLimits {
+    fn default() -> ScriptLimits {
+        ScriptLimits {
+            memory: 256 << 20,
+            time: None,
+        }
+    }
+}
+
+/// The SHA-1 of a text in 40 lower-case hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sha([u8; 40]);
+
+impl Hash for Sha {
+    /// By 64 of its bits, which are as good as any.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write(&self.0[..16]);
+    }
+}
+
+impl Sha {
+    /// That of a text.
+    pub fn of(text: &[u8]) -> Sha {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let bytes = Sha1::from(text).digest().bytes();
+        let mut digits = [0; 40];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        Sha(digits)
+    }
+
+    /// One that a client sent, in any case; none where it is not 40 bytes long.
+    pub fn parse(text: &[u8]) -> Option<Sha> {
+        let digits: &[u8; 40] = text.try_into().ok()?;
+        Some(Sha(digits.to_ascii_lowercase().try_into().ok()?))
+    }
+
+    /// The digits.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Sha {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+/// A script's text.
+#[derive(Debug)]
+pub struct Script {
+    sha: Sha,
+    text: Box<[u8]>,
+    /// Where behind the first line the program begins.
+    start: usize,
+    flags: ScriptFlags,
+}
+
+/// What the first line of a script says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScriptFlags {
+    /// Whether there is such a line: without it a script may do anything.
+    pub are_given: bool,
+    /// It changes nothing.
+    pub no_writes: bool,
+    /// It may run where there is no room for more.
+    pub allow_oom: bool,
+}
+
+impl Script {
+    /// Reads a text, and the first line of it where that begins with `#!`.
+    ///
+    /// # Errors
+    /// What is wrong with that line.
+    pub fn parse(text: &[u8]) -> Result<Script, CommandError> {
+        let (start, flags) = match text.strip_prefix(b"#!") {
+            None => (0, ScriptFlags::default()),
+            Some(_) => {
+                let end = text.iter().position(|byte| *byte == b'\n');
+                let end = end.ok_or(CommandError::fixed("ERR Invalid script shebang"))?;
+                (end, ScriptFlags::parse(&text[..end])?)
+            }
+        };
+        Ok(Script {
+            sha: Sha::of(text),
+            text: text.into(),
+            start,
+            flags,
+        })
+    }
+
+    /// What EVALSHA calls it.
+    pub fn sha(&self) -> &Sha {
+        &self.sha
+    }
+
+    /// The program: the text but for a first line that begins with `#!`, whose end stays so that lines keep their numbers.
+    pub fn program(&self) -> &[u8] {
+        &self.text[self.start..]
+    }
+
+    /// All of it.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// What its first line says.
+    pub fn flags(&self) -> ScriptFlags {
+        self.flags
+    }
+}
+
+impl ScriptFlags {
+    fn parse(line: &[u8]) -> Result<ScriptFlags, CommandError> {
+        let mut flags = ScriptFlags {
+            are_given: true,
+            ..ScriptFlags::default()
+        };
+        let mut words = line.split(|byte| *byte == b' ');
+        let engine = words.next().unwrap_or_default();
+        if engine != b"#!lua" {
+            return Err(CommandError::from_parts(&[
+                b"ERR Unexpected engine in script shebang: ",
+                engine,
+            ]));
+        }
+        for word in words.filter(|word| !word.is_empty()) {
+            let Some(names) = word.strip_prefix(b"flags=") else {
+                return Err(CommandError::from_parts(&[
+                    b"ERR Unknown lua shebang option: ",
+                    word,
+                ]));
+            };
+            if names.is_empty() {
+                continue;
+            }
+            for name in names.split(|byte| *byte == b',') {
+                match name {
+                    b"no-writes" => flags.no_writes = true,
+                    b"allow-oom" => flags.allow_oom = true,
+                    // There are no replicas that could be stale, and no cluster.
+                    b"allow-stale" | b"no-cluster" | b"allow-cross-slot-keys" => {}
+                    _ => {
+                        return Err(CommandError::from_parts(&[
+                            b"ERR Unexpected flag in script shebang: ",
+                            name,
+                        ]));
+                    }
+                }
+            }
+        }
+        Ok(flags)
+    }
+}

@@ -1,0 +1,195 @@
+//! Texts of scripts and libraries of functions, which all processes of a store share.
+//!
+//! They lie in dictionaries of their own, of which clients see no keys: neither FLUSHALL nor eviction takes them. A
+//! process that knows a text need not look it up again while nothing was forgotten ([`SharedTexts::changes`]).
+//!
+//! A script that takes long says so every now and then ([`Store::see_script`]), in one word of the store: whoever waits
+//! behind it, in whatever process, then knows why, and may tell it to end. A process that died says nothing any more, so
+//! nothing has to be cleared.
+
+use undercroft_memory::{Setting, ShardSet, coarse_milliseconds};
+
+use crate::error::Error;
+use crate::store::Store;
+use crate::structures::roots::{LIBRARIES, SCRIPTS};
+use crate::transaction::access::Access;
+use crate::transaction::writer::Expiry;
+
+/// A script that was last seen longer ago runs no more, in milliseconds.
+const SEEN_LATELY: u64 = 1000;
+
+/// A kind of texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedTexts {
+    /// Scripts, by their SHA-1.
+    Scripts,
+    /// Libraries of functions, by their names.
+    Libraries,
+}
+
+impl SharedTexts {
+    fn dictionary(self) -> usize {
+        match self {
+            SharedTexts::Scripts => SCRIPTS,
+            SharedTexts::Libraries => LIBRARIES,
+        }
+    }
+
+    fn setting(self) -> Setting {
+        match self {
+            SharedTexts::Scripts => Setting::ScriptsForgotten,
+            SharedTexts::Libraries => Setting::LibrariesChanged,
+        }
+    }
+}
+
+/// A script that takes long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunningScript {
+    /// Whether it has changed something.
+    pub has_written: bool,
+    /// Whether it is a function.
+    pub is_function: bool,
+}
+
+impl Store {
+    /// Says that a script runs which takes long. To be said every few hundred milliseconds while it does.
+    ///
+    /// # Errors
+    /// Where the store cannot be written to.
+    pub fn see_script(&self, script: RunningScript) -> Result<(), Error> {
+        let flags = u64::from(script.has_written) << 1 | u64::from(script.is_function);
+        let seen = coarse_milliseconds().max(1) << 2 | flags;
+        Ok(self.segment.set_setting(Setting::ScriptSeen, seen)?)
+    }
+
+    /// Says that a script which was seen has ended.
+    ///
+    /// # Errors
+    /// Where the store cannot be written to.
+    pub fn end_script(&self) -> Result<(), Error> {
+        Ok(self.segment.set_setting(Setting::ScriptSeen, 0)?)
+    }
+
+    /// The script that takes long, if one was seen lately.
+    pub fn running_script(&self) -> Option<RunningScript> {
+        let seen = self.segment.setting(Setting::ScriptSeen);
+        let age = coarse_milliseconds().wrapping_sub(seen >> 2);
+        (seen != 0 && age < SEEN_LATELY).then_some(RunningScript {
+            has_written: seen & 2 != 0,
+            is_function: seen & 1 != 0,
+        })
+    }
+
+    /// How often scripts were told to end: one that runs ends where this has grown since it began.
+    pub fn killed_scripts(&self) -> u64 {
+        self.segment.setting(Setting::ScriptsKilled)
+    }
+
+    /// Tells scripts that run to end, if they have changed nothing yet.
+    ///
+    /// # Errors
+    /// Where the store cannot be written to.
+    pub fn kill_scripts(&self) -> Result<(), Error> {
+        let killed = self.killed_scripts().wrapping_add(1);
+        Ok(self.segment.set_setting(Setting::ScriptsKilled, killed)?)
+    }
+}
+
+impl<'a> Access<'a> {
+    /// The store that this is a way to.
+    pub fn store(&self) -> &'a Store {
+        self.store
+    }
+
+    /// Counts up whenever texts of a kind are forgotten, and where they are libraries, whenever one is changed.
+    pub fn text_changes(&self, texts: SharedTexts) -> u64 {
+        self.store.segment.setting(texts.setting())
+    }
+
+    /// Fills `out` with a text. Returns whether it is there. O(length).
+    ///
+    /// # Errors
+    /// A lock that cannot be had.
+    pub fn shared_text(
+        &self,
+        texts: SharedTexts,
+        name: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Error> {
+        let key = self.key(name);
+        self.read_into(ShardSet::one(key.shard()), out, |reader, out| match reader
+            .find(texts.dictionary(), &key)?
+        {
+            None => Ok::<_, Error>(false),
+            Some(entry) => {
+                let text = entry.text(reader.view())?;
+                text.append_to(reader.view(), out)?;
+                Ok(true)
+            }
+        })
+    }
+
+    /// Keeps a text for all processes. O(length).
+    ///
+    /// # Errors
+    /// A lock that cannot be had, and where there is no memory.
+    pub fn share_text(&self, texts: SharedTexts, name: &[u8], text: &[u8]) -> Result<(), Error> {
+        let key = self.key(name);
+        self.write(ShardSet::one(key.shard()), |writer| {
+            writer.set(texts.dictionary(), &key, text, Expiry::Never)
+        })?;
+        match texts {
+            SharedTexts::Scripts => Ok(()),
+            SharedTexts::Libraries => self.count_change(texts),
+        }
+    }
+
+    /// Forgets one text. Returns whether it was there.
+    ///
+    /// # Errors
+    /// A lock that cannot be had.
+    pub fn forget_text(&self, texts: SharedTexts, name: &[u8]) -> Result<bool, Error> {
+        let key = self.key(name);
+        let was_there = self.write(ShardSet::one(key.shard()), |writer| {
+            writer.remove_quietly(texts.dictionary(), &key)
+        })?;
+        self.count_change(texts)?;
+        Ok(was_there)
+    }
+
+    /// Forgets all texts of a kind. O(1) and then as [`Store::flush`].
+    ///
+    /// # Errors
+    /// A lock that cannot be had.
+    pub fn forget_texts(&self, texts: SharedTexts, wait: bool) -> Result<(), Error> {
+        self.flush(&[texts.dictionary()], wait)?;
+        self.count_change(texts)
+    }
+
+    /// Calls `visit` with every text of a kind and its name, in no order.
+    ///
+    /// # Errors
+    /// Those of `visit`, and a lock that cannot be had.
+    pub fn shared_texts<E: From<Error>>(
+        &self,
+        texts: SharedTexts,
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let names = self.keys_where(texts.dictionary(), |_| Ok(true))?;
+        let mut text = Vec::new();
+        for name in names.iter() {
+            if self.shared_text(texts, name, &mut text)? {
+                visit(name, &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A word by itself: who sees it grown looks the texts up anew, and finds them as they are, or as they were just
+    /// before a transaction that is not committed yet.
+    fn count_change(&self, texts: SharedTexts) -> Result<(), Error> {
+        let changes = self.text_changes(texts).wrapping_add(1);
+        Ok(self.store.segment.set_setting(texts.setting(), changes)?)
+    }
+}

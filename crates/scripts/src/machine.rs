@@ -1,0 +1,529 @@
+//! One thread's interpreter, and a run of a script in it.
+
+use std::alloc::Layout;
+use std::any::Any;
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use mlua_sys::{
+    LUA_GCCOLLECT, LUA_GCRESTART, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL, LUA_GCSTEP, LUA_GLOBALSINDEX,
+    LUA_MASKCOUNT, LUA_REGISTRYINDEX, lua_Debug, lua_State, lua_close, lua_cpcall, lua_createtable,
+    lua_error, lua_gc, lua_getallocf, lua_getfield_, lua_insert, lua_isstring, lua_istable,
+    lua_newstate, lua_pcall, lua_pop, lua_pushcclosure, lua_pushvalue, lua_rawgeti_, lua_rawset,
+    lua_rawseti_, lua_replace, lua_setfenv, lua_sethook, lua_settop, lua_touserdata,
+    luaL_loadbuffer, luaL_ref,
+};
+use undercroft_commands::arguments::CommandError;
+use undercroft_commands::protocol::Protocol;
+use undercroft_commands::reply::Reply;
+use undercroft_commands::script::{Called, Calls, Refused, Script, Sha, Stop};
+
+use crate::answer;
+use crate::heard::Heard;
+use crate::json::Config;
+use crate::raise::{handle, push_bytes, push_error, raise_text};
+use crate::sandbox::{self, Sandbox};
+
+/// Instructions between two looks at whether a script may go on.
+const INSTRUCTIONS: c_int = 10_000;
+/// An interpreter that has compiled so many scripts is given up.
+const COMPILED_MAX: usize = 2048;
+/// Between so many runs a step of collecting garbage is made, of so much.
+const RUNS: u32 = 50;
+
+/// An interpreter, and what the functions of this crate that it calls need.
+pub(crate) struct Machine {
+    state: *mut lua_State,
+    memory: Memory,
+    /// The store for the script that runs; null where none does.
+    pub(crate) calls: *mut Calls<'static, 'static>,
+    /// Where the arguments of a command lie.
+    pub(crate) arguments: Vec<(*const u8, usize)>,
+    /// Numbers among them.
+    pub(crate) digits: Vec<u8>,
+    /// What a command answered.
+    pub(crate) heard: Heard,
+    /// Text that is being made.
+    pub(crate) text: Vec<u8>,
+    /// What a command panicked with.
+    pub(crate) panic: Option<Box<dyn Any + Send>>,
+    /// Where on the thread's stack the script began.
+    stack: usize,
+    /// Bytes of the answer so far.
+    answered: usize,
+    /// The settings of `cjson`.
+    pub(crate) json: Config,
+    /// The state of `math.random`.
+    pub(crate) random: u64,
+    /// Whether the script has changed how garbage is collected.
+    pub(crate) is_tuned: bool,
+    pub(crate) sandbox: Sandbox,
+    ending: Ending,
+    /// Where the registry holds compiled scripts.
+    compiled: HashMap<Sha, c_int>,
+    runs: u32,
+    is_broken: bool,
+}
+
+/// Whether the script that runs has to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    No,
+    /// With the error in `text`.
+    Killed,
+    /// Without one.
+    Stopped,
+}
+
+/// What the interpreter has taken.
+struct Memory {
+    used: usize,
+    limit: usize,
+}
+
+/// Gives, resizes and takes back memory, as Lua asks for it.
+unsafe extern "C" fn allocate(
+    memory: *mut c_void,
+    place: *mut c_void,
+    old: usize,
+    new: usize,
+) -> *mut c_void {
+    const ALIGNMENT: usize = 16;
+    let memory = &mut *memory.cast::<Machine>();
+    let memory = &mut memory.memory;
+    let layout = |size| Layout::from_size_align_unchecked(size, ALIGNMENT);
+    if new == 0 {
+        if !place.is_null() {
+            std::alloc::dealloc(place.cast(), layout(old));
+            memory.used -= old;
+        }
+        return null_mut();
+    }
+    let old = if place.is_null() { 0 } else { old };
+    let used = memory.used - old + new;
+    if new > old && used > memory.limit || new > isize::MAX as usize - ALIGNMENT {
+        return null_mut();
+    }
+    let new_place = match place.is_null() {
+        true => std::alloc::alloc(layout(new)),
+        false => std::alloc::realloc(place.cast(), layout(old), new),
+    };
+    if !new_place.is_null() {
+        memory.used = used;
+    }
+    new_place.cast()
+}
+
+impl Machine {
+    /// A new interpreter; none where there is no memory for it.
+    pub(crate) fn new() -> Option<Box<Machine>> {
+        let mut machine = Box::new(Machine {
+            state: null_mut(),
+            memory: Memory {
+                used: 0,
+                limit: usize::MAX,
+            },
+            calls: null_mut(),
+            arguments: Vec::new(),
+            digits: Vec::new(),
+            heard: Heard::default(),
+            text: Vec::new(),
+            panic: None,
+            stack: 0,
+            answered: 0,
+            json: Config::default(),
+            random: sandbox::RANDOM,
+            is_tuned: false,
+            sandbox: Sandbox::default(),
+            ending: Ending::No,
+            compiled: HashMap::new(),
+            runs: 0,
+            is_broken: false,
+        });
+        let place: *mut Machine = &raw mut *machine;
+        // SAFETY: the machine stays where it is, in its box, for as long as its interpreter lives; `prepare` runs
+        // protected, so that no error leaves it.
+        let status = unsafe {
+            machine.state = lua_newstate(allocate, place.cast());
+            if machine.state.is_null() {
+                return None;
+            }
+            lua_cpcall(machine.state, sandbox::prepare, place.cast())
+        };
+        (status == 0).then_some(machine)
+    }
+
+    /// The machine of an interpreter.
+    pub(crate) unsafe fn of(state: *mut lua_State) -> *mut Machine {
+        let mut machine = null_mut();
+        lua_getallocf(state, &mut machine);
+        machine.cast()
+    }
+
+    /// Whether its next script should run in it, too.
+    pub(crate) fn is_worth_keeping(&self) -> bool {
+        !self.is_broken && self.compiled.len() < COMPILED_MAX
+    }
+
+    /// Compiles a script, unless it is compiled already.
+    ///
+    /// # Errors
+    /// What Lua says of it.
+    pub(crate) fn compile(&mut self, script: &Script) -> Result<(), CommandError> {
+        if self.compiled.contains_key(script.sha()) {
+            return Ok(());
+        }
+        let mut job = Job {
+            machine: self,
+            script,
+            called: None,
+            reply: None,
+            ended: Ended::Well,
+        };
+        let place = (&raw mut job).cast();
+        let state = self.state;
+        // SAFETY: the job outlives the call, which runs protected.
+        let status = unsafe { lua_cpcall(state, compile, place) };
+        let ended = job.ended;
+        self.clear();
+        match (status, ended) {
+            (0, Ended::Well) => Ok(()),
+            (0, _) => Err(CommandError::from_parts(&[
+                b"ERR Error compiling script (new function): ",
+                &self.text,
+            ])),
+            _ => Err(CommandError::fixed(
+                "ERR Error compiling script (new function): not enough memory",
+            )),
+        }
+    }
+
+    /// Runs a script and writes what it returns.
+    pub(crate) fn run(
+        &mut self,
+        script: &Script,
+        called: &Called<'_>,
+        calls: &mut Calls<'_, '_>,
+        reply: &mut dyn Reply,
+    ) -> Result<(), Stop> {
+        self.compile(script).map_err(Stop::Error)?;
+        self.memory.limit = calls.limits().memory.max(self.memory.used);
+        self.ending = Ending::No;
+        self.answered = 0;
+        self.stack = (&raw const script).addr();
+        self.json = Config::default();
+        self.calls = (&raw mut *calls).cast();
+        let mut job = Job {
+            machine: self,
+            script,
+            called: Some(*called),
+            reply: Some(reply),
+            ended: Ended::Well,
+        };
+        let place = (&raw mut job).cast();
+        let state = self.state;
+        // SAFETY: the job and what it refers to outlive the call, which runs protected; the store for the script is
+        // taken away again below.
+        let status = unsafe {
+            lua_sethook(state, Some(hook), LUA_MASKCOUNT, INSTRUCTIONS);
+            lua_cpcall(state, run, place)
+        };
+        let ended = job.ended;
+        self.calls = null_mut();
+        self.memory.limit = usize::MAX;
+        let ending = std::mem::replace(&mut self.ending, Ending::No);
+        if let Some(panic) = self.panic.take() {
+            self.is_broken = true;
+            std::panic::resume_unwind(panic);
+        }
+        self.clear();
+        if ending == Ending::Stopped {
+            return Err(Stop::Stopped);
+        }
+        if status != 0 {
+            // Where its answer was made, or its arguments.
+            self.text.clear();
+            self.text.extend_from_slice(b"not enough memory");
+        }
+        match ended {
+            Ended::Well if status == 0 => Ok(()),
+            Ended::WithError => Err(Stop::Error(CommandError::from_parts(&[&self.text]))),
+            _ => Err(Stop::Error(CommandError::from_parts(&[
+                b"ERR Error running script ",
+                script.sha().as_bytes(),
+                b", ",
+                &self.text,
+            ]))),
+        }
+    }
+
+    /// Takes everything off the stack, and collects garbage now and then.
+    fn clear(&mut self) {
+        self.runs += 1;
+        self.heard.trim();
+        // SAFETY: none of these calls can fail: finalizers are Lua's own only, as `newproxy` makes none that a script
+        // could give a function to (see `sandbox`).
+        unsafe {
+            lua_settop(self.state, 0);
+            if self.is_tuned {
+                self.is_tuned = false;
+                lua_gc(self.state, LUA_GCRESTART, 0);
+                lua_gc(self.state, LUA_GCSETPAUSE, 200);
+                lua_gc(self.state, LUA_GCSETSTEPMUL, 200);
+            }
+            if self.memory.used > 16 << 20 {
+                lua_gc(self.state, LUA_GCCOLLECT, 0);
+            } else if self.runs.is_multiple_of(RUNS) {
+                lua_gc(self.state, LUA_GCSTEP, RUNS as c_int);
+            }
+        }
+    }
+
+    /// Ends the script that runs, whatever it does about it.
+    pub(crate) unsafe fn stop(machine: *mut Machine, state: *mut lua_State) -> c_int {
+        (*machine).end(Ending::Stopped, state);
+        raise_ending(machine, state)
+    }
+
+    /// From now on the next instruction fails, wherever an error was caught.
+    unsafe fn end(&mut self, ending: Ending, state: *mut lua_State) {
+        self.ending = ending;
+        lua_sethook(self.state, Some(hook), LUA_MASKCOUNT, 1);
+        lua_sethook(state, Some(hook), LUA_MASKCOUNT, 1);
+    }
+
+    /// Whether an error may be caught.
+    pub(crate) fn may_catch(&self) -> bool {
+        self.ending == Ending::No
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if !self.state.is_null() {
+            self.memory.limit = usize::MAX;
+            // SAFETY: nobody uses the interpreter any more.
+            unsafe { lua_close(self.state) };
+        }
+    }
+}
+
+/// What is to be done, and how it ended.
+struct Job<'a> {
+    machine: *mut Machine,
+    script: &'a Script,
+    called: Option<Called<'a>>,
+    reply: Option<&'a mut dyn Reply>,
+    ended: Ended,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Well,
+    /// With an error, whole in the machine's text.
+    WithError,
+    /// Without one that could be told from; why is in the machine's text.
+    Badly,
+}
+
+/// Compiles a job's script.
+unsafe extern "C-unwind" fn compile(state: *mut lua_State) -> c_int {
+    let job = lua_touserdata(state, 1).cast::<Job<'_>>();
+    let machine = (*job).machine;
+    sandbox::use_globals(state, machine);
+    let program = (*job).script.program();
+    if !load(state, program, c"@user_script") {
+        keep_text(machine, answer::c_bytes(state, -1));
+        (*job).ended = Ended::Badly;
+        return 0;
+    }
+    let place = luaL_ref(state, LUA_REGISTRYINDEX);
+    note_compiled(machine, (*job).script.sha(), place);
+    0
+}
+
+/// Loads a program in source form, as which a compiled one is read, too: it is none.
+pub(crate) unsafe fn load(state: *mut lua_State, program: &[u8], name: &std::ffi::CStr) -> bool {
+    const COMPILED: u8 = 0x1b;
+    if program.first() == Some(&COMPILED) {
+        push_bytes(state, b" ");
+        push_bytes(state, program);
+        mlua_sys::lua_concat(state, 2);
+        let text = answer::bytes(state, -1);
+        let status = luaL_loadbuffer(state, text.as_ptr().cast(), text.len(), name.as_ptr());
+        mlua_sys::lua_remove(state, -2);
+        return status == 0;
+    }
+    luaL_loadbuffer(state, program.as_ptr().cast(), program.len(), name.as_ptr()) == 0
+}
+
+fn note_compiled(machine: *mut Machine, sha: &Sha, place: c_int) {
+    // SAFETY: nobody else uses the machine meanwhile.
+    unsafe { (*machine).compiled.insert(*sha, place) };
+}
+
+unsafe fn compiled(machine: *mut Machine, sha: &Sha) -> Option<c_int> {
+    (*machine).compiled.get(sha).copied()
+}
+
+unsafe fn keep_text(machine: *mut Machine, text: &[u8]) {
+    let kept = &mut (*machine).text;
+    kept.clear();
+    kept.extend_from_slice(text);
+}
+
+/// Runs a job's script, and writes its reply.
+unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
+    let job = lua_touserdata(state, 1).cast::<Job<'_>>();
+    let machine = (*job).machine;
+    sandbox::use_globals(state, machine);
+    if let Some(called) = &(*job).called {
+        set_texts(state, machine, b"KEYS", called.keys);
+        set_texts(state, machine, b"ARGV", called.arguments);
+    }
+    lua_pushcclosure(state, handle, 0);
+    let handler = mlua_sys::lua_gettop(state);
+    let Some(place) = compiled(machine, (*job).script.sha()) else {
+        keep_text(machine, b"it is not compiled");
+        (*job).ended = Ended::Badly;
+        return 0;
+    };
+    lua_rawgeti_(state, LUA_REGISTRYINDEX, place);
+    // A script may have given itself another environment.
+    lua_pushvalue(state, LUA_GLOBALSINDEX);
+    lua_setfenv(state, -2);
+    if lua_pcall(state, 0, 1, handler) == 0 {
+        if let (Ending::No, Some(reply)) = ((*machine).ending, &mut (*job).reply) {
+            let as_resp3 = (*(*machine).calls).protocol() == Protocol::Resp3;
+            answer::write(state, &raw mut **reply, as_resp3, 0);
+        }
+        return 0;
+    }
+    if lua_istable(state, -1) == 0 {
+        keep_text(machine, b"execution failure");
+        if lua_isstring(state, -1) != 0 {
+            let text = answer::c_bytes(state, -1);
+            keep_text(machine, &text[..text.len().min(100)]);
+        }
+        (*job).ended = Ended::Badly;
+        return 0;
+    }
+    lua_getfield_(state, -1, c"err".as_ptr());
+    let text: &[u8] = match lua_isstring(state, -1) {
+        0 => b"ERR unknown error",
+        _ => answer::c_bytes(state, -1),
+    };
+    keep_text(machine, text);
+    lua_pop(state, 1);
+    lua_getfield_(state, -1, c"source".as_ptr());
+    lua_getfield_(state, -2, c"line".as_ptr());
+    if lua_isstring(state, -1) != 0 && lua_isstring(state, -2) != 0 {
+        let (source, line) = (answer::c_bytes(state, -2), answer::c_bytes(state, -1));
+        let sha = (*job).script.sha().as_bytes();
+        let text = &mut (*machine).text;
+        for part in [b" script: ", sha, b", on ", source, b":", line, b"."] {
+            text.extend_from_slice(part);
+        }
+    }
+    (*job).ended = Ended::WithError;
+    0
+}
+
+/// Sets a global to a table of texts.
+unsafe fn set_texts(state: *mut lua_State, machine: *const Machine, name: &[u8], texts: &[&[u8]]) {
+    (*machine).sandbox.push_real_globals(state);
+    push_bytes(state, name);
+    lua_createtable(state, texts.len().min(1 << 20) as c_int, 0);
+    for (index, text) in texts.iter().enumerate() {
+        push_bytes(state, text);
+        lua_rawseti_(state, -2, index as c_int + 1);
+    }
+    lua_rawset(state, -3);
+    lua_pop(state, 1);
+}
+
+/// Called every so many instructions.
+unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
+    let machine = Machine::of(state);
+    if (*machine).calls.is_null() {
+        return;
+    }
+    if (*machine).ending == Ending::No && !may_go_on(machine, state)
+        || (*machine).ending != Ending::No
+    {
+        raise_ending(machine, state);
+    }
+}
+
+unsafe fn may_go_on(machine: *mut Machine, state: *mut lua_State) -> bool {
+    match (*(*machine).calls).tick() {
+        Ok(()) => true,
+        Err(Refused::Error(error)) => {
+            keep_text(machine, error.text().as_bytes());
+            (*machine).end(Ending::Killed, state);
+            false
+        }
+        Err(Refused::Stopped) => {
+            (*machine).end(Ending::Stopped, state);
+            false
+        }
+    }
+}
+
+/// Raises where the script has to end: for functions that may take long by themselves.
+pub(crate) unsafe fn check_time(state: *mut lua_State) {
+    hook(state, null_mut());
+}
+
+/// Raises where functions of C that call one another, by way of scripts, take too much of the thread's stack. Lua counts
+/// them, but each coroutine anew.
+pub(crate) unsafe fn check_stack(state: *mut lua_State) {
+    const TAKEN_MAX: usize = 256 * 1024;
+    let machine = Machine::of(state);
+    let here = (&raw const machine).addr();
+    if (*machine).stack.abs_diff(here) > TAKEN_MAX {
+        mlua_sys::luaL_error(state, c"C stack overflow".as_ptr());
+    }
+}
+
+/// Raises where something that is made in the machine's text would exceed the limit on memory.
+pub(crate) unsafe fn check_room(state: *mut lua_State, length: usize) {
+    let machine = Machine::of(state);
+    if (*machine).text.len().saturating_add(length) > (*machine).memory.limit {
+        raise_text(state, b"not enough memory");
+    }
+}
+
+/// Raises where the answer of a script gets longer than the limit on memory.
+pub(crate) unsafe fn count_answer(state: *mut lua_State, length: usize) {
+    let machine = Machine::of(state);
+    (*machine).answered = (*machine).answered.saturating_add(length);
+    if (*machine).answered > (*machine).memory.limit {
+        raise_text(state, b"not enough memory");
+    }
+}
+
+/// Raises the error of a script that has to end.
+pub(crate) unsafe fn raise_ending(machine: *mut Machine, state: *mut lua_State) -> c_int {
+    match (*machine).ending {
+        Ending::Killed => push_error(state, &(*machine).text),
+        _ => push_error(state, b"ERR the script was stopped"),
+    }
+    lua_error(state)
+}
+
+/// Makes the value on top the environment that programs are loaded into.
+pub(crate) unsafe fn set_globals(state: *mut lua_State) {
+    lua_replace(state, LUA_GLOBALSINDEX);
+}
+
+/// Keeps the value on top in the registry, and takes it off.
+pub(crate) unsafe fn keep(state: *mut lua_State) -> c_int {
+    luaL_ref(state, LUA_REGISTRYINDEX)
+}
+
+/// Moves the value on top below the one under it.
+pub(crate) unsafe fn swap(state: *mut lua_State) {
+    lua_insert(state, -2);
+}

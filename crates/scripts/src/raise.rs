@@ -1,0 +1,101 @@
+//! Errors, as Redis makes them: a table whose field `err` is the text, with its code in front.
+
+use std::ffi::c_int;
+
+use mlua_sys::{
+    LUA_TBOOLEAN, LUA_TNIL, LUA_TNUMBER, LUA_TSTRING, lua_Debug, lua_State, lua_concat,
+    lua_createtable, lua_error, lua_getinfo, lua_getstack, lua_gettop, lua_insert, lua_istable,
+    lua_pushboolean, lua_pushfstring, lua_pushlstring_, lua_pushnumber, lua_pushstring_,
+    lua_setfield, lua_settop, lua_toboolean, lua_tolstring, lua_topointer, lua_type, lua_typename,
+    luaL_callmeta, luaL_where,
+};
+
+/// Pushes bytes as a string.
+pub(crate) unsafe fn push_bytes(state: *mut lua_State, bytes: &[u8]) {
+    lua_pushlstring_(state, bytes.as_ptr().cast(), bytes.len());
+}
+
+/// Pushes an error: a table with its text.
+pub(crate) unsafe fn push_error(state: *mut lua_State, text: &[u8]) {
+    lua_createtable(state, 0, 4);
+    push_bytes(state, text);
+    lua_setfield(state, -2, c"err".as_ptr());
+}
+
+/// Raises an error.
+pub(crate) unsafe fn raise(state: *mut lua_State, text: &[u8]) -> c_int {
+    push_error(state, text);
+    lua_error(state)
+}
+
+/// Says of the error on top that it has been counted.
+pub(crate) unsafe fn mark_counted(state: *mut lua_State) {
+    lua_pushboolean(state, 1);
+    lua_setfield(state, -2, c"ignore_error_stats_update".as_ptr());
+}
+
+/// Raises a text with the place of the line that called in front, as Lua's own libraries do. The text lies in the
+/// machine or in the program.
+pub(crate) unsafe fn raise_here(state: *mut lua_State, text: &[u8]) -> c_int {
+    luaL_where(state, 1);
+    push_bytes(state, text);
+    lua_concat(state, 2);
+    lua_error(state)
+}
+
+/// Raises a text as it is.
+pub(crate) unsafe fn raise_text(state: *mut lua_State, text: &[u8]) -> c_int {
+    push_bytes(state, text);
+    lua_error(state)
+}
+
+/// Makes of whatever was raised a table that says where.
+pub(crate) unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
+    lua_settop(state, 1);
+    let mut place = std::mem::zeroed::<lua_Debug>();
+    let mut is_known = lua_getstack(state, 1, &mut place) != 0
+        && lua_getinfo(state, c"Sl".as_ptr(), &mut place) != 0;
+    // An error in a function of C is its caller's.
+    if is_known && *place.what == b'C' as std::ffi::c_char {
+        is_known = lua_getstack(state, 2, &mut place) != 0
+            && lua_getinfo(state, c"Sl".as_ptr(), &mut place) != 0;
+    }
+    if lua_istable(state, 1) == 0 {
+        lua_createtable(state, 0, 4);
+        push_bytes(state, b"ERR ");
+        push_text(state, 1);
+        lua_concat(state, 2);
+        lua_setfield(state, -2, c"err".as_ptr());
+        lua_insert(state, 1);
+        lua_settop(state, 1);
+    }
+    if is_known {
+        lua_pushstring_(state, place.source);
+        lua_setfield(state, 1, c"source".as_ptr());
+        lua_pushnumber(state, f64::from(place.currentline));
+        lua_setfield(state, 1, c"line".as_ptr());
+    }
+    debug_assert_eq!(lua_gettop(state), 1);
+    1
+}
+
+/// Pushes what `tostring` makes of a value.
+unsafe fn push_text(state: *mut lua_State, index: c_int) {
+    if luaL_callmeta(state, index, c"__tostring".as_ptr()) != 0 {
+        return;
+    }
+    match lua_type(state, index) {
+        LUA_TNUMBER | LUA_TSTRING => {
+            let mut length = 0;
+            let text = lua_tolstring(state, index, &mut length);
+            lua_pushlstring_(state, text, length);
+        }
+        LUA_TBOOLEAN if lua_toboolean(state, index) != 0 => push_bytes(state, b"true"),
+        LUA_TBOOLEAN => push_bytes(state, b"false"),
+        LUA_TNIL => push_bytes(state, b"nil"),
+        kind => {
+            let (name, place) = (lua_typename(state, kind), lua_topointer(state, index));
+            lua_pushfstring(state, c"%s: %p".as_ptr(), name, place);
+        }
+    }
+}

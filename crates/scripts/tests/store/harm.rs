@@ -1,0 +1,191 @@
+//! Scripts that mean harm: each one ends with an error or an answer, within limits, and the next one finds nothing of it.
+
+use std::time::Duration;
+
+use undercroft_commands::reply::Tree;
+
+use crate::host::Embedded;
+
+/// Scripts that end by themselves only in ages, or never.
+const ENDLESS: &[&str] = &[
+    "while true do end",
+    "while true do pcall(error) end",
+    "while true do xpcall(function() error('x') end, function(e) return e end) end",
+    "local function f() return f() end return f()",
+    "coroutine.wrap(function() while true do end end)()",
+    "local co = coroutine.create(function() while true do coroutine.yield() end end) while true do coroutine.resume(co) end",
+    "while true do coroutine.wrap(function() pcall(function() while true do end end) end)() end",
+    "while true do redis.pcall('get', 'k') end",
+    "while true do redis.pcall('nosuch') end",
+    "local t = setmetatable({}, {__index = function(t, k) return t[k + 1] end}) \
+     while true do pcall(function() return t[1] end) end",
+    "return ('a'):rep(30):find(('a?'):rep(30) .. ('a'):rep(30) .. 'b')",
+    "return ('a'):rep(300):find(('.-'):rep(90) .. 'b')",
+    "return ('a'):rep(2000):gsub(('a*'):rep(20) .. 'b', '')",
+    "for m in ('a'):rep(2000):gmatch(('a*'):rep(20) .. 'b') do end",
+    "return ('x'):rep(100000):gsub('x', function() while true do end end)",
+    "table.sort({1, 2, 3}, function() while true do end end)",
+    "local t = {} for i = 1, 50 do t[i] = i end while true do table.sort(t, function() return true end) end",
+    "load(function() while true do end end)",
+    "load(function() return ' ' end)",
+];
+
+/// Scripts that take memory or levels without end.
+const GREEDY: &[&str] = &[
+    "local t = {} while true do t[#t + 1] = {} end",
+    "local s = 'x' while true do s = s .. s end",
+    "return ('x'):rep(1e9)",
+    "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(100) .. i end",
+    "local s = ('x'):rep(1e6) local t = {} for i = 1, 1000 do t[i] = s end return t",
+    "local s = ('x'):rep(1e6) local t = {} for i = 1, 1000 do t[i] = s end return #cjson.encode(t)",
+    "local s = ('x'):rep(1e6) local t = {} for i = 1, 1000 do t[i] = s end return #cmsgpack.pack(t)",
+    "local s = ('x'):rep(1e6) local t = {} for i = 1, 1000 do t[i] = s end return #table.concat(t)",
+    "local s = ('x'):rep(1e6) return #struct.pack(('s'):rep(200), unpack((function() \
+     local t = {} for i = 1, 200 do t[i] = s end return t end)()))",
+    "local function f() return 1 + f() end return f()",
+    "local f f = function() return pcall(f) end return f()",
+    "local function f() coroutine.wrap(f)() end f()",
+    "local function f(s) return (s:gsub('.', f)) end return f('x')",
+    "local t = {} t[1] = t return cjson.encode(t)",
+    "local t = {} for i = 1, 1e5 do t = {t} end return cjson.encode(t)",
+    "return cjson.decode(('['):rep(1e6))",
+    "return cjson.decode(('{\"a\":'):rep(1e6))",
+    "return cmsgpack.unpack(('\\145'):rep(1e6))",
+    "return cmsgpack.unpack('\\221\\255\\255\\255\\255')",
+    "return cmsgpack.unpack('\\223\\255\\255\\255\\255\\1')",
+    "return cmsgpack.unpack('\\219\\255\\255\\255\\255')",
+    "return loadstring(('('):rep(1e5))",
+    "return loadstring('return ' .. ('{'):rep(1e5))",
+    "return (('a?'):rep(1e5)):find(('a?'):rep(1e5))",
+    "return struct.unpack('c0', '')",
+    "return struct.pack('c2147483647', 'x')",
+    "return struct.unpack('c2147483647', 'x')",
+    "error(setmetatable({}, {__tostring = function() error('x') end}))",
+    "error(setmetatable({}, {__index = function(t, k) error('x') end}))",
+    "error({err = {}})",
+    "error(redis)",
+    "error(coroutine.create(print or error))",
+    "return setmetatable({}, {__index = function() error('x') end})",
+    "return string.format('%99999d', 1)",
+    "return ('x'):rep(-1) .. string.rep('', 2^31)",
+    "return unpack({}, 1, 1e8)",
+    "return string.char(unpack({}, 1, 7000))",
+    "return select(-1e9, 1)",
+    "return redis.call(unpack({}, 1, 7000))",
+    "return loadstring(string.dump(function() return 1 end))()",
+    "return loadstring('\\27Lua')()",
+    "return string.dump(error)",
+];
+
+/// Scripts that would leave something behind.
+const LITTER: &[&str] = &[
+    "x = 1",
+    "rawset(_G, 'x', 1)",
+    "_G.x = 1",
+    "getmetatable(_G).__index.x = 1",
+    "setmetatable(_G, nil)",
+    "string.x = 1",
+    "rawset(string, 'x', 1)",
+    "table.insert(string, 1)",
+    "table.sort(_G)",
+    "getmetatable('').__index.x = 1",
+    "getmetatable('').x = 1",
+    "for k in pairs(redis) do redis[k] = nil end",
+    "local _, t = pairs(redis) t.call = nil",
+    "local _, t = pairs(_G) t.redis = nil",
+    "redis.call = nil",
+    "math.huge = 0",
+    "collectgarbage('stop')",
+    "cjson.encode_max_depth(1)",
+    "cjson.encode_number_precision(1)",
+    "KEYS.x = 1 ARGV.x = 1",
+    "redis.setresp(3)",
+    "redis.call('select', 5)",
+    "return coroutine.create(function() coroutine.yield() end)",
+];
+
+/// What every script must find.
+const SOUND: &str = "\
+assert(rawget(_G, 'x') == nil and rawget(string, 'x') == nil)
+assert(string[1] == nil and math.huge > 1e300 and type(redis.call) == 'function')
+assert(cjson.encode({{{0.123}}}) == '[[[0.123]]]')
+assert(#KEYS == 0 and KEYS.x == nil and ARGV.x == nil)
+assert(redis.call('get', 'none') == false)
+assert(redis.call('set', 'here', 'x').ok == 'OK' and redis.call('dbsize') > 0)
+return ('sound'):upper()";
+
+fn is_sound(embedded: &Embedded) {
+    let reply = embedded.client().run(&["EVAL", SOUND, "0"]);
+    assert_eq!(reply, Tree::Bulk(b"SOUND".to_vec()));
+}
+
+#[test]
+fn what_never_ends_is_ended() {
+    let embedded = Embedded::with_time(Some(Duration::from_millis(20)));
+    for script in ENDLESS {
+        let reply = embedded.client().run(&["EVAL", script, "0"]);
+        let is_error = matches!(&reply, Tree::Error(_));
+        assert!(is_error, "{script}: {reply:?}");
+        is_sound(&embedded);
+    }
+    embedded.check();
+}
+
+#[test]
+fn what_takes_without_end_is_refused() {
+    let embedded = Embedded::with_time(Some(Duration::from_secs(10)));
+    for script in GREEDY {
+        println!("{script}");
+        let reply = embedded.client().run(&["EVAL", script, "0"]);
+        assert!(
+            !matches!(&reply, Tree::Error(text) if text.contains("ran longer")),
+            "{script}"
+        );
+        is_sound(&embedded);
+    }
+    embedded.check();
+}
+
+#[test]
+fn what_a_script_leaves_behind_is_not_there() {
+    let embedded = Embedded::new();
+    for script in LITTER {
+        embedded.client().run(&["EVAL", script, "0"]);
+        is_sound(&embedded);
+    }
+    let mut client = embedded.client();
+    client.run(&["SELECT", "0"]);
+    embedded.check();
+}
+
+#[test]
+fn damaged_input_of_the_libraries_is_an_error() {
+    let embedded = Embedded::new();
+    let seed = std::env::var("UNDERCROFT_SEED").map_or_else(
+        |_| fastrand::u64(..1 << 40),
+        |seed| seed.parse().expect("a number"),
+    );
+    println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let script = "local ok = 0 for _, f in ipairs({cjson.decode, cmsgpack.unpack, cmsgpack.unpack_one, \
+                  function(s) return struct.unpack(s, ARGV[2]) end, function(s) return struct.pack(s, 1, 's', 2) end, \
+                  function(s) return struct.size(s) end, function(s) return s:find(ARGV[2]) end, loadstring}) do \
+                  if pcall(f, ARGV[1]) then ok = ok + 1 end end return ok";
+    let alphabet = b"[]{}\",:0123456789eE+-.\\utrnflasbBhHiIcdLx!<>^$%*?()\x00\x80\x81\x90\x91\xa1\xc1\xcb\xdd\xdf\xff";
+    for _ in 0..3000 {
+        let text = |random: &mut fastrand::Rng| -> Vec<u8> {
+            let length = random.usize(..24);
+            (0..length)
+                .map(|_| alphabet[random.usize(..alphabet.len())])
+                .collect()
+        };
+        let (one, other) = (text(&mut random), text(&mut random));
+        let words: [&[u8]; 5] = [b"EVAL", script.as_bytes(), b"0", &one, &other];
+        let reply = embedded.client().run_bytes(&words).expect("a reply");
+        assert!(
+            matches!(reply, Tree::Integer(_)),
+            "{reply:?} for {one:?} and {other:?}"
+        );
+    }
+    is_sound(&embedded);
+}

@@ -1,0 +1,127 @@
+//! A process that embeds a store, and clients in it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use undercroft_commands::config::Config;
+use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::script::ScriptLimits;
+use undercroft_commands::session::Session;
+use undercroft_commands::{Context, execute};
+use undercroft_engine::{Event, Options, Store, Subscriber, Topic};
+
+pub(crate) struct Embedded {
+    store: Store,
+    process: Process,
+    path: PathBuf,
+    /// All that embed the store keep it.
+    directory: Arc<TempDir>,
+}
+
+impl Connections for Embedded {}
+impl Inbox for Embedded {}
+impl Control for Embedded {}
+
+fn process(time: Option<Duration>) -> Process {
+    let limits = ScriptLimits {
+        memory: 16 << 20,
+        time,
+    };
+    Process::new(Config::new(), 1).with_interpreter(Some(undercroft_scripts::interpreter()), limits)
+}
+
+impl Embedded {
+    pub(crate) fn new() -> Embedded {
+        Embedded::with_time(None)
+    }
+
+    /// One whose scripts may run so long.
+    pub(crate) fn with_time(time: Option<Duration>) -> Embedded {
+        let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+        let path = directory.path().join("store");
+        Embedded {
+            store: Store::create(&path, &Options::default()).expect("a new store"),
+            process: process(time),
+            path,
+            directory: Arc::new(directory),
+        }
+    }
+
+    /// Another process, as far as that can be had in one.
+    pub(crate) fn another(&self) -> Embedded {
+        Embedded {
+            store: Store::open(&self.path, true).expect("the store"),
+            process: process(None),
+            path: self.path.clone(),
+            directory: Arc::clone(&self.directory),
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client<'_> {
+        Client {
+            embedded: self,
+            session: Session::new(1, Some("default".into()), 0),
+        }
+    }
+
+    pub(crate) fn set_patience(&self, patience: Duration) {
+        self.store.set_patience(patience);
+    }
+
+    pub(crate) fn subscriber(&self, channel: &str) -> Told<'_> {
+        let mut subscriber = self.store.subscriber();
+        subscriber
+            .subscribe(Topic::Channel, &[channel.as_bytes()])
+            .expect("a subscription");
+        Told { subscriber }
+    }
+
+    /// Fails where the store's structures do not hold together.
+    pub(crate) fn check(&self) {
+        let report = self.store.check().expect("the store can be checked");
+        assert!(report.problems.is_empty(), "{report:?}");
+    }
+}
+
+pub(crate) struct Told<'e> {
+    subscriber: Subscriber<&'e Store>,
+}
+
+impl Told<'_> {
+    /// Messages that have come.
+    pub(crate) fn count(&mut self) -> usize {
+        let mut count = 0;
+        while let Some(event) = self.subscriber.try_next().expect("an event or none") {
+            count += usize::from(matches!(event, Event::Message(_)));
+        }
+        count
+    }
+}
+
+pub(crate) struct Client<'e> {
+    embedded: &'e Embedded,
+    session: Session,
+}
+
+impl Client<'_> {
+    /// A command's reply; none where a lock could not be had.
+    pub(crate) fn try_run(&mut self, words: &[&str]) -> Option<Tree> {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        self.run_bytes(&words)
+    }
+
+    pub(crate) fn run_bytes(&mut self, words: &[&[u8]]) -> Option<Tree> {
+        let host = Host::of(&self.embedded.process, self.embedded);
+        let mut context = Context::new(&mut self.session, host, &self.embedded.store);
+        let mut recorder = Recorder::new();
+        execute(&mut context, words, &mut recorder).ok()?;
+        recorder.finish().expect("whole replies").pop()
+    }
+
+    pub(crate) fn run(&mut self, words: &[&str]) -> Tree {
+        self.try_run(words).expect("a reply")
+    }
+}

@@ -1,0 +1,212 @@
+//! Scripts on a store: transactions, texts that processes share, limits, and scripts that mean harm.
+
+mod harm;
+mod host;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use host::Embedded;
+use undercroft_commands::reply::Tree;
+
+fn bulk(text: &str) -> Tree {
+    Tree::Bulk(text.as_bytes().to_vec())
+}
+
+#[test]
+fn a_key_that_was_not_declared_changes_nothing_for_the_script() {
+    let embedded = Embedded::new();
+    let mut client = embedded.client();
+    // Many keys, so that they lie in all shards.
+    let script = "for i = 1, 200 do redis.call('incr', 'key:' .. i) end \
+                  redis.call('rpush', 'log', 'once') return redis.call('dbsize')";
+    let reply = client.run(&["EVAL", script, "1", "key:1"]);
+    assert_eq!(reply, Tree::Integer(201));
+    assert_eq!(client.run(&["GET", "key:77"]), bulk("1"));
+    assert_eq!(client.run(&["LLEN", "log"]), Tree::Integer(1));
+    embedded.check();
+}
+
+#[test]
+fn an_error_keeps_what_was_done_before_it() {
+    let embedded = Embedded::new();
+    let mut client = embedded.client();
+    let script = "redis.call('set', KEYS[1], 'kept') redis.call('incr', KEYS[1]) return 1";
+    let reply = client.run(&["EVAL", script, "1", "k"]);
+    assert!(matches!(reply, Tree::Error(_)), "{reply:?}");
+    assert_eq!(client.run(&["GET", "k"]), bulk("kept"));
+    // A command that fails changes nothing itself.
+    let script = "redis.call('rpush', KEYS[1], 'a') \
+                  local refused = redis.pcall('sinterstore', KEYS[1], KEYS[1], KEYS[1]) \
+                  return {refused.err, redis.call('lrange', KEYS[1], 0, -1)}";
+    let reply = client.run(&["EVAL", script, "1", "l"]);
+    let Tree::Array(items) = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(items[1], Tree::Array(vec![bulk("a")]));
+    embedded.check();
+}
+
+#[test]
+fn a_script_that_runs_too_long_leaves_nothing() {
+    let embedded = Embedded::with_time(Some(Duration::from_millis(50)));
+    let mut client = embedded.client();
+    client.run(&["SET", "k", "before"]);
+    let script = "redis.call('set', KEYS[1], 'after') redis.call('set', 'other', 'x') \
+                  while true do pcall(function() while true do end end) end";
+    let reply = client.run(&["EVAL", script, "1", "k"]);
+    let Tree::Error(text) = reply else {
+        panic!("{reply:?}");
+    };
+    assert!(text.contains("ran longer than the 50 ms"), "{text}");
+    assert_eq!(client.run(&["GET", "k"]), bulk("before"));
+    assert_eq!(client.run(&["EXISTS", "other"]), Tree::Integer(0));
+    // The next script finds everything as it was.
+    assert_eq!(client.run(&["EVAL", "return 1", "0"]), Tree::Integer(1));
+    embedded.check();
+}
+
+#[test]
+fn every_process_knows_a_text_until_somebody_forgets_it() {
+    let one = Embedded::new();
+    let other = one.another();
+    let (mut first, mut second) = (one.client(), other.client());
+    let Tree::Bulk(sha) = first.run(&["SCRIPT", "LOAD", "return ARGV[1]"]) else {
+        panic!("a name");
+    };
+    let sha = String::from_utf8(sha).expect("digits");
+    assert_eq!(second.run(&["EVALSHA", &sha, "0", "x"]), bulk("x"));
+    assert_eq!(first.run(&["EVALSHA", &sha, "0", "y"]), bulk("y"));
+    assert_eq!(second.run(&["FLUSHALL"]), Tree::Simple("OK".into()));
+    assert_eq!(first.run(&["EVALSHA", &sha, "0", "y"]), bulk("y"));
+    assert_eq!(second.run(&["SCRIPT", "FLUSH"]), Tree::Simple("OK".into()));
+    let reply = first.run(&["EVALSHA", &sha, "0", "x"]);
+    assert!(
+        matches!(&reply, Tree::Error(text) if text.starts_with("NOSCRIPT")),
+        "{reply:?}"
+    );
+    let exists = first.run(&["SCRIPT", "EXISTS", &sha]);
+    assert_eq!(exists, Tree::Array(vec![Tree::Integer(0)]));
+    // One that is sent whole is known again, to all.
+    first.run(&["EVAL", "return ARGV[1]", "0", "x"]);
+    assert_eq!(second.run(&["EVALSHA", &sha, "0", "z"]), bulk("z"));
+    // No client sees the texts, and no flush of databases takes them.
+    assert_eq!(second.run(&["DBSIZE"]), Tree::Integer(0));
+    one.check();
+}
+
+#[test]
+fn a_script_of_a_transaction_is_part_of_it() {
+    let embedded = Embedded::new();
+    let mut client = embedded.client();
+    client.run(&["MULTI"]);
+    client.run(&["SET", "a", "1"]);
+    client.run(&[
+        "EVAL",
+        "redis.call('incr', 'b') return redis.call('incr', 'a')",
+        "0",
+    ]);
+    client.run(&["EVAL", "redis.call('incr', 'c') error('x')", "0"]);
+    client.run(&["GET", "c"]);
+    let Tree::Array(replies) = client.run(&["EXEC"]) else {
+        panic!("replies");
+    };
+    assert_eq!(replies[1], Tree::Integer(2));
+    assert!(matches!(replies[2], Tree::Error(_)));
+    assert_eq!(replies[3], bulk("1"));
+    assert_eq!(client.run(&["GET", "b"]), bulk("1"));
+    embedded.check();
+}
+
+#[test]
+fn who_waits_behind_a_busy_script_is_told_and_may_end_it() {
+    let embedded = Embedded::new();
+    let other = embedded.another();
+    let mut waiting = other.client();
+    other.set_patience(Duration::from_millis(20));
+    waiting.run(&["CONFIG", "SET", "busy-reply-threshold", "1"]);
+    embedded
+        .client()
+        .run(&["CONFIG", "SET", "busy-reply-threshold", "1"]);
+    assert_eq!(
+        waiting.run(&["SCRIPT", "KILL"]),
+        Tree::Error("NOTBUSY No scripts in execution right now.".into())
+    );
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let script = scope.spawn(|| {
+            let script = "redis.call('get', KEYS[1]) while true do end";
+            let reply = embedded.client().run(&["EVAL", script, "1", "k"]);
+            ended.store(true, Ordering::Relaxed);
+            reply
+        });
+        // It has the lock, or will have it; then it is said to be busy.
+        loop {
+            match waiting.try_run(&["SET", "k", "x"]) {
+                Some(Tree::Error(text)) if text.starts_with("BUSY") => break,
+                _ => assert!(!ended.load(Ordering::Relaxed), "it has ended by itself"),
+            }
+        }
+        assert_eq!(waiting.run(&["SCRIPT", "KILL"]), Tree::Simple("OK".into()));
+        let reply = script.join().expect("a reply");
+        let is_killed =
+            matches!(&reply, Tree::Error(text) if text.contains("Script killed by user"));
+        assert!(is_killed, "{reply:?}");
+    });
+    assert_eq!(waiting.run(&["SET", "k", "y"]), Tree::Simple("OK".into()));
+    embedded.check();
+}
+
+#[test]
+fn a_script_that_has_written_cannot_be_killed() {
+    let embedded = Embedded::with_time(Some(Duration::from_secs(2)));
+    let other = embedded.another();
+    let mut waiting = other.client();
+    other.set_patience(Duration::from_millis(20));
+    embedded
+        .client()
+        .run(&["CONFIG", "SET", "busy-reply-threshold", "1"]);
+    thread::scope(|scope| {
+        let script = scope.spawn(|| {
+            let script = "redis.call('set', KEYS[1], 'x') while true do end";
+            embedded.client().run(&["EVAL", script, "1", "k"])
+        });
+        loop {
+            match waiting.run(&["SCRIPT", "KILL"]) {
+                Tree::Error(text) if text.starts_with("NOTBUSY") => {}
+                Tree::Error(text) => {
+                    assert!(text.starts_with("UNKILLABLE"), "{text}");
+                    break;
+                }
+                reply => panic!("{reply:?}"),
+            }
+        }
+        assert!(matches!(script.join().expect("a reply"), Tree::Error(_)));
+    });
+    assert_eq!(waiting.run(&["EXISTS", "k"]), Tree::Integer(0));
+    embedded.check();
+}
+
+#[test]
+fn what_a_script_selects_is_its_own() {
+    let embedded = Embedded::new();
+    let mut client = embedded.client();
+    let script = "redis.call('select', 3) redis.setresp(3) return redis.call('set', KEYS[1], 'x')";
+    client.run(&["EVAL", script, "1", "k"]);
+    assert_eq!(client.run(&["EXISTS", "k"]), Tree::Integer(0));
+    client.run(&["SELECT", "3"]);
+    assert_eq!(client.run(&["GET", "k"]), bulk("x"));
+}
+
+#[test]
+fn messages_of_a_script_are_sent_once() {
+    let embedded = Embedded::new();
+    let mut client = embedded.client();
+    let mut subscriber = embedded.subscriber("channel");
+    // It runs twice: its keys are not declared.
+    let script =
+        "redis.call('publish', 'channel', 'one') for i = 1, 99 do redis.call('set', i, i) end";
+    client.run(&["EVAL", script, "0"]);
+    assert_eq!(subscriber.count(), 1);
+}
