@@ -64,7 +64,7 @@ fn expression(g: &mut Generator, depth: usize) -> String {
     if depth == 0 {
         return leaf(g);
     }
-    let mut deeper = |g: &mut Generator| expression(g, depth - 1);
+    let deeper = |g: &mut Generator| expression(g, depth - 1);
     match g.below(24) {
         0 | 1 => leaf(g),
         2 => format!(
@@ -180,7 +180,7 @@ fn call(g: &mut Generator, depth: usize) -> String {
         1 => "KEYS[2]".into(),
         _ => format!("'k{}'", g.below(4)),
     };
-    let mut one = |g: &mut Generator| match g.below(4) {
+    let one = |g: &mut Generator| match g.below(4) {
         0 if depth > 0 => expression(g, depth - 1),
         1 => pick(g, &NUMBERS).into(),
         _ => pick(g, &TEXTS).into(),

@@ -93,7 +93,8 @@ impl Heard {
                 c"the reply of a command has too many levels".as_ptr(),
             );
         }
-        let Some(event) = (*heard).events.get(*at).copied() else {
+        let events = &(*heard).events;
+        let Some(event) = events.get(*at).copied() else {
             return lua_pushboolean(state, 0);
         };
         *at += 1;
