@@ -31,6 +31,8 @@ const INSTRUCTIONS: c_int = 10_000;
 const COMPILED_MAX: usize = 2048;
 /// Between so many runs a step of collecting garbage is made, of so much.
 const RUNS: u32 = 50;
+/// An interpreter that has taken more, or a quarter of what it may take, is cleaned at the end of a run.
+const KEPT_MAX: usize = 16 << 20;
 
 /// An interpreter, and what the functions of this crate that it calls need.
 pub(crate) struct Machine {
@@ -63,6 +65,8 @@ pub(crate) struct Machine {
     /// Where the registry holds compiled scripts.
     compiled: HashMap<Sha, c_int>,
     runs: u32,
+    /// Bytes that it may keep between runs, garbage and all.
+    kept: usize,
     is_broken: bool,
 }
 
@@ -139,6 +143,7 @@ impl Machine {
             ending: Ending::No,
             compiled: HashMap::new(),
             runs: 0,
+            kept: KEPT_MAX,
             is_broken: false,
         });
         let place: *mut Machine = &raw mut *machine;
@@ -208,7 +213,9 @@ impl Machine {
         reply: &mut dyn Reply,
     ) -> Result<(), Stop> {
         self.compile(script).map_err(Stop::Error)?;
-        self.memory.limit = calls.limits().memory.max(self.memory.used);
+        let limit = calls.limits().memory;
+        self.memory.limit = limit.max(self.memory.used);
+        self.kept = (limit / 4).min(KEPT_MAX);
         self.ending = Ending::No;
         self.answered = 0;
         self.stack = (&raw const script).addr();
@@ -272,7 +279,7 @@ impl Machine {
                 lua_gc(self.state, LUA_GCSETPAUSE, 200);
                 lua_gc(self.state, LUA_GCSETSTEPMUL, 200);
             }
-            if self.memory.used > 16 << 20 {
+            if self.memory.used > self.kept {
                 lua_gc(self.state, LUA_GCCOLLECT, 0);
             } else if self.runs.is_multiple_of(RUNS) {
                 lua_gc(self.state, LUA_GCSTEP, RUNS as c_int);
@@ -343,9 +350,11 @@ unsafe extern "C-unwind" fn compile(state: *mut lua_State) -> c_int {
     0
 }
 
+/// With this a compiled program begins.
+pub(crate) const COMPILED: u8 = 0x1b;
+
 /// Loads a program in source form, as which a compiled one is read, too: it is none.
 pub(crate) unsafe fn load(state: *mut lua_State, program: &[u8], name: &std::ffi::CStr) -> bool {
-    const COMPILED: u8 = 0x1b;
     if program.first() == Some(&COMPILED) {
         push_bytes(state, b" ");
         push_bytes(state, program);

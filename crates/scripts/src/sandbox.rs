@@ -4,18 +4,19 @@
 //! table in front: what is read is looked for in the real one behind it, and nothing can be written. The functions that
 //! pass by this, as `rawset` and `table.insert` do, are told of these tables.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use mlua_sys::{
-    LUA_GLOBALSINDEX, LUA_MULTRET, LUA_REGISTRYINDEX, LUA_TFUNCTION, LUA_TNIL, LUA_TNUMBER,
-    LUA_TSTRING, LUA_TTABLE, lua_CFunction, lua_State, lua_call, lua_checkstack, lua_concat,
-    lua_createtable, lua_error, lua_getfield_, lua_getmetatable, lua_gettop, lua_insert,
-    lua_isnumber, lua_isstring, lua_istable, lua_next, lua_pcall, lua_pop, lua_pushboolean,
-    lua_pushcclosure, lua_pushnil, lua_pushnumber, lua_pushstring_, lua_pushvalue, lua_rawgeti_,
-    lua_rawset, lua_remove, lua_replace, lua_setfield, lua_setmetatable, lua_settop, lua_toboolean,
-    lua_tocfunction, lua_topointer, lua_tostring, lua_touserdata, lua_type, lua_upvalueindex,
-    luaL_argerror, luaL_checkany, luaL_checkinteger, luaL_checklstring, luaL_checktype, luaL_error,
-    luaL_optlstring, luaL_where, luaopen_base, luaopen_math, luaopen_string, luaopen_table,
+    LUA_GLOBALSINDEX, LUA_MULTRET, LUA_REGISTRYINDEX, LUA_TFUNCTION, LUA_TNIL, LUA_TTABLE,
+    lua_CFunction, lua_State, lua_call, lua_concat, lua_createtable, lua_error, lua_getfield_,
+    lua_getmetatable, lua_gettop, lua_insert, lua_isnumber, lua_isstring, lua_istable, lua_load,
+    lua_next, lua_pcall, lua_pop, lua_pushboolean, lua_pushcclosure, lua_pushnil, lua_pushnumber,
+    lua_pushstring_, lua_pushvalue, lua_rawgeti_, lua_rawset, lua_remove, lua_replace,
+    lua_setfield, lua_setmetatable, lua_settop, lua_toboolean, lua_tocfunction, lua_tolstring,
+    lua_topointer, lua_tostring, lua_touserdata, lua_type, lua_upvalueindex, luaL_argerror,
+    luaL_checkany, luaL_checkinteger, luaL_checklstring, luaL_checkstack, luaL_checktype,
+    luaL_error, luaL_optlstring, luaL_where, luaopen_base, luaopen_math, luaopen_string,
+    luaopen_table,
 };
 
 use crate::answer::bytes;
@@ -393,55 +394,60 @@ unsafe extern "C-unwind" fn load_string(state: *mut lua_State) -> c_int {
     loaded(state, is_sound)
 }
 
-/// `load`: the pieces that a function gives are put together first. An error in it is returned.
+/// What `load` reads.
+struct Pieces {
+    is_first: bool,
+    /// Whether a piece waits on the stack.
+    is_kept: bool,
+}
+
+/// `load`: a function gives the program piece by piece.
 unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     luaL_checktype(state, 1, LUA_TFUNCTION);
     let name = luaL_optlstring(state, 2, c"=(load)".as_ptr(), std::ptr::null_mut());
-    lua_pushcclosure(state, put_together, 0);
-    lua_pushvalue(state, 1);
-    if lua_pcall(state, 1, 1, 0) != 0 {
-        let machine = Machine::of(state);
-        if !(*machine).may_catch() {
-            return machine::raise_ending(machine, state);
-        }
-        return loaded(state, false);
+    // Where the last piece lies while it is read.
+    lua_settop(state, 3);
+    let mut pieces = Pieces {
+        is_first: true,
+        is_kept: false,
+    };
+    let status = lua_load(state, next_piece, (&raw mut pieces).cast(), name);
+    let machine = Machine::of(state);
+    if status != 0 && !(*machine).may_catch() {
+        return machine::raise_ending(machine, state);
     }
-    let text = bytes(state, -1);
-    let is_sound = machine::load(state, text, CStr::from_ptr(name));
-    loaded(state, is_sound)
+    loaded(state, status == 0)
 }
 
-/// Leaves all that a function gives, piece by piece, as one string.
-unsafe extern "C-unwind" fn put_together(state: *mut lua_State) -> c_int {
-    push_bytes(state, b"");
-    loop {
-        if lua_checkstack(state, 4) == 0 {
-            return luaL_error(state, c"too many pieces".as_ptr());
-        }
+/// The next piece of a program; none at its end.
+unsafe extern "C-unwind" fn next_piece(
+    state: *mut lua_State,
+    pieces: *mut c_void,
+    length: *mut usize,
+) -> *const c_char {
+    const PIECE: c_int = 3;
+    let pieces = pieces.cast::<Pieces>();
+    if !std::mem::take(&mut (*pieces).is_kept) {
+        luaL_checkstack(state, 2, c"too many nested functions".as_ptr());
         lua_pushvalue(state, 1);
         lua_call(state, 0, 1);
-        match lua_type(state, -1) {
-            LUA_TSTRING | LUA_TNUMBER if !bytes(state, -1).is_empty() => {}
-            LUA_TNIL | LUA_TSTRING => {
-                lua_pop(state, 1);
-                break;
-            }
-            _ => {
-                // The line that called `load`.
-                luaL_where(state, 2);
-                push_bytes(state, b"reader function must return a string");
-                lua_concat(state, 2);
-                lua_error(state);
-            }
+        if lua_type(state, -1) == LUA_TNIL {
+            *length = 0;
+            return std::ptr::null();
         }
-        // Two pieces of about one size make one, so that a byte is copied a few times only.
-        while lua_gettop(state) >= 3 && bytes(state, -1).len() * 2 >= bytes(state, -2).len() {
-            lua_concat(state, 2);
+        if lua_isstring(state, -1) == 0 {
+            luaL_error(state, c"reader function must return a string".as_ptr());
+        }
+        lua_replace(state, PIECE);
+        if std::mem::take(&mut (*pieces).is_first)
+            && bytes(state, PIECE).first() == Some(&machine::COMPILED)
+        {
+            (*pieces).is_kept = true;
+            *length = 1;
+            return c" ".as_ptr();
         }
     }
-    let pieces = lua_gettop(state) - 1;
-    lua_concat(state, pieces);
-    1
+    lua_tolstring(state, PIECE, length)
 }
 
 /// `collectgarbage`: how garbage is collected is the script's own while it runs.

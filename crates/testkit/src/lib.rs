@@ -10,8 +10,8 @@
 //! - `scenario`: the changes in whose midst a process is killed: one list for both kinds of death.
 //! - `scenario/bits`, `scenario/blocking`, `scenario/channels`, `scenario/eviction`, `scenario/every_type`,
 //!   `scenario/feeds`, `scenario/hashes`, `scenario/in_place`, `scenario/leases`, `scenario/lists`,
-//!   `scenario/messages`, `scenario/names`, `scenario/sets`, `scenario/sorted`, `scenario/transactions`,
-//!   `scenario/upkeep`: those changes, by what they change.
+//!   `scenario/messages`, `scenario/names`, `scenario/scripts`, `scenario/sets`, `scenario/sorted`,
+//!   `scenario/transactions`, `scenario/upkeep`: those changes, by what they change.
 //! - `state`: what a store holds, and whether a store that a death left is whole.
 //! - `storm`: a storm: processes that write and read one store while others are killed.
 //! - `trace`: processes executed one machine instruction at a time.

@@ -13,6 +13,7 @@ mod leases;
 mod lists;
 mod messages;
 mod names;
+mod scripts;
 mod sets;
 mod sorted;
 mod streams;
@@ -70,6 +71,7 @@ pub fn all() -> impl Iterator<Item = &'static Scenario> {
         streams::SCENARIOS,
         eviction::SCENARIOS,
         transactions::SCENARIOS,
+        scripts::SCENARIOS,
         blocking::SCENARIOS,
         upkeep::SCENARIOS,
         every_type::SCENARIOS,

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use undercroft_engine::{
-    DATABASES, Entry, Error, Expiry, Leased, Options, Ranges, Store, Topic, ValueType, View,
+    DATABASES, Entry, Error, Expiry, Leased, Options, Ranges, SharedTexts, Store, Topic, ValueType,
+    View,
 };
 use undercroft_memory::layout::header;
 
@@ -25,6 +26,9 @@ pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 /// The database that [`verify`] itself writes to.
 const PROBE: usize = DATABASES - 1;
 
+/// The kinds of texts that are no keys.
+const TEXTS: [SharedTexts; 2] = [SharedTexts::Scripts, SharedTexts::Libraries];
+
 /// By database and key: value and expiry.
 pub type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
 
@@ -33,6 +37,8 @@ pub type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
 pub struct State {
     /// Its keys.
     pub content: Content,
+    /// The texts of scripts and libraries, by their names.
+    pub texts: BTreeMap<Vec<u8>, Vec<u8>>,
     /// The messages that were published: channel and payload.
     pub messages: Vec<(Vec<u8>, Vec<u8>)>,
     /// Who is subscribed, those who died included: by topic and name.
@@ -76,12 +82,20 @@ impl State {
                 }
             }
         }
+        let mut texts = BTreeMap::new();
+        for kind in TEXTS {
+            store.access().shared_texts(kind, |name, text| {
+                texts.insert(name.to_vec(), text.to_vec());
+                Ok::<_, Error>(())
+            })?;
+        }
         let enrolled = Topic::ALL.map(|topic| store.enrolled(topic));
         let (waits, given): (Vec<String>, Vec<Vec<Vec<u8>>>) = store.waits()?.into_iter().unzip();
         goods.extend(given.into_iter().flatten());
         goods.sort_unstable();
         Ok(State {
             content,
+            texts,
             waits,
             goods,
             messages: store.messages()?,
@@ -356,6 +370,9 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
         store.set(*database, key, b"works on").map_err(say)?;
     }
     store.flush_all(true).map_err(say)?;
+    for kind in TEXTS {
+        store.access().forget_texts(kind, true).map_err(say)?;
+    }
     // Long messages on their way are no keys: they go when their time is over.
     store.set_time(NOW + MESSAGES_KEPT);
     store.upkeep_all().map_err(say)?;
@@ -385,7 +402,8 @@ fn decide(state: &State, expected: &Expected, probed: bool) -> Result<Outcome, S
     let sent = |of: &State| {
         of.messages.ends_with(&state.messages) && state.messages.len() + 4 >= of.messages.len()
     };
-    let same = |of: &State| state.content == of.content && sent(of);
+    let held = |of: &State| state.content == of.content && state.texts == of.texts;
+    let same = |of: &State| held(of) && sent(of);
     let enrolled = |of: &State| state.enrolled == of.enrolled && state.waits == of.waits;
     // What the dead left is one with the change only where that is one transaction.
     let whole = |of: &State| {

@@ -1,5 +1,6 @@
-//! Scripts on a store: transactions, texts that processes share, limits, and scripts that mean harm.
+//! Scripts on a store: transactions, texts that processes share, limits, deaths, and scripts that mean harm.
 
+mod death;
 mod harm;
 mod host;
 

@@ -1,0 +1,152 @@
+//! The process that runs a script dies at each step of it: what the script did is there as a whole or not at all.
+
+use undercroft_commands::config::Config;
+use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::script::{ScriptLimits, Sha};
+use undercroft_commands::session::Session;
+use undercroft_commands::{Context, execute};
+use undercroft_engine::Store;
+use undercroft_memory::fault::die_after;
+use undercroft_testkit::image::Image;
+use undercroft_testkit::scenario::{Scenario, Steps, choose_names};
+use undercroft_testkit::state::{self, Expected, Outcome};
+
+/// Keys of several types, all of which are declared.
+const SEVERAL: &str = "redis.call('set', KEYS[1], 'new') redis.call('rpush', KEYS[2], 'b', 'c') \
+                       redis.call('hset', KEYS[3], 'f', 'v') redis.call('pexpire', KEYS[1], 5000) \
+                       return redis.call('del', KEYS[4])";
+/// Keys that are not declared: the script is started again.
+const UNDECLARED: &str =
+    "for i = 1, 12 do redis.call('incrby', 'count:' .. i, i) end return redis.call('del', 'text')";
+/// An error in the midst of it: what was done before stays.
+const FAILING: &str = "redis.call('set', KEYS[1], 'new') pcall(redis.call, 'incr', KEYS[1]) \
+                       redis.call('rpush', KEYS[2], 'b') redis.call('lpush', KEYS[1], 'x') redis.call('del', KEYS[4])";
+
+const KEYS: [&str; 5] = ["4", "text", "list", "hash", "gone"];
+
+/// A process without connections.
+struct Alone;
+
+impl Connections for Alone {}
+impl Inbox for Alone {}
+impl Control for Alone {}
+
+/// Runs a command in a process of its own.
+fn run(store: &Store, words: &[&str]) -> Tree {
+    let process = Process::new(Config::new(), 1).with_interpreter(
+        Some(undercroft_scripts::interpreter()),
+        ScriptLimits::default(),
+    );
+    let mut session = Session::new(1, Some("default".into()), 0);
+    let mut context = Context::new(&mut session, Host::of(&process, &Alone), store);
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    let mut recorder = Recorder::new();
+    execute(&mut context, &words, &mut recorder).expect("no lock is missing");
+    let replies = recorder.finish().expect("whole replies");
+    replies.into_iter().next().expect("a reply")
+}
+
+/// Calls a script that was loaded before.
+fn call(store: &Store, text: &str) -> Tree {
+    let sha = Sha::of(text.as_bytes()).to_string();
+    let mut words = vec!["EVALSHA", &sha];
+    words.extend(KEYS);
+    run(store, &words)
+}
+
+/// Some keys and all scripts but one.
+fn prepare(store: &Store) {
+    for command in [
+        ["SET", "text", "old"],
+        ["RPUSH", "list", "a"],
+        ["SET", "gone", "x"],
+        ["SET", "other", "x"],
+    ] {
+        run(store, &command);
+    }
+    for text in [SEVERAL, UNDECLARED, FAILING] {
+        load(store, text);
+    }
+}
+
+fn load(store: &Store, text: &str) {
+    let reply = run(store, &["SCRIPT", "LOAD", text]);
+    assert!(matches!(reply, Tree::Bulk(_)), "{reply:?}");
+}
+
+const fn scenario(name: &'static str, act: fn(&Store)) -> Scenario {
+    Scenario {
+        name,
+        prepare,
+        act,
+        steps: Steps::Never,
+        gradual: false,
+        handed: false,
+        first: None,
+    }
+}
+
+const SCENARIOS: [Scenario; 5] = [
+    scenario("a script that declares its keys", |store| {
+        assert_eq!(call(store, SEVERAL), Tree::Integer(1));
+    }),
+    scenario("a script that is started again", |store| {
+        assert_eq!(call(store, UNDECLARED), Tree::Integer(1));
+    }),
+    scenario("a script that an error ends", |store| {
+        assert!(matches!(call(store, FAILING), Tree::Error(_)));
+    }),
+    scenario("SCRIPT LOAD", |store| load(store, "return 'loaded'")),
+    Scenario {
+        first: Some(|store| load(store, "return redis.call('append', 'text', ARGV[1])")),
+        ..scenario("EVAL of a text that is new", |store| {
+            let text = "return redis.call('append', 'text', ARGV[1])";
+            let reply = run(store, &["EVAL", text, "0", "er"]);
+            assert_eq!(reply, Tree::Integer(5));
+        })
+    },
+];
+
+/// How many deaths left the state before, and how many that after.
+fn die_at_every_step(scenario: &Scenario) -> (u64, u64) {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
+    let base = directory.path().join("base");
+    let store = state::create(&base);
+    (scenario.prepare)(&store);
+    drop(store);
+    let expected = Expected::of(scenario, &base);
+    let file = std::fs::File::open(&base).expect("just made");
+    let image = Image::read(&file).expect("an image");
+    let path = directory.path().join("store");
+    let (mut old, mut new) = (0, 0);
+    for steps in 0.. {
+        image.write_to(&path).expect("room for a copy");
+        let store = state::open(&path).expect("a whole store");
+        let died = die_after(steps, || (scenario.act)(&store)).is_none();
+        if died {
+            store.abandon();
+        }
+        let heir = state::open(&path).expect("a store that opens");
+        match state::verify(&heir, &expected, steps) {
+            Ok(Outcome::New) => new += 1,
+            Ok(_) if died => old += 1,
+            outcome => panic!("{}: after {steps} steps: {outcome:?}", scenario.name),
+        }
+        std::fs::remove_file(&path).expect("just made");
+        if !died {
+            return (old, new - 1);
+        }
+    }
+    unreachable!("a script ends")
+}
+
+#[test]
+fn who_dies_at_any_step_of_a_script_leaves_all_of_it_or_nothing() {
+    choose_names();
+    for scenario in &SCENARIOS {
+        let (old, new) = die_at_every_step(scenario);
+        println!("{}: {old} deaths before it, {new} after", scenario.name);
+        assert!(old >= 5 && new >= 1, "{}: {old}, {new}", scenario.name);
+    }
+}
