@@ -13,6 +13,17 @@ pub(crate) fn truncated(number: f64) -> i64 {
     }
 }
 
+/// What C makes of a double that is cast to an unsigned 64-bit integer, on x86-64: it takes off what an integer with a
+/// sign has no room for, casts the rest, and puts it back.
+pub(crate) fn truncated_unsigned(number: f64) -> u64 {
+    const HALF: f64 = 9_223_372_036_854_775_808.0;
+    if number >= HALF {
+        truncated(number - HALF) as u64 ^ 1 << 63
+    } else {
+        truncated(number) as u64
+    }
+}
+
 /// Appends C's `%.<digits>g` of a number.
 pub(crate) fn append_general(out: &mut Vec<u8>, number: f64, digits: usize) {
     if number.is_nan() {
@@ -98,6 +109,21 @@ mod tests {
             (f64::NEG_INFINITY, 14, "-inf"),
         ] {
             assert_eq!(text(number, digits), expected);
+        }
+    }
+
+    #[test]
+    fn unsigned_integers_are_cut_as_in_c() {
+        for (number, expected) in [
+            (3.99, 3),
+            (-1.0, u64::MAX),
+            (9_223_372_036_854_775_808.0, 1 << 63),
+            (18_446_744_073_709_551_616.0, 0),
+            (f64::INFINITY, 0),
+            (f64::NEG_INFINITY, 1 << 63),
+            (f64::NAN, 1 << 63),
+        ] {
+            assert_eq!(truncated_unsigned(number), expected, "{number}");
         }
     }
 

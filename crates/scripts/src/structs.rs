@@ -9,7 +9,7 @@ use mlua_sys::{
 };
 
 use crate::machine::{Machine, check_room};
-use crate::numbers::truncated;
+use crate::numbers::{truncated, truncated_unsigned};
 use crate::raise::push_bytes;
 
 /// Its functions.
@@ -143,7 +143,7 @@ unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
                 let number = luaL_checknumber(state, argument);
                 argument += 1;
-                let value = integer(number);
+                let value = truncated_unsigned(number);
                 let mut bytes = [0; INTEGER_MAX];
                 bytes[..8].copy_from_slice(&value.to_le_bytes());
                 append(&mut *out, &mut bytes[..size], format.is_big);
@@ -182,15 +182,6 @@ unsafe extern "C-unwind" fn pack(state: *mut lua_State) -> c_int {
     }
     push_bytes(state, &*out);
     1
-}
-
-/// The integer of a number, as C casts it.
-fn integer(number: f64) -> u64 {
-    if number < i64::MAX as f64 {
-        truncated(number) as u64
-    } else {
-        number as u64
-    }
 }
 
 unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {

@@ -43,11 +43,11 @@ pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIE
     ZREVRANGEBYLEX k + -|ZREVRANGEBYSCORE k 9 0|ZREVRANK k one|ZSCAN k 0|ZSCORE k one|ZUNION 1 k|ZUNIONSTORE d 1 k";
 
 /// Commands that have nothing to do with keys by themselves, or need another server for it.
-const OTHERS: &str = "asking auth bgsave client cluster command config debug discard echo eval evalsha exec hello \
-    lastsave latency lolwut memory memory|doctor memory|help memory|malloc-stats memory|purge memory|stats migrate module \
-    monitor multi object object|help pfselftest ping psubscribe publish pubsub punsubscribe quit readonly readwrite \
-    replicaof reset role save script select shutdown slaveof slowlog spublish ssubscribe subscribe sunsubscribe time \
-    unsubscribe unwatch wait xgroup xgroup|help xinfo xinfo|help";
+const OTHERS: &str = "asking auth bgsave client cluster command config debug discard echo eval eval_ro evalsha \
+    evalsha_ro exec hello lastsave latency lolwut memory memory|doctor memory|help memory|malloc-stats memory|purge \
+    memory|stats migrate module monitor multi object object|help pfselftest ping psubscribe publish pubsub \
+    punsubscribe quit readonly readwrite replicaof reset role save script select shutdown slaveof slowlog spublish \
+    ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait xgroup xgroup|help xinfo xinfo|help";
 
 /// What is left of a line's name in the table.
 fn name_of(line: &str) -> String {

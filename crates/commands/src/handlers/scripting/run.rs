@@ -45,11 +45,8 @@ pub(super) fn run(
         }
     };
     let flags = script.flags();
-    if flags.are_given && is_full && !flags.allow_oom {
-        return Err(CommandError::fixed(
-            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-        )
-        .into());
+    if flags.are_given && is_full && !flags.allow_oom && !flags.no_writes {
+        return Err(CommandError::OUT_OF_MEMORY.into());
     }
     if flags.are_given && is_read_only && !flags.no_writes {
         return Err(CommandError::fixed(
