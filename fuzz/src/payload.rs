@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crc::{CRC_64_REDIS, Crc, Table};
 use tempfile::TempDir;
-use undercroft_engine::{Encoding, Error, Limits, Options, Ranges, Store, ValueType, rdb};
+use undercroft_engine::{Encoding, Limits, Options, Ranges, Store, ValueType, rdb};
 
 /// The types of values in Redis' form, lengths that lie, ends of listpacks, LZF.
 pub(crate) const TOKENS: &[&[u8]] = &[
@@ -85,7 +85,7 @@ fn stored(value_type: ValueType, items: &Ranges) -> Option<(Ranges, Encoding)> {
     let encoding = store.read_into(store.all_shards(), &mut found, |reader, found| {
         let entry = reader.find(0, &key)?.expect("it was put there");
         entry.append_items(reader.view(), found)?;
-        Ok::<_, Error>(entry.encoding()?)
+        entry.encoding()
     });
     let encoding = encoding.expect("what was stored can be read");
     let report = store.check().expect("the store is there");

@@ -141,7 +141,10 @@ fn expression(g: &mut Generator, depth: usize) -> String {
             deeper(g)
         ),
         // A status of ours is text: see docs/scripts.md.
-        23 => format!("redis.status_reply({})", pick(g, &["'OK'", "'a b'", "1", "{}", "''"])),
+        23 => format!(
+            "redis.status_reply({})",
+            pick(g, &["'OK'", "'a b'", "1", "{}", "''"])
+        ),
         21 => format!("table.concat({}, {})", deeper(g), deeper(g)),
         // Few times: what is repeated may be made of what was repeated.
         22 => format!(

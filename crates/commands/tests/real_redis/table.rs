@@ -212,7 +212,10 @@ const OTHERWISE: &[(&str, &str)] = &[
     ),
     ("pfmerge", "its sources may be left out"),
     ("psubscribe", "one block around one argument less"),
-    ("xinfo|stream", "a block of a token and more has no token itself"),
+    (
+        "xinfo|stream",
+        "a block of a token and more has no token itself",
+    ),
     ("xpending", "its idle time is a text"),
     ("xtrim", "one block around all arguments less"),
 ];
