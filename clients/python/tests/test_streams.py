@@ -1,4 +1,4 @@
-"""Streams, embedded: readers that wait, in threads, tasks and processes, and what the killed leave."""
+"""Streams, embedded: readers that wait, in threads, tasks and processes; what the killed leave."""
 
 import asyncio
 import contextlib

@@ -18,7 +18,7 @@ const BAY: [(&str, &str); 6] = [
     ("##__________", "#"),
 ];
 
-/// LOLWUT [VERSION version] [bays].
+/// `LOLWUT [VERSION version] [bays]`.
 pub(crate) fn lolwut(_: &mut Context<'_>, arguments: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
     let (version, sizes) = match &arguments[1..] {
         [word, version, rest @ ..] if is_keyword(word, "VERSION") => (integer(version)?, rest),
