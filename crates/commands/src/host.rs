@@ -9,7 +9,7 @@ use undercroft_engine::{Access, Begun, Error, Topic, Wanted};
 
 use crate::config::{Config, Parameter, Value};
 use crate::latency::Latency;
-use crate::script::{Interpreter, KnownScripts, ScriptLimits};
+use crate::script::{Interpreter, KnownLibraries, KnownScripts, ScriptLimits};
 use crate::session::{ClientInfo, KillFilter, Session, ShutdownOptions};
 use crate::slowlog::SlowLog;
 use crate::statistics::Statistics;
@@ -30,6 +30,7 @@ pub struct Process {
     pub(crate) interpreter: Option<&'static dyn Interpreter>,
     pub(crate) script_limits: ScriptLimits,
     pub(crate) scripts: KnownScripts,
+    pub(crate) libraries: KnownLibraries,
     clock: fn() -> i64,
 }
 
@@ -62,6 +63,7 @@ impl Process {
             interpreter: None,
             script_limits: ScriptLimits::default(),
             scripts: KnownScripts::default(),
+            libraries: KnownLibraries::default(),
             clock,
         }
     }

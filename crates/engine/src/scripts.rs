@@ -18,6 +18,12 @@ use crate::transaction::writer::Expiry;
 /// A script that was last seen longer ago runs no more, in milliseconds.
 const SEEN_LATELY: u64 = 1000;
 
+/// Beside the libraries, whose names are not empty: how often they were changed, 8 bytes.
+const VERSION: &[u8] = b"";
+
+/// A name and a text.
+pub type NamedText = (Vec<u8>, Vec<u8>);
+
 /// A kind of texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedTexts {
@@ -86,6 +92,42 @@ impl Store {
         self.segment.setting(Setting::ScriptsKilled)
     }
 
+    /// The texts of all scripts and libraries, by their names.
+    ///
+    /// # Errors
+    /// A lock that cannot be had.
+    pub fn texts(&self) -> Result<Vec<NamedText>, Error> {
+        let access = self.access();
+        let mut found = Vec::new();
+        for texts in [SharedTexts::Scripts, SharedTexts::Libraries] {
+            let names = access.keys_where(texts.dictionary(), |_| Ok(true))?;
+            for name in names.iter() {
+                let mut text = Vec::new();
+                if access.shared_text(texts, name, &mut text)? {
+                    found.push((name.to_vec(), text));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Forgets the texts of all scripts and libraries.
+    ///
+    /// # Errors
+    /// A lock that cannot be had.
+    pub fn forget_texts(&self) -> Result<(), Error> {
+        self.access().flush(&[SCRIPTS, LIBRARIES], true)?;
+        self.count_change(SharedTexts::Scripts)?;
+        self.count_change(SharedTexts::Libraries)
+    }
+
+    /// A word by itself: who sees it grown looks the texts up anew, and finds them as they are, or as they were just
+    /// before a transaction that is not committed yet.
+    fn count_change(&self, texts: SharedTexts) -> Result<(), Error> {
+        let changes = self.access().text_changes(texts).wrapping_add(1);
+        Ok(self.segment.set_setting(texts.setting(), changes)?)
+    }
+
     /// Tells scripts that run to end, if they have changed nothing yet.
     ///
     /// # Errors
@@ -130,66 +172,83 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// Keeps a text for all processes. O(length).
+    /// Keeps the text of a script for all processes. O(length).
     ///
     /// # Errors
     /// A lock that cannot be had, and where there is no memory.
-    pub fn share_text(&self, texts: SharedTexts, name: &[u8], text: &[u8]) -> Result<(), Error> {
+    pub fn share_script(&self, name: &[u8], text: &[u8]) -> Result<(), Error> {
         let key = self.key(name);
         self.write(ShardSet::one(key.shard()), |writer| {
-            writer.set(texts.dictionary(), &key, text, Expiry::Never)
-        })?;
-        match texts {
-            SharedTexts::Scripts => Ok(()),
-            SharedTexts::Libraries => self.count_change(texts),
-        }
+            writer.set(SCRIPTS, &key, text, Expiry::Never)
+        })
     }
 
-    /// Forgets one text. Returns whether it was there.
+    /// Forgets the texts of all scripts. O(1) and then as [`Store::flush`].
     ///
     /// # Errors
     /// A lock that cannot be had.
-    pub fn forget_text(&self, texts: SharedTexts, name: &[u8]) -> Result<bool, Error> {
-        let key = self.key(name);
-        let was_there = self.write(ShardSet::one(key.shard()), |writer| {
-            writer.remove_quietly(texts.dictionary(), &key)
-        })?;
-        self.count_change(texts)?;
-        Ok(was_there)
+    pub fn forget_scripts(&self, wait: bool) -> Result<(), Error> {
+        self.flush(&[SCRIPTS], wait)?;
+        self.store.count_change(SharedTexts::Scripts)
     }
 
-    /// Forgets all texts of a kind. O(1) and then as [`Store::flush`].
+    /// Changes libraries in one transaction: forgets some, then keeps others, each a name and a text. Changes nothing
+    /// where they are not those of `version` any more. Returns whether they were. O(bytes).
     ///
     /// # Errors
-    /// A lock that cannot be had.
-    pub fn forget_texts(&self, texts: SharedTexts, wait: bool) -> Result<(), Error> {
-        self.flush(&[texts.dictionary()], wait)?;
-        self.count_change(texts)
-    }
-
-    /// Calls `visit` with every text of a kind and its name, in no order.
-    ///
-    /// # Errors
-    /// Those of `visit`, and a lock that cannot be had.
-    pub fn shared_texts<E: From<Error>>(
+    /// A lock that cannot be had, and where there is no memory.
+    pub fn change_libraries(
         &self,
-        texts: SharedTexts,
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let names = self.keys_where(texts.dictionary(), |_| Ok(true))?;
-        let mut text = Vec::new();
-        for name in names.iter() {
-            if self.shared_text(texts, name, &mut text)? {
-                visit(name, &text)?;
+        version: u64,
+        forgotten: &[&[u8]],
+        kept: &[(&[u8], &[u8])],
+    ) -> Result<bool, Error> {
+        let store = self.store;
+        let mark = store.key(VERSION);
+        self.write(store.all_shards(), |writer| {
+            let is_same = writer.holds(LIBRARIES, &mark, &version.to_le_bytes())?;
+            if is_same != (version != 0).then_some(true) {
+                return Ok(false);
+            }
+            for name in forgotten {
+                writer.remove_quietly(LIBRARIES, &store.key(name))?;
+            }
+            for (name, text) in kept {
+                writer.set(LIBRARIES, &store.key(name), text, Expiry::Never)?;
+            }
+            let next = version.wrapping_add(1).to_le_bytes();
+            writer.set(LIBRARIES, &mark, &next, Expiry::Never)?;
+            // Who sees it grown before the commit waits for that when it reads.
+            store.count_change(SharedTexts::Libraries)?;
+            Ok(true)
+        })
+    }
+
+    /// All libraries, by name and text, and their version for [`change_libraries`](Self::change_libraries). O(bytes).
+    ///
+    /// # Errors
+    /// A lock that cannot be had.
+    pub fn libraries(&self) -> Result<(Vec<NamedText>, u64), Error> {
+        loop {
+            let version = self.libraries_version()?;
+            let mut found = Vec::new();
+            let names = self.keys_where(LIBRARIES, |name| Ok(name != VERSION))?;
+            for name in names.iter() {
+                let mut text = Vec::new();
+                if self.shared_text(SharedTexts::Libraries, name, &mut text)? {
+                    found.push((name.to_vec(), text));
+                }
+            }
+            if self.libraries_version()? == version {
+                found.sort_unstable();
+                return Ok((found, version));
             }
         }
-        Ok(())
     }
 
-    /// A word by itself: who sees it grown looks the texts up anew, and finds them as they are, or as they were just
-    /// before a transaction that is not committed yet.
-    fn count_change(&self, texts: SharedTexts) -> Result<(), Error> {
-        let changes = self.text_changes(texts).wrapping_add(1);
-        Ok(self.store.segment.set_setting(texts.setting(), changes)?)
+    fn libraries_version(&self) -> Result<u64, Error> {
+        let mut text = Vec::new();
+        self.shared_text(SharedTexts::Libraries, VERSION, &mut text)?;
+        Ok(text.try_into().map_or(0, u64::from_le_bytes))
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! - `answer`: what a script returns, as a reply.
 //! - `bits`: the library `bit`.
+//! - `functions`: libraries of functions.
 //! - `heard`: what a command answers, as values of Lua.
 //! - `json`: the library `cjson`.
 //! - `machine`: one thread's interpreter, and a run of a script in it.
@@ -21,6 +22,7 @@
 
 mod answer;
 mod bits;
+mod functions;
 mod heard;
 mod json;
 mod machine;
@@ -36,7 +38,9 @@ use std::cell::RefCell;
 
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::reply::Reply;
-use undercroft_commands::script::{Called, Calls, Interpreter, Script, Stop};
+use undercroft_commands::script::{
+    Called, Calls, Interpreter, LibraryFunction, Script, ScriptLimits, Stop,
+};
 
 use machine::Machine;
 
@@ -83,6 +87,14 @@ fn with_machine<R>(body: impl FnOnce(&mut Machine) -> R) -> Result<R, CommandErr
 impl Interpreter for Lua {
     fn compile(&self, script: &Script) -> Result<(), CommandError> {
         with_machine(|machine| machine.compile(script))?
+    }
+
+    fn load(
+        &self,
+        library: &Script,
+        limits: ScriptLimits,
+    ) -> Result<Vec<LibraryFunction>, CommandError> {
+        with_machine(|machine| machine.load_library(library, limits))?
     }
 
     fn run(

@@ -5,6 +5,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
+use std::time::Instant;
 
 use mlua_sys::{
     LUA_GCCOLLECT, LUA_GCRESTART, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL, LUA_GCSTEP, LUA_GLOBALSINDEX,
@@ -17,9 +18,12 @@ use mlua_sys::{
 use undercroft_commands::arguments::CommandError;
 use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::Reply;
-use undercroft_commands::script::{Called, Calls, Refused, Script, Sha, Stop};
+use undercroft_commands::script::{
+    Called, Calls, LibraryFunction, Refused, Script, ScriptLimits, Sha, Stop,
+};
 
 use crate::answer;
+use crate::functions::{self, Loading, Registered};
 use crate::heard::Heard;
 use crate::json::Config;
 use crate::raise::{handle, push_bytes, push_error, raise_text};
@@ -64,6 +68,10 @@ pub(crate) struct Machine {
     ending: Ending,
     /// Where the registry holds compiled scripts.
     compiled: HashMap<Sha, c_int>,
+    /// And the functions of libraries.
+    libraries: HashMap<Sha, Vec<Registered>>,
+    pub(crate) loading: Loading,
+    pub(crate) library_globals: functions::Globals,
     runs: u32,
     /// Bytes that it may keep between runs, garbage and all.
     kept: usize,
@@ -142,6 +150,9 @@ impl Machine {
             sandbox: Sandbox::default(),
             ending: Ending::No,
             compiled: HashMap::new(),
+            libraries: HashMap::new(),
+            loading: Loading::default(),
+            library_globals: functions::Globals::default(),
             runs: 0,
             kept: KEPT_MAX,
             is_broken: false,
@@ -168,7 +179,7 @@ impl Machine {
 
     /// Whether its next script should run in it, too.
     pub(crate) fn is_worth_keeping(&self) -> bool {
-        !self.is_broken && self.compiled.len() < COMPILED_MAX
+        !self.is_broken && self.compiled.len() + self.libraries.len() < COMPILED_MAX
     }
 
     /// Compiles a script, unless it is compiled already.
@@ -204,6 +215,65 @@ impl Machine {
         }
     }
 
+    /// The functions that a library registers. Its program is run, unless it has been.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn load_library(
+        &mut self,
+        library: &Script,
+        limits: ScriptLimits,
+    ) -> Result<Vec<LibraryFunction>, CommandError> {
+        let copied = |registered: &[Registered]| {
+            let all = registered.iter();
+            all.map(|(function, _)| function.clone()).collect()
+        };
+        if let Some(registered) = self.libraries.get(library.sha()) {
+            return Ok(copied(registered));
+        }
+        self.limit(limits);
+        self.stack = (&raw const library).addr();
+        let mut job = Job {
+            machine: self,
+            script: library,
+            called: None,
+            reply: None,
+            ended: Ended::Well,
+        };
+        let place = (&raw mut job).cast();
+        let state = self.state;
+        // SAFETY: the job outlives the call, which runs protected.
+        let status = unsafe {
+            lua_sethook(state, Some(hook), LUA_MASKCOUNT, INSTRUCTIONS);
+            lua_cpcall(state, functions::load, place)
+        };
+        let ended = job.ended;
+        self.memory.limit = usize::MAX;
+        let registered = self.loading.end();
+        self.clear();
+        let what: &[u8] = match ended {
+            _ if status != 0 => {
+                return Err(CommandError::fixed(
+                    "ERR Error registering functions: ERR not enough memory",
+                ));
+            }
+            Ended::Well => {
+                let all = copied(&registered);
+                self.libraries.insert(*library.sha(), registered);
+                return Ok(all);
+            }
+            Ended::Badly => b"ERR Error compiling function: ",
+            Ended::WithError => b"ERR Error registering functions: ",
+        };
+        Err(CommandError::from_parts(&[what, &self.text]))
+    }
+
+    /// Limits the memory that a script may take.
+    fn limit(&mut self, limits: ScriptLimits) {
+        self.memory.limit = limits.memory.max(self.memory.used);
+        self.kept = (limits.memory / 4).min(KEPT_MAX);
+    }
+
     /// Runs a script and writes what it returns.
     pub(crate) fn run(
         &mut self,
@@ -212,10 +282,12 @@ impl Machine {
         calls: &mut Calls<'_, '_>,
         reply: &mut dyn Reply,
     ) -> Result<(), Stop> {
-        self.compile(script).map_err(Stop::Error)?;
-        let limit = calls.limits().memory;
-        self.memory.limit = limit.max(self.memory.used);
-        self.kept = (limit / 4).min(KEPT_MAX);
+        match called.function {
+            None => self.compile(script),
+            Some(_) => self.load_library(script, calls.limits()).map(drop),
+        }
+        .map_err(Stop::Error)?;
+        self.limit(calls.limits());
         self.ending = Ending::No;
         self.answered = 0;
         self.stack = (&raw const script).addr();
@@ -258,7 +330,7 @@ impl Machine {
             Ended::WithError => Err(Stop::Error(CommandError::from_parts(&[&self.text]))),
             _ => Err(Stop::Error(CommandError::from_parts(&[
                 b"ERR Error running script ",
-                script.sha().as_bytes(),
+                called.function.unwrap_or(script.sha().as_bytes()),
                 b", ",
                 &self.text,
             ]))),
@@ -317,16 +389,16 @@ impl Drop for Machine {
 }
 
 /// What is to be done, and how it ended.
-struct Job<'a> {
-    machine: *mut Machine,
-    script: &'a Script,
+pub(crate) struct Job<'a> {
+    pub(crate) machine: *mut Machine,
+    pub(crate) script: &'a Script,
     called: Option<Called<'a>>,
     reply: Option<&'a mut dyn Reply>,
-    ended: Ended,
+    pub(crate) ended: Ended,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+pub(crate) enum Ended {
     Well,
     /// With an error, whole in the machine's text.
     WithError,
@@ -372,11 +444,19 @@ fn note_compiled(machine: *mut Machine, sha: &Sha, place: c_int) {
     unsafe { (*machine).compiled.insert(*sha, place) };
 }
 
+/// Where the registry holds a function of a library.
+unsafe fn registered(machine: *mut Machine, sha: &Sha, name: &[u8]) -> Option<c_int> {
+    let libraries = &(*machine).libraries;
+    let mut all = libraries.get(sha)?.iter();
+    let found = all.find(|(function, _)| function.name == name)?;
+    Some(found.1)
+}
+
 unsafe fn compiled(machine: *mut Machine, sha: &Sha) -> Option<c_int> {
     (*machine).compiled.get(sha).copied()
 }
 
-unsafe fn keep_text(machine: *mut Machine, text: &[u8]) {
+pub(crate) unsafe fn keep_text(machine: *mut Machine, text: &[u8]) {
     let kept = &mut (*machine).text;
     kept.clear();
     kept.extend_from_slice(text);
@@ -387,22 +467,36 @@ unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
     let job = lua_touserdata(state, 1).cast::<Job<'_>>();
     let machine = (*job).machine;
     sandbox::use_globals(state, machine);
-    if let Some(called) = &(*job).called {
-        set_texts(state, machine, b"KEYS", called.keys);
-        set_texts(state, machine, b"ARGV", called.arguments);
-    }
+    let Some(called) = &(*job).called else {
+        return 0;
+    };
     lua_pushcclosure(state, handle, 0);
     let handler = mlua_sys::lua_gettop(state);
-    let Some(place) = compiled(machine, (*job).script.sha()) else {
+    let sha = (*job).script.sha();
+    let place = match called.function {
+        None => compiled(machine, sha),
+        Some(name) => registered(machine, sha, name),
+    };
+    let Some(place) = place else {
         keep_text(machine, b"it is not compiled");
         (*job).ended = Ended::Badly;
         return 0;
     };
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, place);
-    // A script may have given itself another environment.
-    lua_pushvalue(state, LUA_GLOBALSINDEX);
-    lua_setfenv(state, -2);
-    if lua_pcall(state, 0, 1, handler) == 0 {
+    let mut arguments = 0;
+    if called.function.is_some() {
+        functions::push(state, machine, place);
+        push_texts(state, called.keys);
+        push_texts(state, called.arguments);
+        arguments = 2;
+    } else {
+        set_texts(state, machine, b"KEYS", called.keys);
+        set_texts(state, machine, b"ARGV", called.arguments);
+        lua_rawgeti_(state, LUA_REGISTRYINDEX, place);
+        // A script may have given itself another environment.
+        lua_pushvalue(state, LUA_GLOBALSINDEX);
+        lua_setfenv(state, -2);
+    }
+    if lua_pcall(state, arguments, 1, handler) == 0 {
         if let (Ending::No, Some(reply)) = ((*machine).ending, &mut (*job).reply) {
             let as_resp3 = (*(*machine).calls).protocol() == Protocol::Resp3;
             answer::write(state, &raw mut **reply, as_resp3, 0);
@@ -429,9 +523,9 @@ unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
     lua_getfield_(state, -2, c"line".as_ptr());
     if lua_isstring(state, -1) != 0 && lua_isstring(state, -2) != 0 {
         let (source, line) = (answer::c_bytes(state, -2), answer::c_bytes(state, -1));
-        let sha = (*job).script.sha().as_bytes();
+        let name = called.function.unwrap_or(sha.as_bytes());
         let text = &mut (*machine).text;
-        for part in [b" script: ", sha, b", on ", source, b":", line, b"."] {
+        for part in [b" script: ", name, b", on ", source, b":", line, b"."] {
             text.extend_from_slice(part);
         }
     }
@@ -443,19 +537,29 @@ unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
 unsafe fn set_texts(state: *mut lua_State, machine: *const Machine, name: &[u8], texts: &[&[u8]]) {
     (*machine).sandbox.push_real_globals(state);
     push_bytes(state, name);
+    push_texts(state, texts);
+    lua_rawset(state, -3);
+    lua_pop(state, 1);
+}
+
+/// Pushes a table of texts.
+unsafe fn push_texts(state: *mut lua_State, texts: &[&[u8]]) {
     lua_createtable(state, texts.len().min(1 << 20) as c_int, 0);
     for (index, text) in texts.iter().enumerate() {
         push_bytes(state, text);
         lua_rawseti_(state, -2, index as c_int + 1);
     }
-    lua_rawset(state, -3);
-    lua_pop(state, 1);
 }
 
 /// Called every so many instructions.
 unsafe extern "C-unwind" fn hook(state: *mut lua_State, _: *mut lua_Debug) {
     let machine = Machine::of(state);
     if (*machine).calls.is_null() {
+        let until = (*machine).loading.until;
+        if until.is_some_and(|until| Instant::now() > until) {
+            push_error(state, b"ERR FUNCTION LOAD timeout");
+            lua_error(state);
+        }
         return;
     }
     if (*machine).ending == Ending::No && !may_go_on(machine, state)

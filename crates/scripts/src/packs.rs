@@ -62,6 +62,17 @@ unsafe fn check_stack(state: *mut lua_State, slots: c_int) {
     }
 }
 
+/// Where values are read: each one that a text has is a result of its own.
+unsafe fn check_results(state: *mut lua_State, slots: c_int) {
+    if lua_checkstack(state, slots + 5) == 0 {
+        luaL_error(
+            state,
+            c"stack overflow (%s)".as_ptr(),
+            c"too many return values at once; use unpack_one or unpack_limit instead.".as_ptr(),
+        );
+    }
+}
+
 /// Appends the value on top, and takes it off.
 unsafe fn append(state: *mut lua_State, out: *mut Vec<u8>, level: usize) {
     match lua_type(state, -1) {
@@ -228,7 +239,7 @@ impl<'a> Input<'a> {
 
 /// Pushes the next value.
 unsafe fn push(state: *mut lua_State, input: &mut Input<'_>, level: usize) -> Result<(), Bad> {
-    check_stack(state, 3);
+    check_results(state, 3);
     if level > LEVELS_MAX {
         luaL_error(
             state,
@@ -343,7 +354,7 @@ unsafe fn unpack_part(state: *mut lua_State, limit: i64, offset: i64) -> c_int {
         count += 1;
     }
     if !is_all {
-        check_stack(state, 1);
+        check_results(state, 1);
         let next = match input.rest.len() {
             0 => -1,
             left => (length - left) as i64,

@@ -34,6 +34,9 @@ pub(crate) const FUNCTIONS: &[(&std::ffi::CStr, mlua_sys::lua_CFunction)] = &[
     (c"acl_check_cmd", acl_check_cmd),
 ];
 
+/// The version of Redis whose behaviour this is.
+pub(crate) const VERSION: &[u8] = b"7.0.15";
+
 /// Its numbers.
 pub(crate) const NUMBERS: &[(&std::ffi::CStr, f64)] = &[
     (c"LOG_DEBUG", 0.0),
@@ -45,7 +48,7 @@ pub(crate) const NUMBERS: &[(&std::ffi::CStr, f64)] = &[
     (c"REPL_SLAVE", 2.0),
     (c"REPL_REPLICA", 2.0),
     (c"REPL_ALL", 3.0),
-    // 7.0.15, whose behaviour this is.
+    // That of `VERSION`.
     (c"REDIS_VERSION_NUM", 458_767.0),
 ];
 
@@ -233,7 +236,7 @@ unsafe extern "C-unwind" fn status_reply(state: *mut lua_State) -> c_int {
     1
 }
 
-unsafe extern "C-unwind" fn log(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn log(state: *mut lua_State) -> c_int {
     let count = lua_gettop(state);
     if count < 2 {
         return raise(state, b"ERR redis.log() requires two arguments or more.");

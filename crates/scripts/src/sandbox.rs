@@ -22,7 +22,7 @@ use mlua_sys::{
 use crate::answer::bytes;
 use crate::machine::{self, Machine};
 use crate::raise::{push_bytes, raise, raise_text};
-use crate::{bits, json, packs, patterns, redis, structs};
+use crate::{bits, functions, json, packs, patterns, redis, structs};
 
 /// Where `math.random` begins.
 pub(crate) const RANDOM: u64 = 0x1234_abcd_330e;
@@ -128,7 +128,7 @@ pub(crate) unsafe extern "C-unwind" fn prepare(state: *mut lua_State) -> c_int {
         lua_pushnumber(state, *number);
         lua_setfield(state, 1, name.as_ptr());
     }
-    push_bytes(state, b"7.0.15");
+    push_bytes(state, redis::VERSION);
     lua_setfield(state, 1, c"REDIS_VERSION".as_ptr());
     lua_settop(state, 0);
     library(state, c"bit", bits::FUNCTIONS);
@@ -146,6 +146,8 @@ pub(crate) unsafe extern "C-unwind" fn prepare(state: *mut lua_State) -> c_int {
     lua_settop(state, 0);
 
     protect_all(state, machine);
+    lua_settop(state, 0);
+    functions::prepare(state, machine);
     0
 }
 
@@ -222,7 +224,7 @@ unsafe fn protect_all(state: *mut lua_State, machine: *mut Machine) {
 
 /// Moves everything in the table on top into another one, which it is put before. What is missing there is asked of
 /// `missing`. Returns the place of that one in the registry.
-unsafe fn protect(
+pub(crate) unsafe fn protect(
     state: *mut lua_State,
     machine: *mut Machine,
     missing: Option<lua_CFunction>,
@@ -268,11 +270,11 @@ unsafe fn note_front(machine: *mut Machine, front: *const c_void, place: c_int) 
 
 const READ_ONLY: &[u8] = b"Attempt to modify a readonly table";
 
-unsafe extern "C-unwind" fn read_only(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn read_only(state: *mut lua_State) -> c_int {
     crate::raise::raise_here(state, READ_ONLY)
 }
 
-unsafe extern "C-unwind" fn missing_global(state: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn missing_global(state: *mut lua_State) -> c_int {
     if lua_gettop(state) != 2 {
         luaL_error(
             state,

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use undercroft_engine::{
-    DATABASES, Entry, Error, Expiry, Leased, Options, Ranges, SharedTexts, Store, Topic, ValueType,
-    View,
+    DATABASES, Entry, Error, Expiry, Leased, Options, Ranges, Store, Topic, ValueType, View,
 };
 use undercroft_memory::layout::header;
 
@@ -25,9 +24,6 @@ pub const HASH_KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
 /// The database that [`verify`] itself writes to.
 const PROBE: usize = DATABASES - 1;
-
-/// The kinds of texts that are no keys.
-const TEXTS: [SharedTexts; 2] = [SharedTexts::Scripts, SharedTexts::Libraries];
 
 /// By database and key: value and expiry.
 pub type Content = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<u64>)>;
@@ -82,13 +78,7 @@ impl State {
                 }
             }
         }
-        let mut texts = BTreeMap::new();
-        for kind in TEXTS {
-            store.access().shared_texts(kind, |name, text| {
-                texts.insert(name.to_vec(), text.to_vec());
-                Ok::<_, Error>(())
-            })?;
-        }
+        let texts = store.texts()?.into_iter().collect();
         let enrolled = Topic::ALL.map(|topic| store.enrolled(topic));
         let (waits, given): (Vec<String>, Vec<Vec<Vec<u8>>>) = store.waits()?.into_iter().unzip();
         goods.extend(given.into_iter().flatten());
@@ -370,9 +360,7 @@ pub fn verify(store: &Store, expected: &Expected, turn: u64) -> Result<Outcome, 
         store.set(*database, key, b"works on").map_err(say)?;
     }
     store.flush_all(true).map_err(say)?;
-    for kind in TEXTS {
-        store.access().forget_texts(kind, true).map_err(say)?;
-    }
+    store.forget_texts().map_err(say)?;
     // Long messages on their way are no keys: they go when their time is over.
     store.set_time(NOW + MESSAGES_KEPT);
     store.upkeep_all().map_err(say)?;

@@ -52,6 +52,14 @@ const REASONS: &[(&str, &str)] = &[
         "written to when a command is over",
     ),
     (
+        "crates/commands/src/script/known.rs",
+        "texts by their SHA-1, which a transaction that may be rolled back reads and does not add to",
+    ),
+    (
+        "crates/commands/src/script/library.rs",
+        "libraries by how often they were changed, which a transaction that may be rolled back does not add to",
+    ),
+    (
         "crates/commands/src/slowlog.rs",
         "written to when a command is over",
     ),

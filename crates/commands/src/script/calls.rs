@@ -27,6 +27,7 @@ pub struct Calls<'c, 'a> {
     is_full: bool,
     /// It may change nothing.
     is_read_only: bool,
+    is_function: bool,
     has_written: bool,
     started: Instant,
     /// When it is said that the script runs, next.
@@ -53,6 +54,7 @@ pub enum Refused {
 pub(crate) struct Terms {
     pub(crate) is_full: bool,
     pub(crate) is_read_only: bool,
+    pub(crate) is_function: bool,
 }
 
 impl<'c, 'a> Calls<'c, 'a> {
@@ -73,6 +75,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             limits,
             is_full: terms.is_full,
             is_read_only: terms.is_read_only,
+            is_function: terms.is_function,
             has_written: false,
             started: Instant::now(),
             says,
@@ -204,11 +207,14 @@ impl<'c, 'a> Calls<'c, 'a> {
         // Where this cannot be said, others only wait longer.
         let _ = store.see_script(RunningScript {
             has_written: self.has_written,
-            is_function: false,
+            is_function: self.is_function,
         });
         if !self.has_written && store.killed_scripts() != self.killed {
             return Err(Refused::Error(CommandError::fixed(
-                "ERR Script killed by user with SCRIPT KILL...",
+                match self.is_function {
+                    true => "ERR Script killed by user with FUNCTION KILL...",
+                    false => "ERR Script killed by user with SCRIPT KILL...",
+                },
             )));
         }
         Ok(())

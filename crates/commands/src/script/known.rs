@@ -66,7 +66,7 @@ impl KnownScripts {
         interpreter.compile(&script)?;
         let mut there = Vec::new();
         if !store.shared_text(SharedTexts::Scripts, sha.as_bytes(), &mut there)?
-            && let Err(error) = store.share_text(SharedTexts::Scripts, sha.as_bytes(), text)
+            && let Err(error) = store.share_script(sha.as_bytes(), text)
         {
             // It can be run all the same where there is no room for its text, or none may be written.
             if error.is_wait() || store.starts_again() || !is_harmless(&error) {

@@ -5,11 +5,13 @@
 //!
 //! - `calls`: the commands that a script runs, and when it has to end.
 //! - `known`: the scripts that this process knows.
+//! - `library`: libraries of functions, and those that this process knows.
 //!
 //! [`Process::with_interpreter`]: crate::host::Process::with_interpreter
 
 mod calls;
 mod known;
+mod library;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -23,6 +25,8 @@ use crate::reply::Reply;
 pub(crate) use calls::Terms;
 pub use calls::{Calls, Refused};
 pub(crate) use known::KnownScripts;
+pub use library::{FunctionFlags, LibraryFunction, is_name};
+pub(crate) use library::{KnownLibraries, Libraries, Library, name_and_start};
 
 /// What runs scripts. One for all threads of a process; what it keeps of a text is its own.
 pub trait Interpreter: Send + Sync {
@@ -32,7 +36,17 @@ pub trait Interpreter: Send + Sync {
     /// What is wrong with its text.
     fn compile(&self, script: &Script) -> Result<(), CommandError>;
 
-    /// Runs a script to its end and writes one reply: what it returns.
+    /// Runs the program of a library, which registers its functions, and nothing else.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn load(
+        &self,
+        library: &Script,
+        limits: ScriptLimits,
+    ) -> Result<Vec<LibraryFunction>, CommandError>;
+
+    /// Runs a script, or a function of a library, to its end and writes one reply: what it returns.
     ///
     /// # Errors
     /// The error that ended it; what it did before stays. Or that it was [stopped](Stop::Stopped): then the transaction
@@ -62,6 +76,8 @@ pub struct Called<'a> {
     pub keys: &'a [&'a [u8]],
     /// Everything else.
     pub arguments: &'a [&'a [u8]],
+    /// The function that is called, where the script is a library.
+    pub function: Option<&'a [u8]>,
 }
 
 /// Limits on a script that belong to the process.
@@ -165,6 +181,16 @@ impl Script {
             start,
             flags,
         })
+    }
+
+    /// The text of a library, whose program begins at a place.
+    pub(crate) fn library(text: &[u8], start: usize) -> Script {
+        Script {
+            sha: Sha::of(text),
+            text: text.into(),
+            start,
+            flags: ScriptFlags::default(),
+        }
     }
 
     /// What EVALSHA calls it.

@@ -2,6 +2,7 @@
 
 use super::command::{Category, Command, Flag, Group, KeyFlag, KeySpec};
 use super::keys::{READ, READ_AND_CHANGE};
+use crate::handlers::scripting::functions;
 use crate::handlers::{scripting, server};
 
 const FLAGS: &[Flag] = &[
@@ -148,4 +149,141 @@ pub(super) const COMMANDS: &[Command] = &[
                 ]
             },
         ),
+    Command::new("fcall", -3, Group::Scripting, "7.0.0")
+        .flags(FLAGS)
+        .categories(&[Category::Scripting])
+        .keys(
+            const {
+                &[KeySpec::counted(2, USE).notes(
+                    "We cannot tell how the keys will be used so we assume \
+             the worst, RW and UPDATE",
+                )]
+            },
+        )
+        .doc(
+            "function numkeys [key [key ...]] [arg [arg ...]]",
+            "That of the commands in the function",
+            "Calls a function of a library, as one transaction.",
+        )
+        .reply("that of the function")
+        .handler(functions::fcall),
+    Command::new("fcall_ro", -3, Group::Scripting, "7.0.0")
+        .flags(READING)
+        .categories(&[Category::Scripting])
+        .keys(
+            const {
+                &[KeySpec::counted(2, READ).notes(
+                    "We cannot tell how the keys will be used so we assume \
+             the worst, RO and ACCESS",
+                )]
+            },
+        )
+        .doc(
+            "function numkeys [key [key ...]] [arg [arg ...]]",
+            "That of the commands in the function",
+            "Calls a function that changes nothing.",
+        )
+        .reply("that of the function")
+        .handler(functions::fcall_ro),
+    Command::new("function", -2, Group::Scripting, "7.0.0")
+        .doc("", "That of the subcommand", "Looks after libraries of functions.")
+        .reply("that of the subcommand")
+        .subcommands(FUNCTION),
+];
+
+/// Those that change libraries.
+const CHANGING: &[Flag] = &[Flag::Write, Flag::NoScript];
+const ADDING: &[Flag] = &[Flag::Write, Flag::DenyOom, Flag::NoScript];
+const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+
+const FUNCTION: &[Command] = &[
+    Command::new("function|load", -3, Group::Scripting, "7.0.0")
+        .flags(ADDING)
+        .categories(&[Category::Scripting])
+        .tips(EVERYWHERE)
+        .doc(
+            "[REPLACE] function-code",
+            "O(N) in the length of the code, and for N libraries",
+            "Keeps a library of functions in the store, and returns its name.",
+        )
+        .reply("bulk")
+        .handler(functions::load),
+    Command::new("function|delete", 3, Group::Scripting, "7.0.0")
+        .flags(CHANGING)
+        .categories(&[Category::Scripting])
+        .tips(EVERYWHERE)
+        .doc("library-name", "O(1)", "Forgets a library.")
+        .reply("simple")
+        .handler(functions::delete),
+    Command::new("function|flush", -2, Group::Scripting, "7.0.0")
+        .flags(CHANGING)
+        .categories(&[Category::Scripting])
+        .tips(EVERYWHERE)
+        .doc(
+            "[ASYNC|SYNC]",
+            "O(N) for N libraries",
+            "Forgets all libraries.",
+        )
+        .reply("simple")
+        .handler(functions::flush),
+    Command::new("function|list", -2, Group::Scripting, "7.0.0")
+        .flags(&[Flag::NoScript])
+        .categories(&[Category::Scripting])
+        .tips(&["nondeterministic_output_order"])
+        .doc(
+            "[LIBRARYNAME library-name-pattern] [WITHCODE]",
+            "O(N) for N functions",
+            "Tells of libraries and their functions.",
+        )
+        .reply("array of maps")
+        .handler(functions::list),
+    Command::new("function|dump", 2, Group::Scripting, "7.0.0")
+        .flags(&[Flag::NoScript])
+        .categories(&[Category::Scripting])
+        .doc(
+            "",
+            "O(N) in the length of all libraries",
+            "All libraries in one text, which Redis can restore.",
+        )
+        .reply("bulk")
+        .handler(functions::dump),
+    Command::new("function|restore", -3, Group::Scripting, "7.0.0")
+        .flags(ADDING)
+        .categories(&[Category::Scripting])
+        .tips(EVERYWHERE)
+        .doc(
+            "serialized-value [FLUSH|APPEND|REPLACE]",
+            "O(N) in the length of all libraries",
+            "Restores libraries that FUNCTION DUMP gave, here or in Redis.",
+        )
+        .reply("simple")
+        .handler(functions::restore),
+    Command::new("function|stats", 2, Group::Scripting, "7.0.0")
+        .flags(&[Flag::NoScript, Flag::AllowBusy])
+        .categories(&[Category::Scripting])
+        .tips(&[
+            "nondeterministic_output",
+            "request_policy:all_shards",
+            "response_policy:special",
+        ])
+        .doc("", "O(1)", "Counts libraries and functions.")
+        .reply("map")
+        .handler(functions::stats),
+    Command::new("function|kill", 2, Group::Scripting, "7.0.0")
+        .flags(&[Flag::NoScript, Flag::AllowBusy])
+        .categories(&[Category::Scripting])
+        .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
+        .doc(
+            "",
+            "O(1)",
+            "Ends functions that run for long, in whatever process, and have changed nothing.",
+        )
+        .reply("simple")
+        .handler(functions::kill),
+    Command::new("function|help", 2, Group::Scripting, "7.0.0")
+        .flags(&[Flag::Loading, Flag::Stale])
+        .categories(&[Category::Scripting])
+        .doc("", "O(1)", "Explains the subcommands.")
+        .reply("array of simple")
+        .handler(server::help),
 ];

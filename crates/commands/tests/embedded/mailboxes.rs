@@ -44,10 +44,11 @@ pub(super) const LINES: &str = "APPEND k x|BITCOUNT k|BITFIELD k GET u8 0|BITFIE
 
 /// Commands that have nothing to do with keys by themselves, or need another server for it.
 const OTHERS: &str = "asking auth bgsave client cluster command config debug discard echo eval eval_ro evalsha \
-    evalsha_ro exec hello lastsave latency lolwut memory memory|doctor memory|help memory|malloc-stats memory|purge \
-    memory|stats migrate module monitor multi object object|help pfselftest ping psubscribe publish pubsub \
-    punsubscribe quit readonly readwrite replicaof reset role save script select shutdown slaveof slowlog spublish \
-    ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait xgroup xgroup|help xinfo xinfo|help";
+    evalsha_ro exec fcall fcall_ro function hello lastsave latency lolwut memory memory|doctor memory|help \
+    memory|malloc-stats memory|purge memory|stats migrate module monitor multi object object|help pfselftest ping \
+    psubscribe publish pubsub punsubscribe quit readonly readwrite replicaof reset role save script select shutdown \
+    slaveof slowlog spublish ssubscribe subscribe sunsubscribe time unsubscribe unwatch wait xgroup xgroup|help \
+    xinfo xinfo|help";
 
 /// What is left of a line's name in the table.
 fn name_of(line: &str) -> String {

@@ -10,6 +10,7 @@
 //!
 //! - `form`: how lengths, strings and integers are written.
 //! - `input`: reading values.
+//! - `libraries`: libraries of functions.
 //! - `listpack`: listpacks, in which Redis 7.0 keeps small collections.
 //! - `lzf`: the compression of strings.
 //! - `output`: writing values.
@@ -17,6 +18,7 @@
 
 pub(crate) mod form;
 mod input;
+mod libraries;
 mod listpack;
 mod lzf;
 mod output;
@@ -26,6 +28,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use crc::{CRC_64_REDIS, Crc, Table};
 pub(crate) use input::Input;
+pub use libraries::{dump_libraries, restore_libraries};
 pub(crate) use output::Output;
 
 use crate::structures::bulk::Draft;

@@ -23,6 +23,11 @@ const UNDECLARED: &str =
 const FAILING: &str = "redis.call('set', KEYS[1], 'new') pcall(redis.call, 'incr', KEYS[1]) \
                        redis.call('rpush', KEYS[2], 'b') redis.call('lpush', KEYS[1], 'x') redis.call('del', KEYS[4])";
 
+/// A library whose function changes two keys.
+const LIBRARY: &str = "#!lua name=lib\n\
+                       redis.register_function('f', function(keys, args) redis.call('lpush', keys[2], args[1]) \
+                       return redis.call('append', keys[1], args[1]) end)";
+
 const KEYS: [&str; 5] = ["4", "text", "list", "hash", "gone"];
 
 /// A process without connections.
@@ -87,7 +92,7 @@ const fn scenario(name: &'static str, act: fn(&Store)) -> Scenario {
     }
 }
 
-const SCENARIOS: [Scenario; 5] = [
+const SCENARIOS: [Scenario; 7] = [
     scenario("a script that declares its keys", |store| {
         assert_eq!(call(store, SEVERAL), Tree::Integer(1));
     }),
@@ -98,6 +103,20 @@ const SCENARIOS: [Scenario; 5] = [
         assert!(matches!(call(store, FAILING), Tree::Error(_)));
     }),
     scenario("SCRIPT LOAD", |store| load(store, "return 'loaded'")),
+    scenario("FUNCTION LOAD", |store| {
+        let reply = run(store, &["FUNCTION", "LOAD", LIBRARY]);
+        assert!(matches!(reply, Tree::Bulk(_)), "{reply:?}");
+    }),
+    Scenario {
+        prepare: |store| {
+            prepare(store);
+            run(store, &["FUNCTION", "LOAD", LIBRARY]);
+        },
+        ..scenario("FCALL", |store| {
+            let reply = run(store, &["FCALL", "f", "2", "text", "list", "x"]);
+            assert_eq!(reply, Tree::Integer(4));
+        })
+    },
     Scenario {
         first: Some(|store| load(store, "return redis.call('append', 'text', ARGV[1])")),
         ..scenario("EVAL of a text that is new", |store| {

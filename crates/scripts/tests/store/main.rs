@@ -1,6 +1,7 @@
 //! Scripts on a store: transactions, texts that processes share, limits, deaths, and scripts that mean harm.
 
 mod death;
+mod functions;
 mod harm;
 mod host;
 

@@ -1,12 +1,12 @@
 //! Texts of scripts, which no client sees as keys, and transactions that are started again, as that of a script which
 //! uses a key that it did not declare.
 
-use undercroft_engine::{SharedTexts, Store};
+use undercroft_engine::Store;
 
 use super::{Scenario, full, key, quick, some_keys, value};
 use crate::state::NOW;
 
-/// Names of two scripts: the second one is in the other shard.
+/// Names of two scripts.
 const NAMES: [&[u8]; 2] = [
     b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
     b"5332031c6b470dc5a0dd9b4bf2030dea6d65de91",
@@ -20,17 +20,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     full("the text of a script of 5,000 is kept", some_keys, |s| {
         keep(s, NAMES[1], 5000)
     }),
-    full("the text of a library is replaced", with_texts, |s| {
-        let text = value(900);
-        let texts = SharedTexts::Libraries;
-        s.access()
-            .share_text(texts, b"library", &text)
-            .expect("room");
+    quick("a library is kept", some_keys, |s| {
+        change(s, 0, &[], &[(b"one", &value(900)), (b"two", &value(60))])
     }),
-    full("the text of a library is forgotten", with_texts, |s| {
-        let forgotten = s.access().forget_text(SharedTexts::Libraries, b"library");
-        assert!(forgotten.expect("a lock"), "it is there");
-    }),
+    full(
+        "a library is replaced, another forgotten",
+        with_libraries,
+        |s| change(s, 1, &[b"two"], &[(b"one", &value(60))]),
+    ),
     quick("a transaction is started again", some_keys, |s| {
         restarted(s, &[key(0, 0), key(0, 90), key(1, 0), key(1, 90)])
     }),
@@ -38,19 +35,22 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 
 fn keep(store: &Store, name: &[u8], length: usize) {
     let text = value(length);
-    let texts = SharedTexts::Scripts;
-    store.access().share_text(texts, name, &text).expect("room");
+    store.access().share_script(name, &text).expect("room");
 }
 
-fn with_texts(store: &Store) {
+fn change(store: &Store, version: u64, forgotten: &[&[u8]], kept: &[(&[u8], &[u8])]) {
+    let changed = store.access().change_libraries(version, forgotten, kept);
+    assert!(changed.expect("room"), "they are of that version");
+}
+
+fn with_libraries(store: &Store) {
     some_keys(store);
-    keep(store, NAMES[0], 100);
-    let text = value(100);
-    let libraries = SharedTexts::Libraries;
-    let access = store.access();
-    access
-        .share_text(libraries, b"library", &text)
-        .expect("room");
+    change(
+        store,
+        0,
+        &[],
+        &[(b"one", &value(900)), (b"two", &value(60))],
+    );
 }
 
 /// Sets keys in one transaction, of which only the shard of the first is locked at first.

@@ -7,6 +7,7 @@
 //!
 //! - `calls`: what the longer scripts are written in: commands within one transaction, and Lua's numbers.
 //! - `celery`: the scripts of Celery's chords.
+//! - `functions`: libraries of functions, and calls of these.
 //! - `kombu`: the scripts of kombu's queues that expire.
 //! - `leases`: the script of this project's own clients.
 //! - `locks`: the scripts of redis-py's locks.
@@ -14,6 +15,7 @@
 
 mod calls;
 mod celery;
+pub(crate) mod functions;
 mod kombu;
 mod leases;
 mod locks;
@@ -301,7 +303,7 @@ pub(crate) fn flush(
 
 /// SCRIPT KILL.
 pub(crate) fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    run::kill(context, reply)
+    run::kill(context, false, reply)
 }
 
 /// SCRIPT DEBUG.
@@ -333,6 +335,7 @@ impl<'a> Call<'a> {
         Called {
             keys: self.keys,
             arguments: self.arguments,
+            function: None,
         }
     }
 

@@ -5,14 +5,12 @@
 
 use std::sync::Arc;
 
-use undercroft_engine::SharedTexts;
-
 use super::super::transaction::Scene;
 use crate::arguments::{CommandError, is_keyword};
 use crate::handler::{Context, Failure, Outcome};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
-use crate::script::{Called, Calls, Interpreter, Script, Sha, Stop, Terms};
+use crate::script::{Called, Calls, Interpreter, Script, ScriptFlags, Sha, Stop, Terms};
 use crate::statistics::Lap;
 use crate::tape::{Mark, Tape};
 
@@ -36,6 +34,26 @@ pub(super) fn run(
     reply: &mut dyn Reply,
 ) -> Outcome {
     let script = find(context, interpreter, named)?;
+    let flags = script.flags();
+    run_with(
+        context,
+        interpreter,
+        (&script, flags),
+        called,
+        is_read_only,
+        reply,
+    )
+}
+
+/// Runs a script, or a function of a library.
+pub(super) fn run_with(
+    context: &mut Context<'_>,
+    interpreter: &'static dyn Interpreter,
+    (script, flags): (&Arc<Script>, ScriptFlags),
+    called: &Called<'_>,
+    is_read_only: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
     let store = context.store;
     let is_full = match store.check_memory().map_err(Failure::from) {
         Err(Failure::Reply(_)) => true,
@@ -44,7 +62,6 @@ pub(super) fn run(
             false
         }
     };
-    let flags = script.flags();
     if flags.are_given && is_full && !flags.allow_oom && !flags.no_writes {
         return Err(CommandError::OUT_OF_MEMORY.into());
     }
@@ -57,10 +74,11 @@ pub(super) fn run(
     let terms = Terms {
         is_full: is_full && !flags.allow_oom,
         is_read_only: is_read_only || flags.no_writes,
+        is_function: called.function.is_some(),
     };
     let run = Run {
         interpreter,
-        script: &script,
+        script,
         called,
         terms,
     };
@@ -203,13 +221,13 @@ pub(super) fn flush(
             );
         }
     };
-    context.store.forget_texts(SharedTexts::Scripts, wait)?;
+    context.store.forget_scripts(wait)?;
     reply.ok();
     Ok(())
 }
 
-/// SCRIPT KILL.
-pub(super) fn kill(context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome {
+/// SCRIPT KILL, or FUNCTION KILL.
+pub(super) fn kill(context: &mut Context<'_>, is_function: bool, reply: &mut dyn Reply) -> Outcome {
     let store = context.store.store();
     match store.running_script() {
         None => Err(
@@ -220,7 +238,7 @@ pub(super) fn kill(context: &mut Context<'_>, reply: &mut dyn Reply) -> Outcome 
              the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",
         )
         .into()),
-        Some(script) if script.is_function => Err(busy(true).into()),
+        Some(script) if script.is_function != is_function => Err(busy(script.is_function).into()),
         Some(_) => {
             store.kill_scripts()?;
             reply.ok();

@@ -1,0 +1,352 @@
+//! FUNCTION, FCALL and FCALL_RO: libraries of functions, which lie in the store, and calls of these, each as one
+//! transaction.
+
+use std::sync::Arc;
+
+use undercroft_engine::Access;
+use undercroft_engine::rdb::{dump_libraries, restore_libraries};
+
+use super::run;
+use crate::arguments::{CommandError, integer, is_keyword};
+use crate::glob::{self, Case};
+use crate::handler::{Context, Failure, Outcome};
+use crate::reply::Reply;
+use crate::script::{Called, Interpreter, Libraries, Library, name_and_start};
+
+/// Text of a library that is restored, at most.
+const LONGEST: usize = 512 << 20;
+
+fn interpreter(context: &Context<'_>) -> Result<&'static dyn Interpreter, CommandError> {
+    let interpreter = context.host.process.interpreter;
+    interpreter.ok_or(CommandError::fixed(
+        "ERR this build has no Lua, and so no functions",
+    ))
+}
+
+fn libraries(context: &Context<'_>) -> Result<Arc<Libraries>, Failure> {
+    let process = context.host.process;
+    let known = &process.libraries;
+    known.now(context.store, interpreter(context)?, process.script_limits)
+}
+
+/// FCALL.
+pub(crate) fn fcall(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    call(context, arguments, false, reply)
+}
+
+/// FCALL_RO.
+pub(crate) fn fcall_ro(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    call(context, arguments, true, reply)
+}
+
+fn call(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    is_read_only: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let interpreter = interpreter(context)?;
+    let libraries = libraries(context)?;
+    let found = libraries.function(arguments[1]);
+    let (library, function) = found.ok_or(CommandError::fixed("ERR Function not found"))?;
+    let count = integer(arguments[2])
+        .map_err(|_| CommandError::fixed("ERR Bad number of keys provided"))?;
+    let rest = &arguments[3..];
+    let count = match usize::try_from(count) {
+        Err(_) => {
+            return Err(CommandError::fixed("ERR Number of keys can't be negative").into());
+        }
+        Ok(count) if count > rest.len() => {
+            return Err(CommandError::fixed(
+                "ERR Number of keys can't be greater than number of args",
+            )
+            .into());
+        }
+        Ok(count) => count,
+    };
+    let (keys, arguments) = rest.split_at(count);
+    let called = Called {
+        keys,
+        arguments,
+        function: Some(&function.name),
+    };
+    let script = (&library.script, function.flags.of_script());
+    run::run_with(context, interpreter, script, &called, is_read_only, reply)
+}
+
+/// Changes libraries, and begins anew where another process has changed some meanwhile. `decide` says what is forgotten,
+/// and what is kept.
+fn change<'t>(
+    context: &Context<'_>,
+    decide: impl Fn(&Libraries) -> Result<Change<'t>, CommandError>,
+) -> Result<(), Failure> {
+    loop {
+        let libraries = libraries(context)?;
+        let Change { forgotten, kept } = decide(&libraries)?;
+        let forgotten: Vec<&[u8]> = forgotten.iter().map(Vec::as_slice).collect();
+        let kept: Vec<(&[u8], &[u8])> = kept
+            .iter()
+            .map(|library| (&library.name[..], library.script.text()))
+            .collect();
+        let store: Access<'_> = context.store;
+        if store.change_libraries(libraries.version, &forgotten, &kept)? {
+            return Ok(());
+        }
+    }
+}
+
+/// A change of libraries.
+struct Change<'t> {
+    forgotten: Vec<Vec<u8>>,
+    kept: &'t [Arc<Library>],
+}
+
+/// The error where new libraries do not go with those that stay: each function has one library.
+fn join(libraries: &Libraries, added: &[Arc<Library>], replaces: bool) -> Result<(), CommandError> {
+    let mut joined = Libraries::default();
+    for library in &libraries.all {
+        let is_replaced = added.iter().any(|new| new.name == library.name);
+        if is_replaced && !replaces {
+            return Err(CommandError::from_parts(&[
+                b"ERR Library ",
+                &library.name,
+                b" already exists",
+            ]));
+        }
+        if !is_replaced {
+            joined.add(Arc::clone(library))?;
+        }
+    }
+    added
+        .iter()
+        .try_for_each(|library| joined.add(Arc::clone(library)))
+}
+
+/// FUNCTION LOAD.
+pub(crate) fn load(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let interpreter = interpreter(context)?;
+    let (text, options) = match arguments {
+        [_, _, options @ .., text] => (*text, options),
+        _ => return Err(CommandError::wrong_arity("function|load").into()),
+    };
+    if let Some(option) = options.iter().find(|option| !is_keyword(option, "REPLACE")) {
+        return Err(CommandError::from_parts(&[b"ERR Unknown option given: ", option]).into());
+    }
+    let replaces = !options.is_empty();
+    let (name, _) = name_and_start(text)?;
+    if !replaces && libraries(context)?.library(&name).is_some() {
+        return Err(CommandError::quoting("ERR Library ", &name, " already exists").into());
+    }
+    let limits = context.host.process.script_limits;
+    let library = [Arc::new(Library::load(text, interpreter, limits)?)];
+    change(context, |libraries| {
+        if !replaces && libraries.library(&name).is_some() {
+            return Err(CommandError::quoting(
+                "ERR Library ",
+                &name,
+                " already exists",
+            ));
+        }
+        join(libraries, &library, true)?;
+        Ok(Change {
+            forgotten: Vec::new(),
+            kept: &library,
+        })
+    })?;
+    reply.bulk(&name);
+    Ok(())
+}
+
+/// FUNCTION DELETE.
+pub(crate) fn delete(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    change(context, |libraries| {
+        if libraries.library(arguments[2]).is_none() {
+            return Err(CommandError::fixed("ERR Library not found"));
+        }
+        Ok(Change {
+            forgotten: vec![arguments[2].to_vec()],
+            kept: &[],
+        })
+    })?;
+    reply.ok();
+    Ok(())
+}
+
+fn all_names(libraries: &Libraries) -> Vec<Vec<u8>> {
+    let all = libraries.all.iter();
+    all.map(|library| library.name.clone()).collect()
+}
+
+/// FUNCTION FLUSH.
+pub(crate) fn flush(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    match arguments {
+        [_, _] => {}
+        [_, _, how] if is_keyword(how, "SYNC") || is_keyword(how, "ASYNC") => {}
+        [_, _, _] => {
+            return Err(
+                CommandError::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option").into(),
+            );
+        }
+        _ => return Err(CommandError::subcommand_syntax("function", arguments[1]).into()),
+    }
+    change(context, |libraries| {
+        Ok(Change {
+            forgotten: all_names(libraries),
+            kept: &[],
+        })
+    })?;
+    reply.ok();
+    Ok(())
+}
+
+/// FUNCTION DUMP.
+pub(crate) fn dump(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let libraries = libraries(context)?;
+    let texts = libraries.all.iter().map(|library| library.script.text());
+    reply.bulk(&dump_libraries(texts));
+    Ok(())
+}
+
+/// FUNCTION RESTORE.
+pub(crate) fn restore(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let interpreter = interpreter(context)?;
+    let (empties, replaces) = match arguments {
+        [_, _, _] => (false, false),
+        [_, _, _, policy] if is_keyword(policy, "APPEND") => (false, false),
+        [_, _, _, policy] if is_keyword(policy, "REPLACE") => (false, true),
+        [_, _, _, policy] if is_keyword(policy, "FLUSH") => (true, true),
+        [_, _, _, _] => {
+            return Err(CommandError::fixed(
+                "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+            )
+            .into());
+        }
+        _ => return Err(CommandError::subcommand_syntax("function", arguments[1]).into()),
+    };
+    let texts = restore_libraries(arguments[2], LONGEST).map_err(CommandError::fixed)?;
+    let limits = context.host.process.script_limits;
+    let mut restored = Libraries::default();
+    for text in &texts {
+        let library = Library::load(text, interpreter, limits)?;
+        if restored.library(&library.name).is_some() {
+            return Err(
+                CommandError::quoting("ERR Library ", &library.name, " already exists").into(),
+            );
+        }
+        restored.add(Arc::new(library))?;
+    }
+    change(context, |libraries| {
+        let forgotten = if empties {
+            all_names(libraries)
+        } else {
+            join(libraries, &restored.all, replaces)?;
+            Vec::new()
+        };
+        Ok(Change {
+            forgotten,
+            kept: &restored.all,
+        })
+    })?;
+    reply.ok();
+    Ok(())
+}
+
+/// FUNCTION LIST.
+pub(crate) fn list(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    reply: &mut dyn Reply,
+) -> Outcome {
+    let (mut with_code, mut pattern) = (false, None);
+    let mut options = arguments[2..].iter();
+    while let Some(option) = options.next() {
+        if !with_code && is_keyword(option, "WITHCODE") {
+            with_code = true;
+        } else if pattern.is_none() && is_keyword(option, "LIBRARYNAME") {
+            pattern = Some(options.next().ok_or(CommandError::fixed(
+                "ERR library name argument was not given",
+            ))?);
+        } else {
+            return Err(CommandError::from_parts(&[b"ERR Unknown argument ", option]).into());
+        }
+    }
+    let libraries = libraries(context)?;
+    let is_wanted = |library: &&Arc<Library>| match pattern {
+        None => true,
+        Some(pattern) => glob::matches(pattern, &library.name, Case::Insensitive).unwrap_or(false),
+    };
+    let wanted: Vec<&Arc<Library>> = libraries.all.iter().filter(is_wanted).collect();
+    reply.array(wanted.len());
+    for library in wanted {
+        reply.map(if with_code { 4 } else { 3 });
+        reply.bulk(b"library_name");
+        reply.bulk(&library.name);
+        reply.bulk(b"engine");
+        reply.bulk(b"LUA");
+        reply.bulk(b"functions");
+        reply.array(library.functions.len());
+        for function in &library.functions {
+            reply.map(3);
+            reply.bulk(b"name");
+            reply.bulk(&function.name);
+            reply.bulk(b"description");
+            reply.bulk_or_null(function.description.as_deref());
+            reply.bulk(b"flags");
+            let flags = function.flags;
+            reply.set(flags.names().count());
+            flags.names().for_each(|name| reply.simple(name));
+        }
+        if with_code {
+            reply.bulk(b"library_code");
+            reply.bulk(library.script.text());
+        }
+    }
+    Ok(())
+}
+
+/// FUNCTION STATS. Which function runs in another process is not known, so that none is named.
+pub(crate) fn stats(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    let libraries = libraries(context)?;
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    reply.map(2);
+    reply.bulk(b"running_script");
+    reply.null();
+    reply.bulk(b"engines");
+    reply.map(1);
+    reply.bulk(b"LUA");
+    reply.map(2);
+    reply.bulk(b"libraries_count");
+    reply.integer(count(libraries.all.len()));
+    reply.bulk(b"functions_count");
+    reply.integer(count(libraries.function_count()));
+    Ok(())
+}
+
+/// FUNCTION KILL.
+pub(crate) fn kill(context: &mut Context<'_>, _: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
+    run::kill(context, true, reply)
+}

@@ -1,0 +1,305 @@
+//! Libraries of functions, and those that this process knows. Their texts lie in the store; a process looks there again
+//! when one has been changed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use undercroft_engine::{Access, SharedTexts};
+
+use super::{Interpreter, Script, ScriptFlags, ScriptLimits};
+use crate::arguments::CommandError;
+use crate::handler::Failure;
+
+/// A function of a library, as it was registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryFunction {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// What it says of itself.
+    pub description: Option<Vec<u8>>,
+    /// How it may be called.
+    pub flags: FunctionFlags,
+}
+
+/// The flags of a function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionFlags(u8);
+
+impl FunctionFlags {
+    /// All flags, in the order in which they are listed.
+    const NAMES: [&str; 5] = [
+        "no-writes",
+        "allow-oom",
+        "allow-stale",
+        "no-cluster",
+        "allow-cross-slot-keys",
+    ];
+
+    /// Adds a flag. Returns whether there is one of this name.
+    #[must_use]
+    pub fn add(&mut self, name: &[u8]) -> bool {
+        let mut names = FunctionFlags::NAMES.iter();
+        let place = names.position(|known| known.as_bytes() == name);
+        if let Some(place) = place {
+            self.0 |= 1 << place;
+        }
+        place.is_some()
+    }
+
+    /// The names of those that are set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let names = FunctionFlags::NAMES.iter().enumerate();
+        names.filter_map(move |(place, name)| (self.0 >> place & 1 == 1).then_some(*name))
+    }
+
+    pub(crate) fn of_script(self) -> ScriptFlags {
+        ScriptFlags {
+            are_given: true,
+            no_writes: self.0 & 1 != 0,
+            allow_oom: self.0 & 2 != 0,
+        }
+    }
+}
+
+/// Whether a library or a function may be called so.
+pub fn is_name(name: &[u8]) -> bool {
+    let is_fit = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    !name.is_empty() && name.iter().all(is_fit)
+}
+
+/// A library.
+pub(crate) struct Library {
+    pub(crate) name: Vec<u8>,
+    pub(crate) script: Arc<Script>,
+    pub(crate) functions: Vec<LibraryFunction>,
+}
+
+impl Library {
+    /// Runs the program of a library's text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn load(
+        text: &[u8],
+        interpreter: &dyn Interpreter,
+        limits: ScriptLimits,
+    ) -> Result<Library, CommandError> {
+        let (name, start) = name_and_start(text)?;
+        let script = Arc::new(Script::library(text, start));
+        let functions = interpreter.load(&script, limits)?;
+        if functions.is_empty() {
+            return Err(CommandError::fixed("ERR No functions registered"));
+        }
+        Ok(Library {
+            name,
+            script,
+            functions,
+        })
+    }
+}
+
+/// The name that the first line of a library gives it, and where its program begins.
+///
+/// # Errors
+/// What is wrong with that line.
+pub(crate) fn name_and_start(text: &[u8]) -> Result<(Vec<u8>, usize), CommandError> {
+    const INVALID: CommandError = CommandError::fixed("ERR Invalid library metadata");
+    let Some(line) = text.strip_prefix(b"#!") else {
+        return Err(CommandError::fixed("ERR Missing library metadata"));
+    };
+    let end = line.iter().position(|byte| *byte == b'\n').ok_or(INVALID)?;
+    let words = words(&line[..end]).ok_or(INVALID)?;
+    let (engine, rest) = match words.split_first() {
+        Some((first, rest)) if !line[0].is_ascii_whitespace() => (&first[..], rest),
+        _ => (&b""[..], &words[..]),
+    };
+    let mut name: Option<&[u8]> = None;
+    for word in rest {
+        match word.split_at_checked(5) {
+            Some((option, given)) if option.eq_ignore_ascii_case(b"name=") => {
+                if name.replace(given).is_some() {
+                    return Err(CommandError::fixed(
+                        "ERR Invalid metadata value, name argument was given multiple times",
+                    ));
+                }
+            }
+            _ => {
+                return Err(CommandError::from_parts(&[
+                    b"ERR Invalid metadata value given: ",
+                    word,
+                ]));
+            }
+        }
+    }
+    let name = name.ok_or(CommandError::fixed("ERR Library name was not given"))?;
+    if !is_name(name) {
+        return Err(CommandError::fixed(
+            "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character \
+             long",
+        ));
+    }
+    if !engine.eq_ignore_ascii_case(b"lua") {
+        return Err(CommandError::quoting("ERR Engine ", engine, " not found"));
+    }
+    // The end of that line stays, so that lines keep their numbers.
+    Ok((name.to_vec(), end + 2))
+}
+
+/// The words of a line, of which some may be in quotes; none where a quote does not end.
+fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_ascii_start();
+    while let Some((&first, behind)) = rest.split_first() {
+        let word = match first {
+            b'"' | b'\'' => {
+                let end = behind.iter().position(|byte| *byte == first)?;
+                let (word, behind) = behind.split_at(end);
+                rest = &behind[1..];
+                // Only a space ends a word.
+                if rest.first().is_some_and(|byte| !byte.is_ascii_whitespace()) {
+                    return None;
+                }
+                word
+            }
+            _ => {
+                let end = rest.iter().position(u8::is_ascii_whitespace);
+                let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
+                if word.contains(&b'"') || word.contains(&b'\'') {
+                    return None;
+                }
+                rest = behind;
+                word
+            }
+        };
+        words.push(word.to_vec());
+        rest = rest.trim_ascii_start();
+    }
+    Some(words)
+}
+
+/// All libraries of a store at one time.
+#[derive(Default)]
+pub(crate) struct Libraries {
+    /// Sorted by their names.
+    pub(crate) all: Vec<Arc<Library>>,
+    /// For [`Access::change_libraries`].
+    pub(crate) version: u64,
+    /// By the name of a function, in lower case: its library, and which one it is of that.
+    functions: HashMap<Vec<u8>, (usize, usize)>,
+}
+
+impl Libraries {
+    /// Adds a library.
+    ///
+    /// # Errors
+    /// Where one of its functions has the name of another one.
+    pub(crate) fn add(&mut self, library: Arc<Library>) -> Result<(), CommandError> {
+        for function in &library.functions {
+            if self
+                .functions
+                .contains_key(&function.name.to_ascii_lowercase())
+            {
+                return Err(CommandError::from_parts(&[
+                    b"ERR Function ",
+                    &function.name,
+                    b" already exists",
+                ]));
+            }
+        }
+        let place = self.all.len();
+        for (index, function) in library.functions.iter().enumerate() {
+            let name = function.name.to_ascii_lowercase();
+            self.functions.insert(name, (place, index));
+        }
+        self.all.push(library);
+        Ok(())
+    }
+
+    /// The function of a name, in any case, and its library.
+    pub(crate) fn function(&self, name: &[u8]) -> Option<(&Library, &LibraryFunction)> {
+        let &(library, function) = self.functions.get(&name.to_ascii_lowercase())?;
+        let library = &self.all[library];
+        Some((library, &library.functions[function]))
+    }
+
+    /// The library of a name.
+    pub(crate) fn library(&self, name: &[u8]) -> Option<&Arc<Library>> {
+        self.all.iter().find(|library| library.name == name)
+    }
+
+    /// How many functions there are.
+    pub(crate) fn function_count(&self) -> usize {
+        self.functions.len()
+    }
+}
+
+/// The libraries that this process knows.
+#[derive(Default)]
+pub(crate) struct KnownLibraries {
+    /// With how often they had been changed before.
+    known: RwLock<Option<(u64, Arc<Libraries>)>>,
+}
+
+impl KnownLibraries {
+    /// The libraries as they are now.
+    ///
+    /// # Errors
+    /// A lock that cannot be had, and a library that does not load any more.
+    pub(crate) fn now(
+        &self,
+        store: Access<'_>,
+        interpreter: &dyn Interpreter,
+        limits: ScriptLimits,
+    ) -> Result<Arc<Libraries>, Failure> {
+        let changes = store.text_changes(SharedTexts::Libraries);
+        // The lock is not kept: it is taken again below.
+        let known = self
+            .known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some((of, libraries)) = &known
+            && *of == changes
+        {
+            return Ok(Arc::clone(libraries));
+        }
+        let (texts, version) = store.libraries()?;
+        let mut libraries = Libraries {
+            version,
+            ..Libraries::default()
+        };
+        for (name, text) in &texts {
+            let before = known.as_ref().and_then(|(_, known)| known.library(name));
+            let library = match before.filter(|library| library.script.text() == text) {
+                Some(library) => Arc::clone(library),
+                None => Arc::new(Library::load(text, interpreter, limits)?),
+            };
+            libraries.add(library)?;
+        }
+        let libraries = Arc::new(libraries);
+        // Not what a transaction has stored that may yet be rolled back.
+        if !store.is_running() {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            *known = Some((changes, Arc::clone(&libraries)));
+        }
+        Ok(libraries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_names_a_library() {
+        for (text, name) in [
+            ("#!lua name=a\nx", "a"),
+            ("#!LUA  NAME=a_1 \nx", "a_1"),
+            ("#!lua \"name=q\"\n", "q"),
+        ] {
+            let (found, start) = name_and_start(text.as_bytes()).expect("a name");
+            assert_eq!(found, name.as_bytes());
+            assert_eq!(text.as_bytes()[start], b'\n');
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Libraries of functions, which all processes of a store share.
+
+use std::time::Duration;
+
+use undercroft_commands::reply::Tree;
+
+use crate::host::Embedded;
+
+fn bulk(text: &str) -> Tree {
+    Tree::Bulk(text.as_bytes().to_vec())
+}
+
+/// A library of one function, which returns a text.
+fn library(name: &str, function: &str, text: &str) -> String {
+    format!(
+        "#!lua name={name}\nredis.register_function('{function}', function() return '{text}' end)"
+    )
+}
+
+#[test]
+fn every_process_calls_what_one_has_loaded() {
+    let one = Embedded::new();
+    let other = one.another();
+    let (mut first, mut second) = (one.client(), other.client());
+    let text = library("lib", "f", "old");
+    assert_eq!(first.run(&["FUNCTION", "LOAD", &text]), bulk("lib"));
+    assert_eq!(second.run(&["FCALL", "f", "0"]), bulk("old"));
+    let text = library("lib", "f", "new");
+    let reply = second.run(&["FUNCTION", "LOAD", "REPLACE", &text]);
+    assert_eq!(reply, bulk("lib"));
+    assert_eq!(first.run(&["FCALL", "f", "0"]), bulk("new"));
+    // Flushing databases leaves them, as in Redis.
+    assert_eq!(first.run(&["FLUSHALL"]), Tree::Simple("OK".into()));
+    assert_eq!(second.run(&["FCALL", "f", "0"]), bulk("new"));
+    assert_eq!(second.run(&["DBSIZE"]), Tree::Integer(0));
+    assert_eq!(
+        second.run(&["FUNCTION", "DELETE", "lib"]),
+        Tree::Simple("OK".into())
+    );
+    let reply = first.run(&["FCALL", "f", "0"]);
+    assert!(matches!(reply, Tree::Error(_)), "{reply:?}");
+    one.check();
+}
+
+#[test]
+fn a_function_name_belongs_to_one_library_whoever_loads_at_the_same_time() {
+    let one = Embedded::new();
+    let loaded = std::thread::scope(|scope| {
+        let loaders: Vec<_> = (0..4)
+            .map(|number| {
+                let process = one.another();
+                scope.spawn(move || {
+                    let text = library(&format!("lib{number}"), "f", "x");
+                    let reply = process.client().run(&["FUNCTION", "LOAD", &text]);
+                    usize::from(matches!(reply, Tree::Bulk(_)))
+                })
+            })
+            .collect();
+        let loaders = loaders.into_iter();
+        loaders
+            .map(|loader| loader.join().expect("a reply"))
+            .sum::<usize>()
+    });
+    assert_eq!(loaded, 1);
+    one.check();
+}
+
+#[test]
+fn programs_of_libraries_are_bounded() {
+    let embedded = Embedded::with_time(Some(Duration::from_secs(10)));
+    for program in [
+        "while true do end",
+        "local t = {} while true do t[#t + 1] = {} end",
+        "local s = 'x' while true do s = s .. s end",
+        "local function f() return 1 + f() end f()",
+        "local s = ('a'):rep(2000) return s:find(('a*'):rep(20) .. 'b')",
+    ] {
+        let text = format!("#!lua name=lib\n{program}");
+        let reply = embedded.client().run(&["FUNCTION", "LOAD", &text]);
+        assert!(matches!(reply, Tree::Error(_)), "{program}: {reply:?}");
+        let text = library("sound", "f", "sound");
+        let mut client = embedded.client();
+        client.run(&["FUNCTION", "LOAD", "REPLACE", &text]);
+        assert_eq!(client.run(&["FCALL", "f", "0"]), bulk("sound"));
+    }
+    embedded.check();
+}
+
+#[test]
+fn a_transaction_calls_what_it_has_loaded() {
+    let embedded = Embedded::new();
+    let mut client = embedded.client();
+    client.run(&["FUNCTION", "LOAD", &library("lib", "f", "old")]);
+    assert_eq!(client.run(&["FCALL", "f", "0"]), bulk("old"));
+    client.run(&["MULTI"]);
+    client.run(&["FUNCTION", "LOAD", "REPLACE", &library("lib", "f", "new")]);
+    client.run(&["FCALL", "f", "0"]);
+    let replies = client.run(&["EXEC"]);
+    assert_eq!(replies, Tree::Array(vec![bulk("lib"), bulk("new")]));
+    assert_eq!(
+        embedded.another().client().run(&["FCALL", "f", "0"]),
+        bulk("new")
+    );
+    embedded.check();
+}
