@@ -448,7 +448,8 @@ impl Command {
         if self.flags.has(Flag::Write) {
             categories = categories.with(Category::Write);
         }
-        if self.flags.has(Flag::ReadOnly) {
+        // What a script reads is told by what it calls, as in Redis.
+        if self.flags.has(Flag::ReadOnly) && !matches!(self.group, Group::Scripting) {
             categories = categories.with(Category::Read);
         }
         if self.flags.has(Flag::Admin) {
@@ -543,7 +544,7 @@ impl Command {
         let Some((first, more)) = self.keys.split_first() else {
             return (0, 0, 0);
         };
-        if first.counted || first.unknown {
+        if first.counted || first.unknown || first.keyword.is_some() {
             return (0, 0, 0);
         }
         let start = first.first as i64;

@@ -293,7 +293,10 @@ mod tests {
             ALL[usize::from(slot)].name != command.name
         });
         let names: Vec<&str> = far.map(|command| command.name).collect();
-        assert!(names.len() < 10, "not at their first slot: {names:?}");
+        assert!(
+            names.len() * 16 < ALL.len(),
+            "not at their first slot: {names:?}"
+        );
         for hot in [
             "get", "set", "mget", "mset", "del", "incr", "expire", "ttl", "exists",
         ] {

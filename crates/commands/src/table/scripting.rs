@@ -117,7 +117,7 @@ pub(super) const COMMANDS: &[Command] = &[
                         .categories(&[Category::Scripting])
                         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
                         .doc(
-                            "[ASYNC|SYNC]",
+                            "[ASYNC | SYNC]",
                             "O(N) for N scripts",
                             "Forgets all scripts.",
                         )
@@ -137,7 +137,7 @@ pub(super) const COMMANDS: &[Command] = &[
                     Command::new("script|debug", 3, Group::Scripting, "3.2.0")
                         .flags(&[Flag::NoScript])
                         .categories(&[Category::Scripting])
-                        .doc("YES|SYNC|NO", "O(1)", "Is refused: there is no debugger.")
+                        .doc("YES | SYNC | NO", "O(1)", "Is refused: there is no debugger.")
                         .reply("error")
                         .handler(scripting::debug),
                     Command::new("script|help", 2, Group::Scripting, "5.0.0")
@@ -220,7 +220,7 @@ const FUNCTION: &[Command] = &[
         .categories(&[Category::Scripting])
         .tips(EVERYWHERE)
         .doc(
-            "[ASYNC|SYNC]",
+            "[ASYNC | SYNC]",
             "O(N) for N libraries",
             "Forgets all libraries.",
         )
@@ -252,7 +252,7 @@ const FUNCTION: &[Command] = &[
         .categories(&[Category::Scripting])
         .tips(EVERYWHERE)
         .doc(
-            "serialized-value [FLUSH|APPEND|REPLACE]",
+            "serialized-value [FLUSH | APPEND | REPLACE]",
             "O(N) in the length of all libraries",
             "Restores libraries that FUNCTION DUMP gave, here or in Redis.",
         )

@@ -214,7 +214,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .keys(keys::CHANGE_KEY)
         .doc(
             "key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-milliseconds] \
-             [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID last-id]",
+             [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID id]",
             "O(M * log N) for M ids",
             "Gives pending entries to another consumer.",
         )

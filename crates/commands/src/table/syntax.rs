@@ -89,6 +89,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("EX|PX|EXAT|PXAT|KEEPTTL", "expiration"),
     ("EX|PX|EXAT|PXAT|PERSIST", "expiration"),
     ("FORCE|TAKEOVER", "options"),
+    ("FLUSH|APPEND|REPLACE", "policy"),
     ("FROMMEMBER|FROMLONLAT", "from"),
     ("GET|write", "operation"),
     ("GETREG|DECODE|ENCODING|TODENSE", "subcommand"),
@@ -124,6 +125,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("start|end_index", "index"),
     ("start|end|index_unit", "index"),
     ("strategy|operator|threshold|LIMIT", "trim"),
+    ("YES|SYNC|NO", "mode"),
 ];
 
 /// Redis' names for tokens that are not just their small letters.
