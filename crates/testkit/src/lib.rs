@@ -11,7 +11,7 @@
 //! - `scenario/bits`, `scenario/blocking`, `scenario/channels`, `scenario/eviction`, `scenario/every_type`,
 //!   `scenario/feeds`, `scenario/hashes`, `scenario/in_place`, `scenario/leases`, `scenario/lists`,
 //!   `scenario/messages`, `scenario/names`, `scenario/scripts`, `scenario/sets`, `scenario/sorted`,
-//!   `scenario/transactions`, `scenario/upkeep`: those changes, by what they change.
+//!   `scenario/streams`, `scenario/transactions`, `scenario/upkeep`: those changes, by what they change.
 //! - `state`: what a store holds, and whether a store that a death left is whole.
 //! - `storm`: a storm: processes that write and read one store while others are killed.
 //! - `trace`: processes executed one machine instruction at a time.

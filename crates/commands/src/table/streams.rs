@@ -9,13 +9,18 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::Write, Flag::DenyOom, Flag::Fast])
         .categories(&[Category::Stream])
         .tips(&["nondeterministic_output"])
-        .keys(const { &[KeySpec::first(keys::CHANGE).notes(
-            "UPDATE instead of INSERT because of the optional trimming feature",
-        )] })
+        .keys(
+            const {
+                &[KeySpec::first(keys::CHANGE)
+                    .notes("UPDATE instead of INSERT because of the optional trimming feature")]
+            },
+        )
         .doc(
-            "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+            "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field \
+             value [field value ...]",
             "O(log N); with trimming O(log N) more, what is trimmed is freed in small steps",
-            "Adds an entry to a stream, which is made where it is not there, and trims it where asked.",
+            "Adds an entry to a stream, which is made where it is not there, and trims it where \
+             asked.",
         )
         .reply("bulk: the entry's id; null with NOMKSTREAM where there is no stream")
         .handler(streams::xadd),
@@ -23,11 +28,7 @@ pub(super) const COMMANDS: &[Command] = &[
         .flags(&[Flag::ReadOnly, Flag::Fast])
         .categories(&[Category::Stream])
         .keys(keys::LOOK_KEY)
-        .doc(
-            "key",
-            "O(1)",
-            "Counts the entries of a stream.",
-        )
+        .doc("key", "O(1)", "Counts the entries of a stream.")
         .reply("integer")
         .handler(streams::xlen),
     Command::new("xrange", -4, Group::Stream, "5.0.0")
@@ -104,83 +105,83 @@ pub(super) const COMMANDS: &[Command] = &[
             "Makes groups of consumers, and removes them.",
         )
         .reply("that of the subcommand")
-        .subcommands(const {
-            &[
-                Command::new("xgroup|create", -5, Group::Stream, "5.0.0")
-                    .flags(&[Flag::Write, Flag::DenyOom])
-                    .categories(&[Category::Stream])
-                    .keys(const { &[KeySpec::second(keys::ADD)] })
-                    .doc(
-                        "key groupname <id | $> [MKSTREAM] [ENTRIESREAD entries_read]",
-                        "O(log N)",
-                        "Makes a group that has been given the entries up to an id.",
-                    )
-                    .reply("OK")
-                    .handler(streams::xgroup_create),
-                Command::new("xgroup|setid", -5, Group::Stream, "5.0.0")
-                    .flags(&[Flag::Write])
-                    .categories(&[Category::Stream])
-                    .keys(const { &[KeySpec::second(keys::CHANGE)] })
-                    .doc(
-                        "key groupname <id | $> [ENTRIESREAD entries_read]",
-                        "O(log N)",
-                        "Sets up to which id a group has been given entries.",
-                    )
-                    .reply("OK")
-                    .handler(streams::xgroup_setid),
-                Command::new("xgroup|destroy", 4, Group::Stream, "5.0.0")
-                    .flags(&[Flag::Write])
-                    .categories(&[Category::Stream])
-                    .keys(const { &[KeySpec::second(keys::DROP)] })
-                    .doc(
-                        "key groupname",
-                        "O(log N); what is pending is freed in small steps",
-                        "Removes a group.",
-                    )
-                    .reply("integer: 1, or 0 where there is none")
-                    .handler(streams::xgroup_destroy),
-                Command::new("xgroup|createconsumer", 5, Group::Stream, "6.2.0")
-                    .flags(&[Flag::Write, Flag::DenyOom])
-                    .categories(&[Category::Stream])
-                    .keys(const { &[KeySpec::second(keys::ADD)] })
-                    .doc(
-                        "key groupname consumername",
-                        "O(log N)",
-                        "Makes a consumer.",
-                    )
-                    .reply("integer: 1, or 0 where it is there")
-                    .handler(streams::xgroup_createconsumer),
-                Command::new("xgroup|delconsumer", 5, Group::Stream, "5.0.0")
-                    .flags(&[Flag::Write])
-                    .categories(&[Category::Stream])
-                    .keys(const { &[KeySpec::second(keys::DROP)] })
-                    .doc(
-                        "key groupname consumername",
-                        "O(M * log N) for M pending entries",
-                        "Removes a consumer with what is pending at it.",
-                    )
-                    .reply("integer: entries that were pending")
-                    .handler(streams::xgroup_delconsumer),
-                Command::new("xgroup|help", 2, Group::Stream, "5.0.0")
-                    .flags(&[Flag::Loading, Flag::Stale])
-                    .categories(&[Category::Stream])
-                    .doc(
-                        "",
-                        "O(1)",
-                        "Explains the subcommands.",
-                    )
-                    .reply("array of simple")
-                    .handler(server::help),
-            ]
-        }),
+        .subcommands(
+            const {
+                &[
+                    Command::new("xgroup|create", -5, Group::Stream, "5.0.0")
+                        .flags(&[Flag::Write, Flag::DenyOom])
+                        .categories(&[Category::Stream])
+                        .keys(const { &[KeySpec::second(keys::ADD)] })
+                        .doc(
+                            "key groupname <id | $> [MKSTREAM] [ENTRIESREAD entries_read]",
+                            "O(log N)",
+                            "Makes a group that has been given the entries up to an id.",
+                        )
+                        .reply("OK")
+                        .handler(streams::xgroup_create),
+                    Command::new("xgroup|setid", -5, Group::Stream, "5.0.0")
+                        .flags(&[Flag::Write])
+                        .categories(&[Category::Stream])
+                        .keys(const { &[KeySpec::second(keys::CHANGE)] })
+                        .doc(
+                            "key groupname <id | $> [ENTRIESREAD entries_read]",
+                            "O(log N)",
+                            "Sets up to which id a group has been given entries.",
+                        )
+                        .reply("OK")
+                        .handler(streams::xgroup_setid),
+                    Command::new("xgroup|destroy", 4, Group::Stream, "5.0.0")
+                        .flags(&[Flag::Write])
+                        .categories(&[Category::Stream])
+                        .keys(const { &[KeySpec::second(keys::DROP)] })
+                        .doc(
+                            "key groupname",
+                            "O(log N); what is pending is freed in small steps",
+                            "Removes a group.",
+                        )
+                        .reply("integer: 1, or 0 where there is none")
+                        .handler(streams::xgroup_destroy),
+                    Command::new("xgroup|createconsumer", 5, Group::Stream, "6.2.0")
+                        .flags(&[Flag::Write, Flag::DenyOom])
+                        .categories(&[Category::Stream])
+                        .keys(const { &[KeySpec::second(keys::ADD)] })
+                        .doc(
+                            "key groupname consumername",
+                            "O(log N)",
+                            "Makes a consumer.",
+                        )
+                        .reply("integer: 1, or 0 where it is there")
+                        .handler(streams::xgroup_createconsumer),
+                    Command::new("xgroup|delconsumer", 5, Group::Stream, "5.0.0")
+                        .flags(&[Flag::Write])
+                        .categories(&[Category::Stream])
+                        .keys(const { &[KeySpec::second(keys::DROP)] })
+                        .doc(
+                            "key groupname consumername",
+                            "O(M * log N) for M pending entries",
+                            "Removes a consumer with what is pending at it.",
+                        )
+                        .reply("integer: entries that were pending")
+                        .handler(streams::xgroup_delconsumer),
+                    Command::new("xgroup|help", 2, Group::Stream, "5.0.0")
+                        .flags(&[Flag::Loading, Flag::Stale])
+                        .categories(&[Category::Stream])
+                        .doc("", "O(1)", "Explains the subcommands.")
+                        .reply("array of simple")
+                        .handler(server::help),
+                ]
+            },
+        ),
     Command::new("xreadgroup", -7, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::Blocking, Flag::MovableKeys])
         .categories(&[Category::Stream])
         .keys(const { &[KeySpec::keyword("STREAMS", 4, -1, keys::READ).half()] })
         .doc(
-            "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]",
+            "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key \
+             ...] id [id ...]",
             "O(M * log N) for M entries returned",
-            "Gives a consumer the next entries of its group, or those pending at it again; waits for some where asked.",
+            "Gives a consumer the next entries of its group, or those pending at it again; \
+             waits for some where asked.",
         )
         .reply("map of key to array of entries; null where there are none")
         .handler(streams::xreadgroup),
@@ -205,7 +206,10 @@ pub(super) const COMMANDS: &[Command] = &[
             "O(log N + M) for M entries looked at",
             "Tells what is pending in a group.",
         )
-        .reply("array: number, first id, last id, array of consumers; with a range array of id, consumer, milliseconds, deliveries")
+        .reply(
+            "array: number, first id, last id, array of consumers; with a range array of id, \
+             consumer, milliseconds, deliveries",
+        )
         .handler(streams::xpending),
     Command::new("xclaim", -6, Group::Stream, "5.0.0")
         .flags(&[Flag::Write, Flag::Fast])
@@ -239,8 +243,9 @@ pub(super) const COMMANDS: &[Command] = &[
             "Looks at streams, groups and consumers.",
         )
         .reply("that of the subcommand")
-        .subcommands(const {
-            &[
+        .subcommands(
+            const {
+                &[
                 Command::new("xinfo|stream", -3, Group::Stream, "5.0.0")
                     .flags(&[Flag::ReadOnly])
                     .categories(&[Category::Stream])
@@ -286,5 +291,6 @@ pub(super) const COMMANDS: &[Command] = &[
                     .reply("array of simple")
                     .handler(server::help),
             ]
-        }),
+            },
+        ),
 ];
