@@ -1,7 +1,7 @@
 //! Texts of scripts and libraries of functions, which all processes of a store share.
 //!
 //! They lie in dictionaries of their own, of which clients see no keys: neither FLUSHALL nor eviction takes them. A
-//! process that knows a text need not look it up again while nothing was forgotten ([`SharedTexts::changes`]).
+//! process that knows a text need not look it up again while nothing was forgotten ([`Access::text_changes`]).
 //!
 //! A script that takes long says so every now and then ([`Store::see_script`]), in one word of the store: whoever waits
 //! behind it, in whatever process, then knows why, and may tell it to end. A process that died says nothing any more, so
