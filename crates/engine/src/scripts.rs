@@ -124,8 +124,7 @@ impl Store {
     /// A word by itself: who sees it grown looks the texts up anew, and finds them as they are, or as they were just
     /// before a transaction that is not committed yet.
     fn count_change(&self, texts: SharedTexts) -> Result<(), Error> {
-        let changes = self.access().text_changes(texts).wrapping_add(1);
-        Ok(self.segment.set_setting(texts.setting(), changes)?)
+        Ok(self.segment.count_up(texts.setting())?)
     }
 
     /// Tells scripts that run to end, if they have changed nothing yet.
@@ -133,8 +132,7 @@ impl Store {
     /// # Errors
     /// Where the store cannot be written to.
     pub fn kill_scripts(&self) -> Result<(), Error> {
-        let killed = self.killed_scripts().wrapping_add(1);
-        Ok(self.segment.set_setting(Setting::ScriptsKilled, killed)?)
+        Ok(self.segment.count_up(Setting::ScriptsKilled)?)
     }
 }
 

@@ -198,6 +198,18 @@ impl Segment {
         Ok(())
     }
 
+    /// Counts a setting up for all processes: of those who do it at once, each is counted. One change of one word, so it
+    /// needs no transaction.
+    pub fn count_up(&self, setting: Setting) -> Result<(), Error> {
+        if !self.writable() {
+            return Err(Error::ReadOnly);
+        }
+        self.mapping
+            .word(setting as u64)
+            .fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
     /// Whether somebody holds a shard's lock at this moment.
     pub fn is_locked(&self, index: usize) -> bool {
         let at = self.mapping.layout().shard(index) + shard::LOCK;
