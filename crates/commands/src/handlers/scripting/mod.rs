@@ -1,9 +1,8 @@
-//! EVAL and its like. The interpreter that the process brings along runs scripts of any text.
-//!
-//! A build without it knows a few by their SHA-1: those of redis-py's locks, of which redis-py 5.0 to the newest send the
-//! same texts, those of kombu and Celery 5.7, of which older ones have none, and that of leases. They are written here in
-//! Rust, each as one transaction, and answer and fail as the texts do in Redis 7.0. All other scripts are unknown
-//! commands to it.
+//! EVAL and its like. A few scripts are known by their SHA-1: those of redis-py's locks, of which redis-py 5.0 to the
+//! newest send the same texts, those of kombu and Celery 5.7, of which older ones have none, and that of leases. They are
+//! written here in Rust, each as one transaction, and answer and fail as the texts do in Redis 7.0; those of locks also
+//! wake who waits for the lock, which no text could. Scripts of any other text are run by the interpreter that the
+//! process brings along; a build without it does not know them.
 //!
 //! - `calls`: what the longer scripts are written in: commands within one transaction, and Lua's numbers.
 //! - `celery`: the scripts of Celery's chords.
@@ -202,10 +201,10 @@ fn evaluate(
     reply: &mut dyn Reply,
 ) -> Outcome {
     let call = Call::parse(arguments)?;
-    let Some(interpreter) = context.host.process.interpreter else {
-        let script = Script::by_text(arguments[1]).ok_or(UNKNOWN)?;
+    if let Some(script) = Script::by_text(arguments[1]).filter(|_| !is_read_only) {
         return script.run(&call, context, reply);
-    };
+    }
+    let interpreter = context.host.process.interpreter.ok_or(UNKNOWN)?;
     let named = run::Named::Text(arguments[1]);
     run::run(
         context,
@@ -246,10 +245,10 @@ fn evaluate_sha(
         return Err(NONE.into());
     }
     let call = Call::parse(arguments)?;
-    let Some(interpreter) = context.host.process.interpreter else {
-        let script = Script::by_sha(arguments[1]).ok_or(NONE)?;
+    if let Some(script) = Script::by_sha(arguments[1]).filter(|_| !is_read_only) {
         return script.run(&call, context, reply);
-    };
+    }
+    let interpreter = context.host.process.interpreter.ok_or(NONE)?;
     let named = run::Named::Sha(arguments[1]);
     run::run(
         context,
@@ -267,12 +266,13 @@ pub(crate) fn exists(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    if context.host.process.interpreter.is_some() {
-        return run::exists(context, &arguments[2..], reply);
-    }
-    reply.array(arguments.len() - 2);
+    let mut found = Vec::with_capacity(arguments.len() - 2);
     for sha in &arguments[2..] {
-        reply.integer(Script::by_sha(sha).is_some().into());
+        found.push(Script::by_sha(sha).is_some() || run::exists(context, sha)?);
+    }
+    reply.array(found.len());
+    for found in found {
+        reply.integer(found.into());
     }
     Ok(())
 }

@@ -188,21 +188,13 @@ pub(super) fn load(
     Ok(())
 }
 
-/// SCRIPT EXISTS.
-pub(super) fn exists(context: &mut Context<'_>, names: &[&[u8]], reply: &mut dyn Reply) -> Outcome {
-    let scripts = &context.host.process.scripts;
-    let mut found = Vec::with_capacity(names.len());
-    for name in names {
-        found.push(match Sha::parse(name) {
-            Some(sha) => scripts.find(context.store, &sha)?.is_some(),
-            None => false,
-        });
+/// Whether there is a script of this SHA-1, which this process can run.
+pub(super) fn exists(context: &Context<'_>, name: &[u8]) -> Result<bool, Failure> {
+    let process = context.host.process;
+    match Sha::parse(name).filter(|_| process.interpreter.is_some()) {
+        Some(sha) => Ok(process.scripts.find(context.store, &sha)?.is_some()),
+        None => Ok(false),
     }
-    reply.array(found.len());
-    found
-        .iter()
-        .for_each(|found| reply.integer(i64::from(*found)));
-    Ok(())
 }
 
 /// SCRIPT FLUSH.
