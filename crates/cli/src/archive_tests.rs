@@ -167,7 +167,7 @@ fn hostile_content_with_good_checksums_is_refused() {
     let body = HEADER + BLOCK_HEADER;
     for (records, payload, expected) in [
         (1, record(16, 0, 0, 0, 0), "a database below 16, found 16"),
-        (1, record(0, 6, 0, 0, 0), "a type from 0 to 5, found 6"),
+        (1, record(0, 7, 0, 0, 0), "a type from 0 to 6, found 7"),
         (1, record(0, 0, 2, 0, 0), "no other flag than 1, found 2"),
         (1, record(0, 0, 0, u32::MAX, 0), "a key of at most"),
         (1, record(0, 0, 0, 0, u64::MAX), "a key of at most"),
