@@ -168,8 +168,10 @@ def test_timeouts_transactions_and_groups_that_go(r: undercroft.Redis, path: str
 
 
 def test_a_waiting_reader_can_be_interrupted(path: str) -> None:
+    # Who is started in the background may be told to ignore it.
     program = """
-import sys, undercroft
+import signal, sys, undercroft
+signal.signal(signal.SIGINT, signal.default_int_handler)
 r = undercroft.Redis(sys.argv[1])
 print("ready", flush=True)
 try:
