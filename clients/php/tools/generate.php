@@ -143,7 +143,7 @@ final class Maker
     private function table(array $families): string
     {
         $reads = $keys = $waits = [];
-        foreach ($this->infos as $name => $info) {
+        foreach (array_diff_key($this->infos, $this->others) as $name => $info) {
             $isRead = in_array('readonly', $info[2], true);
             if ($isRead || in_array($name, ['PING', 'ECHO', 'TIME', 'INFO', 'DBSIZE'], true)) {
                 $reads[] = $name;

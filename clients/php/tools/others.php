@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 /**
  * Commands of Redis 7.0 that our server does not have, or of which it has less than a Redis, so that its table does not
- * tell of them.
+ * tell of them; and some that the table has, which are told here in the words of this client's methods.
  *
  * A command's name => what it does, how long that takes, its arguments, where its keys are (as in Table::KEYS; none
  * where that is not told), and whether it changes nothing. Texts are empty where a method is written by hand, or there
