@@ -116,9 +116,13 @@ impl Store {
     /// # Errors
     /// A lock that cannot be had.
     pub fn forget_texts(&self) -> Result<(), Error> {
-        self.access().flush(&[SCRIPTS, LIBRARIES], true)?;
-        self.count_change(SharedTexts::Scripts)?;
-        self.count_change(SharedTexts::Libraries)
+        let count = || {
+            self.count_change(SharedTexts::Scripts)?;
+            self.count_change(SharedTexts::Libraries)
+        };
+        self.access()
+            .flush_and(&[SCRIPTS, LIBRARIES], true, count)
+            .map(drop)
     }
 
     /// A word by itself: who sees it grown looks the texts up anew, and finds them as they are, or as they were just
@@ -186,8 +190,9 @@ impl<'a> Access<'a> {
     /// # Errors
     /// A lock that cannot be had.
     pub fn forget_scripts(&self, wait: bool) -> Result<(), Error> {
-        self.flush(&[SCRIPTS], wait)?;
-        self.store.count_change(SharedTexts::Scripts)
+        // Counted before the commit, so that no death leaves a process with a script that is gone.
+        let count = || self.store.count_change(SharedTexts::Scripts);
+        self.flush_and(&[SCRIPTS], wait, count).map(drop)
     }
 
     /// Changes libraries in one transaction: forgets some, then keeps others, each a name and a text. Changes nothing
@@ -216,7 +221,7 @@ impl<'a> Access<'a> {
             }
             let next = version.wrapping_add(1).to_le_bytes();
             writer.set(LIBRARIES, &mark, &next, Expiry::Never)?;
-            // Who sees it grown before the commit waits for that when it reads.
+            // A process that sees it grown before the commit waits for that when it reads.
             store.count_change(SharedTexts::Libraries)?;
             Ok(true)
         })

@@ -43,6 +43,8 @@ pub(crate) struct Loading {
     /// When it has to be done; none where nothing is loaded.
     pub(crate) until: Option<Instant>,
     registered: Vec<Registered>,
+    /// Bytes of what was registered.
+    taken: usize,
 }
 
 /// Makes the tables. The library `redis` of programs is on top, and is taken off.
@@ -131,6 +133,7 @@ pub(crate) unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
 unsafe fn begin(machine: *mut Machine) {
     let loading = &mut (*machine).loading;
     loading.registered.clear();
+    loading.taken = 0;
     loading.until = Some(Instant::now() + LOAD_TIME);
 }
 
@@ -235,7 +238,16 @@ unsafe fn register(
         flags,
     };
     registered.push((function, NO_PLACE));
-    None
+    // The program's own memory is limited by Lua, and that of what it registers here.
+    let taken = |(known, _): &Registered| {
+        let description = known.description.as_ref().map_or(0, Vec::len);
+        size_of::<Registered>() + known.name.len() + description
+    };
+    (*machine).loading.taken += registered.last().map_or(0, taken);
+    match (*machine).loading.taken > (*machine).memory_limit() {
+        true => Some(b"ERR not enough memory"),
+        false => None,
+    }
 }
 
 unsafe fn two_arguments(state: *mut lua_State) -> Option<&'static [u8]> {

@@ -253,6 +253,8 @@ impl Machine {
         self.clear();
         let what: &[u8] = match ended {
             _ if status != 0 => {
+                // The functions that it registered stay in the registry.
+                self.is_broken = true;
                 return Err(CommandError::fixed(
                     "ERR Error registering functions: ERR not enough memory",
                 ));
@@ -266,6 +268,11 @@ impl Machine {
             Ended::WithError => b"ERR Error registering functions: ",
         };
         Err(CommandError::from_parts(&[what, &self.text]))
+    }
+
+    /// Bytes that the script or the library which runs may take.
+    pub(crate) fn memory_limit(&self) -> usize {
+        self.memory.limit
     }
 
     /// Limits the memory that a script may take.

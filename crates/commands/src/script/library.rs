@@ -223,7 +223,7 @@ impl Libraries {
     }
 
     /// The library of a name.
-    pub(crate) fn library(&self, name: &[u8]) -> Option<&Arc<Library>> {
+    pub(crate) fn named(&self, name: &[u8]) -> Option<&Arc<Library>> {
         self.all.iter().find(|library| library.name == name)
     }
 
@@ -269,7 +269,7 @@ impl KnownLibraries {
             ..Libraries::default()
         };
         for (name, text) in &texts {
-            let before = known.as_ref().and_then(|(_, known)| known.library(name));
+            let before = known.as_ref().and_then(|(_, known)| known.named(name));
             let library = match before.filter(|library| library.script.text() == text) {
                 Some(library) => Arc::clone(library),
                 None => Arc::new(Library::load(text, interpreter, limits)?),

@@ -451,12 +451,23 @@ impl Access<'_> {
     /// Removes all keys of some databases; see [`Store::flush`]. Within a
     /// transaction memory is freed after its commit.
     pub fn flush(&self, databases: &[usize], wait: bool) -> Result<u64, Error> {
+        self.flush_and(databases, wait, || Ok(()))
+    }
+
+    /// The same, and does something else before that is committed, while all locks are held.
+    pub(crate) fn flush_and(
+        &self,
+        databases: &[usize],
+        wait: bool,
+        also: impl Fn() -> Result<(), Error> + Sync,
+    ) -> Result<u64, Error> {
         let shards = self.all_shards();
         let removed = self.write(shards, |writer| {
             let mut removed = 0;
             for shard in shards.iter() {
                 removed += empty(writer, shard, databases)?;
             }
+            also()?;
             Ok::<_, Error>(removed)
         })?;
         match self.running {

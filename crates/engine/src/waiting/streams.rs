@@ -1,6 +1,6 @@
 //! What streams have for those who wait: entries behind an id, which all of them are given; and the next entries of a
-//! group, which the first of them is given. Nothing is taken away by it: what is given to who dies is pending, as it is
-//! in Redis.
+//! group, which the first of them is given. Nothing is taken away by it: what is given to a client that dies is pending, as
+//! it is in Redis.
 
 use super::table::Offer;
 use super::{Answer, Take, Taken, Wanted};
@@ -35,7 +35,7 @@ impl Reader<'_, '_> {
         let is_of_group = matches!(wanted.take, Take::Deliver { .. });
         let stream = match self.stream(wanted.database, &self.key(key)) {
             Ok(Some(stream)) => stream,
-            // Who waits with a group is told.
+            // A client that waits with a group is told.
             Ok(None) | Err(Error::WrongType) => return Ok(is_of_group),
             Err(error) => return Err(error),
         };

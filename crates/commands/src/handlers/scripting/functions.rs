@@ -146,13 +146,13 @@ pub(crate) fn load(
     }
     let replaces = !options.is_empty();
     let (name, _) = name_and_start(text)?;
-    if !replaces && libraries(context)?.library(&name).is_some() {
+    if !replaces && libraries(context)?.named(&name).is_some() {
         return Err(CommandError::quoting("ERR Library ", &name, " already exists").into());
     }
     let limits = context.host.process.script_limits;
     let library = [Arc::new(Library::load(text, interpreter, limits)?)];
     change(context, |libraries| {
-        if !replaces && libraries.library(&name).is_some() {
+        if !replaces && libraries.named(&name).is_some() {
             return Err(CommandError::quoting(
                 "ERR Library ",
                 &name,
@@ -176,7 +176,7 @@ pub(crate) fn delete(
     reply: &mut dyn Reply,
 ) -> Outcome {
     change(context, |libraries| {
-        if libraries.library(arguments[2]).is_none() {
+        if libraries.named(arguments[2]).is_none() {
             return Err(CommandError::fixed("ERR Library not found"));
         }
         Ok(Change {
@@ -252,7 +252,7 @@ pub(crate) fn restore(
     let mut restored = Libraries::default();
     for text in &texts {
         let library = Library::load(text, interpreter, limits)?;
-        if restored.library(&library.name).is_some() {
+        if restored.named(&library.name).is_some() {
             return Err(
                 CommandError::quoting("ERR Library ", &library.name, " already exists").into(),
             );

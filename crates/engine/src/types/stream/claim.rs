@@ -61,7 +61,7 @@ impl Writer<'_, '_> {
             group.set_last(self.transaction, claim.last, group.read)?;
         }
         let (mut claimed, now) = (Claimed::default(), self.now());
-        // Who gets nothing is not made.
+        // A consumer that gets nothing is not made.
         let (mut consumer, mut entry) = (None, StreamEntries::new());
         for &id in ids {
             undercroft_memory::Scratch::clear(&mut entry);

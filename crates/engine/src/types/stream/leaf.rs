@@ -15,9 +15,10 @@
 //! | values                                       |
 //! ```
 //!
-//! The seq is counted from the base's in the same millisecond. The model is that of the entry which the leaf was made for: fields that repeat take nothing, values only what differs
-//! from the model's. No entry depends on another one, so that the first ones go by a store of where they start, and the
-//! next one is put behind the last (W4). An entry that is too long for a common leaf has a leaf of its own.
+//! The seq is counted from the base's in the same millisecond. The model is that of the entry which the leaf was made
+//! for: fields that repeat take nothing, values only what differs from the model's. No entry depends on another one, so
+//! that the first ones go by a store of where they start, and the next one is put behind the last (W4). An entry that is
+//! too long for a common leaf has a leaf of its own.
 
 use smallvec::SmallVec;
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};

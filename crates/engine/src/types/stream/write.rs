@@ -296,7 +296,7 @@ impl Writer<'_, '_> {
         if !stream.destroy_group(self.transaction, name)? {
             return Ok(Some(false));
         }
-        // Who waits for it is told.
+        // Those that wait for it are told.
         self.stream_changed(database, key, KeyEvent::XGroupDestroy);
         Ok(Some(true))
     }
