@@ -103,3 +103,19 @@ fn a_transaction_calls_what_it_has_loaded() {
     );
     embedded.check();
 }
+
+#[test]
+fn what_a_library_registers_counts_as_its_memory() {
+    let process = Embedded::new();
+    let mut client = process.client();
+    let text = "#!lua name=greedy\nlocal long = ('x'):rep(1e6) for number = 1, 100 do redis.register_function{ \
+                function_name = 'f' .. number, callback = function() end, description = long} end";
+    match client.run(&["FUNCTION", "LOAD", text]) {
+        Tree::Error(error) => assert!(error.contains("not enough memory"), "{error}"),
+        reply => panic!("{reply:?}"),
+    }
+    // Nothing of it is left, and the next one loads.
+    let reply = client.run(&["FUNCTION", "LOAD", &library("greedy", "f1", "x")]);
+    assert_eq!(reply, bulk("greedy"));
+    assert_eq!(client.run(&["FCALL", "f1", "0"]), bulk("x"));
+}
