@@ -200,12 +200,30 @@ fn evaluate(
     is_read_only: bool,
     reply: &mut dyn Reply,
 ) -> Outcome {
+    let known = Script::by_text(arguments[1]);
+    let named = run::Named::Text(arguments[1]);
+    run_any(
+        context,
+        arguments,
+        (known, named, UNKNOWN),
+        is_read_only,
+        reply,
+    )
+}
+
+/// Runs a script that is known, or by the interpreter; an error where there is none.
+fn run_any(
+    context: &mut Context<'_>,
+    arguments: &[&[u8]],
+    (known, named, unknown): (Option<Script>, run::Named<'_>, CommandError),
+    is_read_only: bool,
+    reply: &mut dyn Reply,
+) -> Outcome {
     let call = Call::parse(arguments)?;
-    if let Some(script) = Script::by_text(arguments[1]).filter(|_| !is_read_only) {
+    if let Some(script) = known.filter(|_| !is_read_only) {
         return script.run(&call, context, reply);
     }
-    let interpreter = context.host.process.interpreter.ok_or(UNKNOWN)?;
-    let named = run::Named::Text(arguments[1]);
+    let interpreter = context.host.process.interpreter.ok_or(unknown)?;
     run::run(
         context,
         interpreter,
@@ -244,17 +262,12 @@ fn evaluate_sha(
     if arguments[1].len() != 40 {
         return Err(NONE.into());
     }
-    let call = Call::parse(arguments)?;
-    if let Some(script) = Script::by_sha(arguments[1]).filter(|_| !is_read_only) {
-        return script.run(&call, context, reply);
-    }
-    let interpreter = context.host.process.interpreter.ok_or(NONE)?;
+    let known = Script::by_sha(arguments[1]);
     let named = run::Named::Sha(arguments[1]);
-    run::run(
+    run_any(
         context,
-        interpreter,
-        named,
-        &call.called(),
+        arguments,
+        (known, named, NONE),
         is_read_only,
         reply,
     )
