@@ -5,7 +5,6 @@ declare(strict_types=1);
 namespace Undercroft\Tests\Commands;
 
 use Undercroft\ArgumentException;
-use Undercroft\Client;
 use Undercroft\Command;
 use Undercroft\Script;
 use Undercroft\SerializerException;
