@@ -67,7 +67,7 @@ fn a_function_name_belongs_to_one_library_whoever_loads_at_the_same_time() {
 
 #[test]
 fn programs_of_libraries_are_bounded() {
-    let embedded = Embedded::with_time(Some(Duration::from_secs(10)));
+    let embedded = Embedded::with_time(Duration::from_secs(10));
     for program in [
         "while true do end",
         "local t = {} while true do t[#t + 1] = {} end",

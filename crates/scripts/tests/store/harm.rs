@@ -121,7 +121,7 @@ fn is_sound(embedded: &Embedded) {
 
 #[test]
 fn what_never_ends_is_ended() {
-    let embedded = Embedded::with_time(Some(Duration::from_millis(20)));
+    let embedded = Embedded::with_time(Duration::from_millis(20));
     for script in ENDLESS {
         let reply = embedded.client().run(&["EVAL", script, "0"]);
         let is_error = matches!(&reply, Tree::Error(_));
@@ -133,7 +133,7 @@ fn what_never_ends_is_ended() {
 
 #[test]
 fn what_takes_without_end_is_refused() {
-    let embedded = Embedded::with_time(Some(Duration::from_secs(10)));
+    let embedded = Embedded::with_time(Duration::from_secs(10));
     for script in GREEDY {
         println!("{script}");
         let reply = embedded.client().run(&["EVAL", script, "0"]);

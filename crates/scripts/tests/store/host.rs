@@ -25,21 +25,24 @@ impl Connections for Embedded {}
 impl Inbox for Embedded {}
 impl Control for Embedded {}
 
-fn process(time: Option<Duration>) -> Process {
+/// Scripts may run so long where a test says nothing else: one that fails ends, too.
+const LONG: Duration = Duration::from_secs(60);
+
+fn process(time: Duration) -> Process {
     let limits = ScriptLimits {
         memory: 16 << 20,
-        time,
+        time: Some(time),
     };
     Process::new(Config::new(), 1).with_interpreter(Some(undercroft_scripts::interpreter()), limits)
 }
 
 impl Embedded {
     pub(crate) fn new() -> Embedded {
-        Embedded::with_time(None)
+        Embedded::with_time(LONG)
     }
 
     /// One whose scripts may run so long.
-    pub(crate) fn with_time(time: Option<Duration>) -> Embedded {
+    pub(crate) fn with_time(time: Duration) -> Embedded {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         Embedded {
@@ -54,7 +57,7 @@ impl Embedded {
     pub(crate) fn another(&self) -> Embedded {
         Embedded {
             store: Store::open(&self.path, true).expect("the store"),
-            process: process(None),
+            process: process(LONG),
             path: self.path.clone(),
             directory: Arc::clone(&self.directory),
         }
