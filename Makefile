@@ -10,7 +10,7 @@ MAKEFLAGS += --no-builtin-rules
 PREFIX ?= /usr/local
 export PREFIX DESTDIR
 
-# Which table `make bench` measures: core, types, feeds, python, php, everyday, server, cache, objects, streams or growth.
+# Which table `make bench` measures: core, types, feeds, python, php, everyday, server, cache, objects, streams, scripts or growth.
 TABLE ?= core
 
 help: ## Show this list

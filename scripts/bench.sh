@@ -6,7 +6,7 @@
 # shellcheck source=scripts/lib.sh
 source "$(dirname "$0")/lib.sh"
 
-table=${1:?which table: core, types, feeds, python, php, everyday, server, cache, objects, streams or growth}
+table=${1:?which table: core, types, feeds, python, php, everyday, server, cache, objects, streams, scripts or growth}
 shift
 [[ -z ${QUICK:-} ]] || set -- --quick "$@"
 scripts/setup.sh scripts/requirements-bench.txt

@@ -30,6 +30,7 @@
 - `remote`: rows of the table `python`: our client of a server beside the others, and beside a raw
   socket.
 - `report`: rows of a table, and how they are written down.
+- `scripts`: rows of scripts: requests through the server, calls from Python.
 - `served`: rows of the server, under redis-benchmark, beside redis-server.
 - `services`: rows of a mosec service whose stages hand images on, beside mosec's own ways.
 - `sets`: rows of sorted sets, hashes and sets through the server, beside redis-server.

@@ -7,7 +7,7 @@ import io
 import resource
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from core import peers
 from core.bench import Bench
@@ -126,6 +126,21 @@ def both(bench: Bench) -> Iterator[list[Server]]:
         ours = peers.undercroft_server(bench.directory(), bench.binaries)
         theirs = peers.redis_server(bench.directory())
         yield [stack.enter_context(ours), stack.enter_context(theirs)]
+
+
+def send(
+    server: Server, commands: Iterable[bytes], mark: bytes, marks: int, many: int = 100
+) -> None:
+    """Send commands, so many at a time, each of whose replies has a mark so often."""
+    with server.connect() as connection:
+        for some in peers.batched(commands, many):
+            connection.sendall(b"".join(some))
+            reply, wanted = b"", marks * len(some)
+            while reply.count(mark) < wanted or not reply.endswith(b"\r\n"):
+                part = connection.recv(1 << 20)
+                if not part or reply.startswith(b"-"):
+                    raise RuntimeError(f"{server.name}: expected {mark!r}, got {reply[:100]!r}")
+                reply += part
 
 
 def take_turns(

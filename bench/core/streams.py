@@ -4,7 +4,7 @@ import functools
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from core import peers, served
@@ -63,12 +63,12 @@ def memory_rows(bench: Bench) -> list[Row]:
     with served.both(bench) as servers:
         for server in servers:
             before = taken(server)
-            _send(server, entries(), b"$", 1)
+            served.send(server, entries(), b"$", 1)
             filled = taken(server)
-            _send(server, [command(b"XGROUP", b"CREATE", STREAM, GROUP, b"0")], b"+OK", 1)
+            served.send(server, [command(b"XGROUP", b"CREATE", STREAM, GROUP, b"0")], b"+OK", 1)
             words = (b"GROUP", GROUP, CONSUMER, b"COUNT", b"100", b"STREAMS", STREAM, b">")
             deliver = command(b"XREADGROUP", *words)
-            _send(server, [deliver] * (PENDING // 100), b"*2\r\n$", 100)
+            served.send(server, [deliver] * (PENDING // 100), b"*2\r\n$", 100)
             each = (filled - before) / ENTRIES, (taken(server) - filled) / PENDING
             one, other = (Figure("redis-server used_memory", at, at, at, "bytes") for at in each)
             found.append((one, other))
@@ -100,7 +100,7 @@ def served_rows(bench: Bench) -> list[Row]:
         return [*found, shared]
     with served.both(bench) as servers:
         for server in servers:
-            _send(server, entries(), b"$", 1)
+            served.send(server, entries(), b"$", 1)
         for row, (_, words, count) in zip(found, SERVED, strict=True):
             options = ["-c", "50", "-P", str(PIPELINE), "-r", str(ENTRIES), *words.split()]
             requests = bench.pick(count // 5, count)
@@ -117,8 +117,8 @@ def served_rows(bench: Bench) -> list[Row]:
 
 def _handed_on(server: Server, pairs: int) -> float:
     """Deliver and acknowledge the first entries, and return the microseconds of CPU of each."""
-    _send(server, [command(b"XGROUP", b"DESTROY", STREAM, GROUP)], b":", 1)
-    _send(server, [command(b"XGROUP", b"CREATE", STREAM, GROUP, b"0")], b"+OK", 1)
+    served.send(server, [command(b"XGROUP", b"DESTROY", STREAM, GROUP)], b":", 1)
+    served.send(server, [command(b"XGROUP", b"CREATE", STREAM, GROUP, b"0")], b"+OK", 1)
     words = (b"GROUP", GROUP, CONSUMER, b"COUNT", b"1", b"STREAMS", STREAM, b">")
     deliver = command(b"XREADGROUP", *words)
     commands = (
@@ -126,23 +126,8 @@ def _handed_on(server: Server, pairs: int) -> float:
         for number in range(1, pairs + 1)
     )
     before = sum(server.cpu())
-    _send(server, commands, b"\r\n:1\r\n", 1, PIPELINE // 2)
+    served.send(server, commands, b"\r\n:1\r\n", 1, PIPELINE // 2)
     return (sum(server.cpu()) - before) / pairs * 1e6
-
-
-def _send(
-    server: Server, commands: Iterable[bytes], mark: bytes, marks: int, many: int = 100
-) -> None:
-    """Send commands, so many at a time, each of whose replies has a mark so often."""
-    with server.connect() as connection:
-        for some in peers.batched(commands, many):
-            connection.sendall(b"".join(some))
-            reply, wanted = b"", marks * len(some)
-            while reply.count(mark) < wanted or not reply.endswith(b"\r\n"):
-                part = connection.recv(1 << 20)
-                if not part or reply.startswith(b"-"):
-                    raise RuntimeError(f"{server.name}: expected {mark!r}, got {reply[:100]!r}")
-                reply += part
 
 
 def python_rows(bench: Bench) -> list[Row]:

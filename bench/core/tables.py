@@ -21,6 +21,7 @@ from core import (
     objects,
     php,
     remote,
+    scripts,
     served,
     services,
     sets,
@@ -101,6 +102,10 @@ TABLES: dict[str, dict[str, Group]] = {
         "arrays": objects.rows,
         "services": services.rows,
         "channels": channels.rows,
+    },
+    "scripts": {
+        "server": scripts.served_rows,
+        "python": scripts.python_rows,
     },
     "streams": {
         "memory": streams.memory_rows,

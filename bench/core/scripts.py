@@ -1,0 +1,118 @@
+"""Rows of scripts: requests through the server, and calls from Python."""
+
+import functools
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from core import peers, served
+from core.bench import Bench
+from core.peers import Server, command
+from core.report import Figure, Row
+from core.turns import interleaved, loop
+
+SCRIPT = "scripts.py"
+LUA = Path(__file__).parents[1] / "lua"
+REDIS = "redis-py 5.2 with hiredis on a unix socket"
+PIPELINE = 16
+# Each script: its name, what it is, requests of a round, and how much faster it is to be embedded
+# in Python.
+SCRIPTS = (
+    ("compare", "compare-and-delete", 200_000, 15),
+    ("limiter", "a sliding-window limiter", 100_000, 10),
+    ("many", "1,000 `redis.call`s", 1_000, 1.5),
+)
+Words = tuple[bytes, ...]
+
+
+def keys_of(name: str, start: int, count: int) -> Iterator[Words]:
+    """Return a script's key and its arguments, for so many requests."""
+    for number in range(start, start + count):
+        match name:
+            case "compare":
+                yield b"lock:%d" % number, b"%d" % number
+            case "limiter":
+                # One request in 5 ms: half of them are too many.
+                yield b"limiter", b"%d" % (number * 5), b"%d" % number, b"1000", b"100"
+            case _:
+                yield b"number", b"1000"
+
+
+def served_rows(bench: Bench) -> list[Row]:
+    """Measure CPU a request of each script."""
+    found = [
+        Row(
+            id=f"scripts-served-{name}",
+            work=f"server `EVALSHA` of {what}, -P {PIPELINE}: CPU a request",
+            at_most=0.7,
+        )
+        for name, what, *_ in SCRIPTS
+    ]
+    if missing := peers.has("redis-server", "taskset"):
+        for row in found:
+            row.note = missing
+        return found
+    with served.both(bench) as servers:
+        for row, (name, _, count, _) in zip(found, SCRIPTS, strict=True):
+            requests = bench.pick(count // 5, count)
+            sides = {
+                server.name: functools.partial(_requests, server, name, requests)
+                for server in servers
+            }
+            rounds = interleaved(bench.pick(2, 5), sides)
+            row.ours, row.peer = (Figure.of(side, took, "us") for side, took in rounds.items())
+            row.ratio = row.ours.median / row.peer.median
+            row.note = "By one connection that waits for each pipeline."
+    return found
+
+
+def _requests(server: Server, name: str, count: int) -> float:
+    """Run a script so often, and return the microseconds of CPU of each time."""
+    text = (LUA / f"{name}.lua").read_bytes()
+    with server.connect() as connection:
+        connection.sendall(command(b"SCRIPT", b"LOAD", text))
+        sha = connection.recv(1024).split(b"\r\n")[1]
+    served.send(server, [command(b"FLUSHALL")], b"+OK", 1)
+    if name == "compare":
+        fill = (command(b"SET", *words) for words in keys_of(name, 1, count))
+        served.send(server, fill, b"+OK", 1)
+    run = (command(b"EVALSHA", sha, b"1", *words) for words in keys_of(name, 1, count))
+    before = sum(server.cpu())
+    # An integer or a text, either with two line ends where there are two lines.
+    mark = b"\r\n" if name != "many" else b"$"
+    served.send(server, run, mark, 1, PIPELINE)
+    return (sum(server.cpu()) - before) / count * 1e6
+
+
+def python_rows(bench: Bench) -> list[Row]:
+    """Measure calls from Python, beside redis-py."""
+    found = [
+        Row(
+            id=f"scripts-python-{name}",
+            work=f"Python `evalsha` of {what}, beside {REDIS}",
+            at_least=target,
+        )
+        for name, what, _, target in SCRIPTS
+    ]
+    if missing := peers.has("redis-server"):
+        for row in found:
+            row.note = missing
+        return found
+    redis = peers.redis_server(bench.directory())
+    place = bench.directory() / "store"
+    with (
+        redis as server,
+        loop(sys.executable, "embedded", place, script=SCRIPT) as ours,
+        loop(peers.environment("redis-5.2"), "redis", server.path, script=SCRIPT) as theirs,
+    ):
+        for row, (name, _, count, _) in zip(found, SCRIPTS, strict=True):
+            calls = count // 10
+            sides = {
+                "ours": functools.partial(ours.run, name, bench.pick(calls // 5, calls)),
+                "redis": functools.partial(theirs.run, name, bench.pick(calls // 20, calls // 4)),
+            }
+            rounds = interleaved(bench.pick(3, 9), sides)
+            row.ours = Figure.of(name, rounds["ours"], "ns")
+            row.peer = Figure.of("redis-py", rounds["redis"], "ns")
+            row.ratio = row.peer.median / row.ours.median
+    return found

@@ -1,0 +1,5 @@
+-- So many commands, one after the other.
+for _ = 1, tonumber(ARGV[1]) do
+    redis.call('incr', KEYS[1])
+end
+return redis.call('get', KEYS[1])
