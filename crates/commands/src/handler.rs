@@ -142,6 +142,9 @@ pub enum Blocked {
     Lock(Error),
     /// CLIENT PAUSE holds it back.
     Paused,
+    /// It is a script that takes long. Where others wait for its thread, it is to be run by a thread of its own
+    /// ([`Session::apart`](crate::session::Session::apart)); else a signal has come, whose handlers are to be run.
+    Long,
 }
 
 impl fmt::Display for Blocked {
@@ -149,6 +152,7 @@ impl fmt::Display for Blocked {
         match self {
             Blocked::Lock(error) => error.fmt(formatter),
             Blocked::Paused => formatter.write_str("clients are paused"),
+            Blocked::Long => formatter.write_str("too many scripts take long"),
         }
     }
 }

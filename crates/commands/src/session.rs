@@ -77,6 +77,8 @@ pub struct Session {
     pub no_evict: bool,
     /// It is shown every command that is run (MONITOR).
     pub monitors: bool,
+    /// Its commands run on a thread that nobody else waits for, so that a script may take long.
+    pub apart: bool,
     /// The command that waits for keys; until it is answered, no other is to be run.
     pub waiting: Option<Wait>,
     /// The command that runs now has confirmed subscriptions, while replies are not sent.
@@ -194,6 +196,7 @@ impl Session {
             route: (0, 0),
             no_evict: false,
             monitors: false,
+            apart: false,
             waiting: None,
             confirms: false,
             counters: Counters::default(),

@@ -11,6 +11,7 @@ const SCRIPT_TIME: Duration = Duration::from_secs(5);
 const LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
     time: Some(SCRIPT_TIME),
+    brief: None,
 };
 
 /// What runs scripts, where the build has it.

@@ -81,6 +81,15 @@ pub(crate) struct Moved {
     pub(crate) writes: u64,
 }
 
+impl Moved {
+    pub(crate) fn add(&mut self, other: Moved) {
+        self.input += other.input;
+        self.output += other.output;
+        self.reads += other.reads;
+        self.writes += other.writes;
+    }
+}
+
 /// What a connection needs after its turn.
 #[derive(Debug)]
 pub(crate) enum Next {
@@ -90,6 +99,8 @@ pub(crate) enum Next {
     Turn,
     /// A lock, or the end of a pause: its next command is to be run again later.
     Park(Blocked),
+    /// A thread of its own: its next command is a script that takes long.
+    Apart,
     /// Nothing: it is over.
     Close,
 }
@@ -228,7 +239,7 @@ impl Connection {
         let listens = !self.ended && !self.closing && self.parked.is_none() && !self.queued;
         Interest {
             read: listens && !self.is_full(limits),
-            write: self.output.pending() > 0,
+            write: self.has_output(),
         }
     }
 
@@ -412,6 +423,7 @@ impl Connection {
         let sent = self.send_output(space);
         let next = match end {
             _ if sent.is_err() => Next::Close,
+            End::Blocked(Blocked::Long) => Next::Apart,
             End::Blocked(blocked) => Next::Park(blocked),
             End::Waiting if self.ended => Next::Close,
             End::Waiting => Next::Wait,
@@ -462,7 +474,12 @@ impl Connection {
     /// otherwise commands that it sent are still to be run.
     pub(crate) fn hang_up(&mut self) -> bool {
         self.ended = true;
-        !self.has_commands() || self.output.pending() > 0 || self.session.waiting.is_some()
+        !self.has_commands() || self.has_output() || self.session.waiting.is_some()
+    }
+
+    /// Whether something waits to be sent.
+    pub(crate) fn has_output(&self) -> bool {
+        self.output.pending() > 0
     }
 
     /// Whether something was received that is still to be run.

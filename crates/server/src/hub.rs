@@ -23,6 +23,8 @@ pub(crate) struct Hub {
     routes: HashMap<(Topic, Vec<u8>), Vec<u64>>,
     /// Messages that were taken out and not yet handed over.
     outbox: Vec<Parcel>,
+    /// What came for connections that are not at hand, and bytes of it.
+    held: HashMap<u64, Held>,
     /// Subscriptions to be taken back, once the lock that was held can be had.
     leftovers: Vec<(Topic, Vec<u8>)>,
     /// Messages were overwritten before this thread came to them.
@@ -35,6 +37,7 @@ impl Hub {
             subscriber: Subscriber::new(store),
             routes: HashMap::new(),
             outbox: Vec::new(),
+            held: HashMap::new(),
             leftovers: Vec::new(),
             lost: 0,
         }
@@ -124,12 +127,39 @@ impl Hub {
 
     /// All that waits to be handed over.
     pub(crate) fn take(&mut self) -> Vec<Parcel> {
-        std::mem::take(&mut self.outbox)
+        let mut parcels = std::mem::take(&mut self.outbox);
+        if !self.held.is_empty() {
+            parcels.retain(|(token, parcel)| match self.held.get_mut(token) {
+                None => true,
+                Some(held) => {
+                    held.keep(parcel);
+                    false
+                }
+            });
+        }
+        parcels
+    }
+
+    /// Keeps what comes for a connection that is not at hand, up to so many bytes.
+    pub(crate) fn hold(&mut self, token: u64, most: usize) {
+        let held = Held {
+            most,
+            ..Held::default()
+        };
+        self.held.insert(token, held);
+    }
+
+    /// The connection is at hand again: what was kept for it. None where there was too much, or where it has missed
+    /// something.
+    pub(crate) fn release(&mut self, token: u64) -> Option<Vec<Arc<[u8]>>> {
+        let held = self.held.remove(&token).unwrap_or_default();
+        (!held.lost).then_some(held.parcels)
     }
 
     /// Of that, what is for one connection.
     pub(crate) fn take_for(&mut self, token: u64) -> Vec<Arc<[u8]>> {
-        let mut mine = Vec::new();
+        let held = self.held.get_mut(&token).map(Held::take);
+        let mut mine = held.unwrap_or_default();
         self.outbox.retain(|(to, parcel)| {
             if *to == token {
                 mine.push(parcel.clone());
@@ -141,7 +171,48 @@ impl Hub {
 
     /// How many messages were lost since this was asked last: their receivers have missed some, and are to be closed.
     pub(crate) fn take_lost(&mut self) -> u64 {
+        if self.lost > 0 {
+            let routes = self.routes.values().flatten();
+            for token in routes {
+                if let Some(held) = self.held.get_mut(token) {
+                    held.lose();
+                }
+            }
+        }
         std::mem::take(&mut self.lost)
+    }
+}
+
+/// Messages for a connection that is not at hand.
+#[derive(Default)]
+struct Held {
+    parcels: Vec<Arc<[u8]>>,
+    bytes: usize,
+    most: usize,
+    /// Some are missing.
+    lost: bool,
+}
+
+impl Held {
+    fn keep(&mut self, parcel: &Arc<[u8]>) {
+        if self.lost {
+            return;
+        }
+        self.bytes += parcel.len();
+        self.parcels.push(parcel.clone());
+        if self.bytes > self.most {
+            self.lose();
+        }
+    }
+
+    fn lose(&mut self) {
+        self.lost = true;
+        self.parcels = Vec::new();
+    }
+
+    fn take(&mut self) -> Vec<Arc<[u8]>> {
+        self.bytes = 0;
+        std::mem::take(&mut self.parcels)
     }
 }
 

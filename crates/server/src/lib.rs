@@ -5,8 +5,10 @@
 //! pipeline. Threads share nothing but the store and a few counters.
 //!
 //! No thread waits for a lock of the store longer than a millisecond (M6): where another process holds one, the
-//! connection is parked and tried again, in order with the rest of its input, and others go on.
+//! connection is parked and tried again, in order with the rest of its input, and others go on. A script that takes longer
+//! than a few milliseconds is undone, and starts anew on a thread of its own.
 //!
+//! - `apart`: scripts that take long: each on a thread of its own, so that other connections go on.
 //! - `blocked`: connections of one thread whose command waits for keys.
 //! - `connection`: one connection: its buffers, and running the commands in them.
 //! - `error`: why a server does not start.
@@ -27,6 +29,7 @@
 //! - `worker`: one thread: an event loop that runs commands right where their bytes arrive.
 //! - `writer`: replies as bytes of the protocol, appended to a connection's output.
 
+mod apart;
 mod blocked;
 mod connection;
 mod error;

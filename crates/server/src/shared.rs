@@ -12,6 +12,7 @@ use undercroft_commands::script::{Interpreter, ScriptLimits};
 use undercroft_commands::session::{Counters, Session};
 use undercroft_engine::{Store, Waiters};
 
+use crate::apart::Returned;
 use crate::connection::Moved;
 use crate::hub::Hub;
 use crate::limits::make_room_for;
@@ -29,6 +30,8 @@ pub(crate) enum Message {
     Serve(Accepted, Box<Session>, Arc<Card>),
     /// Some connection of the thread was killed.
     Kill,
+    /// A connection of the thread whose script has run elsewhere.
+    Back(Box<Returned>),
 }
 
 /// The way to one thread.
@@ -123,6 +126,8 @@ pub(crate) struct Shared {
     pub(crate) connected: AtomicUsize,
     /// Connections whose command waits for a lock.
     pub(crate) parked: AtomicUsize,
+    /// Connections whose script runs on a thread of its own.
+    apart: AtomicUsize,
     stopping: AtomicBool,
     /// When it was last said that a connection spoke HTTP, Unix microseconds.
     pub(crate) told_suspicion: AtomicI64,
@@ -138,11 +143,14 @@ pub(crate) struct Shared {
     pub(crate) config_file: String,
 }
 
-/// A script keeps the other connections of its thread waiting, so that they could not even end it.
+/// A script that has written and does not end could be ended only with the server.
 const SCRIPT_LIMITS: ScriptLimits = ScriptLimits {
     memory: 256 << 20,
     time: Some(Duration::from_secs(30)),
+    brief: Some(Duration::from_millis(5)),
 };
+/// Scripts that run on threads of their own at the same time, at most.
+const APART_MAX: usize = 16;
 
 /// What runs scripts, where the build has it.
 fn interpreter() -> Option<&'static dyn Interpreter> {
@@ -176,6 +184,7 @@ impl Shared {
             totals: Totals::default(),
             connected: AtomicUsize::new(0),
             parked: AtomicUsize::new(0),
+            apart: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             told_suspicion: AtomicI64::new(0),
             stopped: Default::default(),
@@ -273,6 +282,24 @@ impl Shared {
     pub(crate) fn note_latency(&self, event: Event, start: Instant) {
         let now = || self.process.now_microseconds() / 1_000_000;
         self.process.latency.note(event, start.elapsed(), now);
+    }
+
+    /// Whether one more script may have a thread of its own; until [`return_apart`](Self::return_apart) it counts.
+    pub(crate) fn take_apart(&self) -> bool {
+        let more = |count| (count < APART_MAX).then_some(count + 1);
+        self.apart
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_ok()
+    }
+
+    /// Whether it may at this moment.
+    pub(crate) fn has_apart(&self) -> bool {
+        self.apart.load(Ordering::Relaxed) < APART_MAX
+    }
+
+    /// A script's own thread has ended.
+    pub(crate) fn return_apart(&self) {
+        self.apart.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn password(&self) -> Vec<u8> {

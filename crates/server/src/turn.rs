@@ -34,7 +34,7 @@ pub(crate) enum End {
     More,
     /// The connection is to be closed.
     Closing,
-    /// The next command needs a lock that another process holds, or is paused.
+    /// The next command needs a lock that another process holds, is paused, or takes long.
     Blocked(Blocked),
     /// The last command waits for keys.
     Waiting,
@@ -86,6 +86,12 @@ enum Ran {
     Waits,
     /// The connection is to be closed.
     Closing,
+}
+
+/// Whether a command runs a script: EVAL, EVALSHA, FCALL, whose first key stands behind their number. Of ECHO and the like
+/// nothing stands there.
+fn is_script(name: &[u8]) -> bool {
+    matches!(name, [b'e' | b'E' | b'f' | b'F', rest @ ..] if matches!(rest.len(), 3 | 4 | 6))
 }
 
 impl Turn<'_> {
@@ -199,10 +205,12 @@ impl Turn<'_> {
         None
     }
 
-    /// Whether the turn goes on behind a command: not where there is much to be sent, and not where the server ends,
-    /// as a pipeline can take very long.
+    /// Whether the turn goes on behind a command: not where there is much to be sent, not where the server ends, as a
+    /// pipeline can take very long, and not behind a script that had a thread of its own.
     fn goes_on(&self) -> bool {
-        self.writer.out.len() <= OUTPUT_A_TURN && !self.shared.stopping()
+        self.writer.out.len() <= OUTPUT_A_TURN
+            && !self.shared.stopping()
+            && !self.context.session.apart
     }
 
     /// Where the command that ends at `end` starts.
@@ -249,8 +257,8 @@ impl Turn<'_> {
         Behind::More
     }
 
-    /// Warms the first argument of each command, which is a key where the command has any; then the field or member
-    /// that it looks for there.
+    /// Warms the first argument of each command, which is a key where the command has any, or the first key of a script;
+    /// then the field or member that it looks for there.
     #[inline]
     fn warm(&self, input: &[u8], batch: &Batch) {
         if batch.commands.len() < WORTH_WARMING || !self.warms {
@@ -262,7 +270,12 @@ impl Turn<'_> {
         for &(_, end) in &batch.commands {
             let argument =
                 |index: usize| Some(&input[batch.arguments[start..end].get(index)?.range()]);
-            if let Some(key) = argument(1) {
+            let place = if argument(0).is_some_and(is_script) {
+                3
+            } else {
+                1
+            };
+            if let Some(key) = argument(place) {
                 keys.push(key);
                 // No command on an element has a name of three letters, as GET and SET have.
                 if let Some(name) = argument(0)

@@ -14,6 +14,7 @@ use undercroft_commands::latency::Event;
 use undercroft_commands::session::{Counters, Session};
 use undercroft_engine::Topic;
 
+use crate::apart::{self, Returned};
 use crate::blocked::Blocked as BlockedConnections;
 use crate::connection::{Connection, Next, Workspace};
 use crate::limits::Limits;
@@ -215,6 +216,10 @@ impl Worker {
 
     /// Does what a connection needs after its turn.
     fn settle(&mut self, token: u64, next: Next) {
+        let next = match next {
+            Next::Apart if !self.shared.take_apart() => Next::Park(Blocked::Long),
+            next => next,
+        };
         let Some(connection) = self.connections.get(token) else {
             return;
         };
@@ -225,6 +230,7 @@ impl Worker {
         self.counters.errors += counters.errors;
         match next {
             Next::Close => return self.close(token),
+            Next::Apart => return self.set_apart(token),
             Next::Wait => {}
             Next::Turn => {
                 if !connection.queued {
@@ -387,7 +393,10 @@ impl Worker {
             };
             let (shared, limits) = (&*self.shared, &self.limits);
             let mut next = connection.run_rest(shared, limits, &mut self.space);
-            if let Next::Park(blocked @ Blocked::Lock(_)) = &next
+            if matches!(next, Next::Apart) && !shared.has_apart() {
+                next = Next::Park(Blocked::Long);
+            }
+            if let Next::Park(blocked @ (Blocked::Lock(_) | Blocked::Long)) = &next
                 && since.elapsed() >= LONGEST_WAIT
             {
                 connection.refuse_parked(blocked, shared, &mut self.space);
@@ -418,12 +427,68 @@ impl Worker {
         self.retry_at = Instant::now() + self.retry_delay;
     }
 
+    /// Has a connection's next command run by a thread of its own.
+    fn set_apart(&mut self, token: u64) {
+        let Some(mut connection) = self.connections.lend(token) else {
+            return;
+        };
+        // Its events would find nobody.
+        if connection.registered.take().is_some() {
+            let _ = self.poll.remove(&connection.socket);
+        }
+        self.shared
+            .hub(self.index)
+            .hold(token, self.limits.messages.hard);
+        if let Err(connection) = apart::run(&self.shared, self.limits, connection) {
+            log(format_args!(
+                "a client is closed: its script takes long, and no thread can be started for it"
+            ));
+            self.shared.return_apart();
+            self.connections.give_back(token, connection);
+            self.close(token);
+        }
+    }
+
+    /// A connection is at hand again, whose script has run elsewhere.
+    fn take_back(&mut self, returned: Returned) {
+        let Returned {
+            mut connection,
+            next,
+            moved,
+        } = returned;
+        let token = connection.session.route.1;
+        let is_killed = connection.card.killed.load(Ordering::Acquire);
+        let messages = self.shared.hub(self.index).release(token);
+        let is_added = self
+            .poll
+            .add(&connection.socket, token, Interest::READ)
+            .is_ok();
+        connection.registered = Some(Interest::READ);
+        self.space.moved.add(moved);
+        let Some(messages) = messages.filter(|_| is_added && !is_killed) else {
+            self.connections.give_back(token, connection);
+            return self.close(token);
+        };
+        for message in messages {
+            connection.post(&message, &self.limits, &mut self.space);
+        }
+        let next = match next {
+            Next::Wait if connection.has_output() => {
+                connection.write(&self.limits, &mut self.space)
+            }
+            next => next,
+        };
+        self.connections.give_back(token, connection);
+        self.settle(token, next);
+    }
+
     fn take_messages(&mut self) {
         let mailbox = &self.shared.mailboxes[self.index];
         mailbox.waker.clear();
         for message in mailbox.take() {
             match message {
                 Message::Serve(accepted, session, card) => self.serve(accepted, *session, card),
+                Message::Back(returned) => self.take_back(*returned),
                 Message::Kill => {
                     for token in self
                         .connections
@@ -635,6 +700,16 @@ impl Slots {
         slot.0 = (slot.0 + 1) & 0x7fff_ffff;
         self.free.push(place);
         slot.1.take()
+    }
+
+    /// Takes a connection out whose place is kept for it.
+    fn lend(&mut self, token: u64) -> Option<Box<Connection>> {
+        self.get(token)?;
+        self.slots[token as u32 as usize].1.take()
+    }
+
+    fn give_back(&mut self, token: u64, connection: Box<Connection>) {
+        self.slots[token as u32 as usize].1 = Some(connection);
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut Connection> {

@@ -4,6 +4,7 @@ mod blocking;
 mod copies;
 mod disk;
 mod output;
+mod scripts;
 mod serve;
 mod stopped;
 mod stores;

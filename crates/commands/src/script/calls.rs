@@ -11,7 +11,7 @@ use undercroft_engine::RunningScript;
 use super::ScriptLimits;
 use crate::arguments::CommandError;
 use crate::config::Parameter;
-use crate::handler::{Context, Failure};
+use crate::handler::{Blocked, Context, Failure};
 use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::table::{Command, Flag, resolve_name};
@@ -30,6 +30,8 @@ pub struct Calls<'c, 'a> {
     is_function: bool,
     has_written: bool,
     started: Instant,
+    /// How long it may run on this thread.
+    brief: Option<Duration>,
     /// When it is said that the script runs, next.
     says: Duration,
     /// Whether that was said.
@@ -72,6 +74,7 @@ impl<'c, 'a> Calls<'c, 'a> {
             Ok(milliseconds) => Duration::from_millis(milliseconds),
         };
         Calls {
+            brief: limits.brief.filter(|_| !context.session.apart),
             limits,
             is_full: terms.is_full,
             is_read_only: terms.is_read_only,
@@ -188,7 +191,8 @@ impl<'c, 'a> Calls<'c, 'a> {
     /// To be asked every few thousand instructions: whether the script may go on.
     ///
     /// # Errors
-    /// The error for the script's caller where it was told to end; [`Refused::Stopped`] where it ran too long and is undone.
+    /// The error for the script's caller where it was told to end; [`Refused::Stopped`] where it ran too long, and is
+    /// undone.
     pub fn tick(&mut self) -> Result<(), Refused> {
         let elapsed = self.started.elapsed();
         if self.limits.time.is_some_and(|limit| elapsed > limit) {
@@ -198,12 +202,19 @@ impl<'c, 'a> Calls<'c, 'a> {
             );
             return Err(self.stop(CommandError::new(text).into()));
         }
+        if self.brief.is_some_and(|brief| elapsed > brief) {
+            return Err(self.stop(Failure::Blocked(Blocked::Long)));
+        }
+        let store = self.context.store.store();
+        // What it has changed so far would be lost, for a handler that may not even want that.
+        if !self.has_written && store.is_signalled() {
+            return Err(self.stop(Failure::Blocked(Blocked::Long)));
+        }
         if elapsed < self.says {
             return Ok(());
         }
         self.says = elapsed + SAYS;
         self.is_seen = true;
-        let store = self.context.store.store();
         // Where this cannot be said, others only wait longer.
         let _ = store.see_script(RunningScript {
             has_written: self.has_written,

@@ -87,6 +87,9 @@ pub struct ScriptLimits {
     pub memory: usize,
     /// How long a script may run; none is for ever. One that runs longer is undone.
     pub time: Option<Duration>,
+    /// How long a script may run on a thread that serves others, where it is such. One that runs longer is undone and
+    /// [`Blocked::Long`](crate::Blocked::Long): it starts anew on a thread of its own.
+    pub brief: Option<Duration>,
 }
 
 impl Default for ScriptLimits {
@@ -94,6 +97,7 @@ impl Default for ScriptLimits {
         ScriptLimits {
             memory: 256 << 20,
             time: None,
+            brief: None,
         }
     }
 }

@@ -32,6 +32,7 @@ fn process(time: Duration) -> Process {
     let limits = ScriptLimits {
         memory: 16 << 20,
         time: Some(time),
+        brief: None,
     };
     Process::new(Config::new(), 1).with_interpreter(Some(undercroft_scripts::interpreter()), limits)
 }

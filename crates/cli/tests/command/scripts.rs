@@ -1,0 +1,169 @@
+//! M6: a script that takes long holds up nobody but who needs what it has locked.
+
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
+use std::thread;
+
+use crate::support::{Client, Place, Server};
+
+/// Ends scripts once one is known to take long: it is said after a millisecond.
+fn kill(client: &mut Client<UnixStream>) {
+    loop {
+        match client.call("SCRIPT KILL").as_str() {
+            "-NOTBUSY No scripts in execution right now." => {}
+            reply => return assert_eq!(reply, "+OK"),
+        }
+    }
+}
+
+fn start(place: &Place) -> Server {
+    let server = Server::start(place, &["--threads", "1"]);
+    let reply = server.connect().call("CONFIG SET busy-reply-threshold 1");
+    assert_eq!(reply, "+OK");
+    server
+}
+
+const ENDLESS: &str = "EVAL 'while true do end' 0\r\n";
+
+#[test]
+fn others_go_on_beside_a_script_that_never_ends() {
+    let place = Place::new();
+    let server = start(&place);
+    let (mut script, mut other) = (server.connect(), server.connect());
+    // What it sends behind is run behind.
+    script.send(&format!("SET before 1\r\n{ENDLESS}INCR before\r\n"));
+    assert_eq!(script.line(), "+OK");
+    for number in 0..100 {
+        assert_eq!(other.call(&format!("SET key {number}")), "+OK");
+    }
+    kill(&mut other);
+    assert!(script.line().contains("Script killed by user"));
+    assert_eq!(script.line(), ":2");
+    assert_eq!(script.call("PING"), "+PONG");
+}
+
+#[test]
+fn who_needs_what_a_script_has_locked_is_told() {
+    let place = Place::new();
+    let server = start(&place);
+    let (mut script, mut other, mut waiting) =
+        (server.connect(), server.connect(), server.connect());
+    script.send("EVAL 'redis.call(\"get\", KEYS[1]) while true do end' 1 k\r\n");
+    // Parked until the script has been heard of for five seconds.
+    waiting.send("SET k 1\r\n");
+    assert_eq!(other.call("PING"), "+PONG");
+    let reply = waiting.line();
+    if reply != "+OK" {
+        assert!(reply.starts_with("-BUSY"), "{reply}");
+    }
+    kill(&mut other);
+    assert!(script.line().contains("Script killed by user"));
+    assert_eq!(waiting.call("SET k 2"), "+OK");
+}
+
+#[test]
+fn a_transaction_with_a_long_script_is_one() {
+    let place = Place::new();
+    let server = start(&place);
+    let mut client = server.connect();
+    for queued in [
+        "MULTI",
+        "INCR a",
+        "EVAL 'for i = 1, 3e7 do end redis.call(\"incr\", KEYS[1]) return redis.call(\"incr\", KEYS[2])' 2 b a",
+        "INCR a",
+    ] {
+        let reply = client.call(queued);
+        assert!(reply == "+OK" || reply == "+QUEUED", "{reply}");
+    }
+    assert_eq!(client.call("EXEC"), "*3");
+    let replies = [client.line(), client.line(), client.line()];
+    assert_eq!(replies, [":1", ":2", ":3"]);
+    assert_eq!(client.get("b"), "1");
+}
+
+#[test]
+fn messages_come_in_order_around_a_long_script() {
+    let place = Place::new();
+    let server = start(&place);
+    let (mut script, mut other) = (server.connect(), server.connect());
+    script.send("HELLO 3\r\n");
+    while !script.line().starts_with("*0") {}
+    script.send("SUBSCRIBE news\r\n");
+    for line in [">3", "$9", "subscribe", "$4", "news", ":1"] {
+        assert_eq!(script.line(), line);
+    }
+    script.send(ENDLESS);
+    // The first of them may still find it at hand.
+    for number in 0..1000 {
+        assert_eq!(other.call(&format!("PUBLISH news {number}")), ":1");
+    }
+    kill(&mut other);
+    let (mut messages, mut replies) = (0, 0);
+    let mut lines = Vec::new();
+    while messages + replies < 1001 {
+        let line = script.line();
+        if line.starts_with("-ERR") {
+            assert!(line.contains("Script killed by user"));
+            replies += 1;
+            continue;
+        }
+        lines.push(line);
+        if lines.len() == 7 {
+            assert_eq!(lines[6], messages.to_string());
+            messages += 1;
+            lines.clear();
+        }
+    }
+    assert_eq!(script.call("PING"), "+PONG");
+}
+
+#[test]
+fn a_client_that_is_killed_while_its_script_runs_is_closed_behind_it() {
+    let place = Place::new();
+    let server = start(&place);
+    let (mut script, mut other) = (server.connect(), server.connect());
+    assert_eq!(script.call("CLIENT SETNAME long"), "+OK");
+    assert_eq!(script.call("CLIENT ID"), ":2");
+    script.send(ENDLESS);
+    assert_eq!(other.call("CLIENT KILL ID 2"), ":1");
+    kill(&mut other);
+    // Its reply may have been sent before it was closed.
+    let mut last = script.line();
+    if last.contains("Script killed by user") {
+        last = script.line();
+    }
+    assert_eq!(last, "");
+    assert_eq!(other.call("PING"), "+PONG");
+}
+
+#[test]
+fn more_long_scripts_than_threads_are_refused_in_the_end() {
+    let place = Place::new();
+    let server = start(&place);
+    let mut scripts: Vec<_> = (0..17).map(|_| server.connect()).collect();
+    for script in &mut scripts {
+        script.send(ENDLESS);
+    }
+    let mut other = server.connect();
+    assert_eq!(other.call("SET key 1"), "+OK");
+    // One of them, and nobody knows which, is refused after its five seconds.
+    let (refused, found) = channel();
+    let waiting: Vec<_> = scripts
+        .into_iter()
+        .map(|mut script| {
+            let refused = refused.clone();
+            thread::spawn(move || {
+                // Whoever has had all it wants to hear is gone.
+                let _ = refused.send(script.line());
+            })
+        })
+        .collect();
+    let first = found.recv().expect("a reply");
+    assert_eq!(first, "-BUSY too many scripts take long");
+    kill(&mut other);
+    for thread in waiting {
+        thread.join().expect("a reply");
+    }
+    let killed = |reply: &String| reply.contains("Script killed by user");
+    assert_eq!(found.try_iter().filter(killed).count(), 16);
+}
