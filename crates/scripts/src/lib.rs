@@ -15,6 +15,7 @@
 //! - `numbers`: numbers as C prints them, and as it makes integers of them.
 //! - `packs`: the library `cmsgpack`.
 //! - `patterns`: the functions of `string` that look for patterns.
+//! - `pool`: memory of an interpreter.
 //! - `raise`: errors, as Redis makes them.
 //! - `redis`: the library `redis`.
 //! - `sandbox`: what a script finds, and cannot change.
@@ -29,6 +30,7 @@ mod machine;
 mod numbers;
 mod packs;
 mod patterns;
+mod pool;
 mod raise;
 mod redis;
 mod sandbox;

@@ -1,6 +1,5 @@
 //! One thread's interpreter, and a run of a script in it.
 
-use std::alloc::Layout;
 use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -8,7 +7,7 @@ use std::ptr::null_mut;
 use std::time::Instant;
 
 use mlua_sys::{
-    LUA_GCCOLLECT, LUA_GCRESTART, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL, LUA_GCSTEP, LUA_GLOBALSINDEX,
+    LUA_GCCOLLECT, LUA_GCRESTART, LUA_GCSETPAUSE, LUA_GCSETSTEPMUL, LUA_GLOBALSINDEX,
     LUA_MASKCOUNT, LUA_REGISTRYINDEX, lua_Debug, lua_State, lua_close, lua_cpcall, lua_createtable,
     lua_error, lua_gc, lua_getallocf, lua_getfield_, lua_insert, lua_isstring, lua_istable,
     lua_newstate, lua_pcall, lua_pop, lua_pushcclosure, lua_pushvalue, lua_rawgeti_, lua_rawset,
@@ -26,6 +25,7 @@ use crate::answer;
 use crate::functions::{self, Loading, Registered};
 use crate::heard::Heard;
 use crate::json::Config;
+use crate::pool::Pool;
 use crate::raise::{handle, push_bytes, push_error, raise_text};
 use crate::sandbox::{self, Sandbox};
 
@@ -33,15 +33,18 @@ use crate::sandbox::{self, Sandbox};
 const INSTRUCTIONS: c_int = 10_000;
 /// An interpreter that has compiled so many scripts is given up.
 const COMPILED_MAX: usize = 2048;
-/// Between so many runs a step of collecting garbage is made, of so much.
-const RUNS: u32 = 50;
+/// Garbage is collected once an interpreter has grown by so many hundredths: it is small, and looking through it all
+/// costs more than a script does.
+const PAUSE: c_int = 500;
+/// How much is collected at a time, beside what is made, in hundredths: as Lua has it.
+const STEP: c_int = 200;
 /// An interpreter that has taken more, or a quarter of what it may take, is cleaned at the end of a run.
 const KEPT_MAX: usize = 16 << 20;
 
 /// An interpreter, and what the functions of this crate that it calls need.
 pub(crate) struct Machine {
     state: *mut lua_State,
-    memory: Memory,
+    memory: Pool,
     /// The store for the script that runs; null where none does.
     pub(crate) calls: *mut Calls<'static, 'static>,
     /// Where the arguments of a command lie.
@@ -72,7 +75,6 @@ pub(crate) struct Machine {
     libraries: HashMap<Sha, Vec<Registered>>,
     pub(crate) loading: Loading,
     pub(crate) library_globals: functions::Globals,
-    runs: u32,
     /// Bytes that it may keep between runs, garbage and all.
     kept: usize,
     is_broken: bool,
@@ -88,43 +90,15 @@ enum Ending {
     Stopped,
 }
 
-/// What the interpreter has taken.
-struct Memory {
-    used: usize,
-    limit: usize,
-}
-
 /// Gives, resizes and takes back memory, as Lua asks for it.
 unsafe extern "C" fn allocate(
-    memory: *mut c_void,
+    machine: *mut c_void,
     place: *mut c_void,
     old: usize,
     new: usize,
 ) -> *mut c_void {
-    const ALIGNMENT: usize = 16;
-    let memory = &mut *memory.cast::<Machine>();
-    let memory = &mut memory.memory;
-    let layout = |size| Layout::from_size_align_unchecked(size, ALIGNMENT);
-    if new == 0 {
-        if !place.is_null() {
-            std::alloc::dealloc(place.cast(), layout(old));
-            memory.used -= old;
-        }
-        return null_mut();
-    }
-    let old = if place.is_null() { 0 } else { old };
-    let used = memory.used - old + new;
-    if new > old && used > memory.limit || new > isize::MAX as usize - ALIGNMENT {
-        return null_mut();
-    }
-    let new_place = match place.is_null() {
-        true => std::alloc::alloc(layout(new)),
-        false => std::alloc::realloc(place.cast(), layout(old), new),
-    };
-    if !new_place.is_null() {
-        memory.used = used;
-    }
-    new_place.cast()
+    let machine = machine.cast::<Machine>();
+    (*machine).memory.resize(place.cast(), old, new).cast()
 }
 
 impl Machine {
@@ -132,10 +106,7 @@ impl Machine {
     pub(crate) fn new() -> Option<Box<Machine>> {
         let mut machine = Box::new(Machine {
             state: null_mut(),
-            memory: Memory {
-                used: 0,
-                limit: usize::MAX,
-            },
+            memory: Pool::new(),
             calls: null_mut(),
             arguments: Vec::new(),
             digits: Vec::new(),
@@ -146,14 +117,13 @@ impl Machine {
             answered: 0,
             json: Config::default(),
             random: sandbox::RANDOM,
-            is_tuned: false,
+            is_tuned: true,
             sandbox: Sandbox::default(),
             ending: Ending::No,
             compiled: HashMap::new(),
             libraries: HashMap::new(),
             loading: Loading::default(),
             library_globals: functions::Globals::default(),
-            runs: 0,
             kept: KEPT_MAX,
             is_broken: false,
         });
@@ -344,9 +314,8 @@ impl Machine {
         }
     }
 
-    /// Takes everything off the stack, and collects garbage now and then.
+    /// Takes everything off the stack, and collects garbage where there is much.
     fn clear(&mut self) {
-        self.runs += 1;
         self.heard.trim();
         // SAFETY: none of these calls can fail: finalizers are Lua's own only, as `newproxy` makes none that a script
         // could give a function to (see `sandbox`).
@@ -355,13 +324,11 @@ impl Machine {
             if self.is_tuned {
                 self.is_tuned = false;
                 lua_gc(self.state, LUA_GCRESTART, 0);
-                lua_gc(self.state, LUA_GCSETPAUSE, 200);
-                lua_gc(self.state, LUA_GCSETSTEPMUL, 200);
+                lua_gc(self.state, LUA_GCSETPAUSE, PAUSE);
+                lua_gc(self.state, LUA_GCSETSTEPMUL, STEP);
             }
             if self.memory.used > self.kept {
                 lua_gc(self.state, LUA_GCCOLLECT, 0);
-            } else if self.runs.is_multiple_of(RUNS) {
-                lua_gc(self.state, LUA_GCSTEP, RUNS as c_int);
             }
         }
     }

@@ -1,0 +1,194 @@
+//! Memory of an interpreter.
+//!
+//! Lua makes and frees small blocks all the time, and frees them in crowds. They are cut from chunks, by sizes, and go
+//! onto a list of their size when they are freed: a few instructions each. The chunks are given back with the
+//! interpreter. What is larger is the system's.
+
+use std::alloc::{Layout, alloc, dealloc, realloc};
+use std::ptr::null_mut;
+
+/// Sizes of small blocks are multiples of this, and so are their addresses.
+const GRAIN: usize = 16;
+/// The largest small block.
+const SMALL_MAX: usize = 512;
+/// Bytes of a chunk.
+const CHUNK: usize = 16 * 1024;
+
+/// Where an interpreter's memory comes from, and how much it has taken.
+pub(crate) struct Pool {
+    /// Freed blocks of each size; in the first word of each is the next one.
+    free: [*mut u8; SMALL_MAX / GRAIN],
+    chunks: Vec<*mut u8>,
+    /// What is left of the last chunk.
+    next: *mut u8,
+    left: usize,
+    /// Bytes that are in use.
+    pub(crate) used: usize,
+    /// Bytes that may be.
+    pub(crate) limit: usize,
+}
+
+const CHUNK_LAYOUT: Layout = match Layout::from_size_align(CHUNK, GRAIN) {
+    Ok(layout) => layout,
+    Err(_) => panic!("a layout"),
+};
+
+/// The number of a small block's size.
+fn class(size: usize) -> usize {
+    (size - 1) / GRAIN
+}
+
+impl Pool {
+    pub(crate) fn new() -> Pool {
+        Pool {
+            free: [null_mut(); SMALL_MAX / GRAIN],
+            chunks: Vec::new(),
+            next: null_mut(),
+            left: 0,
+            used: 0,
+            limit: usize::MAX,
+        }
+    }
+
+    /// Gives, resizes and takes back a block, as `lua_Alloc` does: null where there is no memory, and then the block
+    /// stays as it is.
+    ///
+    /// # Safety
+    /// `place` is null, or a block of this pool of `old` bytes.
+    pub(crate) unsafe fn resize(&mut self, place: *mut u8, old: usize, new: usize) -> *mut u8 {
+        if new == 0 {
+            if !place.is_null() {
+                self.give_back(place, old);
+                self.used -= old;
+            }
+            return null_mut();
+        }
+        let old = if place.is_null() { 0 } else { old };
+        let used = self.used - old + new;
+        if new > old && used > self.limit || new > isize::MAX as usize - GRAIN {
+            return null_mut();
+        }
+        let found = match old {
+            0 => self.take(new),
+            _ if old <= SMALL_MAX && new <= SMALL_MAX && class(old) == class(new) => place,
+            _ if old > SMALL_MAX && new > SMALL_MAX => realloc(place, large(old), new),
+            _ => {
+                let found = self.take(new);
+                if !found.is_null() {
+                    place.copy_to_nonoverlapping(found, old.min(new));
+                    self.give_back(place, old);
+                }
+                found
+            }
+        };
+        if !found.is_null() {
+            self.used = used;
+        }
+        found
+    }
+
+    #[inline]
+    unsafe fn take(&mut self, size: usize) -> *mut u8 {
+        if size > SMALL_MAX {
+            return alloc(large(size));
+        }
+        let class = class(size);
+        let first = self.free[class];
+        if !first.is_null() {
+            self.free[class] = first.cast::<*mut u8>().read();
+            return first;
+        }
+        let size = (class + 1) * GRAIN;
+        if self.left < size && !self.add_chunk() {
+            return null_mut();
+        }
+        let taken = self.next;
+        self.next = taken.add(size);
+        self.left -= size;
+        taken
+    }
+
+    #[inline]
+    unsafe fn give_back(&mut self, place: *mut u8, size: usize) {
+        if size > SMALL_MAX {
+            return dealloc(place, large(size));
+        }
+        let class = class(size);
+        place.cast::<*mut u8>().write(self.free[class]);
+        self.free[class] = place;
+    }
+
+    #[cold]
+    fn add_chunk(&mut self) -> bool {
+        // SAFETY: the layout is not empty.
+        let chunk = unsafe { alloc(CHUNK_LAYOUT) };
+        if chunk.is_null() {
+            return false;
+        }
+        self.chunks.push(chunk);
+        (self.next, self.left) = (chunk, CHUNK);
+        true
+    }
+}
+
+/// The layout of a block that is not small.
+unsafe fn large(size: usize) -> Layout {
+    Layout::from_size_align_unchecked(size, GRAIN)
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for chunk in &self.chunks {
+            // SAFETY: it was made with this layout, and the interpreter that used it is closed.
+            unsafe { dealloc(*chunk, CHUNK_LAYOUT) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_keep_their_bytes_and_are_counted() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut pool = Pool::new();
+        // Each block with its bytes, all of which are the same.
+        let mut blocks: Vec<(*mut u8, usize, u8)> = Vec::new();
+        for round in 0..20_000_u32 {
+            let at = random.usize(..=blocks.len());
+            let (place, old, byte) = match at < blocks.len() {
+                true => blocks.swap_remove(at),
+                false => (null_mut(), 0, 0),
+            };
+            let new = match random.u8(..4) {
+                0 => 0,
+                1 => random.usize(1..3 * SMALL_MAX),
+                _ => random.usize(1..=SMALL_MAX),
+            };
+            // SAFETY: the blocks are the pool's, of the sizes they were last given, and filled.
+            unsafe {
+                let found = pool.resize(place, old, new);
+                assert_eq!(found.is_null(), new == 0);
+                if new == 0 {
+                    continue;
+                }
+                assert_eq!(found.addr() % GRAIN, 0);
+                for index in 0..old.min(new) {
+                    assert_eq!(found.add(index).read(), byte);
+                }
+                found.write_bytes(round as u8, new);
+                blocks.push((found, new, round as u8));
+            }
+        }
+        assert_eq!(pool.used, blocks.iter().map(|block| block.1).sum::<usize>());
+        pool.limit = pool.used;
+        // SAFETY: nothing is given.
+        assert!(unsafe { pool.resize(null_mut(), 0, 1) }.is_null());
+        for (place, size, _) in blocks {
+            // SAFETY: as above.
+            unsafe { pool.resize(place, size, 0) };
+        }
+        assert_eq!(pool.used, 0);
+    }
+}
