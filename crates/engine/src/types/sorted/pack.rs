@@ -4,11 +4,13 @@
 //! A score that is an integer is held as one, so that zero has no sign; any other
 //! is a text of its eight bytes.
 
+use std::ops::Range;
+
 use super::bounds::Bounds;
 use super::order::{Target, order_of};
 use super::scored::Scored;
 use crate::error::Error;
-use crate::structures::packed::{self, PackedItem};
+use crate::structures::packed::{self, PackedItem, PackedItems};
 
 /// The score that an item holds.
 fn score_of(item: PackedItem<'_>) -> Result<f64, Error> {
@@ -45,18 +47,178 @@ pub(crate) fn members(bytes: &[u8]) -> Result<Scored, Error> {
 
 /// Appends all members to `out`.
 pub(crate) fn append_all(bytes: &[u8], out: &mut Scored) -> Result<(), Error> {
-    let mut items = packed::items(bytes);
-    while let Some(member) = items.next() {
-        let member = member?;
-        let score = items.next().ok_or_else(unpaired)??;
-        let score = score_of(score)?;
+    append_range(bytes, (0, usize::MAX), out)
+}
+
+/// Appends the members from a position to another one to `out`.
+pub(crate) fn append_range(
+    bytes: &[u8],
+    (from, to): (usize, usize),
+    out: &mut Scored,
+) -> Result<(), Error> {
+    for pair in pairs(bytes).take(to).skip(from) {
+        let pair = pair?;
         out.members.push_with(|out| {
-            member.append_to(out);
+            pair.member.append_to(out);
             Ok::<_, Error>(())
         })?;
-        out.scores.push(score);
+        out.scores.push(score_of(pair.score)?);
     }
     Ok(())
+}
+
+/// A member where it lies.
+struct Pair<'p> {
+    member: PackedItem<'p>,
+    score: PackedItem<'p>,
+    /// Where it begins, and its score, and the next one.
+    start: usize,
+    middle: usize,
+    end: usize,
+}
+
+impl Pair<'_> {
+    fn order(&self) -> Result<u64, Error> {
+        Ok(order_of(score_of(self.score)?))
+    }
+
+    /// Whether it lies before a place.
+    fn is_before(&self, target: &Target<'_>) -> Result<bool, Error> {
+        target.is_behind(self.order()?, |text| {
+            Ok(match self.member {
+                PackedItem::Text(member) => member.cmp(text),
+                PackedItem::Integer(value) => {
+                    itoa::Buffer::new().format(value).as_bytes().cmp(text)
+                }
+            })
+        })
+    }
+}
+
+/// The members where they lie.
+fn pairs(bytes: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, Error>> {
+    let mut items = packed::items(bytes);
+    std::iter::from_fn(move || {
+        let at = |items: &PackedItems<'_>| bytes.len() - items.rest().len();
+        let start = at(&items);
+        let member = match items.next()? {
+            Ok(member) => member,
+            Err(fault) => return Some(Err(fault.into())),
+        };
+        let middle = at(&items);
+        let score = match items.next() {
+            Some(Ok(score)) => score,
+            Some(Err(fault)) => return Some(Err(fault.into())),
+            None => return Some(Err(unpaired())),
+        };
+        Some(Ok(Pair {
+            member,
+            score,
+            start,
+            middle,
+            end: at(&items),
+        }))
+    })
+}
+
+/// What a set has of one member.
+pub(crate) struct Seen {
+    /// Where the member lies with its score, which is this.
+    pub(crate) there: Option<(Range<usize>, f64)>,
+    /// Number of members.
+    pub(crate) count: usize,
+    /// The order of the last of them; 0 where there is none.
+    last: u64,
+}
+
+/// Looks for the member of a form. O(members).
+pub(crate) fn look(bytes: &[u8], form: &[u8]) -> Result<Seen, Error> {
+    let mut seen = Seen {
+        there: None,
+        count: 0,
+        last: 0,
+    };
+    let mut last = None;
+    for pair in pairs(bytes) {
+        let pair = pair?;
+        if bytes[pair.start..pair.middle] == *form {
+            seen.there = Some((pair.start..pair.end, score_of(pair.score)?));
+        }
+        seen.count += 1;
+        last = Some(pair);
+    }
+    if let Some(last) = last {
+        seen.last = last.order()?;
+    }
+    Ok(seen)
+}
+
+/// Gives a member, which was looked for, a score. O(members).
+pub(crate) fn put(
+    bytes: &mut Vec<u8>,
+    seen: &Seen,
+    (member, form): (&[u8], &[u8]),
+    score: f64,
+) -> Result<(), Error> {
+    if let Some((range, _)) = &seen.there {
+        bytes.drain(range.clone());
+    }
+    let target = Target::Member {
+        order: order_of(score),
+        member,
+        behind: false,
+    };
+    let mut place = bytes.len();
+    if seen.there.is_some() || seen.last >= order_of(score) {
+        for pair in pairs(bytes) {
+            let pair = pair?;
+            if !pair.is_before(&target)? {
+                place = pair.start;
+                break;
+            }
+        }
+    }
+    let mut new = form.to_vec();
+    push_score(&mut new, score);
+    bytes.splice(place..place, new);
+    Ok(())
+}
+
+/// Takes the member of a form out, if it is there. Returns whether it was. O(members).
+pub(crate) fn take(bytes: &mut Vec<u8>, form: &[u8]) -> Result<bool, Error> {
+    let Some(member) = packed::find(bytes, form, 2)? else {
+        return Ok(false);
+    };
+    let (_, end) = packed::item_at(bytes, member.end)?;
+    bytes.drain(member.start..end);
+    Ok(true)
+}
+
+/// Takes the members from a position to another one out. O(members).
+pub(crate) fn cut(bytes: &mut Vec<u8>, (from, to): (usize, usize)) -> Result<(), Error> {
+    let (mut start, mut end) = (bytes.len(), bytes.len());
+    for (position, pair) in pairs(bytes).enumerate().take(to.saturating_add(1)) {
+        let pair = pair?;
+        if position == from {
+            start = pair.start;
+        }
+        if position == to {
+            end = pair.start;
+        }
+    }
+    bytes.drain(start.min(end)..end);
+    Ok(())
+}
+
+/// How many members lie before one, if it is there. O(members).
+pub(crate) fn rank(bytes: &[u8], form: &[u8]) -> Result<Option<u64>, Error> {
+    for (rank, pair) in (0..).zip(pairs(bytes)) {
+        let pair = pair?;
+        if bytes[pair.start..pair.middle] == *form {
+            return Ok(Some(rank));
+        }
+    }
+    Ok(None)
 }
 
 fn unpaired() -> Error {
@@ -86,26 +248,33 @@ pub(crate) fn pack<'m>(members: impl Iterator<Item = (&'m [u8], f64)>) -> Vec<u8
 }
 
 /// Number of members before a place.
-pub(crate) fn count_before(members: &Scored, target: &Target<'_>) -> usize {
-    let before = |(member, score): (&[u8], f64)| {
-        let compared = target.is_behind(order_of(score), |text| Ok::<_, Error>(member.cmp(text)));
-        compared.unwrap_or(false)
-    };
-    members.iter().take_while(|member| before(*member)).count()
+fn count_before(bytes: &[u8], target: &Target<'_>) -> Result<usize, Error> {
+    let mut count = 0;
+    for pair in pairs(bytes) {
+        if !pair?.is_before(target)? {
+            break;
+        }
+        count += 1;
+    }
+    Ok(count)
 }
 
-/// The positions that a range by score or text has.
-pub(crate) fn range(members: &Scored, bounds: &Bounds<'_>, reverse: bool) -> (usize, usize) {
+/// The positions that a range by score or text has. O(members).
+pub(crate) fn range(
+    bytes: &[u8],
+    bounds: &Bounds<'_>,
+    reverse: bool,
+) -> Result<(usize, usize), Error> {
     if matches!(bounds, Bounds::Texts(..)) {
-        return text_range(members, bounds, reverse);
+        return Ok(text_range(&members(bytes)?, bounds, reverse));
     }
-    match bounds.targets() {
+    Ok(match bounds.targets() {
         (Some(low), Some(high)) if !bounds.is_empty() => {
-            let (from, to) = (count_before(members, &low), count_before(members, &high));
+            let (from, to) = (count_before(bytes, &low)?, count_before(bytes, &high)?);
             (from.min(to), to)
         }
         _ => (0, 0),
-    }
+    })
 }
 
 /// The positions that a range by text has. Where scores differ, which makes it

@@ -106,11 +106,7 @@ impl SortedSet {
     /// How many members come before one, if it is there. O(log n).
     pub fn rank(&self, view: &View<'_>, member: &Key<'_>) -> Result<Option<u64>, Error> {
         match &self.0 {
-            Body::Packed(bytes) => {
-                let members = pack::members(bytes)?;
-                let rank = members.members.iter().position(|text| text == member.bytes);
-                Ok(rank.map(|rank| rank as u64))
-            }
+            Body::Packed(bytes) => pack::rank(bytes, &packed::form(member.bytes)),
             Body::Large(large) => {
                 let Some(element) = large.elements.find(view, member)? else {
                     return Ok(None);
@@ -144,8 +140,7 @@ impl SortedSet {
         }
         match &self.0 {
             Body::Packed(bytes) => {
-                let members = pack::members(bytes)?;
-                let range = pack::range(&members, bounds, reverse);
+                let range = pack::range(bytes, bounds, reverse)?;
                 Ok((range.0 as u64, range.1 as u64))
             }
             Body::Large(_) if bounds.is_empty() => Ok((0, 0)),
@@ -204,16 +199,17 @@ impl SortedSet {
     ) -> Result<(), Error> {
         match &self.0 {
             Body::Packed(bytes) => {
-                let members = pack::members(bytes)?;
-                let mut push = |rank: u64| {
-                    if let Some((member, score)) = members.get(rank as usize) {
+                let mut members = Scored::new();
+                pack::append_range(bytes, (from as usize, to as usize), &mut members)?;
+                let mut push = |rank: usize| {
+                    if let Some((member, score)) = members.get(rank) {
                         out.text(member, score);
                     }
                 };
                 if reverse {
-                    (from..to).rev().for_each(&mut push);
+                    (0..members.len()).rev().for_each(&mut push);
                 } else {
-                    (from..to).for_each(&mut push);
+                    (0..members.len()).for_each(&mut push);
                 }
                 Ok(())
             }

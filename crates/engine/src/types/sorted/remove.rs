@@ -15,6 +15,7 @@ use crate::structures::dictionary;
 use crate::structures::element::Element;
 use crate::structures::elements::element_key;
 use crate::structures::key::Key;
+use crate::structures::packed;
 use crate::structures::taking::{Gone, REBUILD_MIN, Taking};
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer, root};
@@ -36,19 +37,13 @@ impl Writer<'_, '_> {
         let mut bytes = Vec::new();
         let mut removed = 0;
         let empty = if found.entry.append_packed(self.view(), &mut bytes)? {
-            let old = pack::members(&bytes)?;
-            let mut sorted: Vec<(&[u8], f64)> = old.iter().collect();
             for member in members {
-                if let Some(place) = sorted.iter().position(|(text, _)| text == member) {
-                    sorted.remove(place);
-                    removed += 1;
-                }
+                removed += u64::from(pack::take(&mut bytes, &packed::form(member))?);
             }
-            if removed > 0 && !sorted.is_empty() {
-                let bytes = pack::pack(sorted.iter().copied());
+            if removed > 0 && !bytes.is_empty() {
                 self.put_packed(database, key, Some(found), SORTED_SET, &bytes)?;
             }
-            sorted.is_empty()
+            bytes.is_empty()
         } else {
             let large = Large::to_change(self.view(), key.shard, &found.entry)?;
             match Taking::of(large.elements, self.transaction, members)? {
@@ -153,16 +148,13 @@ impl Writer<'_, '_> {
         }
         let mut bytes = Vec::new();
         let gone = if found.entry.append_packed(self.view(), &mut bytes)? {
-            let old = pack::members(&bytes)?;
-            let mut sorted: Vec<(&[u8], f64)> = old.iter().collect();
-            sorted.drain(from as usize..to as usize);
-            if sorted.is_empty() {
+            pack::cut(&mut bytes, (from as usize, to as usize))?;
+            if bytes.is_empty() {
                 self.remove_found(root(database, key), found)?;
             } else {
-                let bytes = pack::pack(sorted.iter().copied());
                 self.put_packed(database, key, Some(found), SORTED_SET, &bytes)?;
             }
-            sorted.is_empty()
+            bytes.is_empty()
         } else {
             let large = Large::to_change(self.view(), key.shard, &found.entry)?;
             let length = large.ranks(self.view())?.count();

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use undercroft_memory::Transaction;
 
 use super::leaf::Ranked;
-use super::order::{Target, order_of};
+use super::order::order_of;
 use super::ranks::Ranks;
 use super::scored::Scored;
 use super::whole::copy;
@@ -19,6 +19,7 @@ use crate::structures::bulk::{self, Draft, Part};
 use crate::structures::dictionary;
 use crate::structures::element::{Element, Value};
 use crate::structures::elements::Elements;
+use crate::structures::packed;
 use crate::transaction::effect::Effect;
 use crate::transaction::writer::{Found, Writer};
 use crate::types::hash::{FEW, PACKED_MAX, PackedLimits};
@@ -180,42 +181,37 @@ impl Writer<'_, '_> {
         rule: AddRule,
         limits: &PackedLimits,
     ) -> Result<Added, Error> {
-        let old = pack::members(bytes)?;
-        if members.len() > FEW {
-            return self.add_many(database, key, found, &old, members, rule, limits);
-        }
-        let mut sorted: Vec<(&[u8], f64)> = old.iter().collect();
         let mut added = Added::default();
-        let mut rest = members;
+        let mut changed = bytes.to_vec();
+        let mut rest = if members.len() > FEW { &[] } else { members };
+        let mut fits = members.len() <= FEW;
         while let [(member, given), behind @ ..] = rest {
-            let place = sorted.iter().position(|(text, _)| text == member);
-            let old = place.map(|place| sorted[place].1);
-            if place.is_none() && !rule.only_existing && limits.exceeded_by(member, sorted.len()) {
+            let form = packed::form(member);
+            let seen = pack::look(&changed, &form)?;
+            let old = seen.there.as_ref().map(|(_, score)| *score);
+            if old.is_none() && !rule.only_existing && limits.exceeded_by(member, seen.count) {
+                fits = false;
                 break;
             }
             rest = behind;
-            let Some(new) = added.take(rule.score(old, *given)?, old) else {
-                continue;
-            };
-            if let Some(place) = place {
-                sorted.remove(place);
+            if let Some(new) = added.take(rule.score(old, *given)?, old) {
+                // One piece knows one zero only, as in Redis.
+                pack::put(&mut changed, &seen, (member, &form), new + 0.0)?;
             }
-            // One piece knows one zero only, as in Redis.
-            sorted.insert(place_of(&sorted, member, new), (*member, new + 0.0));
         }
-        if !rest.is_empty() {
+        if !fits {
+            let old = pack::members(bytes)?;
             return self.add_many(database, key, found, &old, members, rule, limits);
         }
         if added.added + added.updated == 0 {
             return Ok(added);
         }
-        let bytes = pack::pack(sorted.iter().copied());
-        if bytes.len() <= PACKED_MAX {
-            self.put_packed(database, key, found, SORTED_SET, &bytes)?;
+        if changed.len() <= PACKED_MAX {
+            self.put_packed(database, key, found, SORTED_SET, &changed)?;
             return Ok(added);
         }
-        let secret = self.transaction.hash_key();
-        self.make_large(database, key, found, &parts(secret, sorted.into_iter()))?;
+        let (secret, sorted) = (self.transaction.hash_key(), pack::members(&changed)?);
+        self.make_large(database, key, found, &parts(secret, sorted.iter()))?;
         Ok(added)
     }
 
@@ -428,20 +424,6 @@ fn in_order<'m>(members: &[Part<'m>]) -> Vec<Part<'m>> {
         .collect();
     sorted.sort_unstable_by(|one, other| (one.0, one.1.key).cmp(&(other.0, other.1.key)));
     sorted.into_iter().map(|(_, member)| *member).collect()
-}
-
-/// Where a member with a score belongs among others in order.
-fn place_of(sorted: &[(&[u8], f64)], member: &[u8], score: f64) -> usize {
-    let target = Target::Member {
-        order: order_of(score),
-        member,
-        behind: false,
-    };
-    sorted.partition_point(|(text, score)| {
-        let compared =
-            target.is_behind(order_of(*score), |member| Ok::<_, Error>(text.cmp(&member)));
-        compared.unwrap_or(false)
-    })
 }
 
 /// The order of members.
