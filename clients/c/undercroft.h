@@ -43,7 +43,8 @@
  * Death       A process may be killed at any instruction. Others roll back what it had not finished, and go on.
  * Time        Durations are milliseconds, moments are milliseconds since 1970 (Unix time).
  * Waiting     A call waits where another process holds a lock (up to uc_options.timeout_ms), or where a command is for
- *             waiting (BLPOP, uc_subscription_next()). uc_set_interrupt() can end such a wait.
+ *             waiting (BLPOP, uc_subscription_next()). uc_set_interrupt() can end such a wait, and a script that has
+ *             changed nothing yet.
  * C++         The header is C11 and C++17. Nothing is thrown.
  * Stability   A program built with this header runs with every library of the same UC_ABI_VERSION >> 16 and at least
  *             its lower half. Only opaque handles and structures that begin with their size cross the border.
@@ -110,12 +111,12 @@ const char *uc_error_message(void);
 const char *uc_status_name(int status);
 
 /* Asked while a call waits: returns nonzero to end it. May be called by any thread that waits, by several at once. It
- * may use the library, but not the handle that waits. */
+ * may use the library, but not the handle that waits, and nothing of it while the call runs a script. */
 typedef int uc_interrupt(void *data);
 
 /* Has every wait of this process ask `check`, at least ten times a second and at once after a signal that did not
- * restart the system call (sigaction without SA_RESTART). A nonzero answer ends the wait with UC_INTERRUPTED; nothing
- * was changed. NULL asks nobody. `data` must stay valid while calls may wait. Meant to be set once, at the start. */
+ * restart the system call (sigaction without SA_RESTART), and every script that has written nothing yet more often. A
+ * nonzero answer ends it with UC_INTERRUPTED; nothing was changed. NULL asks nobody. `data` must stay valid while calls may wait. Meant to be set once, at the start. */
 int uc_set_interrupt(uc_interrupt *check, void *data);
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------------ */

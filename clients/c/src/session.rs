@@ -7,7 +7,7 @@ use undercroft_commands::protocol::Protocol;
 use undercroft_commands::reply::{Recorder, Reply};
 use undercroft_commands::session::Session;
 use undercroft_commands::{Context, execute};
-use undercroft_embedded::OpenStore;
+use undercroft_embedded::{OpenStore, run_on};
 
 use crate::border::{self, Bytes, List, Words, call, check_place, list};
 use crate::handle::{Handle, Kind, Pool};
@@ -117,7 +117,8 @@ fn queue_all<'a>(
 
 /// Runs one of several commands.
 fn ask(context: &mut Context<'_>, words: &[&[u8]], reply: &mut Tree) -> Outcome<()> {
-    let ran = execute(context, words, reply);
+    let ran =
+        execute(context, words, reply).or_else(|blocked| run_on(context, blocked, words, reply));
     context.session.finish_command();
     ran.map_err(|blocked| Refused::blocked(&blocked))
 }

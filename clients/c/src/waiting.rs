@@ -1,5 +1,6 @@
 //! How a thread waits, and what interrupts it.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
@@ -24,6 +25,11 @@ unsafe impl Send for Interrupt {}
 /// Locked only where no other thread forks, and for a look only.
 static INTERRUPT: Mutex<Option<Interrupt>> = Mutex::new(None);
 
+thread_local! {
+    /// The program has said so in the midst of a script of this thread, and may not say it twice.
+    static SIGNALLED: Cell<bool> = const { Cell::new(false) };
+}
+
 fn with_interrupt<R>(body: impl FnOnce(&mut Option<Interrupt>) -> R) -> R {
     without_fork(|| body(&mut INTERRUPT.lock().unwrap_or_else(PoisonError::into_inner)))
 }
@@ -37,10 +43,21 @@ impl WaitHook for Program {
     }
 
     fn interrupted(&self) -> bool {
-        let interrupt = with_interrupt(|interrupt| *interrupt);
-        // SAFETY: the program says that it may be called with this, in whichever thread.
-        interrupt.is_some_and(|interrupt| unsafe { (interrupt.check)(interrupt.data) } != 0)
+        SIGNALLED.take() || asks_for_an_end()
     }
+
+    fn is_signalled(&self) -> bool {
+        let ends = asks_for_an_end();
+        SIGNALLED.set(ends);
+        ends
+    }
+}
+
+/// What the program says to that.
+fn asks_for_an_end() -> bool {
+    let interrupt = with_interrupt(|interrupt| *interrupt);
+    // SAFETY: the program says that it may be called with this, in whichever thread.
+    interrupt.is_some_and(|interrupt| unsafe { (interrupt.check)(interrupt.data) } != 0)
 }
 
 /// # Safety

@@ -43,4 +43,16 @@ impl WaitHook for Interpreter {
             Python::attach(|_| unsafe { ffi::PyErr_CheckSignals() } != 0)
         })
     }
+
+    fn is_signalled(&self) -> bool {
+        // SAFETY: the thread is attached. The first call forgets that Ctrl-C was pressed, and the second one has it
+        // come again; no handler runs.
+        Python::attach(|_| unsafe {
+            let pressed = ffi::PyOS_InterruptOccurred() != 0;
+            if pressed {
+                ffi::PyErr_SetInterrupt();
+            }
+            pressed
+        })
+    }
 }

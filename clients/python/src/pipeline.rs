@@ -5,7 +5,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use undercroft_commands::{Context, execute};
-use undercroft_embedded::OpenStore;
+use undercroft_embedded::{OpenStore, run_on};
 
 use crate::client::Client;
 use crate::error;
@@ -64,6 +64,7 @@ fn run_all<'py>(
         let answer = with_words(&client.codec, words.iter_borrowed(), |words| {
             let mut reply = Objects::new(py, &client.codec, decode);
             execute(context, words, &mut reply)
+                .or_else(|blocked| run_on(context, blocked, words, &mut reply))
                 .map_err(|blocked| error::raise_wait(py, client.codec.raises, &blocked))?;
             context.session.finish_command();
             reply.finish()

@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use pyo3::{Borrowed, intern};
 use smallvec::SmallVec;
 use undercroft_commands::{Context, execute};
-use undercroft_embedded::OpenStore;
+use undercroft_embedded::{OpenStore, run_on};
 
 use crate::attached::Attached;
 use crate::client::Client;
@@ -236,6 +236,7 @@ fn answer<'py>(
     let mut bytes: SmallVec<[&[u8]; FEW]> = SmallVec::new();
     bytes.extend(words.iter().map(Argument::bytes));
     execute(context, &bytes, reply)
+        .or_else(|blocked| run_on(context, blocked, &bytes, reply))
         .map_err(|blocked| error::raise_wait(py, link.codec.raises, &blocked))?;
     context.session.finish_command();
     reply.finish()

@@ -1,11 +1,13 @@
-"""Handlers of signals that use what the call below them is using."""
+"""Handlers of signals that use what the call below them is using, and those that end scripts."""
 
+import os
 import signal
 import threading
 
 import pytest
 import redis
 import undercroft
+from children import fork, status_of
 from test_processes import Holder
 from undercroft._native import Subscription
 
@@ -53,3 +55,49 @@ def test_a_handler_closes_the_receiver_that_it_interrupts(path: str) -> None:
             sender.join()
         signal.signal(signal.SIGUSR1, handler)
         holder.end()
+
+
+def press_once_it_runs(path: str) -> int:
+    """Have a child press Ctrl-C as soon as a script keeps it waiting."""
+    parent = os.getpid()
+
+    def press() -> None:
+        beside = undercroft.Redis(path, timeout=0.02)
+        while True:
+            try:
+                beside.persist("k")
+            except redis.ResponseError as error:
+                assert str(error).startswith("BUSY"), error  # noqa: PT017 - another error is a fault
+                break
+            except redis.TimeoutError:
+                pass
+        os.kill(parent, signal.SIGINT)
+
+    undercroft.Redis(path).config_set("busy-reply-threshold", 1)
+    return fork(press)
+
+
+def test_ctrl_c_ends_a_script_that_has_written_nothing(path: str) -> None:
+    r = undercroft.Redis(path)
+    child = press_once_it_runs(path)
+    with pytest.raises(KeyboardInterrupt):
+        r.eval("redis.call('get', KEYS[1]) while true do end", 1, "k")
+    assert status_of(child) == 0
+    assert r.eval("return 1", 0) == 1
+
+
+@pytest.mark.parametrize("command", ["get", "incr"])
+def test_a_script_outlasts_a_handler_that_raises_nothing(path: str, command: str) -> None:
+    r = undercroft.Redis(path)
+    told: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: told.append(number))
+    try:
+        child = press_once_it_runs(path)
+        while not told:
+            r.delete("k")
+            first = f"redis.call('{command}', KEYS[1])"
+            last = "for i = 1, 2e7 do end return redis.call('incr', KEYS[1])"
+            assert r.eval(f"{first} {last}", 1, "k") == (2 if command == "incr" else 1)
+        assert status_of(child) == 0
+    finally:
+        signal.signal(signal.SIGINT, handler)

@@ -19,5 +19,5 @@ pub use embedding::Embedding;
 pub use feed::{FeedItems, FeedQuery};
 pub use feed_buffer::with_feed_buffer;
 pub use objects::{FoundObject, Object, ObjectHead, ObjectKind, object_key, object_letter};
-pub use open_store::{Exclusive, OpenStore, Receiver, StoreOf};
+pub use open_store::{Exclusive, OpenStore, Receiver, StoreOf, run_on};
 pub use place::Place;

@@ -115,8 +115,34 @@ impl OpenStore {
         reply: &mut R,
     ) -> Result<(), Blocked> {
         let host = self.embedding.host_with(inbox);
-        execute(&mut Context::new(session, host, &self.store), words, reply)
+        let context = &mut Context::new(session, host, &self.store);
+        execute(context, words, reply).or_else(|blocked| run_on(context, blocked, words, reply))
     }
+}
+
+/// Goes on with a command that [`execute`] has left: where it is a script that a signal has stopped, the handlers run
+/// here, without locks, and it starts anew unless one of them ends it.
+///
+/// # Errors
+/// Why it could not be run.
+#[cold]
+pub fn run_on<R: Reply>(
+    context: &mut Context<'_>,
+    blocked: Blocked,
+    words: &[&[u8]],
+    reply: &mut R,
+) -> Result<(), Blocked> {
+    let mut left = blocked;
+    while let Blocked::Long = left {
+        if context.store.store().is_interrupted() {
+            return Err(Blocked::Lock(Error::interrupted()));
+        }
+        match execute(context, words, reply) {
+            Ok(()) => return Ok(()),
+            Err(blocked) => left = blocked,
+        }
+    }
+    Err(left)
 }
 
 /// An [`Inbox`] that changes, and that one thread has for itself while a command runs.

@@ -40,6 +40,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// That of a call which a signal handler has ended.
+    pub fn interrupted() -> Error {
+        memory::Error::Interrupted.into()
+    }
+
     /// Whether the operation can be tried again later: another process holds a
     /// lock, or the wait for it was interrupted.
     pub fn is_wait(&self) -> bool {

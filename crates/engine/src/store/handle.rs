@@ -493,6 +493,17 @@ impl Store {
         self.segment.set_wait_hook(hook);
     }
 
+    /// Whether a signal has come that may want to end what this thread does; see [`WaitHook::is_signalled`].
+    pub fn is_signalled(&self) -> bool {
+        self.segment.is_signalled()
+    }
+
+    /// Has signal handlers run, and asks whether one of them ends what this thread does, which holds no lock; see
+    /// [`WaitHook::interrupted`].
+    pub fn is_interrupted(&self) -> bool {
+        self.segment.is_interrupted()
+    }
+
     /// Has a hook called in the midst of this handle's reads, or none any more; see [`undercroft_memory::race`].
     #[cfg(feature = "races")]
     pub fn interrupt_reads(&self, hook: Option<undercroft_memory::race::Hook>) {

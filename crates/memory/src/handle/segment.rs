@@ -16,7 +16,9 @@ use crate::probes::fault;
 use crate::probes::work;
 use crate::processes::lock::{self, Owner};
 use crate::processes::process::{PathState, Process};
-use crate::processes::wait::{Suspicion, WaitHook, Waiter, Which, time_left};
+use crate::processes::wait::{
+    Suspicion, WaitHook, Waiter, Which, are_signals_deferred, is_interrupted, time_left,
+};
 use crate::views::shards::ShardSet;
 use crate::writing::log::Log;
 use crate::writing::recovery::is_settled;
@@ -152,6 +154,17 @@ impl Segment {
     #[cfg(feature = "races")]
     pub fn interrupt_reads(&self, hook: Option<crate::probes::race::Hook>) {
         self.mapping.race().set(hook);
+    }
+
+    /// Whether a signal has come that may want to end what this thread does; see [`WaitHook::is_signalled`].
+    pub fn is_signalled(&self) -> bool {
+        !are_signals_deferred() && self.hook().is_some_and(WaitHook::is_signalled)
+    }
+
+    /// Has signal handlers run, and asks whether one of them ends what this thread does, which holds no lock; see
+    /// [`WaitHook::interrupted`].
+    pub fn is_interrupted(&self) -> bool {
+        self.hook().is_some_and(is_interrupted)
     }
 
     pub(crate) fn hook(&self) -> Option<&dyn WaitHook> {

@@ -21,13 +21,18 @@ const NEXT_PROBE: Duration = Duration::from_millis(100);
 /// How a thread waits in a program that has more to do than wait: a language
 /// runtime lets its other threads run, and looks for signals.
 ///
-/// Called without any lock of the store held.
+/// Called without any lock of the store held, but for [`is_signalled`](Self::is_signalled).
 pub trait WaitHook: Send + Sync {
     /// Calls `block`, which sleeps, with the runtime's own locks released.
     fn blocked(&self, block: &mut dyn FnMut());
     /// Whether the wait must end, because a signal handler wants to run. Not
     /// asked while signals are [deferred](defer_signals).
     fn interrupted(&self) -> bool;
+    /// Whether a signal has come for which [`interrupted`](Self::interrupted) is to be asked soon. Called in the midst
+    /// of a script, with locks held: no code of the program may run.
+    fn is_signalled(&self) -> bool {
+        false
+    }
 }
 
 thread_local! {
