@@ -10,7 +10,6 @@ use Illuminate\Redis\Connections\Connection as Base;
 use Illuminate\Redis\Events\CommandExecuted;
 use Undercroft\Client;
 use Undercroft\Pipeline;
-use Undercroft\ServerException;
 
 /** A connection of Laravel's Redis: cache, queue, locks and the rate limiter run on it. */
 final class Connection extends Base implements Contract
@@ -75,19 +74,8 @@ final class Connection extends Base implements Contract
         return $queue?->execute();
     }
 
-    /** Runs a script; where there is no Lua, those of Laravel run as transactions. */
     private function script(array $parameters): mixed
     {
-        if ($this->queue !== null) {
-            return $this->queue->eval(...$parameters);
-        }
-        try {
-            return $this->client->eval(...$parameters);
-        } catch (ServerException $error) {
-            if (!str_contains($error->getMessage(), 'unknown script')) {
-                throw $error;
-            }
-            return Scripts::run($this->client, $parameters) ?? throw $error;
-        }
+        return $this->queue !== null ? $this->queue->eval(...$parameters) : $this->client->eval(...$parameters);
     }
 }
