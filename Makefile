@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help build test php demo lint format bench crash fuzz loom miri dist install clean
+.PHONY: help build test php programs demo lint format bench crash fuzz loom miri dist install clean
 
 # Where `make install` puts the C library; DESTDIR goes in front of it.
 PREFIX ?= /usr/local
@@ -24,6 +24,9 @@ test: ## Run every test: Rust, C, Python, README, repository rules, short fuzzin
 
 php: ## Test the PHP client, on Redis servers and on `undercroft serve`
 	@scripts/php.sh
+
+programs: ## Run other people's programs (RQ, Celery, Django ...) on redis-server, served, embedded
+	@scripts/programs.sh
 
 demo: ## Run the main job on real input: many processes, one store, one of them killed
 	@scripts/demo.sh

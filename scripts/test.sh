@@ -109,8 +109,9 @@ if imports_undercroft; then
     stage readme readme_test
     stage forum forum_tests
     stage wheel scripts/wheel.sh
+    stage programs scripts/programs.sh
 else
-    skip "stubs, readme, forum, wheel: undercroft cannot be imported yet"
+    skip "stubs, readme, forum, wheel, programs: undercroft cannot be imported yet"
 fi
 
 # Tests skip by printing a line of this form; it is repeated here.
@@ -131,6 +132,7 @@ fi
 if [[ -f target/test/oldest.log ]]; then
     printf 'python with the oldest redis-py: %s\n' "$(tail -n 1 target/test/oldest.log | xargs)"
 fi
+grep -h '^programs: ' target/test/programs.log || true
 sort -u target/test/skipped.log
 
 # The stages go on behind a failure, so its words stand far above: they are repeated here.

@@ -1,0 +1,44 @@
+"""dogpile.cache: of many threads that miss a value one computes it, under a lock in Redis."""
+
+import threading
+import time
+
+from dogpile.cache import make_region
+from place import URL, client, eventually
+
+region = make_region().configure(
+    "dogpile.cache.redis",
+    expiration_time=60,
+    arguments={"url": URL, "distributed_lock": True, "redis_expiration_time": 120},
+)
+computed = []
+
+
+@region.cache_on_arguments()
+def dear(number: int) -> int:
+    """Compute slowly, so that others come meanwhile."""
+    computed.append(number)
+    time.sleep(0.2)
+    return number * 2
+
+
+found: list[int] = []
+threads = [threading.Thread(target=lambda: found.append(dear(21))) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert found == [42] * 8
+assert computed == [21]
+
+dear.invalidate(21)
+assert (dear(21), computed) == (42, [21, 21])
+region.set_multi({f"k{number}": number for number in range(20)})
+assert region.get_multi([f"k{number}" for number in range(20)]) == list(range(20))
+region.delete_multi(["k1", "k2"])
+assert not region.get("k1")
+assert client().ttl("k3") > 60
+
+short = make_region().configure("dogpile.cache.redis", expiration_time=1, arguments={"url": URL})
+short.set("s", 1)
+eventually(lambda: not short.get("s"))

@@ -1,0 +1,48 @@
+"""python-redis-lock: threads and processes contend, wait by BLPOP, and locks renew themselves."""
+
+import logging
+import multiprocessing
+import time
+
+import redis_lock
+from place import client
+
+logging.disable(logging.CRITICAL)
+
+
+def count() -> None:
+    """Add to a number that only the lock protects, in a process of its own."""
+    redis = client()
+    for _ in range(25):
+        with redis_lock.Lock(redis, "lock", expire=30):
+            redis.set("number", int(redis.get("number") or 0) + 1)
+
+
+if __name__ == "__main__":
+    redis = client()
+    start = multiprocessing.get_context("spawn").Process
+    workers = [start(target=count) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert int(redis.get("number") or 0) == 75
+
+    held = redis_lock.Lock(redis, "held", expire=1, auto_renewal=True)
+    assert held.acquire(blocking=False)
+    other = redis_lock.Lock(redis, "held", expire=2)
+    begun = time.monotonic()
+    # It is held for longer than it would last, had it not been renewed.
+    while time.monotonic() < begun + 1.5:
+        assert held.locked()
+        time.sleep(0.05)
+    assert not other.acquire(blocking=False)
+    held.release()
+    assert other.acquire(timeout=1)
+    assert other.get_owner_id() == other.id
+    other.extend(expire=20)
+    assert redis.ttl("lock:held") > 10
+    redis_lock.reset_all(redis)
+    assert not other.locked()
+    assert redis_lock.Lock(redis, "held").acquire(blocking=False)

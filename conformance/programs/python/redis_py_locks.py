@@ -1,0 +1,62 @@
+"""redis-py's locks: processes, threads and tasks of asyncio contend for one."""
+
+import asyncio
+import multiprocessing
+
+from place import asynchronous, client, eventually, refused
+from redis.exceptions import LockError, LockNotOwnedError
+
+ROUNDS = 25
+
+
+def count() -> None:
+    """Add to a number that only the lock protects, in a process of its own."""
+    redis = client()
+    lock = redis.lock("lock", timeout=30, sleep=0.005)
+    for _ in range(ROUNDS):
+        with lock:
+            redis.set("number", int(redis.get("number") or 0) + 1)
+
+
+async def count_tasks() -> None:
+    """Do so in tasks."""
+    redis = asynchronous()
+
+    async def task() -> None:
+        for _ in range(ROUNDS):
+            async with redis.lock("lock", timeout=30, sleep=0.005):
+                await redis.set("number", int(await redis.get("number") or 0) + 1)
+
+    await asyncio.gather(*(task() for _ in range(3)))
+    await redis.aclose()
+
+
+def terms() -> None:
+    """See a lock expire, and one that is prolonged stay, and that none is given back twice."""
+    redis = client()
+    lock = redis.lock("short", timeout=0.2)
+    assert lock.acquire()
+    assert not redis.lock("short").acquire(blocking=False)
+    eventually(lambda: not lock.locked())
+    with refused(LockNotOwnedError):
+        lock.release()
+    assert lock.acquire()
+    assert lock.extend(50)
+    assert lock.reacquire()
+    assert lock.owned()
+    lock.release()
+    with refused(LockError):
+        lock.release()
+
+
+if __name__ == "__main__":
+    start = multiprocessing.get_context("spawn").Process
+    workers = [start(target=count) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    asyncio.run(count_tasks())
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert int(client().get("number") or 0) == 5 * ROUNDS
+    terms()

@@ -1,0 +1,38 @@
+"""redlock-py: threads contend for a lock of a server, whose values of a kind are its own."""
+
+import threading
+
+from place import client, eventually
+from redlock import Redlock
+
+redis = client()
+
+
+def count() -> None:
+    """Add to a number that only the lock protects."""
+    locks = Redlock([client()], retry_count=10_000, retry_delay=0.005)
+    for _ in range(25):
+        lock = locks.lock("lock", 30_000)
+        assert lock
+        redis.set("number", int(redis.get("number") or 0) + 1)
+        locks.unlock(lock)
+
+
+threads = [threading.Thread(target=count) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert int(redis.get("number") or 0) == 75
+
+locks = Redlock([redis], retry_count=1, retry_delay=0.01)
+short = locks.lock("short", 200)
+assert 0 < short.validity < 200
+assert not locks.lock("short", 200)
+eventually(lambda: not redis.exists("short"))
+other = locks.lock("short", 60_000)
+# A lock that has expired is not taken from its next owner.
+locks.unlock(short)
+assert redis.get("short") == other.key
+locks.unlock(other)
+assert not redis.exists("short")

@@ -1,0 +1,100 @@
+"""RQ: workers that fork run jobs, keep results, retry, schedule, and know dependencies."""
+
+import logging
+import multiprocessing
+import time
+from datetime import timedelta
+
+from place import client, eventually
+from rq import Queue, Repeat, Retry, Worker
+from rq.job import Job, JobStatus
+
+logging.disable(logging.CRITICAL)
+
+
+def add(one: int, two: int) -> int:
+    """Add."""
+    return one + two
+
+
+def sum_of_parents() -> int:
+    """Add what the jobs returned that this one depends on."""
+    job = Job.fetch(current(), connection=client())
+    return sum(parent.return_value() for parent in job.fetch_dependencies())
+
+
+def current() -> str:
+    """Return the id of the job that runs."""
+    from rq import get_current_job
+
+    return get_current_job().id
+
+
+def fail_once() -> str:
+    """Fail the first time."""
+    if client().incr("attempts") == 1:
+        raise ValueError("the first time")
+    return "the second time"
+
+
+def fail() -> None:
+    """Fail."""
+    raise ValueError("always")
+
+
+def count() -> None:
+    """Count the runs."""
+    client().incr("runs")
+
+
+def work() -> None:
+    """Work on the queues until nothing is left, in a process that forks one for each job."""
+    redis = client()
+    Worker(
+        [Queue("high", connection=redis), Queue("low", connection=redis)], connection=redis
+    ).work(burst=True)
+
+
+def schedule() -> None:
+    """Work until told to stop, with a scheduler."""
+    redis = client()
+    worker = Worker([Queue("later", connection=redis)], connection=redis)
+    worker.work(with_scheduler=True, max_idle_time=3)
+
+
+if __name__ == "__main__":
+    redis = client()
+    high, low = Queue("high", connection=redis), Queue("low", connection=redis)
+    sums = [high.enqueue("rq_jobs.add", number, 1) for number in range(5)]
+    total = low.enqueue("rq_jobs.sum_of_parents", depends_on=sums)
+    again = high.enqueue("rq_jobs.fail_once", retry=Retry(max=1))
+    failed = high.enqueue("rq_jobs.fail")
+    assert total.get_status() == JobStatus.DEFERRED
+    spawn = multiprocessing.get_context("spawn").Process
+    workers = [spawn(target=work) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    assert eventually(lambda: total.latest_result()).return_value == 15
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    assert [job.return_value() for job in sums] == [1, 2, 3, 4, 5]
+    assert again.return_value() == "the second time"
+    assert "always" in failed.latest_result().exc_string
+    assert failed.id in high.failed_job_registry
+    assert len(high.finished_job_registry) == 6
+
+    later = Queue("later", connection=redis)
+    begun = time.time()
+    timed = later.enqueue_in(timedelta(seconds=1), "rq_jobs.add", 20, 22)
+    later.enqueue("rq_jobs.count", repeat=Repeat(times=2, interval=1))
+    assert timed.id in later.scheduled_job_registry
+    worker = spawn(target=schedule)
+    worker.start()
+    result = eventually(lambda: timed.latest_result())
+    assert result.return_value == 42
+    # Its schedule has whole seconds.
+    assert int(time.time()) > int(begun)
+    eventually(lambda: int(redis.get("runs") or 0) == 3)
+    worker.terminate()
+    worker.join()

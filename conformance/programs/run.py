@@ -1,0 +1,397 @@
+"""Run other people's programs on redis-server, on `undercroft serve`, and embedded.
+
+`programs.toml` beside this file lists them. Each is a small file that does a real piece of work
+with a program, given a URL, and fails where something is not as it should be. The table in
+docs/programs.md says what was seen: a run fails where the page says something else, and writes
+it with --write. A program whose environment is missing is skipped, and its row stays.
+"""
+
+import argparse
+import os
+import queue
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tomllib
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+ENVIRONMENTS = ROOT / "target" / "programs"
+SERVER = ROOT / "target" / "release" / "undercroft"
+PAGE = ROOT / "docs" / "programs.md"
+BEGIN, END = "<!-- programs: begin -->", "<!-- programs: end -->"
+HEAD = [
+    "| program | what it does here | `undercroft serve` | in the process | how it is told |",
+    "| --- | --- | --- | --- | --- |",
+]
+# A container's /tmp is often an overlay, where a store may not live.
+SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
+REDIS, SERVE, EMBEDDED = KINDS = ("redis-server", "undercroft serve", "embedded")
+SECONDS = 60
+# Servers of each kind, and so programs that run at the same time.
+LANES = 2
+
+
+@dataclass
+class Program:
+    """A program as the list has it."""
+
+    name: str
+    file: str
+    environment: str
+    packages: list[str]
+    work: str
+    told: str
+    # Why it does not work on a kind, and why it is not run on one.
+    fails: dict[str, str] = field(default_factory=dict)
+    without: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def language(self) -> str:
+        """Return the directory that its file is in."""
+        return self.file.partition("/")[0]
+
+    def versions(self) -> list[str]:
+        """Return its packages' versions, as they are pinned."""
+        return [pinned(self.language, self.environment, package) for package in self.packages]
+
+    def title(self) -> str:
+        """Return its name and version, and those of the packages that it stands on."""
+        first, *others = self.versions()
+        names = ["redis-py" if name == "redis" else name for name in self.packages[1:]]
+        named = [f"{name} {version}" for name, version in zip(names, others, strict=True)]
+        return ", ".join([f"{self.name} {first}", *named])
+
+    def command(self, url: str) -> list[str]:
+        """Return what runs it."""
+        place, file = ENVIRONMENTS / self.environment, HERE / self.file
+        match self.language:
+            case "python":
+                return [str(place / "bin/python"), "-W", "ignore", str(file), url]
+            case "node":
+                return ["node", str(file), url]
+            case "go":
+                return [str(place / file.name), url]
+            case _:
+                classes = f"{place / 'classes'}{os.pathsep}{place / 'jars'}/*"
+                return ["java", "-cp", classes, file.stem, url]
+
+    def is_here(self) -> bool:
+        """Return whether its environment was made; its stamp is written last."""
+        return (ENVIRONMENTS / self.environment / "stamp").is_file()
+
+
+# Where a language pins its packages, and how the line of a package looks there.
+PINS = {
+    "python": ("python/requirements-{environment}.txt", r"^{package}==(\S+)$"),
+    "node": ("node/package.json", r'"{package}": "([^"]+)"'),
+    "go": ("go/go.mod", r"^\s*(?:require )?\S*{package}(?:/v\d+)? v(\S+)"),
+    "java": ("java/pom.xml", r"<artifactId>{package}</artifactId>\s*<version>([^<]+)<"),
+}
+
+
+def pinned(language: str, environment: str, package: str) -> str:
+    """Return the version of a package that an environment has."""
+    path, pattern = PINS[language]
+    text = (HERE / path.format(environment=environment)).read_text(encoding="utf-8")
+    pattern = pattern.format(package=re.escape(package))
+    found = re.search(pattern, text, re.MULTILINE | re.IGNORECASE)
+    if not found:
+        raise SystemExit(f"{path}: expected a version of {package}")
+    return found[1]
+
+
+def programs() -> list[Program]:
+    """Return the list."""
+    with (HERE / "programs.toml").open("rb") as file:
+        return [Program(**entry) for entry in tomllib.load(file)["program"]]
+
+
+def spare_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+    return port
+
+
+class Server:
+    """A server of either kind, without data, until its end."""
+
+    def __init__(self, kind: str, directory: str) -> None:
+        """Start it, and wait until it answers."""
+        self.port = spare_port()
+        self.log = Path(directory) / f"{kind.replace(' ', '-')}.log"
+        commands = {
+            REDIS: ["redis-server", "--save", "", "--appendonly", "no", "--dir", directory],
+            SERVE: [str(SERVER), "serve", f"{directory}/store", "--maxmemory", "1gb"],
+        }
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [*commands[kind], "--port", str(self.port)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment(),
+            )
+        end = time.monotonic() + 20
+        while not self.answers("PING", "+PONG"):
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.stop()
+                raise SystemExit(f"{kind} does not answer:\n{self.log.read_text(errors='replace')}")
+            time.sleep(0.01)
+
+    def answers(self, command: str, reply: str) -> bool:
+        """Return whether it answers a command so."""
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 20) as sock:
+            sock.sendall(f"{command}\r\n".encode())
+            return sock.recv(100).decode().strip() == reply
+        return False
+
+    def empty(self) -> bool:
+        """Remove all keys and scripts; return whether it is alive."""
+        return self.answers("FLUSHALL", "+OK") and self.answers("SCRIPT FLUSH", "+OK")
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of servers and programs, in which nobody's settings are."""
+    ours = ("UNDERCROFT_", "PROGRAM_", "PYTHON", "REDIS_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
+@dataclass
+class Seen:
+    """What a program did on a kind of place."""
+
+    right: bool
+    cell: str
+    line: str
+    output: str = ""
+
+
+class Lane:
+    """A server of each kind, on which one program after the other runs."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        """Start the servers, to be stopped at the end of the stack."""
+        self.directory = tempfile.mkdtemp(prefix="undercroft-programs-", dir=SCRATCH)
+        stack.callback(shutil.rmtree, self.directory, ignore_errors=True)
+        self.servers = {}
+        for kind in (REDIS, SERVE):
+            self.servers[kind] = Server(kind, self.directory)
+            stack.callback(self.servers[kind].stop)
+
+    def run(self, program: Program, kind: str) -> Seen:
+        """Run a program on a kind of place, which has no data before and after."""
+        if kind in program.without:
+            return Seen(True, "-", f"{kind} -")
+        store = Path(self.directory) / "embedded"
+        server = self.servers.get(kind)
+        if server is None:
+            store.mkdir()
+            url = f"undercroft://{store}/store"
+        else:
+            if not server.empty():
+                return Seen(False, "", f"{kind} GONE", f"{kind} does not answer any more")
+            url = f"redis://127.0.0.1:{server.port}/0"
+        begun = time.monotonic()
+        status, output = self.result(program, url)
+        took = f"{time.monotonic() - begun:.1f} s"
+        shutil.rmtree(store, ignore_errors=True)
+        why = program.fails.get(kind)
+        if why is None:
+            right = status == 0
+            return Seen(right, "works", f"{kind} {'ok' if right else 'FAILED'} {took}", output)
+        if status == 0:
+            wrong = f"it works on {kind}, though programs.toml says that it does not: {why}\n"
+            return Seen(False, "", f"{kind} WORKS {took}", wrong)
+        return Seen(True, f"does not: {why}", f"{kind} fails as it is known to {took}")
+
+    def result(self, program: Program, url: str) -> tuple[int | None, str]:
+        """Return a program's exit status, or none where it did not end in time, and its output."""
+        env = environment() | {
+            "PYTHONPATH": str(ROOT / "clients" / "python"),
+            "NODE_PATH": str(ENVIRONMENTS / program.environment / "node_modules"),
+        }
+        with tempfile.TemporaryFile() as output:
+            running = subprocess.Popen(
+                program.command(url),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=(HERE / program.file).parent,
+                env=env,
+                start_new_session=True,
+            )
+            status = None
+            try:
+                status = running.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                output.write(f"it did not end within {SECONDS} s\n".encode())
+            finally:
+                # What it has started and not ended, too.
+                with suppress(ProcessLookupError):
+                    os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+            output.seek(0)
+            return status, output.read().decode(errors="replace")
+
+
+def rows(page: str) -> list[str]:
+    """Return the rows of the page's table."""
+    _, found, rest = page.partition(f"{BEGIN}\n")
+    table, ended, _ = rest.partition(END)
+    if not found or not ended:
+        raise SystemExit(f"{PAGE}: expected a line {BEGIN} and after it a line {END}")
+    return table.splitlines()[len(HEAD) :]
+
+
+def row(program: Program, seen: dict[str, Seen]) -> str:
+    """Return a program's row."""
+    cells = [program.title(), program.work, seen[SERVE].cell, seen[EMBEDDED].cell, program.told]
+    return f"| {' | '.join(cells)} |"
+
+
+def row_of(program: Program, lines: list[str]) -> str | None:
+    """Return the row of a program that the page has; the name is before a version."""
+    start = re.compile(rf"\| {re.escape(program.name)} \d")
+    return next((line for line in lines if start.match(line)), None)
+
+
+def table(everything: list[Program], found: dict[str, str], before: list[str]) -> list[str]:
+    """Return the rows: those that were found, and what the page says of the others."""
+    lines = [found.get(program.name) or row_of(program, before) for program in everything]
+    return [line for line in lines if line]
+
+
+def compare(everything: list[Program], found: dict[str, str], write: bool) -> list[str]:
+    """Write the page, or return in which lines it says something else."""
+    page = PAGE.read_text(encoding="utf-8")
+    before = rows(page)
+    lines = table(everything, found, before)
+    if lines == before:
+        return []
+    if not write:
+        stale = [f"  it says  {line}" for line in before if line not in lines]
+        stale += [f"  was seen {line}" for line in lines if line not in before]
+        return [f"{PAGE.relative_to(ROOT)} is stale; type: scripts/programs.sh --write", *stale]
+    head, _, rest = page.partition(f"{BEGIN}\n")
+    _, _, tail = rest.partition(END)
+    text = "\n".join([*HEAD, *lines])
+    PAGE.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}", encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: its table is written")
+    return []
+
+
+def run_all(wanted: list[Program]) -> dict[str, dict[str, Seen]]:
+    """Run programs, some at the same time, say of each what it did, and return that."""
+    waiting: queue.SimpleQueue[Program] = queue.SimpleQueue()
+    for program in wanted:
+        waiting.put(program)
+    results: dict[str, dict[str, Seen]] = {}
+    broken: list[BaseException] = []
+
+    def work(lane: Lane) -> None:
+        try:
+            while not broken:
+                program = waiting.get_nowait()
+                seen = {kind: lane.run(program, kind) for kind in KINDS}
+                results[program.name] = seen
+                parts = ", ".join(each.line for each in seen.values())
+                print(f"{program.title()}: {parts}", flush=True)
+        except queue.Empty:
+            pass
+        except BaseException as error:
+            broken.append(error)
+            raise
+
+    with ExitStack() as stack:
+        lanes = [Lane(stack) for _ in range(min(LANES, len(wanted)))]
+        threads = [threading.Thread(target=work, args=(lane,)) for lane in lanes]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException as error:
+            broken.append(error)
+            raise
+    if broken:
+        raise broken[0]
+    return results
+
+
+def options() -> Any:
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python conformance/programs/run.py --only rq --only celery",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="programs with this in their name",
+    )
+    parser.add_argument("--write", action="store_true", help="write the table of docs/programs.md")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the programs, and return the exit status."""
+    arguments = options()
+    begun = time.monotonic()
+    everything = programs()
+    names = [word.lower() for word in arguments.only]
+    chosen = [
+        program
+        for program in everything
+        if not names or any(name in program.name.lower() for name in names)
+    ]
+    if not chosen:
+        print(f"no program has one of these in its name: {', '.join(arguments.only)}")
+        return 2
+    wanted = [program for program in chosen if program.is_here()]
+    missing = [program.name for program in chosen if program not in wanted]
+    if missing:
+        print(f"not installed, so that their rows stay: {', '.join(missing)}")
+    results = run_all(wanted) if wanted else {}
+    failed = 0
+    found = {}
+    for program in wanted:
+        seen = results[program.name]
+        wrong = {kind: each for kind, each in seen.items() if not each.right}
+        failed += bool(wrong)
+        if not wrong:
+            found[program.name] = row(program, seen)
+        for kind, each in wrong.items():
+            print(f"\n== {program.title()} failed on {kind}\n{each.output.rstrip()}")
+    stale = compare(everything, found, arguments.write)
+    print(*stale, sep="\n", end="\n" if stale else "")
+    works = len(wanted) - failed
+    print(f"programs: {works} of {len(wanted)} as told, in {time.monotonic() - begun:.0f} s")
+    return int(bool(failed or stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
