@@ -69,10 +69,10 @@ def press_once_it_runs(path: str) -> int:
                 beside.persist("k")
             except redis.ResponseError as error:
                 assert str(error).startswith("BUSY"), error  # noqa: PT017 - another error is a fault
-                break
+                os.kill(parent, signal.SIGINT)
+                return
             except redis.TimeoutError:
                 pass
-        os.kill(parent, signal.SIGINT)
 
     undercroft.Redis(path).config_set("busy-reply-threshold", 1)
     return fork(press)
