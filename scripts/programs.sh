@@ -43,9 +43,47 @@ make_python() {
         "$1/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$2"
 }
 
+version_node() { node --version; }
+make_node() {
+    cp "${@:2}" "$1" && (cd "$1" && npm ci --ignore-scripts --no-audit --no-fund)
+}
+
+version_go() { go version; }
+make_go() {
+    (cd "$programs/go" && go build -o "$root/$1/" ./...)
+}
+
+version_java() { java -version 2>&1; }
+make_java() {
+    mvn --quiet --batch-mode --file "$programs/java/pom.xml" dependency:copy-dependencies \
+        -DoutputDirectory="$root/$1/jars" &&
+        javac -nowarn -d "$1/classes" -cp "$1/jars/*" "$programs"/java/*.java
+}
+
+# language NAME PROGRAMS TOOL...: whether the tools are there that its programs, named here, need. An
+# environment that was made when they were is nothing without them.
+language() {
+    local name=$1 those=$2 tool
+    for tool in "${@:3}"; do
+        have "$tool" && continue
+        skip "programs: $those: no $tool here"
+        rm -rf "${places:?}/$name"
+        return 1
+    done
+}
+
 for requirements in "$programs"/python/requirements-*.txt; do
     name=$(basename "$requirements" .txt)
     environment "${name#requirements-}" python "$requirements"
 done
+if language node "BullMQ, connect-redis" node npm; then
+    environment node node "$programs"/node/package.json "$programs"/node/package-lock.json
+fi
+if language go "Asynq, Machinery" go; then
+    environment go go "$programs"/go/go.mod "$programs"/go/go.sum "$programs"/go/*/*.go
+fi
+if language java "Redisson" java javac mvn; then
+    environment java java "$programs"/java/pom.xml "$programs"/java/*.java
+fi
 
 exec .venv/bin/python "$programs/run.py" "$@"

@@ -68,7 +68,10 @@ class Program:
     def title(self) -> str:
         """Return its name and version, and those of the packages that it stands on."""
         first, *others = self.versions()
-        names = ["redis-py" if name == "redis" else name for name in self.packages[1:]]
+        theirs = {"python": "redis-py", "node": "node-redis"}.get(self.language, "redis")
+        names = [
+            theirs if name == "redis" else name.rpartition("/")[2] for name in self.packages[1:]
+        ]
         named = [f"{name} {version}" for name, version in zip(names, others, strict=True)]
         return ", ".join([f"{self.name} {first}", *named])
 
@@ -385,7 +388,8 @@ def main() -> int:
         if not wrong:
             found[program.name] = row(program, seen)
         for kind, each in wrong.items():
-            print(f"\n== {program.title()} failed on {kind}\n{each.output.rstrip()}")
+            print(f"\n== {program.title()} failed on {kind}")
+            print(*each.output.splitlines()[-40:], sep="\n")
     stale = compare(everything, found, arguments.write)
     print(*stale, sep="\n", end="\n" if stale else "")
     works = len(wanted) - failed
