@@ -47,8 +47,8 @@ pub(crate) struct Machine {
     memory: Pool,
     /// The store for the script that runs; null where none does.
     pub(crate) calls: *mut Calls<'static, 'static>,
-    /// Where the arguments of a command lie.
-    pub(crate) arguments: Vec<(*const u8, usize)>,
+    /// The arguments of a command, which lie in values on Lua's stack and in `digits`.
+    pub(crate) arguments: Vec<&'static [u8]>,
     /// Numbers among them.
     pub(crate) digits: Vec<u8>,
     /// What a command answered.

@@ -112,6 +112,7 @@ unsafe fn gather(state: *mut lua_State, machine: *mut Machine) -> Gathered {
     let machine = &mut *machine;
     machine.arguments.clear();
     machine.digits.clear();
+    let mut numbers: SmallVec<[(usize, usize, usize); 4]> = SmallVec::new();
     let count = lua_gettop(state);
     if count == 0 {
         return Gathered::Nothing;
@@ -121,34 +122,24 @@ unsafe fn gather(state: *mut lua_State, machine: *mut Machine) -> Gathered {
             LUA_TSTRING => {
                 let mut length = 0;
                 let text = lua_tolstring(state, index, &mut length);
-                machine.arguments.push((text.cast(), length));
+                let text = std::slice::from_raw_parts(text.cast(), length);
+                machine.arguments.push(text);
             }
             LUA_TNUMBER => {
                 let start = machine.digits.len();
                 append_general(&mut machine.digits, lua_tonumber(state, index), 17);
-                // Where the digits lie is known only when all are there.
-                let length = machine.digits.len() - start;
-                machine.arguments.push((std::ptr::null(), length));
+                numbers.push((machine.arguments.len(), start, machine.digits.len()));
+                machine.arguments.push(&[]);
             }
             _ => return Gathered::Unfit,
         }
     }
-    let mut start = 0;
-    for (place, length) in &mut machine.arguments {
-        if place.is_null() {
-            *place = machine.digits[start..].as_ptr();
-            start += *length;
-        }
+    // Where the digits lie is known only when all are there.
+    for (index, start, end) in numbers {
+        let place = machine.digits.as_ptr().add(start);
+        machine.arguments[index] = std::slice::from_raw_parts(place, end - start);
     }
     Gathered::All
-}
-
-/// The arguments that were gathered last.
-unsafe fn gathered<'a>(machine: *const Machine) -> SmallVec<[&'a [u8]; 8]> {
-    let places = (*machine).arguments.iter();
-    places
-        .map(|&(place, length)| std::slice::from_raw_parts(place, length))
-        .collect()
 }
 
 /// Runs a command. Nothing in here calls Lua.
@@ -156,10 +147,9 @@ unsafe fn execute(machine: *mut Machine) -> Ended {
     let result = catch_unwind(AssertUnwindSafe(|| {
         let machine = &mut *machine;
         let calls = &mut *machine.calls;
-        let arguments = gathered(machine);
         machine.heard.clear();
         let as_resp3 = calls.protocol() == Protocol::Resp3;
-        match calls.call(&arguments, &mut machine.heard) {
+        match calls.call(&machine.arguments, &mut machine.heard) {
             Ok(()) => Ended::Answered { as_resp3 },
             Err(Refused::Error(error)) => {
                 machine.heard.clear();
@@ -351,8 +341,7 @@ unsafe extern "C-unwind" fn acl_check_cmd(state: *mut lua_State) -> c_int {
 }
 
 unsafe fn allows(machine: *mut Machine) -> Option<bool> {
-    let arguments = gathered(machine);
-    (*(*machine).calls).allows(&arguments)
+    (*(*machine).calls).allows(&(*machine).arguments)
 }
 
 /// Whether the value at an index counts as true.

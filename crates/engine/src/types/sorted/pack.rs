@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use undercroft_memory::work;
+
 use super::bounds::Bounds;
 use super::order::{Target, order_of};
 use super::scored::Scored;
@@ -71,10 +73,9 @@ pub(crate) fn append_range(
 struct Pair<'p> {
     member: PackedItem<'p>,
     score: PackedItem<'p>,
-    /// Where it begins, and its score, and the next one.
+    /// Where it begins, and its score.
     start: usize,
     middle: usize,
-    end: usize,
 }
 
 impl Pair<'_> {
@@ -116,7 +117,6 @@ fn pairs(bytes: &[u8]) -> impl Iterator<Item = Result<Pair<'_>, Error>> {
             score,
             start,
             middle,
-            end: at(&items),
         }))
     })
 }
@@ -133,24 +133,22 @@ pub(crate) struct Seen {
 
 /// Looks for the member of a form. O(members).
 pub(crate) fn look(bytes: &[u8], form: &[u8]) -> Result<Seen, Error> {
-    let mut seen = Seen {
-        there: None,
-        count: 0,
-        last: 0,
-    };
-    let mut last = None;
-    for pair in pairs(bytes) {
-        let pair = pair?;
-        if bytes[pair.start..pair.middle] == *form {
-            seen.there = Some((pair.start..pair.end, score_of(pair.score)?));
+    work::touched(bytes.len() as u64 / 8 + 1);
+    let score_at = |at| score_of(packed::item_at(bytes, at)?.0);
+    let (mut there, mut count, mut last, mut at) = (None, 0, None, 0);
+    while at < bytes.len() {
+        let middle = packed::skip(bytes, at)?;
+        let end = packed::skip(bytes, middle)?;
+        if bytes[at..middle] == *form {
+            there = Some((at..end, score_at(middle)?));
         }
-        seen.count += 1;
-        last = Some(pair);
+        (count, last, at) = (count + 1, Some(middle), end);
     }
-    if let Some(last) = last {
-        seen.last = last.order()?;
-    }
-    Ok(seen)
+    Ok(Seen {
+        there,
+        count,
+        last: last.map_or(Ok(0), |at| score_at(at).map(order_of))?,
+    })
 }
 
 /// Gives a member, which was looked for, a score. O(members).
