@@ -60,6 +60,12 @@ make_java() {
         javac -nowarn -d "$1/classes" -cp "$1/jars/*" "$programs"/java/*.java
 }
 
+version_ruby() { ruby --version; }
+# The system has it, or another version of it, or nothing.
+make_ruby() {
+    ruby -e 'File.read(ARGV[0]).scan(/^gem "(.*)", "(.*)"/) { |name, version| gem name, version }' "$2"
+}
+
 # language NAME PROGRAMS TOOL...: whether the tools are there that its programs, named here, need. An
 # environment that was made when they were is nothing without them.
 language() {
@@ -81,6 +87,9 @@ if language node "BullMQ, connect-redis" node npm; then
 fi
 if language go "Asynq, Machinery" go; then
     environment go go "$programs"/go/go.mod "$programs"/go/go.sum "$programs"/go/*/*.go
+fi
+if language ruby "Sidekiq" ruby; then
+    environment ruby ruby "$programs"/ruby/Gemfile
 fi
 if language java "Redisson" java javac mvn; then
     environment java java "$programs"/java/pom.xml "$programs"/java/*.java

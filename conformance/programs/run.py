@@ -85,6 +85,8 @@ class Program:
                 return ["node", str(file), url]
             case "go":
                 return [str(place / file.name), url]
+            case "ruby":
+                return ["ruby", "-W0", str(file), url]
             case _:
                 classes = f"{place / 'classes'}{os.pathsep}{place / 'jars'}/*"
                 return ["java", "-cp", classes, file.stem, url]
@@ -99,6 +101,7 @@ PINS = {
     "python": ("python/requirements-{environment}.txt", r"^{package}==(\S+)$"),
     "node": ("node/package.json", r'"{package}": "([^"]+)"'),
     "go": ("go/go.mod", r"^\s*(?:require )?\S*{package}(?:/v\d+)? v(\S+)"),
+    "ruby": ("ruby/Gemfile", r'^gem "{package}", "([^"]+)"'),
     "java": ("java/pom.xml", r"<artifactId>{package}</artifactId>\s*<version>([^<]+)<"),
 }
 

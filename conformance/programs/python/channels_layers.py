@@ -6,7 +6,7 @@ from typing import Any
 from channels.exceptions import ChannelFull
 from channels_redis.core import RedisChannelLayer
 from channels_redis.pubsub import RedisPubSubChannelLayer
-from place import URL, refused
+from place import URL, asynchronous, refused
 
 
 async def talk(here: Any, there: Any) -> None:
@@ -44,7 +44,10 @@ async def core() -> None:
         assert (await layers[1].receive("tasks"))["number"] == number
     short = RedisChannelLayer(hosts=[URL], expiry=1, prefix="short")
     await short.send("tasks", {"type": "task"})
-    await asyncio.sleep(1.1)
+    redis = asynchronous()
+    while await redis.keys("short*"):
+        await asyncio.sleep(0.05)
+    await redis.aclose()
     with refused(TimeoutError):
         await asyncio.wait_for(short.receive("tasks"), 0.3)
     for layer in (*layers, short):
