@@ -15,7 +15,7 @@ words = Queue("words", topic, routing_key="word.#")
 greetings = Queue("greetings", topic, routing_key="*.hello")
 urgent = Queue("urgent", direct, routing_key="urgent", max_priority=9)
 ears = [Queue(f"ear{number}", fanout) for number in range(2)]
-short = Queue("short", direct, routing_key="short", expires=1)
+short = Queue("short", direct, routing_key="short", expires=10)
 
 
 def drain(connection: Connection, queues: list[Queue], number: int) -> list[Any]:
@@ -82,5 +82,5 @@ with Connection(URL) as connection:
         queue.put({"x": 1}, compression="zlib")
         assert queue.get(timeout=20).payload == {"x": 1}
     producer.publish("x", exchange=direct, routing_key="short")
-    assert 0 < client().pttl("short") <= 1000
+    assert 0 < client().pttl("short") <= 10_000
 assert client().hlen("unacked") == 0

@@ -29,12 +29,12 @@ if __name__ == "__main__":
         assert worker.exitcode == 0
     assert int(redis.get("number") or 0) == 75
 
-    held = redis_lock.Lock(redis, "held", expire=1, auto_renewal=True)
+    held = redis_lock.Lock(redis, "held", expire=3, auto_renewal=True)
     assert held.acquire(blocking=False)
     other = redis_lock.Lock(redis, "held", expire=2)
     begun = time.monotonic()
     # It is held for longer than it would last, had it not been renewed.
-    while time.monotonic() < begun + 1.5:
+    while time.monotonic() < begun + 3.5:
         assert held.locked()
         time.sleep(0.05)
     assert not other.acquire(blocking=False)

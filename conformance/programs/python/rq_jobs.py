@@ -59,7 +59,7 @@ def schedule() -> None:
     """Work until told to stop, with a scheduler."""
     redis = client()
     worker = Worker([Queue("later", connection=redis)], connection=redis)
-    worker.work(with_scheduler=True, max_idle_time=3)
+    worker.work(with_scheduler=True)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ cache = database.cache(default_timeout=60)
 calls: list[int] = []
 
 
-@cache.cached(timeout=1)
+@cache.cached(timeout=2)
 def square(number: int) -> int:
     """Compute what is dear."""
     calls.append(number)
