@@ -4,6 +4,8 @@
 to processes that were blocked, one line for each entry and reader.
 """
 
+import contextlib
+import io
 import multiprocessing
 import sys
 import time
@@ -60,7 +62,10 @@ def readers(name: str, place: str, number: int, count: int, pause: float) -> Non
     found: Any = context.SimpleQueue()
 
     def read() -> None:
-        client, last, took = connected(name, place), "$", []
+        # It says what it is, in the midst of the others' lines.
+        with contextlib.redirect_stdout(io.StringIO()):
+            client = connected(name, place)
+        last, took = "$", []
         client.xlen(STREAM)
         ready.wait()
         while len(took) < count:

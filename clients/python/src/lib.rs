@@ -34,6 +34,7 @@
 //! - `rows`: methods that hand their arguments on, in one table.
 //! - `shape`: from a reply to what a method of redis-py's returns.
 //! - `subscription`: what `undercroft.PubSub` is built on: one receiver of messages.
+//! - `typed`: methods that are a typed call of the engine, and else redis-py's.
 //! - `waiters`: what `undercroft.asyncio` waits for keys with: the tasks of one event loop, all at
 //!   one seat.
 //! - `wire`: the way from a remote client's call to the socket and back.
@@ -68,6 +69,7 @@ mod row;
 mod rows;
 mod shape;
 mod subscription;
+mod typed;
 mod waiters;
 mod wire;
 
@@ -106,5 +108,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     objects::install(module)?;
     channel::install(module)?;
     busy::watch_forks(module)?;
+    typed::install(module)?;
     rows::install(module)
 }

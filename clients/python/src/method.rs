@@ -25,7 +25,6 @@ use crate::client::{Client, Use};
 use crate::codec::{self, Codec};
 use crate::error::{self, Raises};
 use crate::execute::{Argument, encode_any};
-use crate::row::Row;
 
 /// One call of a method of a class, the client's for most.
 pub(crate) struct Call<'a, 'py, C = Client> {
@@ -55,8 +54,11 @@ pub(crate) type Outcome = Result<*mut ffi::PyObject, Miss>;
 
 /// A method of a class.
 pub(crate) trait Method<C = Client> {
-    /// Its name, its parameters, and what it does.
-    const ROW: &'static Row;
+    /// Its name.
+    const NAME: &'static str;
+
+    /// Its signature and what it does, as the interpreter wants to have it.
+    fn text() -> String;
 
     /// Runs it.
     fn call(call: &Call<'_, '_, C>) -> Outcome;
@@ -248,7 +250,7 @@ where
 {
     let py = class.py();
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
-        ml_name: leaked(M::ROW.name.to_owned())?,
+        ml_name: leaked(M::NAME.to_owned())?,
         ml_meth: ffi::PyMethodDefPointer {
             // SAFETY: only the interpreter calls it, which is C and does not care.
             PyCFunctionFastWithKeywords: unsafe {
@@ -258,7 +260,7 @@ where
             },
         },
         ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
-        ml_doc: leaked(M::ROW.text())?,
+        ml_doc: leaked(M::text())?,
     }));
     // SAFETY: the class is a type, and the definition is never freed; the
     // descriptor made of them lets only instances of `C` in.
@@ -267,7 +269,7 @@ where
         let descriptor = ffi::PyDescr_NewMethod(owner.as_type_ptr(), definition);
         Bound::from_owned_ptr_or_err(py, descriptor)?
     };
-    class.setattr(M::ROW.name, descriptor)
+    class.setattr(M::NAME, descriptor)
 }
 
 /// A C function through which a thread may be unwound.
@@ -441,8 +443,8 @@ fn panicked(panic: &(dyn Any + Send)) -> PyErr {
 fn next_in_order<C: PyClass, M: Method<C>>(call: &Call<'_, '_, C>) -> PyResult<Next> {
     let py = call.py;
     let order = PySuper::new(&py.get_type::<C>(), &call.receiver())?;
-    let Some(next) = order.getattr_opt(M::ROW.name)? else {
-        let text = M::ROW.text();
+    let Some(next) = order.getattr_opt(M::NAME)? else {
+        let text = M::text();
         let signature = text.lines().next().unwrap_or_default();
         let text = format!(
             "unexpected arguments for {}",

@@ -351,7 +351,7 @@ fn one(held: &mut Held) -> Result<*mut ffi::PyObject, Miss> {
     Ok(one)
 }
 
-fn is_none(object: *mut ffi::PyObject) -> bool {
+pub(crate) fn is_none(object: *mut ffi::PyObject) -> bool {
     // SAFETY: None is always there.
     object == unsafe { ffi::Py_None() }
 }
@@ -385,7 +385,7 @@ pub(crate) fn truth(object: *mut ffi::PyObject) -> Result<bool, Miss> {
 }
 
 /// Adds what a dictionary holds, each value before its name if asked to. Returns how many there are.
-fn pairs(
+pub(crate) fn pairs(
     mapping: *mut ffi::PyObject,
     turned: bool,
     held: &mut Held,

@@ -11,7 +11,6 @@ use crate::client::Client;
 use crate::hot::{Hot, counters, hashes, keys, lists, multi_key, sets, strings};
 use crate::method::{Call, Method, Miss, Outcome, add};
 use crate::queue::Queue;
-use crate::row::Row;
 
 /// A parameter: its name, and what it becomes if that is more than one word.
 macro_rules! parameter {
@@ -66,7 +65,11 @@ macro_rules! rows {
 
         $(
             impl Method<Client> for methods::$name {
-                const ROW: &'static Row = methods::$name::ROW;
+                const NAME: &'static str = methods::$name::ROW.name;
+
+                fn text() -> String {
+                    methods::$name::ROW.text()
+                }
 
                 #[inline(always)]
                 fn call(call: &Call<'_, '_>) -> Outcome {
@@ -76,15 +79,19 @@ macro_rules! rows {
                             outcome => return outcome,
                         }
                     )?
-                    Self::ROW.run(call)
+                    methods::$name::ROW.run(call)
                 }
             }
 
             impl Method<Queue> for methods::$name {
-                const ROW: &'static Row = methods::$name::ROW;
+                const NAME: &'static str = methods::$name::ROW.name;
+
+                fn text() -> String {
+                    methods::$name::ROW.text()
+                }
 
                 fn call(call: &Call<'_, '_, Queue>) -> Outcome {
-                    Self::ROW.queue(call)
+                    methods::$name::ROW.queue(call)
                 }
             }
         )*

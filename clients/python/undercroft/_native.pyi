@@ -9,6 +9,7 @@ from typing_extensions import disjoint_base
 __all__ = [
     "LEASE_SCRIPT",
     "METHODS",
+    "TYPED_METHODS",
     "Backlog",
     "Block",
     "BusyError",
@@ -28,6 +29,7 @@ __all__ = [
     "Wait",
     "Waiters",
     "Wire",
+    "add_typed",
     "array_heads",
     "array_shapes",
     "begin_ids",
@@ -68,6 +70,11 @@ def waits(name: object) -> bool:
 
 # The native methods of clients and pipelines: the command of each, and its name.
 METHODS: list[tuple[str, str]]
+# Those that only clients with redis-py's methods have.
+TYPED_METHODS: list[tuple[str, str]]
+
+def add_typed(class_: type[Client], /) -> None:
+    """Add the typed methods to a class of clients that has redis-py's."""
 
 class StoreError(Exception):
     """What a store cannot do; all errors of undercroft.Store are of this class."""

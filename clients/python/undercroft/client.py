@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import redis
 
-from undercroft._native import METHODS, Client, know
+from undercroft._native import METHODS, TYPED_METHODS, Client, add_typed, know
 from undercroft.address import DEFAULT_STORE, SCHEME, told
 from undercroft.base import Redis
 from undercroft.connection import ConnectionPool
@@ -230,4 +230,5 @@ class EmbeddedRedis(Client, EmbeddedFeeds, Locks, Modules, Redis, redis.Redis): 
 # A client of its own: no program has changed what it makes of replies.
 know(redis.Redis(protocol=2).response_callbacks)
 # What these methods do not know is left to redis-py's of the same names.
-_NATIVE = frozenset(command for command, _ in METHODS)
+_NATIVE = frozenset(command for command, _ in (*METHODS, *TYPED_METHODS))
+add_typed(EmbeddedRedis)

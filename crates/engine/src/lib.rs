@@ -82,7 +82,7 @@ pub use types::sorted::{
     Weighted,
 };
 pub use types::stream::{
-    AddedEntry, Claim, Claimed, ConsumerInfo, EntryId, GroupInfo, IdRange, PendingEntry,
+    AddedEntry, Claim, Claimed, ConsumerInfo, EntryId, GroupInfo, IdRange, IdText, PendingEntry,
     PendingInfo, SetId, Stream, StreamEntries, StreamId, StreamLimits, StreamRecord, Trim, TrimTo,
 };
 pub use types::string::bits::{BitOperation, BitString};

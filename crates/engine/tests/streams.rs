@@ -255,7 +255,9 @@ fn of_group(store: &Store, twin: &mut Twin, random: &mut fastrand::Rng) {
             });
             if let Some(group) = twin.groups.get_mut(&name) {
                 let known = ids.iter().filter(|id| group.pending.remove(id).is_some());
-                assert_eq!(gone, known.count() as u64);
+                assert_eq!(gone, Some(known.count() as u64));
+            } else {
+                assert_eq!(gone, None);
             }
         }
         _ => claim(store, twin, random, &name),

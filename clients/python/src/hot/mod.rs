@@ -6,6 +6,7 @@
 //! - `lists`: the methods on lists that programs call most.
 //! - `multi_key`: `mget` and `mset`.
 //! - `sets`: `sadd` and `sismember`.
+//! - `streams`: the methods on streams that programs call most; their rows are redis-py's.
 //! - `strings`: `get` and `set`.
 
 use crate::method::{Call, Outcome};
@@ -16,6 +17,7 @@ pub(crate) mod keys;
 pub(crate) mod lists;
 pub(crate) mod multi_key;
 pub(crate) mod sets;
+pub(crate) mod streams;
 pub(crate) mod strings;
 
 pub(crate) use keys::items;

@@ -13,7 +13,7 @@ use undercroft_engine::{
 use crate::codec;
 use crate::hot::Hot;
 use crate::method::{Call, Miss, Outcome};
-use crate::row::truth;
+use crate::row::{is_none, truth};
 
 /// Values up to this length are copied out by way of the stack.
 const SMALL: usize = 256;
@@ -280,9 +280,4 @@ fn with_options(call: &Call<'_, '_>, name: &[u8], value: &[u8]) -> Outcome {
     } else {
         Ok(codec::none(call.py))
     }
-}
-
-fn is_none(object: *mut ffi::PyObject) -> bool {
-    // SAFETY: None is always there.
-    object == unsafe { ffi::Py_None() }
 }

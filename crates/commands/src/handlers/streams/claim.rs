@@ -1,5 +1,6 @@
 //! What is pending: asking for it, acknowledging it, giving it to another consumer.
 
+use smallvec::SmallVec;
 use undercroft_engine::{Claim, Claimed, IdRange, StreamId};
 
 use super::entries::ids;
@@ -17,16 +18,17 @@ pub(crate) fn xack(
 ) -> Outcome {
     let (store, database) = (context.store, context.database());
     let (key, group) = (store.key(arguments[1]), arguments[2]);
-    let ids = ids(&arguments[3..]);
+    // Where there is no such group, nobody asks whether they are ids.
+    let (ids, error) = match ids(&arguments[3..]) {
+        Ok(ids) => (ids, None),
+        Err(error) => (SmallVec::new(), Some(error)),
+    };
     let acknowledged = store.write(store.shards_of([&key]), |writer| {
-        let Some(stream) = writer.stream(database, &key)? else {
-            return Ok(0);
-        };
-        if !stream.has_group(writer.view(), group)? {
-            return Ok(0);
+        let found = writer.stream_acknowledge(database, &key, group, &ids)?;
+        match &error {
+            Some(error) if found.is_some() => Err(error.clone().into()),
+            _ => Ok::<_, Failure>(found.unwrap_or(0)),
         }
-        let ids = ids.as_ref().map_err(Clone::clone)?;
-        Ok::<_, Failure>(writer.stream_acknowledge(database, &key, group, ids)?)
     })?;
     reply.integer(acknowledged as i64);
     Ok(())

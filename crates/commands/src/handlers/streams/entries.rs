@@ -1,5 +1,6 @@
 //! Adding, reading and deleting entries.
 
+use smallvec::SmallVec;
 use undercroft_engine::{AddedEntry, EntryId, IdRange, SetId, StreamEntries, StreamId};
 
 use super::parse::{Options, end, start, strict_id};
@@ -11,6 +12,9 @@ use crate::reply::Reply;
 /// Bytes that an entry may have, as in Redis.
 const ENTRY_MAX: usize = 1 << 30;
 
+/// So many ids are parsed without an allocation.
+const FEW: usize = 4;
+
 /// XADD.
 pub(crate) fn xadd(
     context: &mut Context<'_>,
@@ -18,7 +22,7 @@ pub(crate) fn xadd(
     reply: &mut dyn Reply,
 ) -> Outcome {
     let limits = context.host.config().stream_limits();
-    let options = Options::parse(arguments, true, limits.entries)?;
+    let options = Options::parse(arguments, true, &limits)?;
     let texts = arguments.get(options.id_at + 1..).unwrap_or_default();
     let Some(id) = options
         .id
@@ -141,7 +145,7 @@ fn range(
 }
 
 /// The ids that some arguments are.
-pub(super) fn ids(arguments: &[&[u8]]) -> Result<Vec<StreamId>, CommandError> {
+pub(super) fn ids(arguments: &[&[u8]]) -> Result<SmallVec<[StreamId; FEW]>, CommandError> {
     arguments.iter().map(|text| strict_id(text)).collect()
 }
 
@@ -171,8 +175,8 @@ pub(crate) fn xtrim(
     arguments: &[&[u8]],
     reply: &mut dyn Reply,
 ) -> Outcome {
-    let nodes = context.host.config().stream_limits().entries;
-    let options = Options::parse(arguments, false, nodes)?;
+    let limits = context.host.config().stream_limits();
+    let options = Options::parse(arguments, false, &limits)?;
     let Some(trim) = options.trim else {
         return Err(CommandError::SYNTAX.into());
     };

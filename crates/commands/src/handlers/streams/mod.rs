@@ -29,9 +29,7 @@ use crate::reply::Reply;
 
 /// The id as clients see it.
 fn write_id(id: StreamId, reply: &mut dyn Reply) {
-    let mut text = Vec::with_capacity(24);
-    id.append_to(&mut text);
-    reply.bulk(&text);
+    reply.bulk(id.text().as_bytes());
 }
 
 /// Entries, each its id and an array of its fields and values; null in the place of that where it is gone.

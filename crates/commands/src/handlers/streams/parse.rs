@@ -1,6 +1,6 @@
 //! Ids, ranges and how streams are trimmed, as clients write them.
 
-use undercroft_engine::{EntryId, StreamId, Trim, TrimTo};
+use undercroft_engine::{EntryId, StreamId, StreamLimits, Trim, TrimTo};
 
 use crate::arguments::{CommandError, integer, is_keyword, parse_integer};
 
@@ -124,11 +124,11 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads them. `nodes` is the most entries of a leaf, by which is measured how much is trimmed at once.
+    /// Reads them. By the limits of leaves is measured how much is trimmed at once.
     pub(super) fn parse(
         arguments: &[&[u8]],
         adds: bool,
-        nodes: u64,
+        limits: &StreamLimits,
     ) -> Result<Options, CommandError> {
         let mut options = Options::default();
         let (mut to, mut about, mut limit) = (None, false, None);
@@ -203,11 +203,7 @@ impl Options {
         let most = match limit {
             Some(0) => u64::MAX,
             Some(limit) => limit,
-            // A hundred leaves.
-            None => match nodes.saturating_mul(100) {
-                0 => 10_000,
-                most => most.min(1_000_000),
-            },
+            None => limits.trimmed_at_once(),
         };
         let about = about.then_some(most);
         options.trim = Some(Trim { to, about });

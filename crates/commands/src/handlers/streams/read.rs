@@ -15,6 +15,11 @@ use crate::wait::{self, Shape, Wait};
 /// Entries that a client is given which had to wait, and does not say how many it wants.
 const WAITED_FOR: u64 = 1000;
 
+const LAST_ID: CommandError = CommandError::fixed(
+    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+     specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+);
+
 /// What is asked for.
 struct Request<'a> {
     keys: &'a [&'a [u8]],
@@ -240,45 +245,39 @@ pub(crate) fn xreadgroup(
     let (store, database) = (context.store, context.database());
     let keys: Vec<Key<'_>> = context.keys(request.keys);
     let found = store.write(store.shards_of(&keys), |writer| {
-        let mut behind = Vec::with_capacity(keys.len());
-        for ((key, name), text) in keys.iter().zip(request.keys).zip(request.ids) {
-            let is_there = match writer.stream(database, key)? {
-                Some(stream) => stream.has_group(writer.view(), group)?,
-                None => false,
-            };
-            if !is_there {
-                let option = " in XREADGROUP with GROUP option";
-                return Err(no_group(name, group, option).into());
-            }
-            behind.push(match *text {
-                b"$" => {
-                    return Err(CommandError::fixed(
-                        "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of \
-                         this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
-                         just return an empty result set.",
-                    )
-                    .into());
-                }
-                b">" => None,
-                text => Some(strict_id(text)?).filter(|id| *id != StreamId::MAX),
-            });
-        }
+        let missing = |name: &[u8]| no_group(name, group, " in XREADGROUP with GROUP option");
         let mut found = Found::new();
-        for ((key, name), behind) in keys.iter().zip(request.keys).zip(behind) {
-            let (names, mut entries) = ((group, consumer), StreamEntries::new());
-            let most = request.most();
-            match behind {
-                Some(id) => {
-                    writer.stream_deliver_again(database, key, names, (id, most), &mut entries)?;
-                    found.push((*name, entries));
-                }
-                None => {
-                    let how = (most, request.acknowledged);
-                    writer.stream_deliver(database, key, names, how, &mut entries)?;
-                    if !entries.is_empty() {
-                        found.push((*name, entries));
+        for ((key, name), text) in keys.iter().zip(request.keys).zip(request.ids) {
+            let (names, most) = ((group, consumer), request.most());
+            let mut entries = StreamEntries::new();
+            let behind = match *text {
+                b">" => None,
+                text => {
+                    let is_there = match writer.stream(database, key)? {
+                        Some(stream) => stream.has_group(writer.view(), group)?,
+                        None => false,
+                    };
+                    if !is_there {
+                        return Err(missing(name).into());
                     }
+                    if text == b"$" {
+                        return Err(LAST_ID.into());
+                    }
+                    Some(strict_id(text)?).filter(|id| *id != StreamId::MAX)
                 }
+            };
+            if let Some(id) = behind {
+                writer.stream_deliver_again(database, key, names, (id, most), &mut entries)?;
+                found.push((*name, entries));
+                continue;
+            }
+            let how = (most, request.acknowledged);
+            // What was delivered of the keys before is undone with it.
+            if !writer.stream_deliver(database, key, names, how, &mut entries)? {
+                return Err(missing(name).into());
+            }
+            if !entries.is_empty() {
+                found.push((*name, entries));
             }
         }
         Ok::<_, Failure>(found)

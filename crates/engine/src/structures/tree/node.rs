@@ -257,6 +257,11 @@ impl<const K: usize> Node<K> {
             (index + 1, children + 1, change)
         };
         let (at, words) = (self.start_at(from), (to - from) as u64);
+        if words == 1 {
+            // As where a tree grows at an end.
+            let start = transaction.view().word(at)?;
+            return Ok(transaction.store(shard, at, start.wrapping_add(change as u64))?);
+        }
         Ok(transaction.add_to_words(shard, at, words, change as u64)?)
     }
 

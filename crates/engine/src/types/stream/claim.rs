@@ -101,7 +101,7 @@ impl Writer<'_, '_> {
                 time: claim.time,
                 deliveries: claim.deliveries.unwrap_or(old.deliveries + more),
             };
-            group.assign(self.transaction, &new, false)?;
+            group.assign(self.transaction, &new)?;
             claimed.entries.take(&entry, claim.only_ids);
         }
         self.told_only(database, key);
@@ -162,7 +162,7 @@ impl Writer<'_, '_> {
                 time: now,
                 deliveries: old.deliveries + u64::from(!claim.only_ids),
             };
-            group.assign(self.transaction, &new, false)?;
+            group.assign(self.transaction, &new)?;
             claimed.entries.take(&entry, claim.only_ids);
             left -= 1;
         }

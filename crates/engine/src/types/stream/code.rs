@@ -27,6 +27,9 @@ const INTEGER: u8 = 129;
 const MODEL: u8 = 137;
 const DISTANCE: u8 = 138;
 const SHARED: u8 = 145;
+/// Bytes of a value by its tag, that among them; [`TEXT`] where the rest of it is a text.
+const LENGTHS: [u8; 256] = lengths();
+const TEXT: u8 = u8::MAX;
 /// The most bytes of a model that a value shares.
 pub(super) const SHARED_MAX: usize = (u8::MAX - SHARED) as usize;
 
@@ -34,6 +37,24 @@ pub(super) const DAMAGED: Fault = Fault {
     at: 0,
     what: "a leaf of a stream whose entries fill it",
 };
+
+const fn lengths() -> [u8; 256] {
+    let mut lengths = [0; 256];
+    let mut place = 0;
+    while place < lengths.len() {
+        let tag = place as u8;
+        lengths[place] = match tag {
+            0..SMALL => tag + 1,
+            SMALL..LONG | MODEL => 1,
+            LONG => TEXT,
+            INTEGER..MODEL => tag - INTEGER + 2,
+            DISTANCE..=SHARED => tag - DISTANCE + 2,
+            _ => TEXT,
+        };
+        place += 1;
+    }
+    lengths
+}
 
 /// Appends a number.
 #[inline]
@@ -58,12 +79,21 @@ fn width(value: i64) -> usize {
     bits.div_ceil(8) as usize
 }
 
-/// Appends a value in the shortest way beside a model.
-pub(super) fn push_value(out: &mut Vec<u8>, text: &[u8], model: &[u8]) {
+/// Appends a value in the shortest way beside a model. Returns how many bytes it takes in a listpack of Redis.
+pub(super) fn push_value(out: &mut Vec<u8>, text: &[u8], model: &[u8]) -> usize {
+    let integer = parse_integer(text);
     if text == model {
-        return out.push(MODEL);
+        out.push(MODEL);
+    } else {
+        push_other(out, (text, integer), model);
     }
-    if let Some(value) = parse_integer(text) {
+    listpack_value(integer, text.len())
+}
+
+/// Appends a value that is not the model, and the integer that it is.
+#[inline]
+fn push_other(out: &mut Vec<u8>, (text, integer): (&[u8], Option<i64>), model: &[u8]) {
+    if let Some(value) = integer {
         if (0..=SMALL_MAX).contains(&value) {
             return out.push(SMALL + value as u8);
         }
@@ -120,18 +150,55 @@ pub(super) fn listpack_number(value: i64) -> usize {
 
 /// Bytes that a text takes in a listpack of Redis.
 pub(super) fn listpack_text(text: &[u8]) -> usize {
-    const DIGITS_MAX: usize = 20;
-    let value = if text.len() <= DIGITS_MAX {
-        parse_integer(text)
-    } else {
-        None
-    };
-    match (value, text.len()) {
+    listpack_value(parse_integer(text), text.len())
+}
+
+/// The same of a text of so many bytes, and the integer that it is.
+#[inline]
+fn listpack_value(integer: Option<i64>, length: usize) -> usize {
+    match (integer, length) {
         (Some(value), _) => listpack_number(value),
         (None, length @ 0..64) => with_length(1 + length),
         (None, length @ 64..4096) => with_length(2 + length),
         (None, length) => with_length(5 + length),
     }
+}
+
+/// Where a number ends, and the number.
+#[inline(always)]
+pub(super) fn number_at(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
+    match *bytes.get(at)? {
+        byte @ 0..0x80 => Some((byte.into(), at + 1)),
+        byte => long_number(bytes, at + 1, byte),
+    }
+}
+
+/// The same of several bytes, the first of which was read.
+fn long_number(bytes: &[u8], at: usize, first: u8) -> Option<(u64, usize)> {
+    let mut number = u64::from(first & 0x7f);
+    for place in 0..9 {
+        let byte = *bytes.get(at + place)?;
+        number |= u64::from(byte & 0x7f) << (place * 7 + 7);
+        if byte < 0x80 {
+            return Some((number, at + place + 1));
+        }
+    }
+    None
+}
+
+/// Where a value ends. Whether that lies within the bytes shows when they are read on, or at [`end`](Decoder::end).
+#[inline(always)]
+pub(super) fn behind_value(bytes: &[u8], at: usize) -> Option<usize> {
+    match LENGTHS[usize::from(*bytes.get(at)?)] {
+        TEXT => behind_text(bytes, at + 1),
+        length => Some(at + usize::from(length)),
+    }
+}
+
+/// Where a text ends.
+pub(super) fn behind_text(bytes: &[u8], at: usize) -> Option<usize> {
+    let (length, at) = number_at(bytes, at)?;
+    at.checked_add(usize::try_from(length).ok()?)
 }
 
 /// Reads what was written. Nothing of it is believed.
@@ -163,15 +230,9 @@ impl<'b> Decoder<'b> {
 
     #[inline(always)]
     pub(super) fn number(&mut self) -> Result<u64, Fault> {
-        let mut number = 0;
-        for shift in (0..70).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err(DAMAGED)
+        let (number, end) = number_at(self.bytes, self.at).ok_or(DAMAGED)?;
+        self.at = end;
+        Ok(number)
     }
 
     #[inline(always)]
@@ -188,17 +249,19 @@ impl<'b> Decoder<'b> {
         Ok((u64::from_le_bytes(word) << unused) as i64 >> unused)
     }
 
-    /// Passes a value over.
-    #[inline]
+    /// Passes a value over; see [`behind_value`].
+    #[inline(always)]
     pub(super) fn skip_value(&mut self) -> Result<(), Fault> {
-        let tag = self.byte()?;
-        match tag {
-            0..SMALL => self.take(usize::from(tag)).map(drop),
-            SMALL..LONG | MODEL => Ok(()),
-            LONG => self.text().map(drop),
-            INTEGER..MODEL => self.take(usize::from(tag - INTEGER) + 1).map(drop),
-            DISTANCE..=SHARED => self.take(usize::from(tag - DISTANCE) + 1).map(drop),
-            _ => self.text().map(drop),
+        self.at = behind_value(self.bytes, self.at).ok_or(DAMAGED)?;
+        Ok(())
+    }
+
+    /// Where it has come to, which lies within the bytes.
+    #[inline(always)]
+    pub(super) fn end(&self) -> Result<usize, Fault> {
+        match self.at <= self.bytes.len() {
+            true => Ok(self.at),
+            false => Err(DAMAGED),
         }
     }
 
@@ -269,7 +332,10 @@ mod tests {
                 assert!(out == *text && decoder.at == bytes.len());
                 let mut decoder = Decoder::new(&bytes, 0);
                 decoder.skip_value().expect("sound");
-                assert_eq!(decoder.at, bytes.len());
+                assert_eq!(decoder.end().ok(), Some(bytes.len()));
+                let mut decoder = Decoder::new(&bytes[..bytes.len() - 1], 0);
+                let cut = decoder.skip_value().and_then(|()| decoder.end());
+                assert!(cut.is_err());
             }
         }
     }

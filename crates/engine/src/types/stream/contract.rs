@@ -161,10 +161,7 @@ fn add_group_record(
                 time,
                 deliveries,
             };
-            let greatest = group.pending(transaction.view())?;
-            let greatest = greatest.edge(transaction.view(), true)?;
-            let is_new = greatest.is_none_or(|key| StreamId::of_words(key) < id);
-            group.assign(transaction, &entry, is_new)?;
+            group.assign(transaction, &entry)?;
         }
         StreamRecord::Stream { .. } | StreamRecord::Entry { .. } => return Err(Error::WrongItem),
     }

@@ -5,7 +5,7 @@ use undercroft_memory::{Pool, Transaction, View};
 use super::StreamLimits;
 use super::found::StreamEntries;
 use super::id::StreamId;
-use super::leaf::{Appended, Buffers, Draft, LEAF_MAX, Leaf, fault};
+use super::leaf::{Appended, Draft, LEAF_MAX, Leaf, fault, with_buffers};
 use crate::error::Error;
 use crate::structures::tree::{Builder, Child, Least, Merge, Node, Place, Subtree, Tree};
 
@@ -74,54 +74,11 @@ impl Entries {
             return Ok(());
         }
         let first = if range.reverse { range.to } else { range.from };
-        let mut place = self.seek(view, first)?;
-        let (mut buffer, mut left) = (Vec::new(), range.count);
-        let mut spots = Vec::new();
-        loop {
-            if let (false, Some(next)) = (range.reverse, place.next_leaf(view)) {
-                view.prefetch_range(next, 256);
-            }
-            let leaf = Leaf::load(view, place.leaf)?;
-            let image = leaf.image(view, &mut buffer)?;
-            if range.reverse {
-                spots.clear();
-                for spot in image.spots() {
-                    let spot = spot?;
-                    if (range.from..=range.to).contains(&spot.id) {
-                        spots.push(spot);
-                    }
-                }
-                let gone_by = leaf.base < range.from;
-                for spot in spots
-                    .iter()
-                    .rev()
-                    .take(left.min(usize::MAX as u64) as usize)
-                {
-                    image.append(spot.start, out)?;
-                    left -= 1;
-                }
-                if left == 0 || gone_by {
-                    return Ok(());
-                }
-            } else {
-                for spot in image.spots() {
-                    let spot = spot?;
-                    if spot.id < range.from {
-                        continue;
-                    }
-                    if spot.id > range.to || left == 0 {
-                        return Ok(());
-                    }
-                    image.append(spot.start, out)?;
-                    left -= 1;
-                }
-            }
-            // R3: what is torn must not go on for long.
-            view.recheck()?;
-            if left == 0 || !place.step(view, !range.reverse)? {
-                return Ok(());
-            }
-        }
+        let place = self.seek(view, first)?;
+        with_buffers(|buffers| match range.reverse {
+            false => append_forwards(view, place, range, &mut buffers.leaf, out),
+            true => append_backwards(view, place, range, &mut buffers.leaf, out),
+        })
     }
 
     /// How many entries lie before an id. O(log n).
@@ -130,17 +87,17 @@ impl Entries {
             return Ok(0);
         }
         let place = self.seek(view, id)?;
-        let mut buffer = Vec::new();
-        let image = Leaf::load(view, place.leaf)?;
-        let image = image.image(view, &mut buffer)?;
-        let mut before = 0;
-        for spot in image.spots() {
-            if spot?.id >= id {
-                break;
+        let leaf = Leaf::load(view, place.leaf)?;
+        with_buffers(|buffers| {
+            let mut before = 0;
+            for spot in leaf.image(view, &mut buffers.leaf)?.spots() {
+                if spot?.id >= id {
+                    break;
+                }
+                before += 1;
             }
-            before += 1;
-        }
-        Ok(place.before.wrapping_add(before))
+            Ok(place.before.wrapping_add(before))
+        })
     }
 
     /// The first or the last id; none where there are no entries. O(log n).
@@ -149,12 +106,13 @@ impl Entries {
             return Ok(None);
         }
         let place = self.find_end(view, last)?;
-        let mut buffer = Vec::new();
         let leaf = Leaf::load(view, place.leaf)?;
-        let image = leaf.image(view, &mut buffer)?;
-        let spots = image.spots();
-        let spot = if last { spots.last() } else { { spots }.next() };
-        Ok(Some(spot.ok_or_else(|| fault(leaf.at))??.id))
+        with_buffers(|buffers| {
+            let image = leaf.image(view, &mut buffers.leaf)?;
+            let mut spots = image.spots();
+            let spot = if last { spots.last() } else { spots.next() };
+            Ok(Some(spot.ok_or_else(|| fault(leaf.at))??.id))
+        })
     }
 
     /// Puts an entry behind the last one. Returns how many bytes a leaf takes where it made another one. O(log n + its
@@ -169,12 +127,11 @@ impl Entries {
         let shard = pool.shard();
         let place = self.find_end(transaction.view(), true)?;
         if self.count() > 0 {
-            let mut buffers = Buffers::default();
             let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
             let appended = if leaf.is_full(texts, limits) {
                 Appended::Full
             } else {
-                leaf.append(transaction, shard, (id, texts), &mut buffers)?
+                with_buffers(|buffers| leaf.append(transaction, shard, (id, texts), buffers))?
             };
             match appended {
                 Appended::Here => {
@@ -185,7 +142,9 @@ impl Entries {
                     let room = bytes.max(leaf.used()).min(LEAF_MAX - leaf.used());
                     let old = leaf.at;
                     leaf = leaf.copy(transaction, pool, room)?;
-                    let appended = leaf.append(transaction, shard, (id, texts), &mut buffers)?;
+                    let appended = with_buffers(|buffers| {
+                        leaf.append(transaction, shard, (id, texts), buffers)
+                    })?;
                     if appended != Appended::Here {
                         return Err(fault(old));
                     }
@@ -288,6 +247,69 @@ impl Entries {
             self.add(transaction, shard, &place.path, -(inside as i64))?;
         }
         self.cut(transaction, pool, 0, place.before, off)
+    }
+}
+
+/// Appends the entries of a range to `out` that lie in a leaf, and behind it.
+fn append_forwards(
+    view: &View<'_>,
+    mut place: Place<2>,
+    range: IdRange,
+    buffer: &mut Vec<u8>,
+    out: &mut StreamEntries,
+) -> Result<(), Error> {
+    let mut left = range.count;
+    loop {
+        let leaf = Leaf::load(view, place.leaf)?;
+        if left > 1
+            && let Some(next) = place.next_leaf(view)
+        {
+            view.prefetch_range(next, 256);
+        }
+        let image = leaf.image(view, buffer)?;
+        match image.append_range((range.from, range.to), left, out)? {
+            Some(rest) => left = rest,
+            None => return Ok(()),
+        }
+        // R3: what is torn must not go on for long.
+        view.recheck()?;
+        if !place.step(view, true)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Appends the entries of a range to `out` that lie in a leaf, and before it, the last ones first.
+fn append_backwards(
+    view: &View<'_>,
+    mut place: Place<2>,
+    range: IdRange,
+    buffer: &mut Vec<u8>,
+    out: &mut StreamEntries,
+) -> Result<(), Error> {
+    let (mut left, mut spots) = (range.count, Vec::new());
+    loop {
+        let leaf = Leaf::load(view, place.leaf)?;
+        let image = leaf.image(view, buffer)?;
+        spots.clear();
+        for spot in image.spots() {
+            let spot = spot?;
+            if (range.from..=range.to).contains(&spot.id) {
+                spots.push(spot);
+            }
+        }
+        for spot in spots.iter().rev() {
+            image.append(spot.start, out)?;
+            left -= 1;
+            if left == 0 {
+                return Ok(());
+            }
+        }
+        // R3: what is torn must not go on for long.
+        view.recheck()?;
+        if leaf.base < range.from || !place.step(view, false)? {
+            return Ok(());
+        }
     }
 }
 

@@ -42,6 +42,13 @@ impl StreamEntries {
         self.ids.is_empty()
     }
 
+    /// Bytes of memory kept for entries.
+    pub fn capacity(&self) -> usize {
+        self.texts.capacity()
+            + self.ids.capacity() * size_of::<StreamId>()
+            + self.ends.capacity() * size_of::<usize>()
+    }
+
     /// The id of an entry.
     ///
     /// # Panics
@@ -95,7 +102,16 @@ impl StreamEntries {
         entries
     }
 
+    /// Makes room for so many entries of so many texts and bytes each.
+    pub(super) fn reserve(&mut self, entries: usize, texts: usize, bytes: usize) {
+        self.ids.reserve(entries);
+        self.ends.reserve(entries);
+        self.texts.ends.reserve(entries * texts);
+        self.texts.bytes.reserve(entries * bytes);
+    }
+
     /// What was pushed to the texts since the last entry is an entry.
+    #[inline]
     pub(super) fn end_entry(&mut self, id: StreamId) {
         self.ids.push(id);
         self.ends.push(self.texts.len());

@@ -258,14 +258,9 @@ impl Group {
         &self,
         transaction: &mut Transaction<'_>,
         entry: &Pending,
-        is_new: bool,
     ) -> Result<(), Error> {
         let mut pending = self.pending(transaction.view())?;
-        let there = match is_new {
-            true => None,
-            false => pending.find_key(transaction.view(), entry.id.words())?,
-        };
-        match there {
+        match pending.find_key(transaction.view(), entry.id.words())? {
             None => pending.insert_key(transaction, &entry.row())?,
             Some(found) => {
                 let old = Pending::of(found.row).consumer;

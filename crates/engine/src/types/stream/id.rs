@@ -1,7 +1,5 @@
 //! The ids of entries: milliseconds, and a number among the entries of one.
 
-use std::io::Write as _;
-
 /// An entry's id. Ids are in the order of their entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {
@@ -62,10 +60,40 @@ impl StreamId {
         StreamId { ms, seq }
     }
 
-    /// Appends the id as clients see it: `1700000000000-0`.
-    pub fn append_to(self, out: &mut Vec<u8>) {
-        // Writing to a vector cannot fail.
-        let _ = write!(out, "{}-{}", self.ms, self.seq);
+    /// The id as clients see it: `1700000000000-0`.
+    pub fn text(self) -> IdText {
+        let mut text = IdText {
+            bytes: [0; IdText::MOST],
+            length: 0,
+        };
+        let mut digits = itoa::Buffer::new();
+        text.push(digits.format(self.ms).as_bytes());
+        text.push(b"-");
+        text.push(digits.format(self.seq).as_bytes());
+        text
+    }
+}
+
+/// The text of an id.
+#[derive(Clone, Copy, Debug)]
+pub struct IdText {
+    bytes: [u8; IdText::MOST],
+    length: usize,
+}
+
+impl IdText {
+    /// Two numbers of 64 bits, and what is between them.
+    const MOST: usize = 41;
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    fn push(&mut self, part: &[u8]) {
+        let end = self.length + part.len();
+        self.bytes[self.length..end].copy_from_slice(part);
+        self.length = end;
     }
 }
 
@@ -82,8 +110,8 @@ mod tests {
         assert_eq!(id(2, 0).before(), Some(id(1, u64::MAX)));
         assert_eq!(StreamId::MIN.before(), None);
         assert!(id(1, 9) < id(2, 0));
-        let mut text = Vec::new();
-        id(7, 8).append_to(&mut text);
-        assert_eq!(text, b"7-8");
+        assert_eq!(id(7, 8).text().as_bytes(), b"7-8");
+        let greatest = format!("{0}-{0}", u64::MAX);
+        assert_eq!(StreamId::MAX.text().as_bytes(), greatest.as_bytes());
     }
 }

@@ -20,12 +20,15 @@
 //! that the first ones go by a store of where they start, and the next one is put behind the last (W4). An entry that is
 //! too long for a common leaf has a leaf of its own.
 
+use std::cell::Cell;
+
 use smallvec::SmallVec;
 use undercroft_memory::{Fault, Offset, Pool, Transaction, View, block_size};
 
 use super::StreamLimits;
 use super::code::{
-    DAMAGED, Decoder, listpack_number, listpack_text, push_number, push_text, push_value,
+    DAMAGED, Decoder, behind_text, behind_value, listpack_number, listpack_text, number_at,
+    push_number, push_text, push_value,
 };
 use super::found::StreamEntries;
 use super::id::StreamId;
@@ -43,6 +46,8 @@ pub(super) const LEAF_MAX: usize = 4096;
 const MODEL_MAX: usize = 1024;
 /// The most bytes of a value in a model.
 const MODEL_VALUE_MAX: usize = 64;
+/// The bit in the first byte of an entry that says that its fields are the model's.
+const SAME: u8 = 1;
 /// Bits of a seq in the first byte of an entry, where they stand, and the bit that says that there are more.
 const SEQ_BITS: u32 = 6;
 const SEQ_MASK: u8 = 0x7e;
@@ -208,7 +213,7 @@ impl Leaf {
             push_text(&mut bytes, value);
         }
         let body = bytes.len();
-        encode(id, &model, id, texts, &mut bytes);
+        let encoded = encode(id, &model, id, texts, &mut bytes);
         let end = bytes.len();
         let usual = (hint + hint / 16).clamp(LEAF_MIN, LEAF_MAX);
         // An entry that leaves no room for another one lies alone.
@@ -225,7 +230,7 @@ impl Leaf {
             body,
             count: 1,
             added: 1,
-            raw: head + cost(id, true, id, texts),
+            raw: head + cost(id, true, id, (texts, encoded.values)),
             start: body,
             end,
             base: id,
@@ -309,7 +314,7 @@ impl Leaf {
                 .word(self.at + first as u64)?
                 .to_le_bytes()[..skip],
         );
-        let same = encode(self.base, &image.model, id, texts, encoded);
+        let new = encode(self.base, &image.model, id, texts, encoded);
         let end = first + encoded.len();
         if end > self.size {
             let larger = end <= LEAF_MAX && self.size < LEAF_MAX;
@@ -322,7 +327,7 @@ impl Leaf {
         encoded.resize(encoded.len().next_multiple_of(8), 0);
         transaction.fill_slack(shard, self.at + first as u64, encoded)?;
         (self.count, self.added, self.end) = (self.count + 1, self.added + 1, end);
-        self.raw += cost(self.base, same, id, texts);
+        self.raw += cost(self.base, new.same, id, (texts, new.values));
         self.store_fill(transaction, shard)?;
         Ok(Appended::Here)
     }
@@ -420,7 +425,7 @@ impl Draft {
             return Ok(false);
         }
         let mut entry = Vec::new();
-        let same = {
+        let new = {
             let model = model_of(&self.bytes[..self.leaf.body])?;
             encode(self.leaf.base, &model, id, texts, &mut entry)
         };
@@ -430,7 +435,7 @@ impl Draft {
         self.bytes.extend_from_slice(&entry);
         self.leaf.count += 1;
         self.leaf.added += 1;
-        self.leaf.raw += cost(self.leaf.base, same, id, texts);
+        self.leaf.raw += cost(self.leaf.base, new.same, id, (texts, new.values));
         self.leaf.end = self.bytes.len();
         Ok(true)
     }
@@ -467,14 +472,10 @@ fn rounded(size: usize) -> usize {
     (block_size(size as u64) as usize).min(LEAF_MAX)
 }
 
-/// Bytes that an entry takes in a node of Redis.
-fn cost(base: StreamId, same: bool, id: StreamId, texts: &[&[u8]]) -> usize {
+/// Bytes that an entry takes in a node of Redis, in which its values take `values`.
+fn cost(base: StreamId, same: bool, id: StreamId, (texts, values): (&[&[u8]], usize)) -> usize {
     let fields = texts.as_chunks::<2>().0;
     let count = fields.len() as i64;
-    let values = fields
-        .iter()
-        .map(|[_, value]| listpack_text(value))
-        .sum::<usize>();
     let own = if same {
         listpack_number(count + 3)
     } else {
@@ -499,19 +500,50 @@ pub(super) enum Appended {
 /// Buffers that can be used again.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    leaf: Vec<u8>,
+    pub(super) leaf: Vec<u8>,
     entry: Vec<u8>,
 }
 
+/// Buffers up to this many bytes are kept for the next call.
+const KEPT: usize = 2 * LEAF_MAX;
+
+thread_local! {
+    /// What leaves are copied to, and entries written to, by this thread.
+    static BUFFERS: Cell<Buffers> = const {
+        Cell::new(Buffers {
+            leaf: Vec::new(),
+            entry: Vec::new(),
+        })
+    };
+}
+
+/// Calls `body` with this thread's buffers. What they hold is whatever they were used for before.
+#[inline]
+pub(super) fn with_buffers<R>(body: impl FnOnce(&mut Buffers) -> R) -> R {
+    let mut buffers = BUFFERS.take();
+    let result = body(&mut buffers);
+    if buffers.leaf.capacity() <= KEPT && buffers.entry.capacity() <= KEPT {
+        BUFFERS.set(buffers);
+    }
+    result
+}
+
+/// An entry as it was encoded.
+struct Encoded {
+    /// Its fields are the model's.
+    same: bool,
+    /// Bytes that its values take in a node of Redis.
+    values: usize,
+}
+
 /// Appends an entry as it lies in a leaf.
-/// Returns whether its fields are the model's.
 fn encode(
     base: StreamId,
     model: &Model<'_>,
     id: StreamId,
     texts: &[&[u8]],
     out: &mut Vec<u8>,
-) -> bool {
+) -> Encoded {
     let fields = texts.as_chunks::<2>().0;
     let names = model.iter().map(|(name, _)| *name);
     let same = !model.is_empty() && names.eq(fields.iter().map(|[name, _]| *name));
@@ -528,18 +560,19 @@ fn encode(
         push_number(out, high);
     }
     push_number(out, distance);
+    let mut values = 0;
     if same {
         for ([_, value], (_, start)) in fields.iter().zip(model) {
-            push_value(out, value, start);
+            values += push_value(out, value, start);
         }
-        return true;
+    } else {
+        push_number(out, fields.len() as u64);
+        for [name, value] in fields {
+            push_text(out, name);
+            values += push_value(out, value, b"");
+        }
     }
-    push_number(out, fields.len() as u64);
-    for [name, value] in fields {
-        push_text(out, name);
-        push_value(out, value, b"");
-    }
-    false
+    Encoded { same, values }
 }
 
 impl<'b> Image<'b> {
@@ -561,7 +594,7 @@ impl<'b> Image<'b> {
                 seq
             },
         };
-        Ok((id, head & 1 != 0))
+        Ok((id, head & SAME != 0))
     }
 
     /// Its entries in order; damage ends them.
@@ -582,8 +615,16 @@ impl<'b> Image<'b> {
     fn spot(&self, start: usize) -> Result<Spot, Error> {
         let mut decoder = Decoder::new(self.bytes, start);
         let (id, same) = self.head(&mut decoder)?;
+        self.skip(&mut decoder, same)?;
+        let end = decoder.end()?;
+        Ok(Spot { id, start, end })
+    }
+
+    /// Passes the fields of an entry over, behind its head.
+    #[inline(always)]
+    fn skip(&self, decoder: &mut Decoder<'b>, same: bool) -> Result<(), Fault> {
         if same {
-            for _ in &self.model {
+            for _ in 0..self.model.len() {
                 decoder.skip_value()?;
             }
         } else {
@@ -592,15 +633,105 @@ impl<'b> Image<'b> {
                 decoder.skip_value()?;
             }
         }
-        let end = decoder.at;
-        Ok(Spot { id, start, end })
+        Ok(())
     }
 
-    /// Appends an entry to `out`; returns where the next one lies.
-    #[inline]
-    pub(super) fn append(&self, start: usize, out: &mut StreamEntries) -> Result<usize, Error> {
+    /// Appends the entries of a range to `out`, at most `left`. Returns how many are left then; none where the range ends
+    /// in this leaf.
+    pub(super) fn append_range(
+        &self,
+        (from, to): (StreamId, StreamId),
+        mut left: u64,
+        out: &mut StreamEntries,
+    ) -> Result<Option<u64>, Error> {
+        let (before, start) = self.before(from).ok_or(DAMAGED)?;
         let mut decoder = Decoder::new(self.bytes, start);
-        let (id, same) = self.head(&mut decoder)?;
+        let (mut rest, mut is_first) = (self.leaf.count - before, true);
+        while rest > 0 {
+            let (id, same) = self.head(&mut decoder)?;
+            if id < from {
+                self.skip(&mut decoder, same)?;
+                rest -= 1;
+                continue;
+            }
+            if id > to {
+                return Ok(None);
+            }
+            if is_first {
+                self.make_room(left.min(rest as u64) as usize, out);
+                is_first = false;
+            }
+            self.append_behind(&mut decoder, (id, same), out)?;
+            (left, rest) = (left - 1, rest - 1);
+            if left == 0 {
+                return Ok(None);
+            }
+        }
+        decoder.end()?;
+        Ok(Some(left))
+    }
+
+    /// How many entries have fewer milliseconds than an id, and where they end.
+    #[inline]
+    fn before(&self, id: StreamId) -> Option<(usize, usize)> {
+        let (bytes, fields, mut at) = (self.bytes, self.model.len(), self.leaf.start);
+        let Some(far) = id.ms.checked_sub(self.leaf.base.ms) else {
+            return Some((0, at));
+        };
+        for before in 0..self.leaf.count {
+            let head = *bytes.get(at)?;
+            let mut next = at + 1;
+            if head & MORE != 0 {
+                (_, next) = number_at(bytes, next)?;
+            }
+            let distance;
+            (distance, next) = number_at(bytes, next)?;
+            if distance >= far {
+                return Some((before, at));
+            }
+            if head & SAME != 0 {
+                for _ in 0..fields {
+                    next = behind_value(bytes, next)?;
+                }
+            } else {
+                let fields;
+                (fields, next) = number_at(bytes, next)?;
+                for _ in 0..fields {
+                    next = behind_value(bytes, behind_text(bytes, next)?)?;
+                }
+            }
+            at = next;
+        }
+        Some((self.leaf.count, at))
+    }
+
+    /// Makes room for so many entries that are about as long as the model, which saves growing step by step. What is torn
+    /// does not ask for more than such a leaf holds (R3).
+    fn make_room(&self, entries: usize, out: &mut StreamEntries) {
+        /// Usual bytes of a value.
+        const VALUE: usize = 16;
+        let fields = self.model.len();
+        let most = LEAF_MAX / (fields + 2);
+        let names = self.model.iter().map(|(name, _)| name.len() + VALUE);
+        out.reserve(entries.min(most).max(1), fields * 2, names.sum());
+    }
+
+    /// Appends an entry to `out`.
+    #[inline]
+    pub(super) fn append(&self, start: usize, out: &mut StreamEntries) -> Result<(), Error> {
+        let mut decoder = Decoder::new(self.bytes, start);
+        let head = self.head(&mut decoder)?;
+        self.append_behind(&mut decoder, head, out)
+    }
+
+    /// Appends an entry to `out`, whose head was read.
+    #[inline(always)]
+    fn append_behind(
+        &self,
+        decoder: &mut Decoder<'b>,
+        (id, same): (StreamId, bool),
+        out: &mut StreamEntries,
+    ) -> Result<(), Error> {
         let texts = &mut out.texts;
         if same {
             for (name, value) in &self.model {
@@ -616,6 +747,6 @@ impl<'b> Image<'b> {
             }
         }
         out.end_entry(id);
-        Ok(decoder.at)
+        Ok(())
     }
 }

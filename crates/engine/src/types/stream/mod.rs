@@ -10,6 +10,7 @@
 //! - `found`: entries outside the store.
 //! - `free`: freeing what is no longer reached.
 //! - `group`: groups and their consumers.
+//! - `hot`: the calls that embedded clients make most.
 //! - `id`: the ids of entries.
 //! - `info`: what is asked about streams, groups and consumers.
 //! - `leaf`: a leaf of entries: its layout, reading it, changing it.
@@ -26,6 +27,7 @@ mod entries;
 mod found;
 mod free;
 mod group;
+mod hot;
 mod id;
 mod info;
 mod leaf;
@@ -39,7 +41,7 @@ pub use claim::{Claim, Claimed};
 pub(crate) use contract::Streams;
 pub use entries::IdRange;
 pub use found::StreamEntries;
-pub use id::StreamId;
+pub use id::{IdText, StreamId};
 pub use info::{ConsumerInfo, GroupInfo, PendingEntry, PendingInfo};
 pub use records::StreamRecord;
 pub use whole::Stream;
@@ -68,6 +70,14 @@ impl StreamLimits {
         entries: 100,
         bytes: 4096,
     };
+
+    /// How many entries go at once where about so many as are wanted are to stay: those of a hundred leaves.
+    pub fn trimmed_at_once(&self) -> u64 {
+        match self.entries.saturating_mul(100) {
+            0 => 10_000,
+            most => most.min(1_000_000),
+        }
+    }
 
     fn entries(&self) -> u64 {
         let most = leaf::ENTRIES_MAX as u64;

@@ -160,7 +160,9 @@ impl Leaf {
             return Err(fault(0));
         }
         leaf.at = transaction.allocate(pool, leaf.size)?;
-        let mut bytes = leaf.header().to_le_bytes().to_vec();
+        let mut bytes: SmallVec<[u8; LEAF_MIN as usize]> =
+            SmallVec::with_capacity(leaf.size as usize);
+        bytes.extend_from_slice(&leaf.header().to_le_bytes());
         for row in rows {
             let words = row[..kind.width()].iter();
             words.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
@@ -449,6 +451,23 @@ impl Rows {
         self.tree.splice(transaction, pool, &place.path, 1, &leaves)
     }
 
+    /// Puts a row in behind all others. O(log n).
+    pub(super) fn push(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        row: &Row,
+    ) -> Result<(), Error> {
+        if self.count() > 0 {
+            let place = self.tree.find_end(transaction.view(), true)?;
+            let mut leaf = Leaf::load(transaction.view(), place.leaf)?;
+            let (shard, index) = (self.pool.shard(), leaf.count);
+            if leaf.insert(transaction, shard, index, row)? {
+                return self.tree.add(transaction, shard, &place.path, 1);
+            }
+        }
+        self.insert(transaction, row, |_, _| Ok(true))
+    }
+
     /// Puts a row in by its key, which is not there.
     pub(super) fn insert_key(
         &mut self,
@@ -602,6 +621,13 @@ pub(super) fn append_name(
     Ok(view.append_to(at.wrapping_add(8), length, out)?)
 }
 
+/// Whether a record has this name.
+fn has_name(view: &View<'_>, kind: Kind, record: Offset, name: &[u8]) -> Result<bool, Error> {
+    let at = kind.name_at().ok_or_else(|| fault(record))?;
+    let block = view.block(record)?;
+    Ok(block.word(at)? == name.len() as u64 && block.equals(at + 8, name)?)
+}
+
 /// How the name that a row leads to is ordered beside another one.
 pub(super) fn order_of_name(
     view: &View<'_>,
@@ -610,6 +636,7 @@ pub(super) fn order_of_name(
     name: &[u8],
 ) -> Result<Ordering, Error> {
     match start.cmp(&prefix(name)) {
+        Ordering::Equal if has_name(view, kind, record, name)? => Ok(Ordering::Equal),
         Ordering::Equal => {
             let mut other = Vec::new();
             append_name(view, kind, record, &mut other)?;

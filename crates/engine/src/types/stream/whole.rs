@@ -142,6 +142,22 @@ impl Stream {
         Ok(())
     }
 
+    /// Notes that an entry was added, in one change of all that says so.
+    pub(super) fn note_added(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        id: StreamId,
+    ) -> Result<(), Error> {
+        const _: () = assert!(DELETED == LAST + 16 && ADDED == DELETED + 16);
+        (self.last, self.added) = (id, self.added.wrapping_add(1));
+        let words = [id.ms, id.seq, self.deleted.ms, self.deleted.seq, self.added];
+        let mut bytes = [0; 40];
+        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        Ok(transaction.write(self.pool.shard(), self.at + LAST, &bytes)?)
+    }
+
     pub(super) fn set_deleted(
         &mut self,
         transaction: &mut Transaction<'_>,

@@ -147,9 +147,7 @@ impl Writer<'_, '_> {
         };
         graveyard::free_along(self, key.shard, 1)?;
         stream.push(self.transaction, (id, texts), limits)?;
-        let added = stream.added.wrapping_add(1);
-        stream.set_last(self.transaction, id)?;
-        stream.set_added(self.transaction, added)?;
+        stream.note_added(self.transaction, id)?;
         self.stream_changed(database, key, KeyEvent::XAdd);
         if let Some(trim) = trim
             && stream.trim(self.transaction, trim)? > 0
@@ -338,16 +336,16 @@ impl Writer<'_, '_> {
         Ok(Some(pending))
     }
 
-    /// Takes entries from what is pending. Returns how many were.
+    /// Takes entries from what is pending. Returns how many were; none where there is no such group.
     pub fn stream_acknowledge(
         &mut self,
         database: usize,
         key: &Key<'_>,
         group: &[u8],
         ids: &[StreamId],
-    ) -> Result<u64, Error> {
+    ) -> Result<Option<u64>, Error> {
         let Some(group) = self.stream_group(database, key, group)? else {
-            return Ok(0);
+            return Ok(None);
         };
         let mut acknowledged = 0;
         for &id in ids {
@@ -356,7 +354,7 @@ impl Writer<'_, '_> {
         if acknowledged > 0 {
             self.told_only(database, key);
         }
-        Ok(acknowledged)
+        Ok(Some(acknowledged))
     }
 
     /// Gives a consumer the next entries of a group, which it has to acknowledge unless `acknowledged`. Returns whether
@@ -394,17 +392,7 @@ impl Writer<'_, '_> {
         let consumer = self.consumer(database, key, &found, name)?;
         let read = stream.count_read(self.view(), &found, &out.ids()[first..])?;
         if !acknowledged {
-            let greatest = found.pending(self.view())?.edge(self.view(), true)?;
-            let greatest = greatest.map_or(StreamId::MIN, StreamId::of_words);
-            for &id in &out.ids()[first..] {
-                let entry = Pending {
-                    id,
-                    consumer: consumer.at,
-                    time: self.now(),
-                    deliveries: 1,
-                };
-                found.assign(self.transaction, &entry, id > greatest)?;
-            }
+            self.pend(&found, &consumer, &out.ids()[first..])?;
         }
         if let Some(&last) = out.ids().last() {
             found.set_last(self.transaction, last, read)?;
@@ -457,6 +445,31 @@ impl Writer<'_, '_> {
         }
         self.told_only(database, key);
         Ok(true)
+    }
+
+    /// Lets entries be pending at a consumer that were delivered now, in the order of their ids.
+    fn pend(&mut self, group: &Group, consumer: &Consumer, ids: &[StreamId]) -> Result<(), Error> {
+        let time = self.now();
+        let entry = |id| Pending {
+            id,
+            consumer: consumer.at,
+            time,
+            deliveries: 1,
+        };
+        let greatest = group.pending(self.view())?.edge(self.view(), true)?;
+        let greatest = greatest.map_or(StreamId::MIN, StreamId::of_words);
+        let (old, new) = ids.split_at(ids.partition_point(|id| *id <= greatest));
+        for &id in old {
+            group.assign(self.transaction, &entry(id))?;
+        }
+        let mut pending = group.pending(self.view())?;
+        let mut own = consumer.own(self.view())?;
+        for &id in new {
+            let [ms, seq] = id.words();
+            pending.push(self.transaction, &entry(id).row())?;
+            own.push(self.transaction, &[ms, seq, 0, 0])?;
+        }
+        Ok(())
     }
 
     pub(super) fn stream_group(

@@ -1,0 +1,510 @@
+//! The methods on streams that programs call most.
+
+use std::cell::Cell;
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+use smallvec::SmallVec;
+use undercroft_engine::{
+    AddedEntry, EntryId, IdRange, Scratch, StreamEntries, StreamId, Trim, TrimTo,
+};
+
+use crate::codec;
+use crate::execute::{Argument, FEW};
+use crate::held::Held;
+use crate::hot::Hot;
+use crate::method::{Call, Miss, Outcome, made};
+use crate::row::{Word, is_none, pairs, truth};
+
+/// Longer entries are left to redis-py's method.
+const ENTRY_MAX: usize = 1 << 20;
+/// Buffers up to this many bytes are kept for the next call.
+const KEPT: usize = 64 * 1024;
+
+type Object = *mut ffi::PyObject;
+
+thread_local! {
+    /// Where entries are copied to on their way to objects.
+    static ENTRIES: Cell<StreamEntries> = const { Cell::new(StreamEntries::new()) };
+}
+
+/// Runs `body` with this thread's buffer.
+fn with_entries(body: impl FnOnce(&mut StreamEntries) -> Outcome) -> Outcome {
+    let mut entries = ENTRIES.take();
+    entries.clear();
+    let outcome = body(&mut entries);
+    if entries.capacity() <= KEPT {
+        ENTRIES.set(entries);
+    }
+    outcome
+}
+
+/// The arguments of a call by the names of its parameters; unusual where there are others.
+#[inline(always)]
+fn arguments<const N: usize>(
+    call: &Call<'_, '_>,
+    names: [&[u8]; N],
+) -> Result<[Option<Object>; N], Miss> {
+    let given = call.by_position();
+    let mut found = [None; N];
+    if given.len() > N {
+        return Err(Miss::Unusual);
+    }
+    for (place, &value) in found.iter_mut().zip(given) {
+        *place = Some(value);
+    }
+    if call.names_count() > 0 {
+        for (name, value) in call.by_name() {
+            let place = names.iter().position(|other| *other == name);
+            let place = place.ok_or(Miss::Unusual)?;
+            if found[place].replace(value).is_some() {
+                return Err(Miss::Unusual);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What was given, and is not None.
+#[inline(always)]
+fn told(argument: Option<Object>) -> Option<Object> {
+    argument.filter(|&argument| !is_none(argument))
+}
+
+/// A number of entries, at least one; all of them where none was given.
+#[inline(always)]
+fn count(call: &Call<'_, '_>, argument: Option<Object>) -> Result<u64, Miss> {
+    match told(argument) {
+        None => Ok(u64::MAX),
+        Some(argument) => match u64::try_from(call.integer(argument)?) {
+            Ok(count @ 1..) => Ok(count),
+            _ => Err(Miss::Unusual),
+        },
+    }
+}
+
+/// The number that digits are, as long as nobody could read them in another way.
+#[inline]
+fn number(digits: &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    if digits.is_empty() || digits.len() > 19 {
+        return None;
+    }
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value = value * 10 + u64::from(digit - b'0');
+    }
+    Some(value)
+}
+
+/// The id that a text is, with the second half that is meant where there is none.
+#[inline]
+fn id_of_text(text: &[u8], missing: u64) -> Option<StreamId> {
+    match text.iter().position(|&byte| byte == b'-') {
+        Some(place) => Some(StreamId {
+            ms: number(&text[..place])?,
+            seq: number(&text[place + 1..])?,
+        }),
+        None => Some(StreamId {
+            ms: number(text)?,
+            seq: missing,
+        }),
+    }
+}
+
+/// The id that an argument is; unusual where it is anything else.
+#[inline]
+fn id(call: &Call<'_, '_>, argument: Object, missing: u64) -> Result<StreamId, Miss> {
+    if let Ok(text) = call.bytes(argument) {
+        return id_of_text(text, missing).ok_or(Miss::Unusual);
+    }
+    let ms = u64::try_from(call.integer(argument)?).map_err(|_| Miss::Unusual)?;
+    Ok(StreamId { ms, seq: missing })
+}
+
+/// The only stream that is asked for, and behind which id; unusual where there are more.
+#[inline]
+fn only_stream(streams: Option<Object>) -> Result<(Object, Object), Miss> {
+    let streams = streams.ok_or(Miss::Unusual)?;
+    let (mut position, mut name, mut id) = (0, std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the thread is attached, and the argument is a valid object, whose type is checked first.
+    let is_one = unsafe {
+        ffi::PyDict_CheckExact(streams) != 0
+            && ffi::PyDict_Size(streams) == 1
+            && ffi::PyDict_Next(streams, &mut position, &mut name, &mut id) != 0
+    };
+    match is_one {
+        true => Ok((name, id)),
+        false => Err(Miss::Unusual),
+    }
+}
+
+/// A new reference, or the exception that is set.
+#[inline(always)]
+fn owned<'py>(py: Python<'py>, object: Object) -> Result<Bound<'py, PyAny>, Miss> {
+    // SAFETY: the thread is attached; it is a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_opt(py, object) }.ok_or(Miss::Set)
+}
+
+/// A new list or tuple of two.
+#[inline(always)]
+fn two<'py>(
+    py: Python<'py>,
+    is_list: bool,
+    items: [Bound<'py, PyAny>; 2],
+) -> Result<Bound<'py, PyAny>, Miss> {
+    // SAFETY: the thread is attached. A new object has room for both, whose references it takes.
+    unsafe {
+        let new = match is_list {
+            true => ffi::PyList_New(2),
+            false => ffi::PyTuple_New(2),
+        };
+        let new = owned(py, new)?;
+        for (place, item) in (0..).zip(items) {
+            match is_list {
+                true => ffi::PyList_SetItem(new.as_ptr(), place, item.into_ptr()),
+                false => ffi::PyTuple_SetItem(new.as_ptr(), place, item.into_ptr()),
+            };
+        }
+        Ok(new)
+    }
+}
+
+/// Entries as a list of ids with dictionaries.
+fn list<'py>(call: &Call<'_, 'py>, entries: &StreamEntries) -> Result<Bound<'py, PyAny>, Miss> {
+    let (py, codec) = (call.py, &call.client.codec);
+    // SAFETY: the thread is attached. A list with gaps may be dropped.
+    let list = owned(py, unsafe {
+        ffi::PyList_New(entries.len() as ffi::Py_ssize_t)
+    })?;
+    // Names repeat: those of the entry before are used again.
+    let mut names: SmallVec<[(&[u8], Bound<'py, PyAny>); FEW]> = SmallVec::new();
+    for index in 0..entries.len() {
+        // SAFETY: the thread is attached.
+        let fields = owned(py, unsafe { ffi::PyDict_New() })?;
+        let mut texts = entries.texts(index);
+        let mut place = 0;
+        while let (Some(name), Some(value)) = (texts.next(), texts.next()) {
+            let value = owned(py, codec.object(py, value))?;
+            if names.get(place).is_none_or(|(known, _)| *known != name) {
+                let object = owned(py, codec.object(py, name))?;
+                names.truncate(place);
+                names.push((name, object));
+            }
+            let (_, name) = &names[place];
+            // SAFETY: all are valid objects; texts and bytes have a hash of their own.
+            if unsafe { ffi::PyDict_SetItem(fields.as_ptr(), name.as_ptr(), value.as_ptr()) } != 0 {
+                return Err(Miss::Set);
+            }
+            place += 1;
+        }
+        let id = owned(py, codec.object(py, entries.id(index).text().as_bytes()))?;
+        let entry = two(py, false, [id, fields])?.into_ptr();
+        // SAFETY: the list is new and has so many places; it takes the reference.
+        unsafe { ffi::PyList_SetItem(list.as_ptr(), index as ffi::Py_ssize_t, entry) };
+    }
+    Ok(list)
+}
+
+/// What XREAD and XREADGROUP give of one stream.
+fn read(call: &Call<'_, '_>, name: &[u8], entries: &StreamEntries) -> Outcome {
+    let py = call.py;
+    let name = owned(py, call.client.codec.object(py, name))?;
+    let stream = two(py, true, [name, list(call, entries)?])?;
+    // SAFETY: the thread is attached; the new list takes the reference.
+    unsafe {
+        let streams = owned(py, ffi::PyList_New(1))?;
+        ffi::PyList_SetItem(streams.as_ptr(), 0, stream.into_ptr());
+        Ok(streams.into_ptr())
+    }
+}
+
+/// Whether a call is to wait where there is nothing; unusual where redis-py refuses the time.
+#[inline(always)]
+fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<bool, Miss> {
+    match told(block) {
+        None => Ok(false),
+        Some(block) if call.integer(block)? >= 0 => Ok(true),
+        Some(_) => Err(Miss::Unusual),
+    }
+}
+
+/// What they give where there is nothing; unusual where they are to wait for it.
+fn nothing(waits: bool) -> Outcome {
+    match waits {
+        // SAFETY: the thread is attached.
+        false => made(unsafe { ffi::PyList_New(0) }),
+        true => Err(Miss::Unusual),
+    }
+}
+
+pub(crate) struct Xadd;
+
+impl Hot for Xadd {
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let names: [&[u8]; 8] = [
+            b"name",
+            b"fields",
+            b"id",
+            b"maxlen",
+            b"approximate",
+            b"nomkstream",
+            b"minid",
+            b"limit",
+        ];
+        let [
+            name,
+            fields,
+            id,
+            maxlen,
+            approximate,
+            nomkstream,
+            minid,
+            limit,
+        ] = arguments(call, names)?;
+        let (Some(name), Some(fields)) = (name, fields) else {
+            return Err(Miss::Unusual);
+        };
+        let name = call.bytes(name)?;
+        let id = match id {
+            None => EntryId::Now,
+            Some(id) => added_id(call, id)?,
+        };
+        let create = !nomkstream.map(truth).transpose()?.unwrap_or(false);
+        let about = approximate.map(truth).transpose()?.unwrap_or(true);
+        let mut held = Held::default();
+        let mut words: SmallVec<[Word; FEW]> = SmallVec::new();
+        if pairs(fields, false, &mut held, &mut words)? == 0 {
+            return Err(Miss::Unusual);
+        }
+        let mut given: SmallVec<[Argument<'_>; FEW]> = SmallVec::with_capacity(words.len());
+        for word in &words {
+            if let Word::Object(object) = *word {
+                given.push(call.word(object)?);
+            }
+        }
+        let texts: SmallVec<[&[u8]; FEW]> = given.iter().map(Argument::bytes).collect();
+        if texts.iter().map(|text| text.len()).sum::<usize>() > ENTRY_MAX {
+            return Err(Miss::Unusual);
+        }
+        let to = match (told(maxlen), told(minid)) {
+            (None, None) => None,
+            (Some(length), None) => {
+                let length = u64::try_from(call.integer(length)?).map_err(|_| Miss::Unusual)?;
+                Some(TrimTo::Length(length))
+            }
+            (None, Some(least)) => Some(TrimTo::From(self::id(call, least, 0)?)),
+            (Some(_), Some(_)) => return Err(Miss::Unusual),
+        };
+        let limit = told(limit).map(|limit| call.integer(limit)).transpose()?;
+        if limit.is_some() && (to.is_none() || !about) {
+            return Err(Miss::Unusual);
+        }
+        let limit = limit
+            .map(u64::try_from)
+            .transpose()
+            .map_err(|_| Miss::Unusual)?;
+        let shared = call.enter()?;
+        let limits = shared.process().config.stream_limits();
+        let about = about.then(|| match limit {
+            None => limits.trimmed_at_once(),
+            Some(0) => u64::MAX,
+            Some(most) => most,
+        });
+        let trim = to.map(|to| Trim { to, about });
+        let store = &shared.store;
+        let added = store.stream_add(
+            call.database(),
+            name,
+            id,
+            &texts,
+            create,
+            trim.as_ref(),
+            &limits,
+        );
+        match added {
+            Ok(AddedEntry::Added(id)) => call.string(id.text().as_bytes()),
+            Ok(AddedEntry::Missing) => Ok(codec::none(call.py)),
+            // Nothing was changed, and the command says why not.
+            Ok(AddedEntry::Exhausted | AddedEntry::NotBehind) => Err(Miss::Unusual),
+            Err(error) => Err(call.failed(&shared, error)),
+        }
+    }
+}
+
+/// The id that an entry is to have; unusual where it is not said in full.
+#[inline]
+fn added_id(call: &Call<'_, '_>, argument: Object) -> Result<EntryId, Miss> {
+    if call.bytes(argument).is_ok_and(|text| text == b"*") {
+        return Ok(EntryId::Now);
+    }
+    match id(call, argument, 0)? {
+        StreamId::MIN => Err(Miss::Unusual),
+        id => Ok(EntryId::Exactly(id)),
+    }
+}
+
+pub(crate) struct Xlen;
+
+impl Hot for Xlen {
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let &[name] = call.exactly()?;
+        let name = call.bytes(name)?;
+        let shared = call.enter()?;
+        match shared.store.stream_length(call.database(), name) {
+            Ok(length) => made(codec::number(call.py, length as i64)),
+            Err(error) => Err(call.failed(&shared, error)),
+        }
+    }
+}
+
+pub(crate) struct Xrange;
+
+impl Hot for Xrange {
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let [name, from, to, most] = arguments(call, [b"name", b"min", b"max", b"count"])?;
+        range(call, (name, most), (from, to), false)
+    }
+}
+
+pub(crate) struct Xrevrange;
+
+impl Hot for Xrevrange {
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let [name, to, from, most] = arguments(call, [b"name", b"max", b"min", b"count"])?;
+        range(call, (name, most), (from, to), true)
+    }
+}
+
+fn range(
+    call: &Call<'_, '_>,
+    (name, most): (Option<Object>, Option<Object>),
+    (from, to): (Option<Object>, Option<Object>),
+    reverse: bool,
+) -> Outcome {
+    let edge = |argument: Option<Object>, missing: u64, all: (&[u8], StreamId)| match argument {
+        None => Ok(all.1),
+        Some(argument) if call.bytes(argument).is_ok_and(|text| text == all.0) => Ok(all.1),
+        Some(argument) => id(call, argument, missing),
+    };
+    let name = call.bytes(name.ok_or(Miss::Unusual)?)?;
+    let range = IdRange {
+        from: edge(from, 0, (b"-", StreamId::MIN))?,
+        to: edge(to, u64::MAX, (b"+", StreamId::MAX))?,
+        count: count(call, most)?,
+        reverse,
+    };
+    let shared = call.enter()?;
+    with_entries(|entries| {
+        match shared
+            .store
+            .stream_range(call.database(), name, range, entries)
+        {
+            Ok(_) => list(call, entries).map(Bound::into_ptr),
+            Err(error) => Err(call.failed(&shared, error)),
+        }
+    })
+}
+
+pub(crate) struct Xread;
+
+impl Hot for Xread {
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let [streams, most, block] = arguments(call, [b"streams", b"count", b"block"])?;
+        let (name, behind) = only_stream(streams)?;
+        let mut held = Held::default();
+        // SAFETY: it is valid now; another thread may take it out of the dictionary later.
+        unsafe { held.keep(name) };
+        let name = call.bytes(name)?;
+        let from = id(call, behind, 0)?.next().ok_or(Miss::Unusual)?;
+        let range = IdRange {
+            from,
+            count: count(call, most)?,
+            ..IdRange::ALL
+        };
+        let waits = waits(call, block)?;
+        let shared = call.enter()?;
+        with_entries(|entries| {
+            match shared
+                .store
+                .stream_range(call.database(), name, range, entries)
+            {
+                Ok(_) if entries.is_empty() => nothing(waits),
+                Ok(_) => read(call, name, entries),
+                Err(error) => Err(call.failed(&shared, error)),
+            }
+        })
+    }
+}
+
+pub(crate) struct Xreadgroup;
+
+impl Hot for Xreadgroup {
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let names: [&[u8]; 6] = [
+            b"groupname",
+            b"consumername",
+            b"streams",
+            b"count",
+            b"block",
+            b"noack",
+        ];
+        let [group, consumer, streams, most, block, noack] = arguments(call, names)?;
+        let (name, behind) = only_stream(streams)?;
+        let mut held = Held::default();
+        // SAFETY: it is valid now; another thread may take it out of the dictionary later.
+        unsafe { held.keep(name) };
+        if call.bytes(behind)? != b">" {
+            return Err(Miss::Unusual);
+        }
+        let name = call.bytes(name)?;
+        let group = call.bytes(group.ok_or(Miss::Unusual)?)?;
+        let consumer = call.bytes(consumer.ok_or(Miss::Unusual)?)?;
+        let acknowledged = noack.map(truth).transpose()?.unwrap_or(false);
+        let (how, waits) = ((count(call, most)?, acknowledged), waits(call, block)?);
+        let shared = call.enter()?;
+        with_entries(|entries| {
+            let (store, database) = (&shared.store, call.database());
+            match store.stream_deliver(database, name, (group, consumer), how, entries) {
+                // The command says that there is no such group.
+                Ok(false) => Err(Miss::Unusual),
+                Ok(true) if entries.is_empty() => nothing(waits),
+                Ok(true) => read(call, name, entries),
+                Err(error) => Err(call.failed(&shared, error)),
+            }
+        })
+    }
+}
+
+pub(crate) struct Xack;
+
+impl Hot for Xack {
+    #[inline(always)]
+    fn call(call: &Call<'_, '_>) -> Outcome {
+        let [name, group, acknowledged @ ..] = call.unnamed()? else {
+            return Err(Miss::Unusual);
+        };
+        if acknowledged.is_empty() {
+            return Err(Miss::Unusual);
+        }
+        let (name, group) = (call.bytes(*name)?, call.bytes(*group)?);
+        let mut ids: SmallVec<[StreamId; FEW]> = SmallVec::with_capacity(acknowledged.len());
+        for &argument in acknowledged {
+            ids.push(id(call, argument, 0)?);
+        }
+        let shared = call.enter()?;
+        let (store, database) = (&shared.store, call.database());
+        match store.stream_acknowledge(database, name, group, &ids) {
+            Ok(count) => made(codec::number(call.py, count.unwrap_or(0) as i64)),
+            Err(error) => Err(call.failed(&shared, error)),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Methods that are a typed call of the engine, and else redis-py's of the same name: their arguments or their results
+//! are more than a row says. So only clients with redis-py's methods have them.
+
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::client::Client;
+use crate::hot::{Hot, streams};
+use crate::method::{Call, Method, Outcome, add};
+
+/// The methods: command, method, the typed call, its parameters, and what it does.
+macro_rules! methods {
+    ($($command:ident $name:ident $room:ident::$hot:ident $parameters:literal, $does:literal;)*) => {
+        $(
+            impl Method<Client> for $room::$hot {
+                const NAME: &'static str = stringify!($name);
+
+                fn text() -> String {
+                    concat!(stringify!($name), "($self, ", $parameters, ")\n--\n\n", $does).to_owned()
+                }
+
+                #[inline(always)]
+                fn call(call: &Call<'_, '_>) -> Outcome {
+                    <$room::$hot as Hot>::call(call)
+                }
+            }
+        )*
+
+        /// The commands and their methods.
+        const METHODS: &[(&str, &str)] = &[$((stringify!($command), stringify!($name))),*];
+
+        /// Add the typed methods to a class of clients that has redis-py's.
+        #[pyfunction]
+        fn add_typed(class: &Bound<'_, PyType>) -> PyResult<()> {
+            $(add::<Client, $room::$hot>(class)?;)*
+            Ok(())
+        }
+    };
+}
+
+methods! {
+    XADD xadd streams::Xadd "name, fields, id='*', maxlen=None, approximate=True, nomkstream=False, minid=None, limit=None, *args, **options", "Add an entry to a stream. Return its id.";
+    XLEN xlen streams::Xlen "name", "Return how many entries a stream has.";
+    XRANGE xrange streams::Xrange "name, min='-', max='+', count=None", "Return the entries of a stream from one id to another.";
+    XREVRANGE xrevrange streams::Xrevrange "name, max='+', min='-', count=None", "Return the entries of a stream from one id to another, the last first.";
+    XREAD xread streams::Xread "streams, count=None, block=None, *args, **options", "Return the entries of streams behind an id of each.";
+    XREADGROUP xreadgroup streams::Xreadgroup "groupname, consumername, streams, count=None, block=None, noack=False, *args, **options", "Return the next entries of streams for a consumer of a group.";
+    XACK xack streams::Xack "name, groupname, *ids", "Acknowledge entries that were delivered. Return how many were pending.";
+}
+
+/// Adds all that to the module.
+pub(crate) fn install(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("TYPED_METHODS", METHODS.to_vec())?;
+    module.add_function(wrap_pyfunction!(add_typed, module)?)
+}

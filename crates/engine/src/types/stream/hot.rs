@@ -1,0 +1,101 @@
+//! The calls on streams that embedded clients make most.
+
+use undercroft_memory::ShardSet;
+
+use super::StreamLimits;
+use super::entries::IdRange;
+use super::found::StreamEntries;
+use super::id::StreamId;
+use super::write::{AddedEntry, EntryId, Trim};
+use crate::error::Error;
+use crate::store::Store;
+
+impl Store {
+    /// Adds an entry behind the last one of a stream; see [`Writer::stream_add`](crate::Writer::stream_add).
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each option of the command is one of them"
+    )]
+    pub fn stream_add(
+        &self,
+        database: usize,
+        key: &[u8],
+        id: EntryId,
+        texts: &[&[u8]],
+        create: bool,
+        trim: Option<&Trim>,
+        limits: &StreamLimits,
+    ) -> Result<AddedEntry, Error> {
+        let key = self.key(key);
+        self.check_memory()?;
+        let added = self.write(ShardSet::one(key.shard), |writer| {
+            writer.stream_add(database, &key, id, texts, create, trim, limits)
+        })?;
+        self.touch_written(&key);
+        Ok(added)
+    }
+
+    /// Fills `out` with entries of a stream; there are none where the key is not there. Returns whether it is.
+    /// O(log n + entries).
+    pub fn stream_range(
+        &self,
+        database: usize,
+        key: &[u8],
+        range: IdRange,
+        out: &mut StreamEntries,
+    ) -> Result<bool, Error> {
+        let key = self.key(key);
+        let found = self.read_into(ShardSet::one(key.shard), out, |reader, out| {
+            let Some(stream) = reader.stream(database, &key)? else {
+                return Ok(false);
+            };
+            stream.range(reader.view(), range, out)?;
+            Ok::<_, Error>(true)
+        })?;
+        self.looked_up(database, &key, found);
+        Ok(found)
+    }
+
+    /// Number of entries of a stream; 0 where the key is not there. O(1).
+    pub fn stream_length(&self, database: usize, key: &[u8]) -> Result<u64, Error> {
+        let key = self.key(key);
+        let length = self.read(ShardSet::one(key.shard), |reader| {
+            let stream = reader.stream(database, &key)?;
+            Ok::<_, Error>(stream.map(|stream| stream.length()))
+        })?;
+        self.looked_up(database, &key, length.is_some());
+        Ok(length.unwrap_or(0))
+    }
+
+    /// Fills `out` with the next entries of a group, which a consumer is given; see
+    /// [`Writer::stream_deliver`](crate::Writer::stream_deliver).
+    pub fn stream_deliver(
+        &self,
+        database: usize,
+        key: &[u8],
+        names: (&[u8], &[u8]),
+        how: (u64, bool),
+        out: &mut StreamEntries,
+    ) -> Result<bool, Error> {
+        let key = self.key(key);
+        let found = self.write_into(ShardSet::one(key.shard), out, |writer, out| {
+            writer.stream_deliver(database, &key, names, how, out)
+        })?;
+        self.touch_written(&key);
+        Ok(found)
+    }
+
+    /// Takes entries from what is pending; see [`Writer::stream_acknowledge`](crate::Writer::stream_acknowledge).
+    pub fn stream_acknowledge(
+        &self,
+        database: usize,
+        key: &[u8],
+        group: &[u8],
+        ids: &[StreamId],
+    ) -> Result<Option<u64>, Error> {
+        let key = self.key(key);
+        self.write(ShardSet::one(key.shard), |writer| {
+            writer.stream_acknowledge(database, &key, group, ids)
+        })
+    }
+}
