@@ -14,7 +14,7 @@ from core.turns import interleaved, loop
 SCRIPT = "scripts.py"
 LUA = Path(__file__).parents[1] / "lua"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
-PIPELINE = 16
+PIPELINE, CLIENTS = 16, 20
 # Each script: its name, what it is, requests of a round, and how much faster it is to be embedded
 # in Python.
 SCRIPTS = (
@@ -62,7 +62,7 @@ def served_rows(bench: Bench) -> list[Row]:
             rounds = interleaved(bench.pick(2, 5), sides)
             row.ours, row.peer = (Figure.of(side, took, "us") for side, took in rounds.items())
             row.ratio = row.ours.median / row.peer.median
-            row.note = "By one connection that waits for each pipeline."
+            row.note = f"By {CLIENTS} connections that wait for their pipelines."
     return found
 
 
@@ -80,7 +80,7 @@ def _requests(server: Server, name: str, count: int) -> float:
     before = sum(server.cpu())
     # An integer or a text, either with two line ends where there are two lines.
     mark = b"\r\n" if name != "many" else b"$"
-    served.send(server, run, mark, 1, PIPELINE)
+    served.send(server, run, mark, 1, PIPELINE, CLIENTS)
     return (sum(server.cpu()) - before) / count * 1e6
 
 

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import dataclasses
 import io
+import itertools
 import resource
 import subprocess
 import time
@@ -129,18 +130,28 @@ def both(bench: Bench) -> Iterator[list[Server]]:
 
 
 def send(
-    server: Server, commands: Iterable[bytes], mark: bytes, marks: int, many: int = 100
+    server: Server,
+    commands: Iterable[bytes],
+    mark: bytes,
+    marks: int,
+    many: int = 100,
+    clients: int = 1,
 ) -> None:
-    """Send commands, so many at a time, each of whose replies has a mark so often."""
-    with server.connect() as connection:
-        for some in peers.batched(commands, many):
-            connection.sendall(b"".join(some))
-            reply, wanted = b"", marks * len(some)
-            while reply.count(mark) < wanted or not reply.endswith(b"\r\n"):
-                part = connection.recv(1 << 20)
-                if not part or reply.startswith(b"-"):
-                    raise RuntimeError(f"{server.name}: expected {mark!r}, got {reply[:100]!r}")
-                reply += part
+    """Send commands, so many at a time from each client; replies each have a mark so often."""
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(server.connect()) for _ in range(clients)]
+        batches = peers.batched(commands, many)
+        while some := list(itertools.islice(batches, clients)):
+            turns = list(zip(connections, some, strict=False))
+            for connection, batch in turns:
+                connection.sendall(b"".join(batch))
+            for connection, batch in turns:
+                reply, wanted = b"", marks * len(batch)
+                while reply.count(mark) < wanted or not reply.endswith(b"\r\n"):
+                    part = connection.recv(1 << 20)
+                    if not part or reply.startswith(b"-"):
+                        raise RuntimeError(f"{server.name}: expected {mark!r}, got {reply[:100]!r}")
+                    reply += part
 
 
 def take_turns(
