@@ -72,6 +72,10 @@ const REASONS: &[(&str, &str)] = &[
         "where hashes were met, counted on from string to string: none sees another's",
     ),
     (
+        "crates/engine/src/types/stream/leaf.rs",
+        "buffers that are empty whenever they are taken",
+    ),
+    (
         "crates/engine/src/transaction/running.rs",
         "what a transaction has done, made anew for each run of its body",
     ),

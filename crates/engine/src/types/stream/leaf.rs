@@ -517,10 +517,12 @@ thread_local! {
     };
 }
 
-/// Calls `body` with this thread's buffers. What they hold is whatever they were used for before.
+/// Calls `body` with this thread's buffers, which are empty.
 #[inline]
 pub(super) fn with_buffers<R>(body: impl FnOnce(&mut Buffers) -> R) -> R {
     let mut buffers = BUFFERS.take();
+    buffers.leaf.clear();
+    buffers.entry.clear();
     let result = body(&mut buffers);
     if buffers.leaf.capacity() <= KEPT && buffers.entry.capacity() <= KEPT {
         BUFFERS.set(buffers);
