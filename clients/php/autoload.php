@@ -15,7 +15,7 @@ spl_autoload_register(static function (string $class): void {
         'Connection/EmbeddedConnection' => true, 'Connection/Factory' => true, 'Connection/NativeConnection' => true,
         'Connection/Options' => true, 'Connection/StreamConnection' => true, 'Connection/Wire' => true,
         'ConnectionException' => true, 'Feed' => true, 'KeyWords' => true, 'Laravel/Connection' => true,
-        'Laravel/Connector' => true, 'Laravel/Scripts' => true, 'Message' => true, 'Objects' => true,
+        'Laravel/Connector' => true, 'Message' => true, 'Objects' => true,
         'Pipeline' => true, 'ProtocolException' => true, 'PubSub' => true, 'Replies' => true, 'Resp/Encoder' => true,
         'Resp/NativeParser' => true, 'Resp/Parser' => true, 'Resp/Push' => true, 'Resp/Reader' => true,
         'Resp/Slot' => true, 'Resp/Source' => true, 'Script' => true, 'Serializer/Named' => true,
