@@ -54,7 +54,8 @@ def chromium() -> Iterator[Browser]:
     """Return a browser."""
     if BINARY is None:
         pytest.skip("chromium is not installed: no page is looked at")
-    with tempfile.TemporaryDirectory() as profile:
+    # Processes of Chromium's that outlast it for a moment still write there.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         running = Browser(Path(profile))
         yield running
         running.close()
