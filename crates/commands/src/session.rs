@@ -91,6 +91,9 @@ pub struct Session {
     pub(crate) multi: Option<Arc<Multi>>,
     /// The keys that WATCH named.
     pub(crate) watches: Vec<Watch>,
+    /// How often scripts had been told to end when the command began that runs scripts now, however often its
+    /// transaction starts anew.
+    pub(crate) scripts_killed: Option<u64>,
     /// Where values are copied to on their way to a reply; kept so that a read allocates nothing.
     pub(crate) scratch: Vec<u8>,
     /// The same for the items of lists.
@@ -202,6 +205,7 @@ impl Session {
             counters: Counters::default(),
             buffers: Buffers::default(),
             multi: None,
+            scripts_killed: None,
             watches: Vec::new(),
             scratch: Vec::new(),
             items: Ranges::new(),

@@ -159,6 +159,7 @@ impl Done {
         let shards = watches.iter().map(|watch| watch.shard()).collect();
         let mut store = context.store;
         store.expect(load::of_queue(multi));
+        context.session.scripts_killed = Some(store.store().killed_scripts());
         let mut scene = Scene::<Done>::new(context);
         let shards = multi.shards.union(shards);
         let result = store.transact_into(shards, &mut scene, |running, scene| {
@@ -174,6 +175,7 @@ impl Done {
         });
         let Scene { context, made, .. } = scene;
         context.session.watches = watches;
+        context.session.scripts_killed = None;
         Ok(result?.then_some(made))
     }
 

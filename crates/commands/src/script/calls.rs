@@ -36,7 +36,7 @@ pub struct Calls<'c, 'a> {
     says: Duration,
     /// Whether that was said.
     is_seen: bool,
-    /// How often scripts had been told to end when this one began.
+    /// How often scripts had been told to end when the command began that runs this one.
     killed: u64,
     /// Why it was stopped.
     stopped: Option<Failure>,
@@ -83,7 +83,10 @@ impl<'c, 'a> Calls<'c, 'a> {
             started: Instant::now(),
             says,
             is_seen: false,
-            killed: store.killed_scripts(),
+            killed: context
+                .session
+                .scripts_killed
+                .unwrap_or_else(|| store.killed_scripts()),
             stopped: None,
             context,
         }

@@ -90,9 +90,10 @@ pub(super) fn run_with(
         context.session.counters.errors += u64::from(error.is_some());
         return tell(&tape, error, reply);
     }
+    context.session.scripts_killed = Some(store.store().killed_scripts());
     let shards = called.keys.iter().map(|key| store.key(key).shard());
     let mut scene = Scene::<Tape>::new(context);
-    let error = store.transact_into(shards.collect(), &mut scene, |running, scene| {
+    let ended = store.transact_into(shards.collect(), &mut scene, |running, scene| {
         let (context, tape) = scene.parts();
         let mut inner = Context {
             session: &mut *context.session,
@@ -104,8 +105,10 @@ pub(super) fn run_with(
             lap: Lap::default(),
         };
         run.within(&mut inner, tape)
-    })?;
+    });
     let (context, tape) = scene.parts();
+    context.session.scripts_killed = None;
+    let error = ended?;
     if let Some(error) = &error {
         context.count_error(error.text());
     }
