@@ -19,6 +19,32 @@ def _side(running: Loop, operation: str, count: int) -> Callable[[], float]:
     return lambda: running.run(operation, count)
 
 
+def calls_beside_redis(bench: Bench, script: str, works: list[tuple[Row, int, int]]) -> list[Row]:
+    """Fill in rows whose last part of the id is an operation of a script of loops/.
+
+    Each comes with so many calls a round of ours, and of redis-py's.
+    """
+    rows = [row for row, *_ in works]
+    if missing := peers.has("redis-server"):
+        for row in rows:
+            row.note = missing
+        return rows
+    place = bench.directory() / "store"
+    with (
+        peers.redis_server(bench.directory()) as server,
+        loop(sys.executable, "embedded", place, script=script) as ours,
+        loop(peers.environment("redis-5.2"), "redis", server.path, script=script) as theirs,
+    ):
+        for row, mine, other in works:
+            name = row.id.split("-python-")[-1]
+            sides = {"ours": _side(ours, name, mine), "redis": _side(theirs, name, other)}
+            rounds = interleaved(bench.pick(3, 9), sides)
+            row.ours = Figure.of(name, rounds["ours"], "ns")
+            row.peer = Figure.of("redis-py", rounds["redis"], "ns")
+            row.ratio = row.peer.median / row.ours.median
+    return rows
+
+
 def python_rows(bench: Bench) -> list[Row]:
     """Measure get and set from Python."""
     with loop(sys.executable, "embedded", bench.directory() / "store") as ours:

@@ -1,17 +1,16 @@
 """Rows of scripts: requests through the server, and calls from Python."""
 
 import functools
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from core import peers, served
 from core.bench import Bench
+from core.embedded import calls_beside_redis
 from core.peers import Server, command
 from core.report import Figure, Row
-from core.turns import interleaved, loop
+from core.turns import interleaved
 
-SCRIPT = "scripts.py"
 LUA = Path(__file__).parents[1] / "lua"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
 PIPELINE, CLIENTS = 16, 20
@@ -86,33 +85,13 @@ def _requests(server: Server, name: str, count: int) -> float:
 
 def python_rows(bench: Bench) -> list[Row]:
     """Measure calls from Python, beside redis-py."""
-    found = [
-        Row(
+    works = []
+    for name, what, count, target in SCRIPTS:
+        row = Row(
             id=f"scripts-python-{name}",
             work=f"Python `evalsha` of {what}, beside {REDIS}",
             at_least=target,
         )
-        for name, what, _, target in SCRIPTS
-    ]
-    if missing := peers.has("redis-server"):
-        for row in found:
-            row.note = missing
-        return found
-    redis = peers.redis_server(bench.directory())
-    place = bench.directory() / "store"
-    with (
-        redis as server,
-        loop(sys.executable, "embedded", place, script=SCRIPT) as ours,
-        loop(peers.environment("redis-5.2"), "redis", server.path, script=SCRIPT) as theirs,
-    ):
-        for row, (name, _, count, _) in zip(found, SCRIPTS, strict=True):
-            calls = count // 10
-            sides = {
-                "ours": functools.partial(ours.run, name, bench.pick(calls // 5, calls)),
-                "redis": functools.partial(theirs.run, name, bench.pick(calls // 20, calls // 4)),
-            }
-            rounds = interleaved(bench.pick(3, 9), sides)
-            row.ours = Figure.of(name, rounds["ours"], "ns")
-            row.peer = Figure.of("redis-py", rounds["redis"], "ns")
-            row.ratio = row.peer.median / row.ours.median
-    return found
+        calls = count // 10
+        works.append((row, bench.pick(calls // 5, calls), bench.pick(calls // 20, calls // 4)))
+    return calls_beside_redis(bench, "scripts.py", works)

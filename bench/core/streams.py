@@ -9,10 +9,11 @@ from pathlib import Path
 
 from core import peers, served
 from core.bench import Bench
+from core.embedded import calls_beside_redis
 from core.peers import Server, command
 from core.report import Figure, Row
 from core.sets import taken
-from core.turns import interleaved, loop
+from core.turns import interleaved
 
 SCRIPT = "streams.py"
 REDIS = "redis-py 5.2 with hiredis on a unix socket"
@@ -137,31 +138,12 @@ def python_rows(bench: Bench) -> list[Row]:
         ("xread", "`xread` of one entry", 60),
         ("xread-100", "`xread` of 100 entries", None),
     )
-    found = [
+    rows = [
         Row(id=f"streams-python-{name}", work=f"Python {work}, beside {REDIS}", at_least=target)
         for name, work, target in works
     ]
-    if missing := peers.has("redis-server"):
-        for row in found:
-            row.note = missing
-        return found
-    redis = peers.redis_server(bench.directory())
-    place = bench.directory() / "store"
-    with (
-        redis as server,
-        loop(sys.executable, "embedded", place, script=SCRIPT) as ours,
-        loop(peers.environment("redis-5.2"), "redis", server.path, script=SCRIPT) as theirs,
-    ):
-        for row, (name, _, _) in zip(found, works, strict=True):
-            sides = {
-                "ours": functools.partial(ours.run, name, bench.pick(2_000, 20_000)),
-                "redis": functools.partial(theirs.run, name, bench.pick(500, 5_000)),
-            }
-            rounds = interleaved(bench.pick(3, 9), sides)
-            row.ours = Figure.of(name, rounds["ours"], "ns")
-            row.peer = Figure.of("redis-py", rounds["redis"], "ns")
-            row.ratio = row.peer.median / row.ours.median
-    return found
+    counts = bench.pick(2_000, 20_000), bench.pick(500, 5_000)
+    return calls_beside_redis(bench, SCRIPT, [(row, *counts) for row in rows])
 
 
 def reader_rows(bench: Bench) -> list[Row]:

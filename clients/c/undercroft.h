@@ -116,7 +116,8 @@ typedef int uc_interrupt(void *data);
 
 /* Has every wait of this process ask `check`, at least ten times a second and at once after a signal that did not
  * restart the system call (sigaction without SA_RESTART), and every script that has written nothing yet more often. A
- * nonzero answer ends it with UC_INTERRUPTED; nothing was changed. NULL asks nobody. `data` must stay valid while calls may wait. Meant to be set once, at the start. */
+ * nonzero answer ends it with UC_INTERRUPTED; nothing was changed. NULL asks nobody. `data` must stay valid while calls
+ * may wait. Meant to be set once, at the start. */
 int uc_set_interrupt(uc_interrupt *check, void *data);
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------------ */

@@ -21,6 +21,13 @@ static int is_interrupted(void *data)
     return signalled || __atomic_load_n(&wanted, __ATOMIC_SEQ_CST);
 }
 
+/* While a script runs it may not use the library. */
+static int is_called_off(void *data)
+{
+    EXPECT(data == &asked);
+    return 1;
+}
+
 static void note_signal(int number)
 {
     signalled = number;
@@ -68,6 +75,7 @@ int main(int argc, char **argv)
     struct itimerval soon;
     uc_subscription *subscription;
     uc_bytes name = uc_text("channel");
+    static const char *const endless[] = { "EVAL", "while true do end", "0", NULL };
 
     EXPECT(argc == 2);
     store = open_store(argv[1]);
@@ -106,6 +114,9 @@ int main(int argc, char **argv)
     EXPECT(pthread_create(&thread, NULL, interrupt, NULL) == 0);
     EXPECT_STATUS(uc_subscription_next(subscription, -1, reply), UC_INTERRUPTED);
     EXPECT(pthread_join(thread, NULL) == 0);
+
+    EXPECT_OK(uc_set_interrupt(is_called_off, &asked));
+    EXPECT_STATUS(command(session, reply, endless), UC_INTERRUPTED);
 
     /* Nobody is asked any more, and the session is as it was. */
     EXPECT_OK(uc_set_interrupt(NULL, NULL));

@@ -39,6 +39,17 @@ def d(path: str) -> Iterator[undercroft.Redis]:
         yield client
 
 
+@pytest.fixture(params=[False, True], ids=["bytes", "str"])
+def pair(request: pytest.FixtureRequest, path: str) -> Iterator[tuple[Any, Any]]:
+    """Two clients of stores that hold the same."""
+    decode = request.param
+    with (
+        undercroft.Redis(f"{path}-ours", decode_responses=decode) as ours,
+        undercroft.Redis(f"{path}-theirs", decode_responses=decode) as theirs,
+    ):
+        yield ours, theirs
+
+
 @pytest.fixture(scope="session")
 def server_socket() -> Iterator[str]:
     """Return the socket of a Redis server that the tests start, and stop."""

@@ -3,11 +3,10 @@
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import undercroft
 from redis.commands import CoreCommands
 from redis.commands.core import BasicKeyCommands
 from undercroft._native import METHODS
@@ -196,17 +195,6 @@ STATES: dict[str, Callable[[Any], Any]] = {
     "sorted set": lambda r: r.zadd("k", {"a": 1, "b": 2, "c": 3.5}),
     "large sorted set": lambda r: r.zadd("k", {str(n): n / 3 for n in range(300)}),
 }
-
-
-@pytest.fixture(params=[False, True], ids=["bytes", "str"])
-def pair(request: pytest.FixtureRequest, path: str) -> Iterator[tuple[Any, Any]]:
-    """Two clients of stores that hold the same."""
-    decode = request.param
-    with (
-        undercroft.Redis(f"{path}-ours", decode_responses=decode) as ours,
-        undercroft.Redis(f"{path}-theirs", decode_responses=decode) as theirs,
-    ):
-        yield ours, theirs
 
 
 def prepare(client: Any, state: str) -> None:

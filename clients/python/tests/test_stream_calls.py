@@ -2,7 +2,7 @@
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -129,17 +129,6 @@ CALLS: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
         (("s", "g"), {}),
     ],
 }
-
-
-@pytest.fixture(params=[False, True], ids=["bytes", "str"])
-def pair(request: pytest.FixtureRequest, path: str) -> Iterator[tuple[Any, Any]]:
-    """Two clients of stores that hold the same."""
-    decode = request.param
-    with (
-        undercroft.Redis(f"{path}-ours", decode_responses=decode) as ours,
-        undercroft.Redis(f"{path}-theirs", decode_responses=decode) as theirs,
-    ):
-        yield ours, theirs
 
 
 def prepare(client: Any) -> None:

@@ -1,9 +1,7 @@
 """django-redis: values, patterns of keys, time to live, locks, the client beneath."""
 
-import threading
-
 from django.conf import settings
-from place import URL
+from place import URL, in_threads
 
 settings.configure(
     CACHES={
@@ -50,11 +48,7 @@ def count() -> None:
     counted.append(1)
 
 
-threads = [threading.Thread(target=count) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+in_threads(4, count)
 assert len(counted) == 4
 assert cache.get("number") == 40
 cache.clear()

@@ -1,10 +1,9 @@
 """dogpile.cache: of many threads that miss a value one computes it, under a lock in Redis."""
 
-import threading
 import time
 
 from dogpile.cache import make_region
-from place import URL, client, eventually
+from place import URL, client, eventually, in_threads
 
 region = make_region().configure(
     "dogpile.cache.redis",
@@ -23,11 +22,7 @@ def dear(number: int) -> int:
 
 
 found: list[int] = []
-threads = [threading.Thread(target=lambda: found.append(dear(21))) for _ in range(8)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+in_threads(8, lambda: found.append(dear(21)))
 assert found == [42] * 8
 assert computed == [21]
 

@@ -1,7 +1,6 @@
 """limits: threads share a limit over fixed, moving and sliding windows, and so do tasks."""
 
 import asyncio
-import threading
 from collections.abc import Callable
 
 from limits import RateLimitItemPerMinute, RateLimitItemPerSecond
@@ -14,7 +13,7 @@ from limits.strategies import (
     RateLimiter,
     SlidingWindowCounterRateLimiter,
 )
-from place import asynchronous, client, eventually
+from place import asynchronous, client, eventually, in_threads
 
 storage = RedisStorage("redis://", connection_pool=client().connection_pool)
 MANY = RateLimitItemPerMinute(20, 60)
@@ -24,14 +23,7 @@ FEW = RateLimitItemPerSecond(2, 1)
 def granted(hit: Callable[[], bool]) -> int:
     """Return how many of forty attempts by four threads were granted."""
     successes: list[bool] = []
-    threads = [
-        threading.Thread(target=lambda: successes.extend(hit() for _ in range(10)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, lambda: successes.extend([hit() for _ in range(10)]))
     assert len(successes) == 40
     return sum(successes)
 

@@ -5,10 +5,12 @@
 workers, finds the same place in the environment.
 """
 
+import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,6 +40,32 @@ def asynchronous(**options: Any) -> redis.asyncio.Redis:
     """Return the same for asyncio."""
     pools: Any = undercroft.asyncio if EMBEDDED else redis.asyncio
     return redis.asyncio.Redis.from_pool(pools.ConnectionPool.from_url(URL, **options))
+
+
+def in_threads(number: int, work: Callable[[], None]) -> None:
+    """Do some work in so many threads at the same time; an error of one is raised here."""
+    with ThreadPoolExecutor(number) as threads:
+        for done in [threads.submit(work) for _ in range(number)]:
+            done.result()
+
+
+@contextmanager
+def processes(number: int, work: Callable[[], None]) -> Iterator[None]:
+    """Have some work done by so many new processes beside what is done within."""
+    start = multiprocessing.get_context("spawn").Process
+    workers = [start(target=work) for _ in range(number)]
+    for worker in workers:
+        worker.start()
+    yield
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+
+
+def in_processes(number: int, work: Callable[[], None]) -> None:
+    """Do some work in so many new processes at the same time."""
+    with processes(number, work):
+        pass
 
 
 def eventually(check: Callable[[], Any], seconds: float = 20) -> Any:

@@ -1,8 +1,6 @@
 """pottery: dictionaries, sets, lists, queues, counters, filters, ids and locks as Python's."""
 
-import threading
-
-from place import client, eventually
+from place import client, eventually, in_threads
 from pottery import (
     BloomFilter,
     HyperLogLog,
@@ -79,11 +77,7 @@ def count() -> None:
             theirs.set("number", int(theirs.get("number") or 0) + 1)
 
 
-threads = [threading.Thread(target=count) for _ in range(3)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+in_threads(3, count)
 assert int(redis.get("number")) == 15
 short = Redlock(key="short", masters={redis}, auto_release_time=0.3)
 assert short.acquire()

@@ -1,10 +1,9 @@
 """pyredlock: threads and tasks contend for a lock, and prolong it."""
 
 import asyncio
-import threading
 
 from loguru import logger
-from place import asynchronous, client
+from place import asynchronous, client, in_threads
 from pyredlock import Redlock
 
 logger.remove()
@@ -38,11 +37,7 @@ async def tasks() -> None:
     await theirs.close()
 
 
-threads = [threading.Thread(target=count) for _ in range(3)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+in_threads(3, count)
 assert int(redis.get("number") or 0) == 75
 asyncio.run(tasks())
 assert int(redis.get("number") or 0) == 105

@@ -1,11 +1,10 @@
 """python-redis-lock: threads and processes contend, wait by BLPOP, and locks renew themselves."""
 
 import logging
-import multiprocessing
 import time
 
 import redis_lock
-from place import client
+from place import client, in_processes
 
 logging.disable(logging.CRITICAL)
 
@@ -20,13 +19,7 @@ def count() -> None:
 
 if __name__ == "__main__":
     redis = client()
-    start = multiprocessing.get_context("spawn").Process
-    workers = [start(target=count) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    in_processes(3, count)
     assert int(redis.get("number") or 0) == 75
 
     held = redis_lock.Lock(redis, "held", expire=3, auto_renewal=True)

@@ -1,9 +1,8 @@
 """redis-py's locks: processes, threads and tasks of asyncio contend for one."""
 
 import asyncio
-import multiprocessing
 
-from place import asynchronous, client, eventually, refused
+from place import asynchronous, client, eventually, processes, refused
 from redis.exceptions import LockError, LockNotOwnedError
 
 ROUNDS = 25
@@ -50,13 +49,7 @@ def terms() -> None:
 
 
 if __name__ == "__main__":
-    start = multiprocessing.get_context("spawn").Process
-    workers = [start(target=count) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    asyncio.run(count_tasks())
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    with processes(2, count):
+        asyncio.run(count_tasks())
     assert int(client().get("number") or 0) == 5 * ROUNDS
     terms()

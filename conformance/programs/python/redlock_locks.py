@@ -1,8 +1,6 @@
 """redlock-py: threads contend for a lock of a server, whose values of a kind are its own."""
 
-import threading
-
-from place import client, eventually
+from place import client, eventually, in_threads
 from redlock import Redlock
 
 redis = client()
@@ -18,11 +16,7 @@ def count() -> None:
         locks.unlock(lock)
 
 
-threads = [threading.Thread(target=count) for _ in range(3)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+in_threads(3, count)
 assert int(redis.get("number") or 0) == 75
 
 locks = Redlock([redis], retry_count=1, retry_delay=0.01)

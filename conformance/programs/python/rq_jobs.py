@@ -5,7 +5,7 @@ import multiprocessing
 import time
 from datetime import timedelta
 
-from place import client, eventually
+from place import client, eventually, processes
 from rq import Queue, Repeat, Retry, Worker
 from rq.job import Job, JobStatus
 
@@ -70,14 +70,8 @@ if __name__ == "__main__":
     again = high.enqueue("rq_jobs.fail_once", retry=Retry(max=1))
     failed = high.enqueue("rq_jobs.fail")
     assert total.get_status() == JobStatus.DEFERRED
-    spawn = multiprocessing.get_context("spawn").Process
-    workers = [spawn(target=work) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    assert eventually(lambda: total.latest_result()).return_value == 15
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    with processes(2, work):
+        assert eventually(lambda: total.latest_result()).return_value == 15
     assert [job.return_value() for job in sums] == [1, 2, 3, 4, 5]
     assert again.return_value() == "the second time"
     assert "always" in failed.latest_result().exc_string
@@ -89,7 +83,7 @@ if __name__ == "__main__":
     timed = later.enqueue_in(timedelta(seconds=1), "rq_jobs.add", 20, 22)
     later.enqueue("rq_jobs.count", repeat=Repeat(times=2, interval=1))
     assert timed.id in later.scheduled_job_registry
-    worker = spawn(target=schedule)
+    worker = multiprocessing.get_context("spawn").Process(target=schedule)
     worker.start()
     result = eventually(lambda: timed.latest_result())
     assert result.return_value == 42

@@ -1,9 +1,7 @@
 """sherlock: processes contend for a lock, which expires, and is renewed."""
 
-import multiprocessing
-
 import sherlock
-from place import client, eventually, refused
+from place import client, eventually, in_processes, refused
 
 sherlock.configure(
     backend=sherlock.backends.REDIS,
@@ -24,13 +22,7 @@ def count() -> None:
 
 
 if __name__ == "__main__":
-    start = multiprocessing.get_context("spawn").Process
-    workers = [start(target=count) for _ in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
+    in_processes(3, count)
     redis = client()
     assert int(redis.get("number") or 0) == 75
 

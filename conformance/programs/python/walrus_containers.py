@@ -1,9 +1,7 @@
 """walrus: containers, models, a cache, locks, rate limits, streams, completion of words."""
 
-import threading
-
 import walrus
-from place import client, eventually
+from place import client, eventually, in_threads
 
 database = walrus.Database(connection_pool=client().connection_pool)
 
@@ -50,11 +48,7 @@ def count() -> None:
             database.set("number", int(database.get("number") or 0) + 1)
 
 
-threads = [threading.Thread(target=count) for _ in range(4)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+in_threads(4, count)
 assert int(database.get("number")) == 40
 
 group = database.consumer_group("group", ["events", "others"])

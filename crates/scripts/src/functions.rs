@@ -83,12 +83,12 @@ pub(crate) unsafe fn prepare(state: *mut lua_State, machine: *mut Machine) {
     let meta = machine::keep(state);
     lua_setmetatable(state, -2);
     let front = machine::keep(state);
-    (*machine).library_globals = Globals { front, meta, few };
+    (*machine).globals_of_functions = Globals { front, meta, few };
 }
 
 /// Has libraries see few things, or all.
 unsafe fn show(state: *mut lua_State, machine: *const Machine, all: bool) {
-    let globals = (*machine).library_globals;
+    let globals = (*machine).globals_of_functions;
     lua_rawgeti_(state, LUA_REGISTRYINDEX, globals.meta);
     if all {
         (*machine).sandbox.push_real_globals(state);
@@ -104,7 +104,11 @@ pub(crate) unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     let job = lua_touserdata(state, 1).cast::<Job<'_>>();
     let machine = (*job).machine;
     show(state, machine, false);
-    lua_rawgeti_(state, LUA_REGISTRYINDEX, (*machine).library_globals.front);
+    lua_rawgeti_(
+        state,
+        LUA_REGISTRYINDEX,
+        (*machine).globals_of_functions.front,
+    );
     machine::set_globals(state);
     if !machine::load(state, (*job).script.program(), c"@user_function") {
         machine::keep_text(machine, c_bytes(state, -1));

@@ -74,7 +74,7 @@ pub(crate) struct Machine {
     /// And the functions of libraries.
     libraries: HashMap<Sha, Vec<Registered>>,
     pub(crate) loading: Loading,
-    pub(crate) library_globals: functions::Globals,
+    pub(crate) globals_of_functions: functions::Globals,
     /// Bytes that it may keep between runs, garbage and all.
     kept: usize,
     is_broken: bool,
@@ -123,7 +123,7 @@ impl Machine {
             compiled: HashMap::new(),
             libraries: HashMap::new(),
             loading: Loading::default(),
-            library_globals: functions::Globals::default(),
+            globals_of_functions: functions::Globals::default(),
             kept: KEPT_MAX,
             is_broken: false,
         });

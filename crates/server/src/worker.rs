@@ -216,12 +216,12 @@ impl Worker {
 
     /// Does what a connection needs after its turn.
     fn settle(&mut self, token: u64, next: Next) {
+        let Some(connection) = self.connections.get(token) else {
+            return;
+        };
         let next = match next {
             Next::Apart if !self.shared.take_apart() => Next::Park(Blocked::Long),
             next => next,
-        };
-        let Some(connection) = self.connections.get(token) else {
-            return;
         };
         let counters = std::mem::take(&mut connection.session.counters);
         self.counters.commands += counters.commands;

@@ -29,7 +29,7 @@ pub trait WaitHook: Send + Sync {
     /// asked while signals are [deferred](defer_signals).
     fn interrupted(&self) -> bool;
     /// Whether a signal has come for which [`interrupted`](Self::interrupted) is to be asked soon. Called in the midst
-    /// of a script, with locks held: no code of the program may run.
+    /// of a script, with locks held: nothing may run that uses the store.
     fn is_signalled(&self) -> bool {
         false
     }

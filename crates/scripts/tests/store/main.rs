@@ -125,8 +125,9 @@ fn is_busy(reply: Option<Tree>) -> bool {
     matches!(reply, Some(Tree::Error(text)) if text.starts_with("BUSY"))
 }
 
-#[test]
-fn who_waits_behind_a_busy_script_is_told_and_may_end_it() {
+/// Runs commands of which the last one runs a script on `k` without end, which somebody else ends. Returns what the last
+/// one answers.
+fn ended(commands: &[&[&str]]) -> Tree {
     let embedded = Embedded::new();
     let other = embedded.another();
     let mut waiting = other.client();
@@ -139,10 +140,11 @@ fn who_waits_behind_a_busy_script_is_told_and_may_end_it() {
         waiting.run(&["SCRIPT", "KILL"]),
         Tree::Error("NOTBUSY No scripts in execution right now.".into())
     );
-    thread::scope(|scope| {
+    let reply = thread::scope(|scope| {
         let script = scope.spawn(|| {
-            let script = "redis.call('get', KEYS[1]) while true do end";
-            embedded.client().run(&["EVAL", script, "1", "k"])
+            let mut client = embedded.client();
+            let replies = commands.iter().map(|words| client.run(words));
+            replies.last().expect("a command")
         });
         // It has the lock, or will have it; then it is said to be busy.
         loop {
@@ -159,13 +161,40 @@ fn who_waits_behind_a_busy_script_is_told_and_may_end_it() {
                 }
             }
         }
-        let reply = script.join().expect("a reply");
-        let is_killed =
-            matches!(&reply, Tree::Error(text) if text.contains("Script killed by user"));
-        assert!(is_killed, "{reply:?}");
+        script.join().expect("a reply")
     });
     assert_eq!(waiting.run(&["SET", "k", "y"]), Tree::Simple("OK".into()));
     embedded.check();
+    reply
+}
+
+const ENDLESS: &[&str] = &[
+    "EVAL",
+    "redis.call('get', KEYS[1]) while true do end",
+    "1",
+    "k",
+];
+
+fn is_killed(reply: &Tree) -> bool {
+    matches!(reply, Tree::Error(text) if text.contains("Script killed by user"))
+}
+
+#[test]
+fn who_waits_behind_a_busy_script_is_told_and_may_end_it() {
+    let reply = ended(&[ENDLESS]);
+    assert!(is_killed(&reply), "{reply:?}");
+}
+
+#[test]
+fn a_busy_script_of_a_transaction_may_be_ended() {
+    let reply = ended(&[&["MULTI"], ENDLESS, &["GET", "none"], &["EXEC"]]);
+    let Tree::Array(replies) = reply else {
+        panic!("{reply:?}");
+    };
+    assert!(
+        is_killed(&replies[0]) && replies[1] == Tree::Null,
+        "{replies:?}"
+    );
 }
 
 #[test]
