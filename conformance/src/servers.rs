@@ -1,8 +1,10 @@
 //! Starts and stops servers: a real Redis, and ours.
 //!
 //! Each lives in a temporary directory with a port of its own on loopback and
-//! is stopped by its own process handle when dropped.
+//! is stopped by its own process handle when dropped, and by the kernel when the
+//! thread that started it ends in any other way. Neither can fill the machine, unless it is to.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +13,7 @@ use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use tempfile::TempDir;
 
 use crate::client::{Address, Client};
@@ -37,6 +39,9 @@ pub struct Settings {
     pub maxclients: u32,
     /// Password of the default user, when one is asked for.
     pub password: Option<String>,
+    /// Private memory that it may reserve, in bytes, where that is bounded; the store that it maps is not counted. A random
+    /// script builds texts without end, and to Redis' `maxmemory` what a script holds is nothing.
+    pub memory_max: Option<u64>,
 }
 
 impl Default for Settings {
@@ -45,6 +50,8 @@ impl Default for Settings {
         Settings {
             maxclients: 12_000,
             password: None,
+            // What the tests need several times over.
+            memory_max: Some(4 << 30),
         }
     }
 }
@@ -125,10 +132,11 @@ impl Server {
             .spawn()
             .with_context(|| {
                 format!(
-                    "starting {:?}; for the real Redis: apt-get install redis-server",
+                    "starting {:?} (apt-get install util-linux); for the real Redis: apt-get install redis-server",
                     process.get_program()
                 )
             })?;
+        bound_memory(&child, settings.memory_max)?;
         let mut server = Server {
             kind,
             settings: settings.clone(),
@@ -227,9 +235,25 @@ fn directory_for(kind: Kind) -> Result<TempDir> {
     })
 }
 
+/// A process that the kernel kills with the thread that starts it, so that a run that is killed leaves no server behind.
+fn mortal(program: impl AsRef<OsStr>) -> Process {
+    let mut process = Process::new("setpriv");
+    process.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    process
+}
+
+fn bound_memory(child: &Child, memory_max: Option<u64>) -> Result<()> {
+    let limit = Rlimit {
+        current: memory_max,
+        maximum: memory_max,
+    };
+    prlimit(Some(Pid::from_child(child)), Resource::Data, limit).context("bounding its memory")?;
+    Ok(())
+}
+
 fn redis_process(directory: &Path, port: u16, settings: &Settings) -> Process {
     let program = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-    let mut process = Process::new(program);
+    let mut process = mortal(program);
     process
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no", "--databases", "16"])
@@ -252,7 +276,7 @@ fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Resul
     let binary = undercroft_binary().context("the undercroft binary has not been built")?;
     let config = directory.join("undercroft.conf");
     fs::write(&config, "enable-debug-command yes\n")?;
-    let mut process = Process::new(binary);
+    let mut process = mortal(binary);
     process
         .arg("serve")
         .arg("--store")

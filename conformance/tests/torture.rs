@@ -8,7 +8,7 @@ use anyhow::Result;
 use undercroft_conformance::client::Address;
 use undercroft_conformance::servers::{Kind, Server, Settings, start_undercroft};
 use undercroft_conformance::torture::{
-    Load, Target, clients_beyond_the_limit, run_all, subscriber_beyond_the_hard_limit,
+    Load, Target, clients_beyond_the_limit, run_all, settings, subscriber_beyond_the_hard_limit,
     subscriber_beyond_the_soft_limit, unauthenticated_inputs,
 };
 
@@ -41,13 +41,13 @@ fn bad_input_hurts_nobody() {
         |s| s.parse().expect("UNDERCROFT_SEED is a number"),
     );
     println!("seed {seed} (replay with UNDERCROFT_SEED={seed})");
-    let judge = Server::start(Kind::Redis, Settings::default()).expect("redis-server starts");
+    let judge = Server::start(Kind::Redis, settings()).expect("redis-server starts");
     let load = Load {
         idle: 10_000,
         damaged: 2_000,
         seed,
     };
-    for server in subjects(&Settings::default()) {
+    for server in subjects(&settings()) {
         println!("{server:?}");
         let failed = run_all(&target(&server), judge.address(), &load).expect("the tests run");
         assert_eq!(

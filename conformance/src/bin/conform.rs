@@ -169,8 +169,8 @@ fn run(options: &Options) -> Result<bool> {
         }) => {
             let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 40));
             println!("seed {seed}");
-            let judge = Server::start(Kind::Redis, Settings::default())?;
-            let mut subject = subject(options)?;
+            let judge = Server::start(Kind::Redis, torture::settings())?;
+            let mut subject = subject_of(options, torture::settings())?;
             let pid = subject.pid();
             let address = subject.peer().address()?;
             let target = torture::Target { address, pid };
@@ -213,6 +213,10 @@ impl Subject {
 }
 
 fn subject(options: &Options) -> Result<Subject> {
+    subject_of(options, Settings::default())
+}
+
+fn subject_of(options: &Options, settings: Settings) -> Result<Subject> {
     if let Some(number) = options.random.canary {
         let Some(fault) = FAULTS.get(number) else {
             bail!(
@@ -226,7 +230,7 @@ fn subject(options: &Options) -> Result<Subject> {
         return Ok(Subject::Proxy(proxy, behind));
     }
     Ok(match options.against.as_deref() {
-        Some("redis") => Subject::Started(Server::start(Kind::Redis, Settings::default())?),
+        Some("redis") => Subject::Started(Server::start(Kind::Redis, settings)?),
         Some(address) => {
             let Ok(address) = address.parse();
             Subject::Named(address)
@@ -237,7 +241,7 @@ fn subject(options: &Options) -> Result<Subject> {
                     "no undercroft binary that can serve was found; build crates/cli, or use --against"
                 );
             }
-            Subject::Started(Server::start(Kind::Undercroft, Settings::default())?)
+            Subject::Started(Server::start(Kind::Undercroft, settings)?)
         }
     })
 }

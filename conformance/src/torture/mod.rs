@@ -31,6 +31,7 @@ use anyhow::{Result, ensure};
 
 use crate::client::{Address, Client};
 use crate::resp::Reply;
+use crate::servers::Settings;
 
 /// The server under test.
 #[derive(Debug, Clone)]
@@ -109,6 +110,15 @@ pub fn run_all(target: &Target, judge: &Address, load: &Load) -> Result<usize> {
         }
     }
     Ok(failed)
+}
+
+/// Settings of a server that is tortured: a Redis reserves what clients announce, half a gigabyte each, and touches
+/// little of it; what it touches is measured.
+pub fn settings() -> Settings {
+    Settings {
+        memory_max: None,
+        ..Settings::default()
+    }
 }
 
 /// A new connection gets its commands done.

@@ -29,7 +29,9 @@ impl RealServer {
         let directory =
             std::env::temp_dir().join(format!("undercroft-{}-{number}", std::process::id()));
         std::fs::create_dir(&directory).expect("a directory for the server");
-        let mut process = Command::new("redis-server")
+        // The kernel ends the server with the test's thread, in whatever way that ends.
+        let mut process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "redis-server"])
             .args([
                 "--port",
                 "0",

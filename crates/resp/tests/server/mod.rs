@@ -34,7 +34,9 @@ impl Server {
         let name = format!("undercroft-resp-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).expect("a directory for the server");
-        let process = Command::new("redis-server")
+        // The kernel ends the server with the test's thread, in whatever way that ends.
+        let process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "redis-server"])
             .args(["--port", "0", "--unixsocket", "socket", "--save", ""])
             .args(["--loglevel", "warning"])
             .args(options)
