@@ -32,6 +32,7 @@ static PLACE: LazyLock<(TempDir, Store, Process)> = LazyLock::new(|| {
     let limits = ScriptLimits {
         memory: MEMORY,
         time: Some(TIME),
+        brief: None,
     };
     let process = Process::new(Config::new(), 1);
     let process = process.with_interpreter(Some(undercroft_scripts::interpreter()), limits);
