@@ -39,8 +39,8 @@ pub struct Settings {
     pub maxclients: u32,
     /// Password of the default user, when one is asked for.
     pub password: Option<String>,
-    /// Private memory that it may reserve, in bytes, where that is bounded; the store that it maps is not counted. A random
-    /// script builds texts without end, and to Redis' `maxmemory` what a script holds is nothing.
+    /// Private memory that it may reserve, in bytes, where that is bounded; the store that it maps is not counted. A
+    /// random script builds texts without end, and to Redis' `maxmemory` what a script holds is nothing.
     pub memory_max: Option<u64>,
 }
 
@@ -235,7 +235,7 @@ fn directory_for(kind: Kind) -> Result<TempDir> {
     })
 }
 
-/// A process that the kernel kills with the thread that starts it, so that a run that is killed leaves no server behind.
+/// A process that the kernel kills with the thread that starts it: a run that is killed leaves no server behind.
 fn mortal(program: impl AsRef<OsStr>) -> Process {
     let mut process = Process::new("setpriv");
     process.args(["--pdeathsig", "KILL", "--"]).arg(program);

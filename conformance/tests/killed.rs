@@ -1,5 +1,5 @@
-//! What is left of a run that is killed: no server, neither a real Redis nor ours. And neither takes more memory than the
-//! run gives it.
+//! What is left of a run that is killed: no server, neither a real Redis nor ours. And neither takes more memory than
+//! the run gives it.
 
 use std::fs;
 use std::path::PathBuf;

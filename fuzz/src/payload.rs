@@ -48,11 +48,17 @@ static STORE: LazyLock<(TempDir, Store)> = LazyLock::new(|| {
     (directory, store)
 });
 
-/// Restores what the input is as a value in front of version and checksum.
-pub(crate) fn restore(input: &[u8]) {
+/// A payload with version and checksum behind it.
+pub(crate) fn sealed(input: &[u8]) -> Vec<u8> {
     let mut payload = [input, &RDB_VERSION.to_le_bytes()].concat();
     let checksum = CHECKSUM.checksum(&payload);
     payload.extend(checksum.to_le_bytes());
+    payload
+}
+
+/// Restores what the input is as a value in front of version and checksum.
+pub(crate) fn restore(input: &[u8]) {
+    let payload = sealed(input);
     let Ok((value_type, items)) = rdb::restore(&payload, LONGEST) else {
         return;
     };

@@ -1,6 +1,6 @@
 //! The targets: one function for each thing that reads bytes from elsewhere.
 
-use crate::{payload, store};
+use crate::{json, libraries, packs, payload, store, structs};
 use undercroft_resp::{Limits, Parsed, ProtocolError, RequestParser, encode};
 
 /// Something to fuzz.
@@ -38,6 +38,30 @@ pub const TARGETS: &[Target] = &[
         tokens: payload::TOKENS,
         cost: 10,
         run: payload::restore,
+    },
+    Target {
+        name: "cjson",
+        tokens: json::TOKENS,
+        cost: 10,
+        run: json::decode_and_encode,
+    },
+    Target {
+        name: "cmsgpack",
+        tokens: packs::TOKENS,
+        cost: 10,
+        run: packs::unpack_and_pack,
+    },
+    Target {
+        name: "struct",
+        tokens: structs::TOKENS,
+        cost: 10,
+        run: structs::unpack_and_pack,
+    },
+    Target {
+        name: "functions",
+        tokens: libraries::TOKENS,
+        cost: 50,
+        run: libraries::restore_and_dump,
     },
 ];
 

@@ -219,6 +219,47 @@ fn a_key_of_another_type_is_waited_out() {
     check(&store);
 }
 
+/// Many clients wait for entries in front of one that waits with a group. Then the key expires, which no writer does.
+#[test]
+fn who_waits_with_a_group_is_told_that_its_stream_has_expired() {
+    let place = fresh::place(8);
+    let store = place.open();
+    let (key, other) = (store.key(b"k"), store.key(b"other"));
+    for key in [&key, &other] {
+        store
+            .write(store.shards_of(&[*key]), |writer| {
+                writer.stream_create_group(0, key, b"g", (None, -1), true)
+            })
+            .expect("room");
+    }
+    let mut waiters = Waiters::new(&store);
+    let behind = [0xff; 16];
+    let entries = Take::Entries { count: 1 };
+    let readers: Vec<Ticket> = (0..100)
+        .map(|_| wait(&mut waiters, &[b"k", &behind], entries))
+        .collect();
+    let deliver = Take::Deliver {
+        count: 1,
+        acknowledged: true,
+    };
+    let ticket = wait(&mut waiters, &[b"other", b"k", b"g", b"c"], deliver);
+    waiters.tend();
+    assert_eq!(waiters.finish(ticket).expect("a look"), None, "it is there");
+    store
+        .write(store.shards_of(&[key]), |writer| {
+            writer.set_expiry(0, &key, Some(1))
+        })
+        .expect("room");
+    waiters.tend();
+    let answer = waiters.finish(ticket).expect("answered");
+    assert_eq!(answer, Some(Answer::NoStream));
+    for reader in readers {
+        assert_eq!(waiters.finish(reader).expect("a look"), None);
+    }
+    drop(waiters);
+    check(&store);
+}
+
 #[test]
 fn what_a_dead_client_was_given_goes_back_to_where_it_was() {
     let place = fresh::place(8);

@@ -26,10 +26,12 @@ pub struct Ticket(pub(super) u64);
 const SHARD_BITS: u32 = 6;
 /// Where the two bits lie that say what kind of client it is of.
 const KIND_SHIFT: u32 = 62;
-/// The kinds: of a client that takes something, that looks for an item, that looks for room.
+/// The kinds: of a client that takes something, that looks for an item, that looks for room, and that is given
+/// something with a group, and is told when the stream is gone.
 pub(super) const TAKES: usize = 0;
 pub(super) const FOR_ITEM: usize = 1;
 pub(super) const FOR_ROOM: usize = 2;
+pub(super) const OF_GROUP: usize = 3;
 const NUMBER_MASK: u64 = (1 << KIND_SHIFT) - 1;
 
 impl Ticket {
@@ -37,6 +39,7 @@ impl Ticket {
         let kind = match take {
             Take::Look(Look::Item) => FOR_ITEM,
             Take::Look(Look::Room(_)) => FOR_ROOM,
+            Take::Deliver { .. } => OF_GROUP,
             _ => TAKES,
         };
         Ticket((kind as u64) << KIND_SHIFT | number << SHARD_BITS & NUMBER_MASK | shard as u64)
@@ -45,6 +48,11 @@ impl Ticket {
     /// What kind of client it is of, known without its record.
     pub(super) fn kind(self) -> usize {
         (self.0 >> KIND_SHIFT) as usize
+    }
+
+    /// Whether it is of a client that takes nothing by itself.
+    pub(super) fn looks(self) -> bool {
+        matches!(self.kind(), FOR_ITEM | FOR_ROOM)
     }
 
     /// The shard of its record.

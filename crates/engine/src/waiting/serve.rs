@@ -129,9 +129,7 @@ impl Store {
                     }
                 }
             }
-            if settled[TAKES]
-                || settled != [false; 4] && last.iter().all(|ticket| ticket.kind() != TAKES)
-            {
+            if settled[TAKES] || settled != [false; 4] && last.iter().all(|ticket| ticket.looks()) {
                 // One of another kind that is further behind looks for itself when it tends.
                 return Ok(());
             }
@@ -363,8 +361,8 @@ impl Store {
     }
 
     /// Looks after a queue: whether a writer died before it served it. What is in
-    /// the mailboxes of the dead goes back by the look alone.
-    pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<(), Error> {
+    /// the mailboxes of the dead goes back by the look alone. Returns whether the key is there.
+    pub(super) fn tend(&self, database: usize, key: &[u8]) -> Result<bool, Error> {
         let key = self.key(key);
         let there = self.read(ShardSet::one(key.shard), |reader| {
             Ok::<_, Error>(reader.find(database, &key)?.is_some())
@@ -372,7 +370,22 @@ impl Store {
         if there {
             self.serve(VecDeque::from([Queue::of(database, &key)]));
         }
-        Ok(())
+        Ok(there)
+    }
+
+    /// Tells a client that waits with a group of a key that is not there, whoever stands in front of it: the key has
+    /// expired, which is nobody's doing, or whoever removed it died before it served the queue.
+    pub(super) fn tend_gone(
+        &self,
+        ticket: Ticket,
+        database: usize,
+        key: &[u8],
+    ) -> Result<(), Error> {
+        let queue = Queue::of(database, &self.key(key));
+        let mut more = VecDeque::new();
+        let served = self.serve_one(queue, ticket, &mut more);
+        self.serve(more);
+        served.map(drop)
     }
 
     /// Looks for a client that looks, whoever stands in front of it.

@@ -1,6 +1,6 @@
 //! The side of those who wait.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Deref;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use undercroft_memory::{Patience, Polling, SeatName, ShardSet, defer_signals};
 
 use super::looking::Found;
 use super::notice::Queue;
-use super::record::{TAKES, Ticket, once};
+use super::record::{OF_GROUP, Ticket, once};
 use super::serve::Ending;
 use super::table::Offer;
 use super::{Answer, Take, Wanted};
@@ -321,15 +321,17 @@ impl<S: Deref<Target = Store>> Waiters<S> {
         let _deferred = defer_signals();
         self.store.upkeep_while_waiting();
         self.store.settle_waits();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashMap::new();
         for (ticket, (database, keys)) in &self.waiting {
             // What a lock stands in the way of is looked at the next time.
-            if ticket.kind() != TAKES {
+            if ticket.looks() {
                 let _ = self.store.tend_look(*ticket);
             }
             for key in keys {
-                if seen.insert((database, key)) {
-                    let _ = self.store.tend(*database, key);
+                let tended = || self.store.tend(*database, key).unwrap_or(true);
+                let is_there = *seen.entry((database, key)).or_insert_with(tended);
+                if !is_there && ticket.kind() == OF_GROUP {
+                    let _ = self.store.tend_gone(*ticket, *database, key);
                 }
             }
         }

@@ -44,10 +44,23 @@ impl Embedded {
 
     /// One whose scripts may run so long.
     pub(crate) fn with_time(time: Duration) -> Embedded {
+        Embedded::with(time, &Options::default())
+    }
+
+    /// One whose keys lie in so many shards.
+    pub(crate) fn of_shards(shards: usize) -> Embedded {
+        let options = Options {
+            shards: Some(shards),
+            ..Options::default()
+        };
+        Embedded::with(LONG, &options)
+    }
+
+    fn with(time: Duration, options: &Options) -> Embedded {
         let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in shared memory");
         let path = directory.path().join("store");
         Embedded {
-            store: Store::create(&path, &Options::default()).expect("a new store"),
+            store: Store::create(&path, options).expect("a new store"),
             process: process(time),
             path,
             directory: Arc::new(directory),
@@ -69,6 +82,11 @@ impl Embedded {
             embedded: self,
             session: Session::new(1, Some("default".into()), 0),
         }
+    }
+
+    /// Sets the time of the store, in milliseconds.
+    pub(crate) fn set_time(&self, time: u64) {
+        self.store.set_time(time);
     }
 
     pub(crate) fn set_patience(&self, patience: Duration) {

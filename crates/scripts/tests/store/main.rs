@@ -1,5 +1,7 @@
-//! Scripts on a store: transactions, texts that processes share, limits, deaths, and scripts that mean harm.
+//! Scripts on a store: transactions, commands that run anew, texts that processes share, limits, deaths, and scripts
+//! that mean harm.
 
+mod again;
 mod death;
 mod functions;
 mod harm;

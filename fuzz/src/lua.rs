@@ -1,0 +1,100 @@
+//! One thread's client of a store, whose scripts and libraries the input is given to.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use undercroft_commands::config::Config;
+use undercroft_commands::host::{Connections, Control, Host, Inbox, Process};
+use undercroft_commands::reply::{Recorder, Tree};
+use undercroft_commands::script::ScriptLimits;
+use undercroft_commands::session::Session;
+use undercroft_commands::{Context, execute};
+use undercroft_engine::{Options, Store};
+
+use crate::values::{Pieces, Value};
+
+/// Longest input that a script is given, in bytes: as long as those of the random driver.
+const LONGEST: usize = 4096;
+/// A script that runs longer has failed: it is given little.
+const TIME: Duration = Duration::from_secs(5);
+/// As is one that takes more.
+const MEMORY: usize = 16 << 20;
+
+static PLACE: LazyLock<(TempDir, Store, Process)> = LazyLock::new(|| {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in /dev/shm");
+    let options = Options {
+        capacity: Some(64 << 20),
+        shards: Some(1),
+        ring: None,
+    };
+    let store = Store::create(&directory.path().join("store"), &options).expect("a new store");
+    let limits = ScriptLimits {
+        memory: MEMORY,
+        time: Some(TIME),
+        brief: None,
+    };
+    let process = Process::new(Config::new(), 1);
+    let process = process.with_interpreter(Some(undercroft_scripts::interpreter()), limits);
+    (directory, store, process)
+});
+
+/// Nobody else is there.
+struct Alone;
+
+impl Connections for Alone {}
+impl Inbox for Alone {}
+impl Control for Alone {}
+
+/// Runs a command.
+pub(crate) fn run(words: &[&[u8]]) -> Tree {
+    let (_, store, process) = &*PLACE;
+    let mut session = Session::new(1, Some("default".into()), 0);
+    let mut context = Context::new(&mut session, Host::of(process, &Alone), store);
+    let mut recorder = Recorder::new();
+    execute(&mut context, words, &mut recorder).expect("nobody holds a lock");
+    let mut replies = recorder.finish().expect("whole replies");
+    replies.pop().expect("a reply")
+}
+
+/// Fails where the store does not hold together.
+pub(crate) fn check() {
+    let report = PLACE.1.check().expect("the store is there");
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+/// The part of an input that a script is given.
+pub(crate) fn shortened(input: &[u8]) -> &[u8] {
+    &input[..input.len().min(LONGEST)]
+}
+
+/// What a script returns for arguments; none where it is the error `refused`. All other errors are failures.
+pub(crate) fn script(text: &str, arguments: &[&[u8]]) -> Option<Tree> {
+    let words = [b"EVAL", text.as_bytes(), b"0"].into_iter();
+    let words: Vec<&[u8]> = words.chain(arguments.iter().copied()).collect();
+    match run(&words) {
+        Tree::Error(error) => {
+            assert_eq!(error, "refused", "{text}");
+            None
+        }
+        reply => Some(reply),
+    }
+}
+
+/// The values that a script returns in [`PUT`](crate::values::PUT)'s pieces.
+pub(crate) fn values(text: &str, arguments: &[&[u8]]) -> Option<Vec<Value>> {
+    let Tree::Array(pieces) = script(text, arguments)? else {
+        panic!("no pieces of {text}");
+    };
+    let pieces = pieces.into_iter().map(|piece| match piece {
+        Tree::Bulk(bytes) => bytes,
+        other => panic!("{other:?} of {text}"),
+    });
+    Some(Pieces(pieces).collect())
+}
+
+/// The same texts for equal lists of values.
+pub(crate) fn canonical(values: &[Value]) -> Vec<String> {
+    let texts = values.iter().map(Value::canonical);
+    texts.map(|text| text.escape_ascii().to_string()).collect()
+}
