@@ -301,7 +301,8 @@ fn undercroft_process(directory: &Path, port: u16, settings: &Settings) -> Resul
 /// provided that it knows `serve`. `None` when there is none yet.
 pub fn undercroft_binary() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("UNDERCROFT_BIN") {
-        return Some(PathBuf::from(named));
+        // The server starts in a directory of its own.
+        return std::path::absolute(named).ok();
     }
     let test_program = std::env::current_exe().ok()?;
     let mut found: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();

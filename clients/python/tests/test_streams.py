@@ -167,7 +167,9 @@ def test_timeouts_transactions_and_groups_that_go(r: undercroft.Redis, path: str
     assert said[1].startswith("UNBLOCKED")
 
 
-def test_a_waiting_reader_can_be_interrupted(path: str) -> None:
+# By the method of redis-py's, and by the native one.
+@pytest.mark.parametrize("behind", ["$", "0"])
+def test_a_waiting_reader_can_be_interrupted(path: str, behind: str) -> None:
     # Who is started in the background may be told to ignore it.
     program = """
 import signal, sys, undercroft
@@ -175,12 +177,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 r = undercroft.Redis(sys.argv[1])
 print("ready", flush=True)
 try:
-    r.xread({"s": "$"}, block=0)
+    r.xread({"s": sys.argv[2]}, block=0)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
     with undercroft.Redis(path) as r:
-        child = started(program, path)
+        child = started(program, path, behind)
         until_blocked(r)
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate()

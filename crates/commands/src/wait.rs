@@ -9,6 +9,9 @@ use crate::handlers::streams;
 use crate::number::Extended;
 use crate::reply::Reply;
 
+/// Entries of a stream that a client is given which had to wait, and does not say how many it wants.
+pub const MOST_WAITED_FOR: u64 = 1000;
+
 /// What the reply looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -66,35 +69,35 @@ impl Wait {
     }
 }
 
+/// The error that a command answers whose wait has ended like that, if it is one.
+pub fn error_of(answer: &Answer) -> Option<CommandError> {
+    let text = match answer {
+        Answer::Removed(_) => {
+            let error = answer.error()?;
+            return Some(CommandError::new(format!("ERR {error}")));
+        }
+        Answer::WrongType => return Some(CommandError::WRONG_TYPE),
+        Answer::NoStream => "UNBLOCKED the stream key no longer exists",
+        Answer::NoGroup => "NOGROUP the consumer group this client was blocked on no longer exists",
+        Answer::Unblocked => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
+        Answer::Taken(_) | Answer::Ready | Answer::TimedOut => return None,
+    };
+    Some(CommandError::fixed(text))
+}
+
 /// Writes the reply of a command whose wait is over.
 pub(crate) fn write(
     shape: Shape,
     answer: &Answer,
     reply: &mut dyn Reply,
 ) -> Result<(), CommandError> {
-    if let Some(error) = answer.error() {
-        return Err(CommandError::new(format!("ERR {error}")));
+    if let Some(error) = error_of(answer) {
+        return Err(error);
     }
     match answer {
         Answer::Taken(taken) => write_taken(shape, taken, reply),
         Answer::Ready => reply.ok(),
-        Answer::TimedOut | Answer::Removed(_) => reply.null_array(),
-        Answer::WrongType => return Err(CommandError::WRONG_TYPE),
-        Answer::NoStream => {
-            return Err(CommandError::fixed(
-                "UNBLOCKED the stream key no longer exists",
-            ));
-        }
-        Answer::NoGroup => {
-            return Err(CommandError::fixed(
-                "NOGROUP the consumer group this client was blocked on no longer exists",
-            ));
-        }
-        Answer::Unblocked => {
-            return Err(CommandError::fixed(
-                "UNBLOCKED client unblocked via CLIENT UNBLOCK",
-            ));
-        }
+        _ => reply.null_array(),
     }
     Ok(())
 }

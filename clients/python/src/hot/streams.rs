@@ -1,15 +1,20 @@
 //! The methods on streams that programs call most.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
+use undercroft_commands::wait::{MOST_WAITED_FOR, error_of};
 use undercroft_engine::{
-    AddedEntry, EntryId, IdRange, Scratch, StreamEntries, StreamId, Trim, TrimTo,
+    AddedEntry, Answer, EntryId, IdRange, Scratch, StreamEntries, StreamId, Take, Trim, TrimTo,
+    Wanted,
 };
 
+use crate::client::Use;
 use crate::codec;
+use crate::error;
 use crate::execute::{Argument, FEW};
 use crate::held::Held;
 use crate::hot::Hot;
@@ -221,22 +226,60 @@ fn read(call: &Call<'_, '_>, name: &[u8], entries: &StreamEntries) -> Outcome {
     }
 }
 
-/// Whether a call is to wait where there is nothing; unusual where redis-py refuses the time.
+/// For how long a call is to wait where there is nothing, if it is: for ever without a time. Unusual where redis-py refuses
+/// the time, and in an event loop.
 #[inline(always)]
-fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<bool, Miss> {
-    match told(block) {
-        None => Ok(false),
-        Some(block) if call.integer(block)? >= 0 => Ok(true),
-        Some(_) => Err(Miss::Unusual),
+fn waits(call: &Call<'_, '_>, block: Option<Object>) -> Result<Option<Option<Duration>>, Miss> {
+    let Some(block) = told(block) else {
+        return Ok(None);
+    };
+    match u64::try_from(call.integer(block)?) {
+        _ if call.client.hurries(call.py) => Err(Miss::Unusual),
+        Ok(0) => Ok(Some(None)),
+        Ok(milliseconds) => Ok(Some(Some(Duration::from_millis(milliseconds)))),
+        Err(_) => Err(Miss::Unusual),
     }
 }
 
-/// What they give where there is nothing; unusual where they are to wait for it.
-fn nothing(waits: bool) -> Outcome {
-    match waits {
+/// What they give where there is nothing: what comes in time, if they are to wait for it. `words` are the name of the
+/// stream, and what tells which entries are wanted.
+fn waited_for(
+    call: &Call<'_, '_>,
+    shared: &Use<'_, '_>,
+    wait: Option<Option<Duration>>,
+    (words, take): (&[&[u8]], Take),
+) -> Outcome {
+    let Some(time) = wait else {
         // SAFETY: the thread is attached.
-        false => made(unsafe { ffi::PyList_New(0) }),
-        true => Err(Miss::Unusual),
+        return made(unsafe { ffi::PyList_New(0) });
+    };
+    let wanted = Wanted {
+        database: call.database(),
+        keys: words,
+        take,
+    };
+    let answer = shared.store.take_or_wait(&wanted, time);
+    let answer = answer.map_err(|error| call.failed(shared, error))?;
+    match (error_of(&answer), answer) {
+        (Some(error), _) => {
+            let raises = call.client.codec.raises;
+            let text = error.text();
+            let raised = error::raise_reply(call.py, raises, &shared.store, text);
+            Err(Miss::Raised(raised))
+        }
+        (None, Answer::Taken(taken)) => {
+            read(call, &taken.key, &StreamEntries::of_texts(&taken.items))
+        }
+        // SAFETY: the thread is attached.
+        (None, _) => made(unsafe { ffi::PyList_New(0) }),
+    }
+}
+
+/// How many entries a call is given that had to wait.
+fn most_waited_for(count: u64) -> u64 {
+    match count {
+        u64::MAX => MOST_WAITED_FOR,
+        count => count,
     }
 }
 
@@ -423,20 +466,25 @@ impl Hot for Xread {
         // SAFETY: it is valid now; another thread may take it out of the dictionary later.
         unsafe { held.keep(name) };
         let name = call.bytes(name)?;
-        let from = id(call, behind, 0)?.next().ok_or(Miss::Unusual)?;
+        let behind = id(call, behind, 0)?;
+        let from = behind.next().ok_or(Miss::Unusual)?;
         let range = IdRange {
             from,
             count: count(call, most)?,
             ..IdRange::ALL
         };
-        let waits = waits(call, block)?;
+        let wait = waits(call, block)?;
         let shared = call.enter()?;
         with_entries(|entries| {
             match shared
                 .store
                 .stream_range(call.database(), name, range, entries)
             {
-                Ok(_) if entries.is_empty() => nothing(waits),
+                Ok(_) if entries.is_empty() => {
+                    let count = most_waited_for(range.count);
+                    let words = [name, &behind.to_bytes()];
+                    waited_for(call, &shared, wait, (&words, Take::Entries { count }))
+                }
                 Ok(_) => read(call, name, entries),
                 Err(error) => Err(call.failed(&shared, error)),
             }
@@ -469,14 +517,21 @@ impl Hot for Xreadgroup {
         let group = call.bytes(group.ok_or(Miss::Unusual)?)?;
         let consumer = call.bytes(consumer.ok_or(Miss::Unusual)?)?;
         let acknowledged = noack.map(truth).transpose()?.unwrap_or(false);
-        let (how, waits) = ((count(call, most)?, acknowledged), waits(call, block)?);
+        let (how, wait) = ((count(call, most)?, acknowledged), waits(call, block)?);
         let shared = call.enter()?;
         with_entries(|entries| {
             let (store, database) = (&shared.store, call.database());
             match store.stream_deliver(database, name, (group, consumer), how, entries) {
                 // The command says that there is no such group.
                 Ok(false) => Err(Miss::Unusual),
-                Ok(true) if entries.is_empty() => nothing(waits),
+                Ok(true) if entries.is_empty() => {
+                    let take = Take::Deliver {
+                        count: most_waited_for(how.0),
+                        acknowledged,
+                    };
+                    let words = [name, group, consumer];
+                    waited_for(call, &shared, wait, (&words, take))
+                }
                 Ok(true) => read(call, name, entries),
                 Err(error) => Err(call.failed(&shared, error)),
             }

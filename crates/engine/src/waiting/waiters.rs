@@ -219,7 +219,10 @@ impl<S: Deref<Target = Store>> Waiters<S> {
     /// process.
     pub fn begin(&mut self, wanted: &Wanted<'_>) -> Result<Begun, Error> {
         self.store.settle_waits();
-        if let Some(answer) = self.store.take_at_once(wanted)? {
+        // Who wants entries has just looked for them.
+        if !wanted.take.is_of_stream()
+            && let Some(answer) = self.store.take_at_once(wanted)?
+        {
             return Ok(Begun::Answered(answer));
         }
         let seat = self.seated()?;

@@ -12,9 +12,6 @@ use crate::protocol::Protocol;
 use crate::reply::Reply;
 use crate::wait::{self, Shape, Wait};
 
-/// Entries that a client is given which had to wait, and does not say how many it wants.
-const WAITED_FOR: u64 = 1000;
-
 const LAST_ID: CommandError = CommandError::fixed(
     "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
      specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
@@ -103,7 +100,7 @@ impl<'a> Request<'a> {
 
     fn waited_for(&self) -> u64 {
         if self.count == 0 {
-            WAITED_FOR
+            wait::MOST_WAITED_FOR
         } else {
             self.count
         }
