@@ -27,6 +27,8 @@ use crate::writer::Writer;
 const OUTPUT_BEFORE_LOGIN: usize = 64 * 1024;
 /// Buffers up to this many bytes are kept from one batch to the next.
 const KEPT: usize = 64 * 1024;
+/// Replies of so many bytes may wait for those of other connections.
+const HELD: usize = 16 * 1024;
 /// Bytes read at a time where no more are known to come.
 pub(crate) const READ: usize = 32 * 1024;
 
@@ -101,6 +103,8 @@ pub(crate) enum Next {
     Park(Blocked),
     /// A thread of its own: its next command is a script that takes long.
     Apart,
+    /// Its replies are to be sent, as soon as other connections have had their turns.
+    Send,
     /// Nothing: it is over.
     Close,
 }
@@ -110,6 +114,8 @@ pub(crate) struct Workspace {
     input: Vec<u8>,
     pub(crate) spares: Spares,
     pub(crate) moved: Moved,
+    /// Whether replies wait for those of other connections, so that a client is woken once for all that it has sent.
+    pub(crate) holds: bool,
 }
 
 impl Workspace {
@@ -118,6 +124,7 @@ impl Workspace {
             input: Vec::with_capacity(READ),
             spares: Spares::default(),
             moved: Moved::default(),
+            holds: false,
         }
     }
 }
@@ -393,6 +400,7 @@ impl Connection {
     ) -> (usize, Next) {
         self.session.buffers.input = input.len();
         self.session.buffers.input_free = 0;
+        let is_behind = self.has_output();
         let out = self.output.take(&mut space.spares);
         let mut turn = Turn {
             writer: Writer::new(out, self.session.protocol),
@@ -420,6 +428,13 @@ impl Connection {
             parked: false,
             waiting: self.session.waiting.is_some(),
         });
+        if space.holds
+            && !is_behind
+            && matches!(end, End::Used { .. })
+            && (1..=HELD).contains(&self.output.pending())
+        {
+            return (used, Next::Send);
+        }
         let sent = self.send_output(space);
         let next = match end {
             _ if sent.is_err() => Next::Close,
@@ -453,6 +468,14 @@ impl Connection {
         let sent = self.output.send(&self.socket, spares, moved);
         self.taken += (moved.output - before) as usize;
         sent
+    }
+
+    /// Sends the replies that were held back.
+    pub(crate) fn send_held(&mut self, space: &mut Workspace) -> Next {
+        match self.send_output(space) {
+            Ok(()) => self.rest(),
+            Err(_) => Next::Close,
+        }
     }
 
     /// The socket takes output again.

@@ -56,6 +56,11 @@ impl Events {
         Events(Vec::with_capacity(EVENTS))
     }
 
+    /// Whether there is more than one.
+    pub(crate) fn are_many(&self) -> bool {
+        self.0.len() > 1
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = Ready> {
         self.0.iter().map(|event| {
             let Event { flags, data, .. } = *event;

@@ -30,6 +30,8 @@ const WAKER: u64 = u64::MAX;
 const HUB: u64 = u64::MAX - 1;
 const ANSWERS: u64 = u64::MAX - 2;
 const LISTENERS: u64 = u64::MAX - 1024;
+/// Connections whose replies wait for one another at most: the first of them for the commands of so many.
+const HELD: usize = 16;
 /// Connections accepted in one round at most.
 const ACCEPTS: usize = 256;
 /// Between two looks at all connections of a thread.
@@ -55,6 +57,8 @@ pub(crate) struct Worker {
     connections: Slots,
     space: Workspace,
     limits: Limits,
+    /// Connections whose replies are held back.
+    held: Vec<u64>,
     /// Connections with commands left, in the order of their turns.
     queue: VecDeque<u64>,
     /// Connections whose next command waits for a lock.
@@ -93,6 +97,7 @@ impl Worker {
             poll,
             connections: Slots::default(),
             space: Workspace::new(),
+            held: Vec::new(),
             queue: VecDeque::new(),
             parked: VecDeque::new(),
             blocked: BlockedConnections::new(),
@@ -130,9 +135,15 @@ impl Worker {
             self.blocked.awake(&self.shared, self.index);
             self.limits.refresh(&self.shared.process.config);
             let time = self.shared.process.now_microseconds() / 1000;
+            self.space.holds = events.are_many();
             for ready in events.iter() {
                 self.event(ready, time);
+                if self.held.len() == HELD {
+                    self.send_held();
+                }
             }
+            self.send_held();
+            self.space.holds = false;
             self.take_turns();
             // For all that is due, and for the next wait.
             now = Instant::now();
@@ -214,12 +225,25 @@ impl Worker {
         self.settle(token, next);
     }
 
+    /// Sends the replies that were held back.
+    fn send_held(&mut self) {
+        let mut held = std::mem::take(&mut self.held);
+        for token in held.drain(..) {
+            if let Some(connection) = self.connections.get(token) {
+                let next = connection.send_held(&mut self.space);
+                self.settle(token, next);
+            }
+        }
+        self.held = held;
+    }
+
     /// Does what a connection needs after its turn.
     fn settle(&mut self, token: u64, next: Next) {
         let Some(connection) = self.connections.get(token) else {
             return;
         };
         let next = match next {
+            Next::Send => return self.held.push(token),
             Next::Apart if !self.shared.take_apart() => Next::Park(Blocked::Long),
             next => next,
         };
@@ -231,7 +255,7 @@ impl Worker {
         match next {
             Next::Close => return self.close(token),
             Next::Apart => return self.set_apart(token),
-            Next::Wait => {}
+            Next::Wait | Next::Send => {}
             Next::Turn => {
                 if !connection.queued {
                     connection.queued = true;

@@ -211,6 +211,40 @@ fn killed_and_quitting_clients_are_closed() {
 }
 
 #[test]
+fn clients_whose_commands_come_at_once_are_all_answered() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--threads", "1"]);
+    let mut clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.call("PING"), "+PONG", "{number}");
+    }
+    for round in 0..3 {
+        server.signal(Signal::STOP);
+        for (number, client) in clients.iter_mut().enumerate() {
+            // One is closed behind its reply, one leaves a command half sent, and one sends more than a turn's.
+            match (round, number) {
+                (2, 7) => client.send("ECHO 7\r\nQUIT\r\n"),
+                (_, 8) => client.send("ECHO 8\r\n*2\r\n$4\r\nEC"),
+                (_, 9) => client.send(&"ECHO 9\r\n".repeat(1000)),
+                _ => client.send(&format!("ECHO {number}\r\n")),
+            }
+        }
+        server.signal(Signal::CONT);
+        for (number, client) in clients.iter_mut().enumerate() {
+            let times = if number == 9 { 1000 } else { 1 };
+            for _ in 0..times {
+                let digits = number.to_string();
+                assert_eq!(client.line(), format!("${}", digits.len()), "{number}");
+                assert_eq!(client.line(), digits);
+            }
+        }
+        clients[8].send("HO\r\n$1\r\nx\r\n");
+        assert_eq!([clients[8].line(), clients[8].line()], ["$1", "x"]);
+    }
+    assert_eq!([clients[7].line(), clients[7].line()], ["+OK", ""]);
+}
+
+#[test]
 fn a_pause_holds_writes_back_until_it_ends() {
     let place = Place::new();
     let server = Server::start(&place, &["--threads", "2"]);
